@@ -1,0 +1,12 @@
+# Compile flags for this project's own targets; never exported to those who link the libraries.
+add_library(gpemu_flags INTERFACE)
+target_compile_options(gpemu_flags INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
+  $<$<BOOL:${GPEMU_WARNINGS_AS_ERRORS}>:-Werror>)
+
+if(GPEMU_SANITIZE)
+  # Global, so that every object of a sanitized build agrees.
+  add_compile_options(-fsanitize=${GPEMU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${GPEMU_SANITIZE})
+endif()

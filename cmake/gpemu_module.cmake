@@ -1,0 +1,60 @@
+# gpemu_add_module(<name>
+#   HEADERS <public headers below include/gpemu/<name>/>...
+#   SOURCES <file>...
+#   [DEPENDS <module>...]        modules whose headers the public headers use
+#   [LIBRARIES <target>...]      third-party libraries that the public headers use
+#   [PRIVATE_LIBRARIES <target>...]
+#   [TESTS <unit>_test.cpp...]   one GoogleTest executable per module, label "unit"
+#   [TEST_LIBRARIES <target>...]
+#   [BENCHES <unit>_bench.cpp...])
+function(gpemu_add_module name)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
+    "HEADERS;SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TESTS;TEST_LIBRARIES;BENCHES")
+  if(arg_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "gpemu_add_module(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
+  endif()
+
+  set(target gpemu_${name})
+  add_library(${target} STATIC ${arg_SOURCES})
+  add_library(gpemu::${name} ALIAS ${target})
+  set(headers ${arg_HEADERS})
+  list(TRANSFORM headers PREPEND "${PROJECT_SOURCE_DIR}/include/gpemu/${name}/")
+  target_sources(${target} PUBLIC FILE_SET HEADERS
+    BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${headers})
+  target_compile_features(${target} PUBLIC cxx_std_23)
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    POSITION_INDEPENDENT_CODE ON
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    VERIFY_INTERFACE_HEADER_SETS ON
+    EXPORT_NAME ${name})
+  target_include_directories(${target} PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+  list(TRANSFORM arg_DEPENDS PREPEND "gpemu::")
+  target_link_libraries(${target}
+    PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES}
+    PRIVATE ${arg_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:gpemu_flags>)
+  set_property(GLOBAL APPEND PROPERTY GPEMU_MODULES ${target})
+
+  if(arg_TESTS AND GPEMU_BUILD_TESTS)
+    add_executable(${target}_test ${arg_TESTS})
+    target_link_libraries(${target}_test PRIVATE ${target} ${arg_TEST_LIBRARIES}
+      gpemu_flags GTest::gtest_main)
+    set_target_properties(${target}_test PROPERTIES CXX_EXTENSIONS OFF)
+    target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    gtest_discover_tests(${target}_test TEST_PREFIX "${name}." PROPERTIES LABELS unit
+      DISCOVERY_TIMEOUT 60)
+  endif()
+  if(arg_BENCHES AND GPEMU_BUILD_BENCHMARKS)
+    add_executable(${target}_bench ${arg_BENCHES})
+    target_link_libraries(${target}_bench PRIVATE ${target} ${arg_TEST_LIBRARIES}
+      gpemu_flags benchmark::benchmark_main)
+    set_target_properties(${target}_bench PROPERTIES CXX_EXTENSIONS OFF)
+    target_include_directories(${target}_bench PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    set_property(GLOBAL APPEND PROPERTY GPEMU_BENCHES ${target}_bench)
+    if(BUILD_TESTING)
+      add_test(NAME bench.${name} COMMAND ${target}_bench --benchmark_min_time=0.01)
+      set_tests_properties(bench.${name} PROPERTIES LABELS bench)
+    endif()
+  endif()
+endfunction()

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu {
+
+/// Owns a POSIX file descriptor and closes it.
+class FileDescriptor {
+ public:
+  FileDescriptor() = default;
+  explicit FileDescriptor(int descriptor) : descriptor_(descriptor) {}
+  FileDescriptor(FileDescriptor&& other) noexcept
+      : descriptor_(std::exchange(other.descriptor_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&& other) noexcept;
+  FileDescriptor(const FileDescriptor&) = delete;
+  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  ~FileDescriptor();
+
+  [[nodiscard]] int get() const { return descriptor_; }
+  [[nodiscard]] bool valid() const { return descriptor_ >= 0; }
+
+ private:
+  int descriptor_ = -1;
+};
+
+/// Returns the whole content of a file.
+///
+/// Errors: kNotFound when there is none, kIo when it cannot be read, kInvalidArgument when it is
+/// larger than `max_bytes`.
+[[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
+                                            Bytes max_bytes = 256 * kMiB);
+
+/// Replaces a file's content as a whole: readers see the old content or the new, never a part.
+/// The new content goes to a temporary file in the same folder first, which no failure leaves
+/// behind.
+///
+/// Errors: kIo with the path and the reason; kResourceLimit when the disk is full.
+[[nodiscard]] Result<void> write_file_atomically(const std::filesystem::path& path,
+                                                 std::string_view content);
+
+}  // namespace gpemu

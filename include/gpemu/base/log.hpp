@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace gpemu {
+
+/// How loud a message is. The environment variable GPEMU_LOG (error, warning, info, debug) sets the
+/// threshold; the default is warning.
+enum class LogLevel { kError, kWarning, kInfo, kDebug };
+
+/// Returns whether messages of this level are written.
+[[nodiscard]] bool log_enabled(LogLevel level);
+
+/// Writes one line to standard error in one system call. Thread safety: any thread.
+void log_line(LogLevel level, std::string_view message);
+
+template <typename... Args>
+void log(LogLevel level, fmt::format_string<Args...> format, Args&&... args) {
+  if (log_enabled(level)) log_line(level, fmt::format(format, std::forward<Args>(args)...));
+}
+
+}  // namespace gpemu

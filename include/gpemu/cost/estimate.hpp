@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::cost {
+
+/// What a number rests on, best first.
+enum class Evidence : std::uint8_t {
+  kMeasured,      ///< this very configuration was measured.
+  kInterpolated,  ///< between two measured batch sizes.
+  kExtrapolated,  ///< beyond the measured batch sizes, within what fits.
+  kAnalytic,      ///< from the datasheet's rates.
+};
+
+inline constexpr std::array<std::string_view, 4> kEvidenceNames = {"measured", "interpolated",
+                                                                   "extrapolated", "analytic"};
+
+[[nodiscard]] constexpr std::string_view evidence_name(Evidence evidence) {
+  return kEvidenceNames[static_cast<std::size_t>(evidence)];
+}
+
+/// A duration with what it rests on.
+struct Estimate {
+  Duration time{};
+  Evidence evidence = Evidence::kMeasured;
+  /// Half-width of the 90 % interval as a share of `time`: in 9 of 10 cases the truth lies within
+  /// time * (1 +- relative_error).
+  double relative_error = 0;
+};
+
+}  // namespace gpemu::cost

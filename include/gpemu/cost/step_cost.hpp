@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/cost/estimate.hpp"
+#include "gpemu/profile/database.hpp"
+
+namespace gpemu::cost {
+
+/// Device memory that a training process holds at one batch size.
+struct MemoryCost {
+  Bytes persistent = 0;  ///< weights, gradients, optimizer state, input: held between steps.
+  Bytes peak = 0;        ///< held at most during a step, as the framework's allocator counts.
+  Bytes reserved = 0;    ///< beyond the allocator: context, library workspaces, fragmentation.
+  Evidence evidence = Evidence::kMeasured;
+  double relative_error = 0;  ///< of `peak`; see Estimate.
+};
+
+/// What one training step of a model at one batch size costs on a GPU.
+struct StepCost {
+  int batch = 0;
+  Estimate forward;
+  /// Loss, backward pass and optimizer step. The published profiles measured them as one.
+  Estimate backward_optimizer;
+  Estimate copy_pageable;  ///< of one batch of input, host to device; blocks the host.
+  Estimate copy_pinned;    ///< the same from page-locked memory.
+  MemoryCost memory;
+
+  [[nodiscard]] Duration compute() const { return forward.time + backward_optimizer.time; }
+};
+
+/// Tells the cost of training one model on one GPU at one precision, from measured profiles.
+///
+/// Immutable after creation: a pure function of its inputs, with no clock, randomness or I/O.
+/// Thread safety: const members may be called concurrently.
+class StepCostModel {
+ public:
+  /// `precision` empty means the one that was measured, when there is only one.
+  ///
+  /// Errors: kNotFound when the GPU or model is unknown, kUnsupported when the pair was not
+  /// measured at that precision; the message lists what was.
+  [[nodiscard]] static Result<StepCostModel> create(const profile::Database& database,
+                                                    std::string_view model, std::string_view gpu,
+                                                    std::string_view precision = {});
+
+  StepCostModel(StepCostModel&&) noexcept;
+  StepCostModel& operator=(StepCostModel&&) noexcept;
+  ~StepCostModel();
+
+  /// Returns the cost of a step with `batch` samples.
+  ///
+  /// Errors: kInvalidArgument when batch < 1; kOutOfMemory when it does not fit, with the largest
+  /// batch that does. Complexity: logarithmic in the number of measured points, no allocation on
+  /// success.
+  [[nodiscard]] Result<StepCost> step(int batch) const;
+
+  /// Returns the largest batch that fits.
+  [[nodiscard]] int largest_batch() const;
+
+  [[nodiscard]] const profile::GpuSpec& gpu() const;
+  [[nodiscard]] const profile::ModelInfo& model() const;
+  [[nodiscard]] const std::string& precision() const;
+
+ private:
+  struct State;
+  explicit StepCostModel(std::unique_ptr<const State> state);
+  std::unique_ptr<const State> state_;
+};
+
+}  // namespace gpemu::cost

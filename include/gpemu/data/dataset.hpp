@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::data {
+
+/// One image file and the class it belongs to.
+struct Sample {
+  std::filesystem::path path;
+  int label = 0;
+};
+
+/// A folder of JPEG files with one sub-folder per class, as torchvision's ImageFolder reads it.
+///
+/// Classes and files are in lexicographic order, so that a seed means the same order everywhere.
+/// Immutable. Thread safety: const members may be called concurrently.
+class FolderDataset {
+ public:
+  /// Errors: kNotFound when the folder does not exist, kIo when it cannot be read, kCorruptData
+  /// when there is no class folder or a class holds no JPEG file; each names the folder and what to
+  /// do.
+  [[nodiscard]] static Result<FolderDataset> open(const std::filesystem::path& root);
+
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  [[nodiscard]] const std::vector<std::string>& classes() const { return classes_; }
+  [[nodiscard]] const std::vector<Sample>& samples() const { return samples_; }
+  [[nodiscard]] Bytes total_bytes() const { return total_bytes_; }
+
+  /// Drops the files from the page cache (posix_fadvise), so that the next read comes from storage.
+  /// Pages that are dirty or mapped by others stay.
+  ///
+  /// Errors: kIo naming the file.
+  [[nodiscard]] Result<void> drop_page_cache() const;
+
+  /// Reads every file once, so that the next read comes from memory if it is large enough.
+  ///
+  /// Errors: kIo naming the file.
+  [[nodiscard]] Result<void> fill_page_cache() const;
+
+ private:
+  FolderDataset() = default;
+  std::filesystem::path root_;
+  std::vector<std::string> classes_;
+  std::vector<Sample> samples_;
+  Bytes total_bytes_ = 0;
+};
+
+/// Returns the order in which an epoch visits `size` samples: a permutation of 0 .. size - 1 that
+/// depends on `seed` and `epoch` only.
+[[nodiscard]] std::vector<std::uint32_t> shuffled_order(std::size_t size, std::uint64_t seed,
+                                                        std::uint64_t epoch);
+
+}  // namespace gpemu::data

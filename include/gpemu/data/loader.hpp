@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/data/dataset.hpp"
+
+namespace gpemu::data {
+
+/// Host memory for one batch, and how to give it back. The loader does not know whether it is
+/// pinned.
+struct HostBuffer {
+  std::byte* data = nullptr;
+  Bytes size = 0;
+  std::shared_ptr<void> owner;  ///< keeps the memory alive.
+};
+
+/// Provides buffers of a given size, e.g. pinned ones.
+using HostAllocator = std::function<Result<HostBuffer>(Bytes size)>;
+
+/// Returns an allocator of ordinary, pageable memory.
+[[nodiscard]] HostAllocator pageable_allocator();
+
+struct LoaderOptions {
+  int batch = 1;             ///< samples per batch.
+  int workers = 1;           ///< threads that read, decode and transform.
+  int prefetch_batches = 2;  ///< batches that may be ready or in the making ahead of the reader.
+  std::uint64_t seed = 0;
+  int crop = 224;         ///< height and width of the output.
+  bool drop_last = true;  ///< leave out a last batch that is not full.
+  bool stop_on_corrupt =
+      false;  ///< else a corrupt image is counted and its place filled with zeros.
+};
+
+/// What the workers did for one batch, summed over its samples.
+struct BatchWork {
+  Duration fetch{};  ///< reading files.
+  Duration prep{};   ///< decoding and transforming.
+  Bytes bytes_read = 0;
+  int corrupt = 0;  ///< images that could not be decoded.
+};
+
+/// One batch, ready to be copied. Its buffer goes back to the loader when it is released or
+/// destroyed.
+class Batch {
+ public:
+  Batch(Batch&&) noexcept;
+  Batch& operator=(Batch&&) noexcept;
+  ~Batch();
+
+  /// Number of the batch within its epoch, from 0.
+  [[nodiscard]] int index() const;
+  [[nodiscard]] int size() const;
+  /// Shape: [size, 3, crop, crop], float32, normalised with ImageNet's mean and standard deviation.
+  [[nodiscard]] std::span<const float> images() const;
+  /// Shape: [size].
+  [[nodiscard]] std::span<const std::int32_t> labels() const;
+  [[nodiscard]] const BatchWork& work() const;
+
+ private:
+  friend class Loader;
+  struct State;
+  explicit Batch(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Reads, decodes and augments images on worker threads and yields batches in order.
+///
+/// The transform is the standard one of ImageNet training: random resized crop, horizontal flip,
+/// float32 CHW, normalised. What a sample becomes depends on (seed, epoch, sample) only, not on
+/// threads or timing. Thread safety: one reader; its workers are its own.
+class Loader {
+ public:
+  /// Starts the workers. `dataset` must outlive the loader.
+  ///
+  /// Errors: kInvalidArgument naming the option; those of `allocator`.
+  [[nodiscard]] static Result<Loader> create(const FolderDataset& dataset,
+                                             const LoaderOptions& options,
+                                             const HostAllocator& allocator);
+
+  Loader(Loader&&) noexcept;
+  Loader& operator=(Loader&&) noexcept;
+  /// Stops the workers. Batches may outlive the loader.
+  ~Loader();
+
+  /// Starts an epoch; batches of an earlier one that were not taken are dropped.
+  void start_epoch(std::uint64_t epoch);
+
+  /// Returns the next batch, blocking until it is ready, or nothing at the end of the epoch.
+  ///
+  /// Errors: kIo when a file cannot be read; kCorruptData naming the file, with stop_on_corrupt.
+  [[nodiscard]] Result<std::optional<Batch>> next();
+
+  [[nodiscard]] int batches_per_epoch() const;
+
+  /// Returns the first few corrupt files seen, for the report.
+  [[nodiscard]] std::vector<std::string> corrupt_files() const;
+
+ private:
+  struct State;
+  explicit Loader(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpemu::data

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/sim/clock.hpp"
+
+namespace gpemu::device {
+
+/// When a piece of work runs on its engine.
+struct Interval {
+  TimePoint start;
+  TimePoint end;
+};
+
+/// An address in a device's memory. Never null; not to be dereferenced.
+using DeviceAddress = std::uint64_t;
+
+struct MemoryInfo {
+  Bytes total = 0;
+  Bytes free = 0;  ///< what no process holds.
+  Bytes held = 0;  ///< what this context holds.
+};
+
+/// A point in a stream's work, as a CUDA event: recorded, then waited for or timed.
+///
+/// Thread safety: any thread, as long as one thread records at a time.
+class Event {
+ public:
+  [[nodiscard]] bool recorded() const { return recorded_; }
+  /// Returns when the work before the event ends. Requires: recorded().
+  [[nodiscard]] TimePoint time() const { return time_; }
+
+ private:
+  friend class Stream;
+  TimePoint time_{};
+  bool recorded_ = false;
+};
+
+enum class StreamKind : std::uint8_t {
+  kBlocking,     ///< synchronises with the legacy default stream.
+  kNonBlocking,  ///< does not.
+};
+
+class Device;
+
+/// A queue of work on a device, first in first out. Enqueueing only writes the timeline and
+/// returns.
+///
+/// Owned by the caller; must not outlive its device. Thread safety: any thread.
+class Stream {
+ public:
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+
+  /// Queues work of duration `cost` on the compute engine and returns when it will run.
+  Interval launch(Duration cost);
+
+  /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
+  /// engine.
+  Interval copy(Engine engine, Bytes bytes, Duration cost);
+
+  /// Makes the event stand for all work queued so far.
+  void record(Event& event);
+
+  /// Lets work that is queued later start only after the event. An event that was never recorded
+  /// has nothing to wait for.
+  void wait(const Event& event);
+
+  /// Returns when all work queued so far has ended; in the past when the stream is idle.
+  [[nodiscard]] TimePoint tail() const;
+
+  /// Returns whether all work queued so far has ended.
+  [[nodiscard]] bool idle() const;
+
+  /// Blocks the calling thread until all work queued so far has ended.
+  void synchronize();
+
+ private:
+  friend class Device;
+  enum class Role : std::uint8_t { kLegacyDefault, kBlocking, kNonBlocking };
+  Stream(Device& device, Role role) : device_(device), role_(role) {}
+  Interval enqueue(Engine engine, Bytes bytes, Duration cost);
+  [[nodiscard]] TimePoint ready_time() const;
+
+  Device& device_;
+  Role role_;
+  TimePoint tail_{};  ///< guarded by the device's mutex.
+};
+
+/// This process's context on one emulated device: its streams and the memory it holds.
+///
+/// Thread safety: any thread. Must not outlive `clock`.
+class Device {
+ public:
+  /// Errors: kNotFound when the node has no such device; kUnavailable when it is exclusive and
+  /// another live process, named in the message, holds it.
+  [[nodiscard]] static Result<std::unique_ptr<Device>> open(std::shared_ptr<Node> node, int index,
+                                                            sim::Clock& clock);
+
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+  /// Gives back the memory that is still held. Queued work stays on the timeline.
+  ~Device();
+
+  [[nodiscard]] int index() const;
+  [[nodiscard]] sim::Clock& clock() const;
+  [[nodiscard]] Node& node() const;
+
+  /// Returns the legacy default stream: its work waits for all blocking streams and they for it.
+  [[nodiscard]] Stream& default_stream();
+  [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking);
+
+  /// Takes device memory, rounded up to kAllocationGranularity.
+  ///
+  /// Errors: kOutOfMemory with what was asked for, what is free and who holds the rest;
+  /// kInvalidArgument for zero bytes.
+  [[nodiscard]] Result<DeviceAddress> allocate(Bytes bytes);
+
+  /// Errors: kInvalidArgument when `address` is not the start of a live allocation.
+  [[nodiscard]] Result<void> free(DeviceAddress address);
+
+  [[nodiscard]] MemoryInfo memory_info() const;
+
+  /// Blocks until all work that this context has queued has ended.
+  void synchronize();
+
+  /// Source: CUDA C++ Programming Guide, "Device Memory Accesses": addresses are aligned to at
+  /// least 256 bytes.
+  static constexpr Bytes kAllocationGranularity = 256;
+
+ private:
+  friend class Stream;
+  struct State;
+  explicit Device(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+/// Returns the time from one recorded event to another; negative when `end` comes first.
+///
+/// Errors: kInvalidArgument when one was never recorded; kNotReady when one has not happened yet.
+[[nodiscard]] Result<Duration> elapsed_time(const Event& start, const Event& end,
+                                            const sim::Clock& clock);
+
+}  // namespace gpemu::device

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::device {
+
+/// What runs work on a device. A device has one of each.
+enum class Engine : std::uint8_t { kCompute, kCopyHostToDevice, kCopyDeviceToHost };
+inline constexpr int kEngineCount = 3;
+
+/// Who may use a device at once.
+enum class SharingPolicy : std::uint8_t {
+  kFifo,       ///< any process; work runs in the order in which it was queued.
+  kExclusive,  ///< one process; a second is refused with kUnavailable.
+};
+
+/// One device of a node to be created.
+struct DeviceConfig {
+  std::string gpu;         ///< name of its specification, e.g. "V100-PCIE-32GB".
+  Bytes memory_bytes = 0;  ///< capacity of its memory.
+  double max_power_w = 0;
+  double idle_power_w = 0;
+};
+
+struct NodeConfig {
+  std::string name;  ///< letters, digits, '.', '_' and '-'; at most 63.
+  std::vector<DeviceConfig> devices;
+  SharingPolicy policy = SharingPolicy::kFifo;
+  mode_t mode = 0600;      ///< permissions of the segment.
+  bool temporary = false;  ///< belongs to one run: removed once no process uses it.
+};
+
+/// Counters of one engine since the node was created.
+struct EngineSnapshot {
+  Duration busy{};  ///< work done so far; work that is queued for later is left out.
+  std::uint64_t operations = 0;
+  Bytes bytes = 0;
+  TimePoint idle_from{};  ///< end of the work that is queued.
+};
+
+struct ProcessSnapshot {
+  pid_t pid = 0;
+  std::string name;
+  Bytes memory_held = 0;
+};
+
+struct DeviceSnapshot {
+  int index = 0;
+  std::string gpu;
+  std::string uuid;        ///< "GPU-…", the same for the same node name and index.
+  std::string pci_bus_id;  ///< "00000000:01:00.0", likewise.
+  Bytes memory_total = 0;
+  Bytes memory_used = 0;
+  double max_power_w = 0;
+  double idle_power_w = 0;
+  std::array<EngineSnapshot, kEngineCount> engines;
+  std::vector<ProcessSnapshot> processes;
+};
+
+/// An emulated machine: a segment of shared memory that holds the state of its devices, and this
+/// process's entry in its registry of processes.
+///
+/// There is no daemon. A process that dies is noticed by the others, by pid and start time, and
+/// what it held is given back; it cannot block them, because queueing work takes no lock and the
+/// locks around the registry and the memory ledgers are robust. Owned by whoever attached. Thread
+/// safety: any thread.
+class Node {
+ public:
+  /// Returns the folder of the segments: GPEMU_NODE_DIR if set, else /dev/shm/gpemu.
+  [[nodiscard]] static std::filesystem::path default_directory();
+
+  /// Creates a node and attaches to it. It appears under its name complete or not at all.
+  ///
+  /// Errors: kInvalidArgument for a bad configuration or a name that is taken, kResourceLimit when
+  /// the file system is full, kIo otherwise.
+  [[nodiscard]] static Result<std::shared_ptr<Node>> create(
+      const NodeConfig& config, const std::filesystem::path& directory = default_directory());
+
+  /// Creates a node in this process's own memory, seen by nobody else: for tests and simulations.
+  [[nodiscard]] static Result<std::shared_ptr<Node>> create_private(const NodeConfig& config);
+
+  /// Attaches to an existing node.
+  ///
+  /// Errors: kNotFound; kIncompatible for a file that is no segment or one of another version;
+  /// kResourceLimit when its registry is full.
+  [[nodiscard]] static Result<std::shared_ptr<Node>> open(
+      std::string_view name, const std::filesystem::path& directory = default_directory());
+
+  /// Removes a node by name. Processes that are attached keep what they have.
+  ///
+  /// Errors: kNotFound; kUnavailable when live processes use it and `force` is false; kIncompatible
+  /// for a file that is no segment.
+  [[nodiscard]] static Result<void> remove(
+      std::string_view name, bool force = false,
+      const std::filesystem::path& directory = default_directory());
+
+  /// Returns the names of all nodes, sorted, after removing temporary ones that no process uses.
+  [[nodiscard]] static Result<std::vector<std::string>> list(
+      const std::filesystem::path& directory = default_directory());
+
+  Node(const Node&) = delete;
+  Node& operator=(const Node&) = delete;
+  /// Detaches; removes a temporary node that no other process uses.
+  ~Node();
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] int device_count() const;
+  [[nodiscard]] SharingPolicy policy() const;
+  [[nodiscard]] bool temporary() const;
+
+  /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
+  [[nodiscard]] DeviceSnapshot device_snapshot(int index, TimePoint now) const;
+
+  /// Gives back what processes held that no longer live; returns how many those were.
+  int recover_dead_processes();
+
+ private:
+  friend class Device;
+  class Segment;
+  explicit Node(std::unique_ptr<Segment> segment);
+  std::unique_ptr<Segment> segment_;
+};
+
+}  // namespace gpemu::device

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/profile.hpp"
+
+namespace gpemu::profile {
+
+/// Read-only view of the installed profile database and, over it, the user's own. Where both hold
+/// the same record the user's wins.
+///
+/// Opening reads no profiles; each query reads what it asks for.
+/// Thread safety: none; one thread at a time.
+class Database {
+ public:
+  struct Paths {
+    std::filesystem::path installed;
+    std::filesystem::path user;  ///< need not exist.
+  };
+
+  /// Returns where the databases are: GPEMU_PROFILES if set, else beside the running program or
+  /// library
+  /// (`../share/gpemu/profiles.db`), else in the build tree; the user's under XDG_DATA_HOME, by
+  /// default
+  /// `~/.local/share/gpemu/profiles.db`.
+  [[nodiscard]] static Paths default_paths();
+
+  /// Errors: kNotFound without the installed database, kIncompatible for a file of another format.
+  [[nodiscard]] static Result<Database> open(const Paths& paths = default_paths());
+
+  Database(Database&&) noexcept;
+  Database& operator=(Database&&) noexcept;
+  ~Database();
+
+  /// Returns a GPU by name or alias, ignoring case, or by the path of a TOML file (a name with '/'
+  /// or ending in ".toml").
+  ///
+  /// Errors: kNotFound, with the nearest names.
+  [[nodiscard]] Result<GpuSpec> gpu(std::string_view name_or_path) const;
+  [[nodiscard]] Result<std::vector<std::string>> gpu_names() const;
+
+  /// Errors: kNotFound, with the nearest names.
+  [[nodiscard]] Result<ModelInfo> model(std::string_view name) const;
+  [[nodiscard]] Result<std::vector<std::string>> model_names() const;
+
+  /// Returns nothing when there is no such curve.
+  [[nodiscard]] Result<std::optional<Curve>> curve(const CurveKey& key) const;
+
+  /// Returns the precisions for which (model, gpu) has curves, e.g. {"fp32"}.
+  [[nodiscard]] Result<std::vector<std::string>> precisions(std::string_view model,
+                                                            std::string_view gpu) const;
+
+  /// Returns nothing when nobody measured where (model, gpu, precision) stops fitting.
+  [[nodiscard]] Result<std::optional<MemoryLimit>> memory_limit(std::string_view model,
+                                                                std::string_view gpu,
+                                                                std::string_view precision) const;
+
+ private:
+  struct State;
+  explicit Database(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpemu::profile

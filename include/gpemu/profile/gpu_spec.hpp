@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::profile {
+
+/// What is known about one kind of GPU, from a TOML file under `gpus/`. Rates are the datasheet's
+/// dense peaks. A number that the datasheet does not give is absent, never guessed.
+struct GpuSpec {
+  std::string name;                  ///< gpemu's name, e.g. "V100-PCIE-32GB"; the file's name too.
+  std::string product_name;          ///< as NVML reports it, e.g. "Tesla V100-PCIE-32GB".
+  std::vector<std::string> aliases;  ///< other spellings, e.g. GPEmu's folder names.
+  std::string architecture;          ///< e.g. "Volta".
+  int compute_capability_major = 0;
+  int compute_capability_minor = 0;
+
+  int multiprocessors = 0;
+  double boost_clock_mhz = 0;
+
+  Bytes memory_bytes = 0;  ///< what the driver reports as total.
+  /// The memory that an allocator could really use in measured runs: the rest is context, workspace
+  /// and fragmentation. Absent where nobody measured it.
+  std::optional<Bytes> usable_memory_bytes;
+  double memory_bandwidth_bytes_per_s = 0;
+  Bytes l2_cache_bytes = 0;
+
+  double fp32_flops = 0;                    ///< FP32 without tensor cores, per second.
+  std::optional<double> fp64_flops;         ///< per second, without tensor cores.
+  std::optional<double> tf32_tensor_flops;  ///< per second, dense.
+  std::optional<double> fp16_tensor_flops;  ///< per second, dense.
+  std::optional<double> bf16_tensor_flops;  ///< per second, dense.
+  std::optional<double> fp8_tensor_flops;   ///< per second, dense.
+
+  double max_power_w = 0;
+  std::optional<double> idle_power_w;
+
+  int pcie_generation = 0;
+  int pcie_lanes = 0;
+  /// Rate of a large copy from pinned host memory, per direction, as achieved and not as signalled.
+  double pinned_copy_bytes_per_s = 0;
+  /// NVLink bandwidth to all peers together, per direction; absent on GPUs without NVLink.
+  std::optional<double> nvlink_bytes_per_s;
+
+  /// Where each number comes from: TOML path (e.g. "memory.bandwidth_gb_per_s") to citation.
+  std::map<std::string, std::string> sources;
+};
+
+/// Reads a GPU specification. `origin` names the text in messages, e.g. the file's path.
+///
+/// Errors: kCorruptData naming origin, line and field, with what is expected there.
+[[nodiscard]] Result<GpuSpec> parse_gpu_spec(std::string_view toml, std::string_view origin);
+
+/// Errors: those of read_file and parse_gpu_spec.
+[[nodiscard]] Result<GpuSpec> load_gpu_spec(const std::filesystem::path& path);
+
+}  // namespace gpemu::profile

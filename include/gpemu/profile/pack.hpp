@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/profile/profile.hpp"
+
+namespace gpemu::profile {
+
+/// Where a pack's numbers come from, from its `pack.toml`.
+struct PackInfo {
+  std::string name;  ///< the folder's name, e.g. "gpemu-vldb25".
+  std::string title;
+  std::string citation;  ///< whom to cite for the measurements.
+  std::string url;
+  std::string licence;    ///< licence of the numbers, or a statement that there is none.
+  std::string method;     ///< how it was measured, in a few sentences.
+  std::string framework;  ///< e.g. "PyTorch", with versions as far as they are known.
+  std::string host;       ///< hosts the GPUs were in.
+  int samples = 0;        ///< measurements behind each number.
+};
+
+/// Measured profiles as they are reviewed: a folder with `pack.toml` and CSV tables.
+/// The format is in docs/reference/pack-format.md.
+struct Pack {
+  PackInfo info;
+  std::vector<Curve> curves;
+  std::vector<MemoryLimit> limits;
+  std::vector<ModelInfo> models;
+};
+
+/// A fault in a pack, as a compiler would report it.
+struct PackFault {
+  std::filesystem::path file;
+  int line = 0;  ///< from 1; 0 when the fault is the whole file's.
+  std::string message;
+};
+
+/// Reads a pack.
+///
+/// Errors: kNotFound, kIo; kCorruptData with the first fault's file and line.
+[[nodiscard]] Result<Pack> load_pack(const std::filesystem::path& folder);
+
+/// Writes a pack as a new folder; nothing is left behind when that fails.
+///
+/// Errors: kInvalidArgument when the folder exists and is not empty; kIo.
+[[nodiscard]] Result<void> write_pack(const Pack& pack, const std::filesystem::path& folder);
+
+/// Returns all faults of a pack that a reviewer would reject it for; none for a good pack.
+[[nodiscard]] std::vector<PackFault> check_pack(const std::filesystem::path& folder);
+
+}  // namespace gpemu::profile

@@ -1,0 +1,68 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::sim {
+
+/// Tells the time and waits for it. Everything that emulates time takes one, so that the same code
+/// runs in real time and in virtual time.
+class Clock {
+ public:
+  Clock() = default;
+  Clock(const Clock&) = delete;
+  Clock& operator=(const Clock&) = delete;
+  virtual ~Clock() = default;
+
+  /// Returns the present. Never goes back.
+  [[nodiscard]] virtual TimePoint now() const = 0;
+
+  /// Blocks the calling thread until `deadline`; returns at once when it has passed.
+  virtual void wait_until(TimePoint deadline) = 0;
+};
+
+/// The host's CLOCK_MONOTONIC, one axis for all processes of the host.
+///
+/// Waiting sleeps until shortly before the absolute deadline, with the thread's timer slack at its
+/// minimum, then spins, so that a wake-up that is a little late costs nothing. Lateness never adds
+/// up, because deadlines come from the ledger and not from the moment of waking. Thread safety: any
+/// thread.
+class RealClock final : public Clock {
+ public:
+  /// How long before a deadline a waiting thread stops sleeping and spins. Source: wake-ups of an
+  /// idle Linux host are late by up to about 50 us.
+  static constexpr Duration kDefaultSpin = std::chrono::microseconds(60);
+
+  /// `spin` of zero only sleeps, for hosts that are short of cores.
+  explicit RealClock(Duration spin = kDefaultSpin) : spin_(spin) {}
+
+  [[nodiscard]] TimePoint now() const override;
+  void wait_until(TimePoint deadline) override;
+
+  /// Returns the host CPU time that all waits have spent spinning.
+  [[nodiscard]] Duration spun() const { return Duration(spun_ns_.load(std::memory_order_relaxed)); }
+
+ private:
+  Duration spin_;
+  std::atomic<std::int64_t> spun_ns_{0};
+};
+
+/// A clock that stands still until somebody waits, and then jumps to the deadline. Starts at zero.
+///
+/// With one thread the run is deterministic; with several, time is the latest deadline that any
+/// thread waited for. Thread safety: any thread.
+class VirtualClock final : public Clock {
+ public:
+  [[nodiscard]] TimePoint now() const override {
+    return TimePoint(Duration(now_ns_.load(std::memory_order_acquire)));
+  }
+  void wait_until(TimePoint deadline) override;
+
+ private:
+  std::atomic<std::int64_t> now_ns_{0};
+};
+
+}  // namespace gpemu::sim

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/sim/clock.hpp"
+
+#include <cerrno>
+#include <ctime>
+#include <sys/prctl.h>
+
+namespace gpemu::sim {
+namespace {
+
+void minimise_timer_slack() {
+  // The default slack of 50 us would make every sleep late by as much.
+  thread_local const bool done = ::prctl(PR_SET_TIMERSLACK, 1UL) == 0;
+  static_cast<void>(done);
+}
+
+void sleep_until(TimePoint deadline) {
+  const auto ns = deadline.time_since_epoch().count();
+  const timespec target{.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
+                        .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+  while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &target, nullptr) == EINTR) {
+  }
+}
+
+void relax_processor() {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#endif
+}
+
+}  // namespace
+
+TimePoint RealClock::now() const {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return TimePoint(Duration(static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec));
+}
+
+void RealClock::wait_until(TimePoint deadline) {
+  TimePoint time = now();
+  if (deadline - time > spin_) {
+    minimise_timer_slack();
+    sleep_until(deadline - spin_);
+    time = now();
+  }
+  const TimePoint spin_start = time;
+  while (time < deadline) {
+    relax_processor();
+    time = now();
+  }
+  if (time > spin_start) {
+    spun_ns_.fetch_add((time - spin_start).count(), std::memory_order_relaxed);
+  }
+}
+
+void VirtualClock::wait_until(TimePoint deadline) {
+  const std::int64_t target = deadline.time_since_epoch().count();
+  std::int64_t current = now_ns_.load(std::memory_order_acquire);
+  while (current < target && !now_ns_.compare_exchange_weak(current, target)) {
+  }
+}
+
+}  // namespace gpemu::sim

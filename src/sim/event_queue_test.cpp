@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/sim/event_queue.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpemu::sim {
+namespace {
+
+TimePoint at(std::int64_t ns) {
+  return TimePoint(Duration(ns));
+}
+
+TEST(EventQueue, YieldsByTimeThenByInsertion) {
+  EventQueue<char> queue;
+  queue.push(at(20), 'c');
+  queue.push(at(10), 'a');
+  queue.push(at(10), 'b');
+  queue.push(at(5), 'x');
+  std::string order;
+  while (!queue.empty()) order += queue.pop().payload;
+  EXPECT_EQ(order, "xabc");
+}
+
+}  // namespace
+}  // namespace gpemu::sim

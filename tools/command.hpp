@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+
+#include <CLI/CLI.hpp>
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::tools {
+
+/// Makes `action` what the subcommand does once its options are parsed. The error that it returns
+/// is printed and becomes the exit code.
+void set_action(CLI::App& command, std::function<Result<void>()> action);
+
+/// One function per subcommand: adds it to the command, with its options and examples.
+void add_version_command(CLI::App& app);
+
+}  // namespace gpemu::tools

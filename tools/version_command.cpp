@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include "command.hpp"
+
+namespace gpemu::tools {
+
+void add_version_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("version", "Print the version");
+  set_action(*command, []() -> Result<void> {
+    fmt::print("gpemu {}\n", GPEMU_VERSION);
+    return {};
+  });
+}
+
+}  // namespace gpemu::tools
