@@ -2,13 +2,19 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/profile/profile.hpp"
 
 namespace gpemu::profile {
+
+/// What a field of PackInfo says that nobody filled in; check_pack() asks for it.
+inline constexpr std::string_view kNotStated = "not stated";
 
 /// Where a pack's numbers come from, from its `pack.toml`.
 struct PackInfo {
@@ -20,7 +26,9 @@ struct PackInfo {
   std::string method;     ///< how it was measured, in a few sentences.
   std::string framework;  ///< e.g. "PyTorch", with versions as far as they are known.
   std::string host;       ///< hosts the GPUs were in.
-  int samples = 0;        ///< measurements behind each number.
+  int samples = 0;        ///< measurements behind each number; 0 when not stated.
+  /// What sets one GPU's measurements apart, by GpuSpec::name.
+  std::map<std::string, std::string> gpu_notes;
 };
 
 /// Measured profiles as they are reviewed: a folder with `pack.toml` and CSV tables.
@@ -39,7 +47,7 @@ struct PackFault {
   std::string message;
 };
 
-/// Reads a pack.
+/// Reads a pack. It need not be good enough to be contributed, see check_pack().
 ///
 /// Errors: kNotFound, kIo; kCorruptData with the first fault's file and line.
 [[nodiscard]] Result<Pack> load_pack(const std::filesystem::path& folder);
@@ -50,6 +58,8 @@ struct PackFault {
 [[nodiscard]] Result<void> write_pack(const Pack& pack, const std::filesystem::path& folder);
 
 /// Returns all faults of a pack that a reviewer would reject it for; none for a good pack.
-[[nodiscard]] std::vector<PackFault> check_pack(const std::filesystem::path& folder);
+/// `known_gpus` are the names that a GPU folder may have; with none, every name passes.
+[[nodiscard]] std::vector<PackFault> check_pack(const std::filesystem::path& folder,
+                                                std::span<const std::string> known_gpus = {});
 
 }  // namespace gpemu::profile

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,6 +27,13 @@ inline constexpr std::array<std::string_view, 5> kQuantityNames = {
   return kQuantityNames[static_cast<std::size_t>(quantity)];
 }
 
+/// Unit of each quantity's values, as in the tables of a pack.
+inline constexpr std::array<std::string_view, 5> kQuantityUnits = {"ms", "ms", "ms", "mib", "mib"};
+
+[[nodiscard]] constexpr std::string_view quantity_unit(Quantity quantity) {
+  return kQuantityUnits[static_cast<std::size_t>(quantity)];
+}
+
 /// Which measurement a curve belongs to.
 struct CurveKey {
   std::string model;      ///< e.g. "resnet50", torchvision's name.
@@ -48,9 +56,12 @@ struct Curve {
   CurveKey key;
   std::string pack;  ///< name of the pack it comes from.
   std::vector<CurvePoint> points;
-  int measured_rows = 0;          ///< how many rows the points stand for.
-  double max_relative_error = 0;  ///< largest |interpolated / measured - 1| over those rows.
-  double p90_relative_error = 0;  ///< its 90th percentile.
+  int measured_rows = 0;  ///< how many rows the points stand for.
+  /// |interpolated / measured - 1| over those rows: mean, 90th and 95th percentile, largest.
+  double mean_relative_error = 0;
+  double p90_relative_error = 0;
+  double p95_relative_error = 0;
+  double max_relative_error = 0;
 };
 
 /// Where a model was measured to stop fitting.
