@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/device/device.hpp"
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+#include <utility>
+
+#include "robust_lock.hpp"
+#include "segment.hpp"
+
+namespace gpemu::device {
+namespace {
+
+/// Raises an atomic to at least `value`.
+void raise_to(std::atomic<std::int64_t>& target, std::int64_t value) {
+  std::int64_t current = target.load(std::memory_order_relaxed);
+  while (current < value && !target.compare_exchange_weak(current, value)) {
+  }
+}
+
+/// Puts work at the end of an engine's timeline, not before `earliest`. Several processes may do so
+/// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody.
+Interval append(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tail_ns,
+                TimePoint earliest, Duration cost) {
+  std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
+  std::int64_t start = 0;
+  do {
+    start = std::max(earliest.time_since_epoch().count(), tail);
+    // Before the exchange, so that a recovery never cuts the timeline before this work's end.
+    raise_to(own_tail_ns, start + cost.count());
+  } while (!engine.tail_ns.compare_exchange_weak(tail, start + cost.count()));
+  return {.start = TimePoint(Duration(start)), .end = TimePoint(Duration(start) + cost)};
+}
+
+}  // namespace
+
+struct Device::State {
+  std::shared_ptr<Node> node;
+  Node::Segment* segment;
+  int index;
+  sim::Clock* clock;
+  layout::DeviceRecord* record;
+  layout::HoldingRecord* holding;
+
+  mutable std::mutex mutex;
+  // Guarded by the mutex: the ends of the work of the legacy default stream, of all streams that
+  // synchronise with it, and of all streams.
+  TimePoint default_tail{};
+  TimePoint blocking_tail{};
+  TimePoint any_tail{};
+  std::unordered_map<DeviceAddress, Bytes> allocations;
+  DeviceAddress next_address;
+  std::unique_ptr<Stream> default_stream;
+
+  /// Takes `bytes` from the ledger if they are free.
+  bool take_memory(Bytes bytes) {
+    const RobustLock lock(record->ledger_mutex, [this] { segment->recount_memory(index); });
+    if (bytes > record->memory_bytes - std::min(record->memory_used.load(), record->memory_bytes)) {
+      return false;
+    }
+    holding->memory += bytes;
+    record->memory_used += bytes;
+    return true;
+  }
+
+  void give_back_memory(Bytes bytes) {
+    const RobustLock lock(record->ledger_mutex, [this] { segment->recount_memory(index); });
+    holding->memory -= bytes;
+    record->memory_used -= bytes;
+  }
+};
+
+// ---- Device
+
+Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
+  state_->default_stream.reset(new Stream(*this, Stream::Role::kLegacyDefault));
+}
+
+Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int index,
+                                             sim::Clock& clock) {
+  if (index < 0 || index >= node->device_count()) {
+    return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
+                node->name(), index, node->device_count() - 1);
+  }
+  Node::Segment& segment = *node->segment_;
+  GPEMU_TRY(segment.add_context(index));
+  auto state = std::make_unique<State>();
+  state->node = std::move(node);
+  state->segment = &segment;
+  state->index = index;
+  state->clock = &clock;
+  state->record = &segment.devices()[static_cast<std::size_t>(index)];
+  state->holding = &segment.own_holding(index);
+  // Far from each other and from zero, so that an address tells its device.
+  state->next_address = (static_cast<DeviceAddress>(index) + 1) << 44;
+  return std::unique_ptr<Device>(new Device(std::move(state)));
+}
+
+Device::~Device() {
+  Bytes held = 0;
+  for (const auto& [address, bytes] : state_->allocations) held += bytes;
+  if (held > 0) state_->give_back_memory(held);
+  state_->segment->remove_context(state_->index);
+}
+
+int Device::index() const {
+  return state_->index;
+}
+sim::Clock& Device::clock() const {
+  return *state_->clock;
+}
+Node& Device::node() const {
+  return *state_->node;
+}
+Stream& Device::default_stream() {
+  return *state_->default_stream;
+}
+
+std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
+  const Stream::Role role =
+      kind == StreamKind::kBlocking ? Stream::Role::kBlocking : Stream::Role::kNonBlocking;
+  return std::unique_ptr<Stream>(new Stream(*this, role));
+}
+
+Result<DeviceAddress> Device::allocate(Bytes bytes) {
+  if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
+  const Bytes total = state_->record->memory_bytes;
+  const Bytes rounded = bytes > total ? bytes
+                                      : (bytes + kAllocationGranularity - 1) /
+                                            kAllocationGranularity * kAllocationGranularity;
+  // The dead keep their memory until somebody misses it.
+  while (!state_->take_memory(rounded)) {
+    if (state_->segment->recover() > 0) continue;
+    const MemoryInfo info = memory_info();
+    return fail(ErrorCode::kOutOfMemory,
+                "out of memory on device {} ({}): {:.1f} MiB asked for, {:.1f} MiB free of {:.1f} "
+                "MiB; this process holds {:.1f} MiB, others {:.1f} MiB",
+                state_->index, state_->record->gpu, to_mib(rounded), to_mib(info.free),
+                to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held));
+  }
+  const std::lock_guard lock(state_->mutex);
+  const DeviceAddress address = state_->next_address;
+  state_->next_address += rounded;
+  state_->allocations.emplace(address, rounded);
+  return address;
+}
+
+Result<void> Device::free(DeviceAddress address) {
+  Bytes bytes = 0;
+  {
+    const std::lock_guard lock(state_->mutex);
+    const auto found = state_->allocations.find(address);
+    if (found == state_->allocations.end()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{:#x} is not the start of an allocation on device {}", address, state_->index);
+    }
+    bytes = found->second;
+    state_->allocations.erase(found);
+  }
+  state_->give_back_memory(bytes);
+  return {};
+}
+
+MemoryInfo Device::memory_info() const {
+  const RobustLock lock(state_->record->ledger_mutex,
+                        [this] { state_->segment->recount_memory(state_->index); });
+  return {.total = state_->record->memory_bytes,
+          .free = state_->record->memory_bytes - state_->record->memory_used,
+          .held = state_->holding->memory};
+}
+
+void Device::synchronize() {
+  TimePoint tail;
+  {
+    const std::lock_guard lock(state_->mutex);
+    tail = state_->any_tail;
+  }
+  state_->clock->wait_until(tail);
+}
+
+// ---- Stream
+
+TimePoint Stream::ready_time() const {
+  const Device::State& device = *device_.state_;
+  switch (role_) {
+    case Role::kLegacyDefault:
+      return std::max(tail_, device.blocking_tail);
+    case Role::kBlocking:
+      return std::max(tail_, device.default_tail);
+    case Role::kNonBlocking:
+      return tail_;
+  }
+  GPEMU_CHECK(false, "unknown stream role");
+}
+
+Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
+  Device::State& device = *device_.state_;
+  const auto engine_index = static_cast<std::size_t>(engine);
+  layout::EngineRecord& record = device.record->engines[engine_index];
+  const std::lock_guard lock(device.mutex);
+  const TimePoint earliest = std::max(device.clock->now(), ready_time());
+  const Interval interval =
+      append(record, device.holding->engine_tail_ns[engine_index], earliest, cost);
+  tail_ = interval.end;
+  device.any_tail = std::max(device.any_tail, tail_);
+  if (role_ != Role::kNonBlocking) device.blocking_tail = std::max(device.blocking_tail, tail_);
+  if (role_ == Role::kLegacyDefault) device.default_tail = tail_;
+  record.busy_ns.fetch_add(cost.count(), std::memory_order_relaxed);
+  record.operations.fetch_add(1, std::memory_order_relaxed);
+  if (bytes > 0) record.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  return interval;
+}
+
+Interval Stream::launch(Duration cost) {
+  return enqueue(Engine::kCompute, 0, cost);
+}
+
+Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
+  GPEMU_CHECK(engine != Engine::kCompute, "a copy needs a copy engine");
+  return enqueue(engine, bytes, cost);
+}
+
+void Stream::record(Event& event) {
+  const std::lock_guard lock(device_.state_->mutex);
+  event.time_ = std::max(device_.state_->clock->now(), ready_time());
+  event.recorded_ = true;
+}
+
+void Stream::wait(const Event& event) {
+  if (!event.recorded_) return;
+  const std::lock_guard lock(device_.state_->mutex);
+  tail_ = std::max(tail_, event.time_);
+}
+
+TimePoint Stream::tail() const {
+  const std::lock_guard lock(device_.state_->mutex);
+  return ready_time();
+}
+
+bool Stream::idle() const {
+  return tail() <= device_.state_->clock->now();
+}
+
+void Stream::synchronize() {
+  device_.state_->clock->wait_until(tail());
+}
+
+Result<Duration> elapsed_time(const Event& start, const Event& end, const sim::Clock& clock) {
+  if (!start.recorded() || !end.recorded()) {
+    return fail(ErrorCode::kInvalidArgument, "the {} event was never recorded",
+                start.recorded() ? "end" : "start");
+  }
+  if (std::max(start.time(), end.time()) > clock.now()) {
+    return fail(ErrorCode::kNotReady, "the events have not both happened yet");
+  }
+  return end.time() - start.time();
+}
+
+}  // namespace gpemu::device

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/device/device.hpp"
+
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::device {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+TimePoint at(Duration time) {
+  return TimePoint(time);
+}
+
+/// One emulated GPU with 1000 KiB of memory in this process, at virtual time zero.
+class DeviceTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    const NodeConfig config{.name = "test",
+                            .devices = {{.gpu = "TEST-GPU", .memory_bytes = 1000 * kKiB}}};
+    node_ = Node::create_private(config).value();
+    device_ = Device::open(node_, 0, clock_).value();
+  }
+
+  DeviceSnapshot snapshot() { return node_->device_snapshot(0, clock_.now()); }
+
+  sim::VirtualClock clock_;
+  std::shared_ptr<Node> node_;
+  std::unique_ptr<Device> device_;
+};
+
+TEST_F(DeviceTest, RunsTheWorkOfAStreamInOrderWithoutGaps) {
+  const auto stream = device_->create_stream();
+  const Interval first = stream->launch(3ms);
+  const Interval second = stream->launch(2ms);
+  EXPECT_EQ(first.start, at(0ms));
+  EXPECT_EQ(first.end, at(3ms));
+  EXPECT_EQ(second.start, at(3ms));
+  EXPECT_EQ(second.end, at(5ms));
+  EXPECT_EQ(clock_.now(), at(0ms)) << "queueing takes no emulated time";
+  stream->synchronize();
+  EXPECT_EQ(clock_.now(), at(5ms));
+}
+
+TEST_F(DeviceTest, StartsWorkNoEarlierThanItWasQueued) {
+  const auto stream = device_->create_stream();
+  stream->launch(1ms);
+  clock_.wait_until(at(10ms));
+  EXPECT_EQ(stream->launch(1ms).start, at(10ms));
+}
+
+TEST_F(DeviceTest, SharesTheComputeEngineAmongStreams) {
+  const auto a = device_->create_stream(StreamKind::kNonBlocking);
+  const auto b = device_->create_stream(StreamKind::kNonBlocking);
+  a->launch(4ms);
+  EXPECT_EQ(b->launch(1ms).start, at(4ms));
+}
+
+TEST_F(DeviceTest, OverlapsCopiesInBothDirectionsWithCompute) {
+  const auto compute = device_->create_stream();
+  const auto in = device_->create_stream();
+  const auto out = device_->create_stream();
+  EXPECT_EQ(compute->launch(4ms).start, at(0ms));
+  EXPECT_EQ(in->copy(Engine::kCopyHostToDevice, 100, 3ms).start, at(0ms));
+  EXPECT_EQ(out->copy(Engine::kCopyDeviceToHost, 100, 2ms).start, at(0ms));
+  EXPECT_EQ(in->copy(Engine::kCopyDeviceToHost, 1, 1ms).start, at(3ms))
+      << "after the copy before it in its stream";
+}
+
+TEST_F(DeviceTest, EventsOrderWorkAcrossStreams) {
+  const auto copies = device_->create_stream();
+  const auto compute = device_->create_stream();
+  Event copied;
+  copies->copy(Engine::kCopyHostToDevice, 100, 3ms);
+  copies->record(copied);
+  copies->copy(Engine::kCopyHostToDevice, 100, 5ms);
+  compute->wait(copied);
+  EXPECT_EQ(compute->launch(1ms).start, at(3ms));
+}
+
+TEST_F(DeviceTest, WaitingForAnEventThatWasNeverRecordedDoesNothing) {
+  const auto stream = device_->create_stream();
+  stream->wait(Event());
+  EXPECT_EQ(stream->launch(1ms).start, at(0ms));
+}
+
+TEST_F(DeviceTest, EventsTimeTheWorkBetweenThem) {
+  const auto stream = device_->create_stream();
+  Event start;
+  Event end;
+  stream->launch(1ms);
+  stream->record(start);
+  stream->launch(7ms);
+  stream->record(end);
+  EXPECT_EQ(elapsed_time(start, end, clock_).error().code, ErrorCode::kNotReady);
+  stream->synchronize();
+  EXPECT_EQ(elapsed_time(start, end, clock_).value(), 7ms);
+  EXPECT_EQ(elapsed_time(end, start, clock_).value(), -7ms);
+  EXPECT_EQ(elapsed_time(start, Event(), clock_).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(DeviceTest, AnEventOnAnIdleStreamHappensNow) {
+  const auto stream = device_->create_stream();
+  clock_.wait_until(at(9ms));
+  Event event;
+  stream->record(event);
+  EXPECT_EQ(event.time(), at(9ms));
+}
+
+TEST_F(DeviceTest, LegacyDefaultStreamSynchronisesWithBlockingStreamsOnly) {
+  const auto blocking = device_->create_stream(StreamKind::kBlocking);
+  const auto free_running = device_->create_stream(StreamKind::kNonBlocking);
+  blocking->copy(Engine::kCopyHostToDevice, 1, 5ms);
+  // A kernel on the default stream waits for the copy on the blocking stream …
+  EXPECT_EQ(device_->default_stream().launch(1ms).start, at(5ms));
+  // … and later work on the blocking stream waits for that kernel, though its engine is free.
+  EXPECT_EQ(blocking->copy(Engine::kCopyHostToDevice, 1, 1ms).start, at(6ms));
+  EXPECT_EQ(free_running->copy(Engine::kCopyDeviceToHost, 1, 1ms).start, at(0ms));
+}
+
+TEST_F(DeviceTest, SynchronizeWaitsForAllStreams) {
+  const auto a = device_->create_stream(StreamKind::kNonBlocking);
+  device_->default_stream().launch(1ms);
+  a->copy(Engine::kCopyDeviceToHost, 1, 8ms);
+  device_->synchronize();
+  EXPECT_EQ(clock_.now(), at(8ms));
+}
+
+TEST_F(DeviceTest, CountsBusyTimeUpToNow) {
+  const auto stream = device_->create_stream();
+  stream->launch(10ms);
+  stream->copy(Engine::kCopyHostToDevice, 4096, 2ms);
+  clock_.wait_until(at(4ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 4ms);
+  EXPECT_EQ(snapshot().engines[0].operations, 1U);
+  EXPECT_EQ(snapshot().engines[1].bytes, 4096U);
+  clock_.wait_until(at(30ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 10ms);
+}
+
+TEST_F(DeviceTest, RefusesMemoryBeyondTheCapacity) {
+  const DeviceAddress first = device_->allocate(600 * kKiB).value();
+  const auto second = device_->allocate(500 * kKiB);
+  ASSERT_FALSE(second.has_value());
+  EXPECT_EQ(second.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_NE(second.error().message.find("TEST-GPU"), std::string::npos);
+  EXPECT_EQ(device_->memory_info().held, 600 * kKiB);
+  ASSERT_TRUE(device_->free(first));
+  EXPECT_TRUE(device_->allocate(1000 * kKiB));
+}
+
+TEST_F(DeviceTest, SurvivesAbsurdSizes) {
+  EXPECT_EQ(device_->allocate(~Bytes{0}).error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(device_->allocate(0).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(device_->memory_info().held, 0U);
+}
+
+TEST_F(DeviceTest, RoundsAllocationsUpToTheGranularity) {
+  const DeviceAddress a = device_->allocate(1).value();
+  const DeviceAddress b = device_->allocate(1).value();
+  EXPECT_EQ(b - a, Device::kAllocationGranularity);
+  EXPECT_EQ(device_->memory_info().held, 2 * Device::kAllocationGranularity);
+}
+
+TEST_F(DeviceTest, FreesEachAllocationOnce) {
+  const DeviceAddress address = device_->allocate(kKiB).value();
+  EXPECT_EQ(device_->free(address + 1).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(device_->free(address));
+  EXPECT_EQ(device_->free(address).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(DeviceTest, GivesMemoryBackWhenTheContextEnds) {
+  ASSERT_TRUE(device_->allocate(700 * kKiB));
+  EXPECT_EQ(snapshot().processes.at(0).memory_held, 700 * kKiB);
+  device_.reset();
+  EXPECT_EQ(snapshot().memory_used, 0U);
+  EXPECT_TRUE(snapshot().processes.empty());
+}
+
+TEST_F(DeviceTest, KeepsTheTimelineConsistentUnderConcurrentUse) {
+  constexpr int kThreads = 4;
+  constexpr int kLaunches = 5'000;
+  std::vector<std::thread> threads;
+  for (int i = 0; i < kThreads; ++i) {
+    threads.emplace_back([this] {
+      const auto stream = device_->create_stream(StreamKind::kNonBlocking);
+      TimePoint last{};
+      for (int k = 0; k < kLaunches; ++k) {
+        const Interval interval = stream->launch(1us);
+        EXPECT_GE(interval.start, last);
+        last = interval.end;
+        const DeviceAddress address = device_->allocate(kKiB).value();
+        EXPECT_TRUE(device_->free(address));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(snapshot().engines[0].idle_from, at(kThreads * kLaunches * 1us))
+      << "no work was lost and none ran at the same time as another's";
+  EXPECT_EQ(snapshot().memory_used, 0U);
+}
+
+TEST_F(DeviceTest, RefusesADeviceThatIsNotThere) {
+  EXPECT_EQ(Device::open(node_, 1, clock_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(Device::open(node_, -1, clock_).error().code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace gpemu::device

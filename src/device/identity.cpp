@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "identity.hpp"
+
+#include <cstdint>
+
+#include <fmt/format.h>
+
+namespace gpemu::device {
+namespace {
+
+// 64-bit FNV-1a. Source: Fowler, Noll, Vo, IETF draft-eastlake-fnv.
+std::uint64_t hash(std::string_view text, std::uint64_t salt) {
+  std::uint64_t value = 0xcbf29ce484222325 ^ (salt * 0x9e3779b97f4a7c15);
+  for (const char character : text) {
+    value = (value ^ static_cast<unsigned char>(character)) * 0x100000001b3;
+  }
+  return value;
+}
+
+}  // namespace
+
+std::string device_uuid(std::string_view node_name, std::size_t index) {
+  const std::string identity = fmt::format("{}/{}", node_name, index);
+  const std::uint64_t high = hash(identity, 0);
+  const std::uint64_t low = hash(identity, 1);
+  // Version 8 ("custom") and the variant of RFC 9562, so that it parses as a UUID.
+  return fmt::format("GPU-{:08x}-{:04x}-8{:03x}-{:04x}-{:012x}", high >> 32, (high >> 16) & 0xffff,
+                     high & 0xfff, 0x8000 | ((low >> 48) & 0x3fff), low & 0xffffffffffff);
+}
+
+std::string device_pci_bus_id(std::size_t index) {
+  constexpr std::size_t kBusesPerDomain = 255;
+  return fmt::format("{:08x}:{:02x}:00.0", index / kBusesPerDomain, index % kBusesPerDomain + 1);
+}
+
+}  // namespace gpemu::device

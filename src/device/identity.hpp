@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace gpemu::device {
+
+/// Returns a device's UUID as NVML writes it: the same for the same node name and index.
+[[nodiscard]] std::string device_uuid(std::string_view node_name, std::size_t index);
+
+/// Returns a device's PCI address as NVML writes it, "domain:bus:device.function".
+[[nodiscard]] std::string device_pci_bus_id(std::size_t index);
+
+}  // namespace gpemu::device
