@@ -10,9 +10,16 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/pack.hpp"
 #include "gpemu/profile/profile.hpp"
 
 namespace gpemu::profile {
+
+/// A pack that a database holds.
+struct PackEntry {
+  PackInfo info;
+  bool from_user = false;  ///< in the user's database, not the installed one.
+};
 
 /// Read-only view of the installed profile database and, over it, the user's own. Where both hold
 /// the same record the user's wins.
@@ -26,15 +33,20 @@ class Database {
     std::filesystem::path user;  ///< need not exist.
   };
 
-  /// Returns where the databases are: GPEMU_PROFILES if set, else beside the running program or
-  /// library
-  /// (`../share/gpemu/profiles.db`), else in the build tree; the user's under XDG_DATA_HOME, by
-  /// default
-  /// `~/.local/share/gpemu/profiles.db`.
+  /// Returns where the databases are. Installed: GPEMU_PROFILES if set, else
+  /// `share/gpemu/profiles.db` in the nearest folder above this library or program, which holds for
+  /// an installation and for a build tree. User's: `gpemu/profiles.db` below XDG_DATA_HOME, by
+  /// default `~/.local/share`.
   [[nodiscard]] static Paths default_paths();
 
-  /// Errors: kNotFound without the installed database, kIncompatible for a file of another format.
+  /// Errors: kNotFound without the installed database; kIncompatible for a file of another kind or
+  /// version; kUnavailable while another process writes the user's; kIo, kCorruptData.
   [[nodiscard]] static Result<Database> open(const Paths& paths = default_paths());
+
+  /// Returns a database over the content of a database file, see build_database_image().
+  ///
+  /// Errors: kIncompatible for content of another kind or version.
+  [[nodiscard]] static Result<Database> from_image(std::string_view image);
 
   Database(Database&&) noexcept;
   Database& operator=(Database&&) noexcept;
@@ -43,10 +55,12 @@ class Database {
   /// Returns a GPU by name or alias, ignoring case, or by the path of a TOML file (a name with '/'
   /// or ending in ".toml").
   ///
-  /// Errors: kNotFound, with the nearest names.
+  /// Errors: kNotFound, with the nearest names; for a file those of load_gpu_spec().
   [[nodiscard]] Result<GpuSpec> gpu(std::string_view name_or_path) const;
   [[nodiscard]] Result<std::vector<std::string>> gpu_names() const;
 
+  /// Returns a model by name, ignoring case.
+  ///
   /// Errors: kNotFound, with the nearest names.
   [[nodiscard]] Result<ModelInfo> model(std::string_view name) const;
   [[nodiscard]] Result<std::vector<std::string>> model_names() const;
@@ -62,6 +76,18 @@ class Database {
   [[nodiscard]] Result<std::optional<MemoryLimit>> memory_limit(std::string_view model,
                                                                 std::string_view gpu,
                                                                 std::string_view precision) const;
+
+  /// Returns the keys of all curves, of one model or one GPU where a name is given, in order.
+  [[nodiscard]] Result<std::vector<CurveKey>> curve_keys(std::string_view model = {},
+                                                         std::string_view gpu = {}) const;
+
+  /// Returns what packs there are, the user's first, by name.
+  [[nodiscard]] Result<std::vector<PackEntry>> packs() const;
+
+  /// Returns one pack with everything in it; of two by the same name the user's.
+  ///
+  /// Errors: kNotFound, with the nearest names.
+  [[nodiscard]] Result<Pack> pack(std::string_view name) const;
 
  private:
   struct State;
