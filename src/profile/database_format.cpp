@@ -29,6 +29,13 @@ CREATE TABLE packs (
   samples   INTEGER NOT NULL
 );
 
+CREATE TABLE pack_gpu_notes (
+  pack INTEGER NOT NULL REFERENCES packs (id) ON DELETE CASCADE,
+  gpu  TEXT NOT NULL,
+  note TEXT NOT NULL,
+  PRIMARY KEY (pack, gpu)
+) WITHOUT ROWID;
+
 CREATE TABLE models (
   name       TEXT NOT NULL COLLATE NOCASE,
   pack       INTEGER NOT NULL REFERENCES packs (id) ON DELETE CASCADE,
@@ -40,15 +47,17 @@ CREATE TABLE models (
 ) WITHOUT ROWID;
 
 CREATE TABLE curves (
-  id                 INTEGER PRIMARY KEY,
-  model              TEXT NOT NULL,
-  gpu                TEXT NOT NULL,
-  precision          TEXT NOT NULL,
-  quantity           TEXT NOT NULL,
-  pack               INTEGER NOT NULL REFERENCES packs (id) ON DELETE CASCADE,
-  measured_rows      INTEGER NOT NULL,
-  max_relative_error REAL NOT NULL,
-  p90_relative_error REAL NOT NULL,
+  id                  INTEGER PRIMARY KEY,
+  model               TEXT NOT NULL,
+  gpu                 TEXT NOT NULL,
+  precision           TEXT NOT NULL,
+  quantity            TEXT NOT NULL,
+  pack                INTEGER NOT NULL REFERENCES packs (id) ON DELETE CASCADE,
+  measured_rows       INTEGER NOT NULL,
+  mean_relative_error REAL NOT NULL,
+  p90_relative_error  REAL NOT NULL,
+  p95_relative_error  REAL NOT NULL,
+  max_relative_error  REAL NOT NULL,
   UNIQUE (model, gpu, precision, quantity, pack)
 );
 

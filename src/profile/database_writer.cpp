@@ -40,19 +40,24 @@ Result<std::int64_t> insert_pack_info(const SqliteConnection& connection, const 
   GPEMU_TRY(connection.run("INSERT INTO packs VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", info.name,
                            info.title, info.citation, info.url, info.licence, info.method,
                            info.framework, info.host, info.samples));
-  return connection.last_row_id();
+  const std::int64_t id = connection.last_row_id();
+  for (const auto& [gpu, note] : info.gpu_notes) {
+    GPEMU_TRY(connection.run("INSERT INTO pack_gpu_notes VALUES (?, ?, ?)", id, gpu, note));
+  }
+  return id;
 }
 
 Result<void> insert_curves(const SqliteConnection& connection, std::int64_t pack,
                            const std::vector<Curve>& curves) {
   GPEMU_ASSIGN(SqliteStatement insert_curve,
-               connection.query("INSERT INTO curves VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?)"));
+               connection.query("INSERT INTO curves VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   GPEMU_ASSIGN(SqliteStatement insert_point,
                connection.query("INSERT INTO curve_points VALUES (?, ?, ?)"));
   for (const Curve& curve : curves) {
     GPEMU_TRY(insert_curve.run(curve.key.model, curve.key.gpu, curve.key.precision,
                                quantity_name(curve.key.quantity), pack, curve.measured_rows,
-                               curve.max_relative_error, curve.p90_relative_error));
+                               curve.mean_relative_error, curve.p90_relative_error,
+                               curve.p95_relative_error, curve.max_relative_error));
     const std::int64_t id = connection.last_row_id();
     for (const CurvePoint& point : curve.points) {
       GPEMU_TRY(insert_point.run(id, point.batch, point.value));
