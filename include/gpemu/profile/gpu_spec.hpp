@@ -24,6 +24,8 @@ struct GpuSpec {
   int compute_capability_minor = 0;
 
   int multiprocessors = 0;
+  int cuda_cores = 0;                    ///< FP32 lanes of all multiprocessors together.
+  std::optional<double> base_clock_mhz;  ///< without boost; what old boards ran at by default.
   double boost_clock_mhz = 0;
 
   Bytes memory_bytes = 0;  ///< what the driver reports as total.
@@ -31,14 +33,15 @@ struct GpuSpec {
   /// and fragmentation. Absent where nobody measured it.
   std::optional<Bytes> usable_memory_bytes;
   double memory_bandwidth_bytes_per_s = 0;
+  int memory_bus_bits = 0;
   Bytes l2_cache_bytes = 0;
 
   double fp32_flops = 0;                    ///< FP32 without tensor cores, per second.
   std::optional<double> fp64_flops;         ///< per second, without tensor cores.
   std::optional<double> tf32_tensor_flops;  ///< per second, dense.
-  std::optional<double> fp16_tensor_flops;  ///< per second, dense.
+  std::optional<double> fp16_tensor_flops;  ///< per second, dense, accumulating in FP32.
   std::optional<double> bf16_tensor_flops;  ///< per second, dense.
-  std::optional<double> fp8_tensor_flops;   ///< per second, dense.
+  std::optional<double> fp8_tensor_flops;   ///< per second, dense, accumulating in FP32.
 
   double max_power_w = 0;
   std::optional<double> idle_power_w;
@@ -49,6 +52,8 @@ struct GpuSpec {
   double pinned_copy_bytes_per_s = 0;
   /// NVLink bandwidth to all peers together, per direction; absent on GPUs without NVLink.
   std::optional<double> nvlink_bytes_per_s;
+  /// How many GPUs of one node NVLink joins: 2 over a bridge, 8 on a baseboard; 1 without NVLink.
+  int nvlink_gpus = 1;
 
   /// Where each number comes from: TOML path (e.g. "memory.bandwidth_gb_per_s") to citation.
   std::map<std::string, std::string> sources;
@@ -56,7 +61,10 @@ struct GpuSpec {
 
 /// Reads a GPU specification. `origin` names the text in messages, e.g. the file's path.
 ///
-/// Errors: kCorruptData naming origin, line and field, with what is expected there.
+/// Strict: a key that is not known, a number without a source and a source that nothing uses are
+/// faults too.
+///
+/// Errors: kCorruptData for the first fault, as "origin:line: field: what is wrong".
 [[nodiscard]] Result<GpuSpec> parse_gpu_spec(std::string_view toml, std::string_view origin);
 
 /// Errors: those of read_file and parse_gpu_spec.
