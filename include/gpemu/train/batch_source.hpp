@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/data/loader.hpp"
+
+namespace gpemu::train {
+
+/// One batch as the training loop sees it.
+struct SourceBatch {
+  int epoch = 0;
+  int samples = 0;
+  bool on_device = false;  ///< already in device memory: nothing is copied.
+  data::BatchWork work;    ///< what was done on the host to make it.
+  /// Keeps the host memory of the batch; let go once its copy has ended.
+  std::shared_ptr<void> buffer;
+};
+
+/// Where the training loop takes its batches from.
+///
+/// Thread safety: none; the training loop is the one reader.
+class BatchSource {
+ public:
+  BatchSource() = default;
+  BatchSource(const BatchSource&) = delete;
+  BatchSource& operator=(const BatchSource&) = delete;
+  virtual ~BatchSource() = default;
+
+  /// Returns the next batch, blocking until there is one, or nothing at the end of the run.
+  [[nodiscard]] virtual Result<std::optional<SourceBatch>> next() = 0;
+};
+
+/// Batches that cost the host nothing: what the GPU could do at best.
+class SyntheticSource final : public BatchSource {
+ public:
+  enum class Place : std::uint8_t {
+    kDevice,      ///< already on the GPU: a step is compute only.
+    kHostMemory,  ///< ready in host memory: a step is a copy and compute.
+  };
+
+  SyntheticSource(int batch, std::int64_t steps, Place place = Place::kDevice)
+      : batch_(batch), steps_left_(steps), place_(place) {}
+
+  [[nodiscard]] Result<std::optional<SourceBatch>> next() override;
+
+ private:
+  int batch_;
+  std::int64_t steps_left_;
+  Place place_;
+};
+
+/// Batches of a loader, over several epochs.
+class LoaderSource final : public BatchSource {
+ public:
+  /// Ends after `epochs` epochs, or after `max_steps` batches where that is given. `loader` must
+  /// outlive the source; the source starts its epochs.
+  LoaderSource(data::Loader& loader, int epochs, std::optional<std::int64_t> max_steps);
+
+  [[nodiscard]] Result<std::optional<SourceBatch>> next() override;
+
+ private:
+  data::Loader& loader_;
+  int epochs_;
+  int epochs_started_ = 0;
+  std::int64_t steps_left_;
+};
+
+}  // namespace gpemu::train

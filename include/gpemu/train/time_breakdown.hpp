@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/data/loader.hpp"
+#include "gpemu/device/device.hpp"
+
+namespace gpemu::train {
+
+/// Where the time of one GPU went. The parts are disjoint and sum to the time accounted for.
+struct TimeBreakdown {
+  Duration compute{};     ///< forward, backward and optimizer.
+  Duration all_reduce{};  ///< exchange of gradients with the other GPUs.
+  Duration copy{};        ///< a copy of input runs, and nothing of the above.
+  Duration fetch_wait{};  ///< idle, waiting for a batch: the share of reading files.
+  Duration prep_wait{};   ///< idle, waiting for a batch: the share of decoding and transforming.
+  Duration other{};       ///< idle for another reason: a slower GPU, another process, a late host.
+
+  [[nodiscard]] Duration total() const {
+    return compute + all_reduce + copy + fetch_wait + prep_wait + other;
+  }
+  TimeBreakdown& operator+=(const TimeBreakdown& more);
+  TimeBreakdown& operator-=(const TimeBreakdown& less);
+  friend bool operator==(const TimeBreakdown&, const TimeBreakdown&) = default;
+};
+
+/// When the work of one step runs on one GPU. Where there is none, start equals end.
+struct GpuStep {
+  device::Interval copy;
+  device::Interval forward;
+  device::Interval backward;  ///< loss, backward and optimizer.
+  device::Interval all_reduce;
+
+  /// Returns when the GPU has done its part of the step.
+  [[nodiscard]] TimePoint end() const { return std::max(backward.end, all_reduce.end); }
+};
+
+/// Accounts for every moment of one GPU, step by step in the order in which they run.
+///
+/// A moment in which several things happen goes to the first of: compute, all-reduce, copy,
+/// waiting for a batch, other; idle time between the parts of one step is other. Waiting is divided
+/// between fetch and prep in proportion to the time that the workers spent on either for that
+/// batch. Integer nanoseconds: the parts sum exactly to the time from the start to the end of the
+/// last step.
+class StallAccount {
+ public:
+  explicit StallAccount(TimePoint start) : start_(start), accounted_until_(start) {}
+
+  /// Adds the time up to the end of a step and returns it. `batch_wait` is when the host was
+  /// waiting for the step's batch. Requires: steps in order; one stream of compute.
+  TimeBreakdown add_step(const GpuStep& step, const device::Interval& batch_wait,
+                         const data::BatchWork& work);
+
+  /// Adds idle time up to `end`, when that is later than the last step.
+  void finish(TimePoint end);
+
+  [[nodiscard]] const TimeBreakdown& time() const { return time_; }
+  [[nodiscard]] TimePoint start() const { return start_; }
+  [[nodiscard]] TimePoint accounted_until() const { return accounted_until_; }
+
+ private:
+  TimePoint start_;
+  TimePoint accounted_until_;
+  TimeBreakdown time_;
+};
+
+}  // namespace gpemu::train

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/cost/estimate.hpp"
+#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/data/loader.hpp"
+#include "gpemu/device/device.hpp"
+#include "gpemu/train/batch_source.hpp"
+#include "gpemu/train/time_breakdown.hpp"
+
+namespace gpemu::train {
+
+/// What each step of a run costs on each of its GPUs, which are all of one kind.
+struct StepPlan {
+  cost::StepCost cost;        ///< of one GPU's share of the batch.
+  cost::Estimate all_reduce;  ///< of the gradients; takes no time on one GPU.
+  Bytes input_bytes = 0;      ///< of one GPU's share of the batch.
+  int gpus = 1;
+};
+
+/// Returns the plan of data-parallel steps of `batch` samples over `gpus` GPUs of one node. The
+/// gradients are one FP32 number per parameter, exchanged once per step after the slowest GPU's
+/// backward pass; exchanging them during it is not modelled.
+///
+/// Errors: kInvalidArgument when the batch cannot be divided equally; those of StepCostModel::step.
+[[nodiscard]] Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus);
+
+struct TrainOptions {
+  /// Batches lie in page-locked memory and are copied asynchronously; else a copy blocks the host.
+  bool pinned = true;
+  /// Copies run on a stream of their own beside the compute of the step before. Else they are
+  /// ordered with it, as PyTorch's `images.cuda(non_blocking=True)` is. Requires: pinned.
+  bool overlap_copy = false;
+  /// Steps that may be queued or running before the host waits for the oldest. Source: CUDA's queue
+  /// holds about a thousand launches, two to three steps of a common network.
+  int run_ahead = 2;
+};
+
+/// One step, as told to observers once it has ended.
+struct StepRecord {
+  std::int64_t index = 0;  ///< from 0 over all epochs.
+  int epoch = 0;
+  int samples = 0;
+  data::BatchWork work;
+  bool copied = false;          ///< the batch was copied to the devices.
+  device::Interval batch_wait;  ///< the host waiting for the batch.
+  device::Interval end_wait;    ///< the host waiting for the end of the step.
+  std::vector<GpuStep> gpus;
+  TimePoint end;  ///< when the last GPU has done its part.
+};
+
+/// What is kept of each step. `observed_end` is when a host thread that waited for the end of the
+/// step returned from waiting: the same as `end` but for the lateness of the host's clock. Where
+/// the host came after the end, and had nothing to wait for, it is `end`.
+struct StepSample {
+  TimePoint end;
+  TimePoint observed_end;
+  Duration waited{};  ///< the first GPU's time idle for want of the step's batch.
+};
+
+struct EpochSummary {
+  int epoch = 0;  ///< from 0.
+  std::int64_t steps = 0;
+  std::int64_t samples = 0;
+  TimeBreakdown time;  ///< of the first GPU.
+};
+
+/// What a run did and where its time went.
+struct TrainResult {
+  bool stopped = false;  ///< ended early by the stop flag.
+  TimePoint start;
+  Duration elapsed{};  ///< from the start to the end of the last step.
+  std::int64_t samples = 0;
+  std::vector<StepSample> steps;
+  std::vector<EpochSummary> epochs;
+  std::vector<TimeBreakdown> gpus;  ///< each sums to `elapsed`.
+  /// The first GPU's time up to the end of the first step, which also fills the pipeline.
+  TimeBreakdown first_step;
+  std::int64_t first_step_samples = 0;
+  data::BatchWork work;  ///< over all batches.
+  /// Emulated time of the first GPU by what it rests on; indexed by cost::Evidence.
+  std::array<Duration, cost::kEvidenceNames.size()> evidence{};
+  Bytes memory_peak = 0;  ///< held on each GPU.
+  Bytes memory_capacity = 0;
+
+  /// Returns where the first GPU's time went after the first step.
+  [[nodiscard]] TimeBreakdown steady_time() const;
+  /// Returns samples per second after the first step; of a single step, counting from the start.
+  [[nodiscard]] double steady_samples_per_s() const;
+};
+
+/// Mean, median and 99th percentile of the time between the ends of successive steps.
+struct StepStatistics {
+  Duration mean{};
+  Duration p50{};
+  Duration p99{};
+};
+
+enum class StepEnd : std::uint8_t { kTimeline, kObserved };
+
+/// Returns the statistics of the steps after the first, which is left out because it also fills
+/// the pipeline: the mean is (end of last - end of first) / (n - 1). A run of a single step counts
+/// from the run's start; without steps all are zero.
+[[nodiscard]] StepStatistics step_statistics(const TrainResult& result, StepEnd which);
+
+/// Trains on emulated GPUs: takes batches from a source, puts their copies and steps on the
+/// devices' timelines, and accounts for every moment of the devices.
+///
+/// The host waits only where a real one would: for a batch, for a pageable copy, and for the step
+/// `run_ahead` before, so that steps follow each other exactly and a late host costs nothing.
+/// Holds the run's device memory while it lives. Thread safety: none. Deterministic on the virtual
+/// clock with a deterministic source.
+class Trainer {
+ public:
+  using Observer = std::function<void(const StepRecord&)>;
+
+  /// `devices` are as many as the plan's GPUs, share one clock, and must outlive the trainer.
+  ///
+  /// Errors: kOutOfMemory when a device has less memory free than the plan needs;
+  /// kInvalidArgument for options that exclude each other.
+  [[nodiscard]] static Result<Trainer> create(const StepPlan& plan, const TrainOptions& options,
+                                              std::span<device::Device* const> devices);
+
+  Trainer(Trainer&&) noexcept;
+  Trainer& operator=(Trainer&&) noexcept;
+  /// Gives back the device memory.
+  ~Trainer();
+
+  /// Trains until the source ends or `stop` becomes true, which is looked at before each step.
+  /// Steps that are queued by then are waited for.
+  ///
+  /// Errors: those of the source.
+  [[nodiscard]] Result<TrainResult> run(BatchSource& source, const std::atomic<bool>& stop,
+                                        const Observer& observer = {});
+
+ private:
+  struct State;
+  explicit Trainer(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpemu::train

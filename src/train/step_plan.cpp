@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
+#include "gpemu/cost/collective.hpp"
+#include "gpemu/train/trainer.hpp"
+
+namespace gpemu::train {
+namespace {
+
+/// Bytes of one element of the input and of one gradient: FP32.
+constexpr Bytes kFloatBytes = 4;
+
+}  // namespace
+
+Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus) {
+  if (batch < 1 || gpus < 1) {
+    return fail(ErrorCode::kInvalidArgument, "batch ({}) and GPUs ({}) must be at least 1", batch,
+                gpus);
+  }
+  if (batch % gpus != 0) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a batch of {} cannot be divided equally over {} GPUs: use {} or {}", batch, gpus,
+                std::max(batch / gpus, 1) * gpus, (batch / gpus + 1) * gpus);
+  }
+  StepPlan plan;
+  plan.gpus = gpus;
+  GPEMU_ASSIGN(plan.cost, model.step(batch / gpus));
+  const profile::ModelInfo& info = model.model();
+  plan.all_reduce = cost::all_reduce_time(model.gpu(), info.parameters * kFloatBytes, gpus);
+  plan.input_bytes = static_cast<Bytes>(batch / gpus) * kFloatBytes;
+  for (const int extent : info.input_shape) plan.input_bytes *= static_cast<Bytes>(extent);
+  return plan;
+}
+
+}  // namespace gpemu::train

@@ -1,0 +1,118 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/train/trace_recorder.hpp"
+
+#include <iterator>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace gpemu::train {
+namespace {
+
+/// Returns a string as the inside of a JSON string.
+std::string escaped(std::string_view text) {
+  std::string result;
+  for (const char character : text) {
+    if (character == '"' || character == '\\') result += '\\';
+    if (static_cast<unsigned char>(character) < 0x20) {
+      fmt::format_to(std::back_inserter(result), "\\u{:04x}", static_cast<int>(character));
+    } else {
+      result += character;
+    }
+  }
+  return result;
+}
+
+double microseconds(Duration duration) {
+  return static_cast<double>(duration.count()) * 1e-3;
+}
+
+}  // namespace
+
+/// A row of the trace: a process and a thread to the viewer.
+struct TraceRecorder::Track {
+  int process;
+  int thread;
+};
+
+namespace {
+
+constexpr int kHostProcess = 1;
+constexpr int kFirstGpuProcess = 2;
+constexpr int kLoopThread = 1;
+constexpr int kComputeThread = 1;
+constexpr int kCopyThread = 2;
+
+}  // namespace
+
+TraceRecorder::TraceRecorder(std::string gpu_name, Bytes max_bytes)
+    : gpu_name_(std::move(gpu_name)), max_bytes_(max_bytes) {}
+
+void TraceRecorder::name_tracks(int gpus) {
+  const auto name = [this](std::string_view what, int process, int thread, std::string_view value) {
+    fmt::format_to(std::back_inserter(events_),
+                   "{{\"name\":\"{}\",\"ph\":\"M\",\"pid\":{},\"tid\":{},"
+                   "\"args\":{{\"name\":\"{}\"}}}},\n",
+                   what, process, thread, escaped(value));
+  };
+  name("process_name", kHostProcess, 0, "host");
+  name("thread_name", kHostProcess, kLoopThread, "training loop");
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    const int process = kFirstGpuProcess + gpu;
+    name("process_name", process, 0, fmt::format("GPU {} {}", gpu, gpu_name_));
+    name("thread_name", process, kComputeThread, "compute");
+    name("thread_name", process, kCopyThread, "copy host to device");
+  }
+}
+
+void TraceRecorder::add_interval(const Track& track, std::string_view name,
+                                 const device::Interval& interval, std::string_view arguments) {
+  if (interval.start == interval.end) return;
+  fmt::format_to(std::back_inserter(events_),
+                 "{{\"name\":\"{}\",\"ph\":\"X\",\"pid\":{},\"tid\":{},\"ts\":{:.3f},"
+                 "\"dur\":{:.3f},\"args\":{{{}}}}},\n",
+                 name, track.process, track.thread, microseconds(interval.start - origin_),
+                 microseconds(interval.end - interval.start), arguments);
+}
+
+void TraceRecorder::add(const StepRecord& step) {
+  if (events_.size() >= max_bytes_) {
+    ++steps_left_out_;
+    return;
+  }
+  if (events_.empty()) {
+    origin_ = step.batch_wait.start;
+    name_tracks(static_cast<int>(step.gpus.size()));
+  }
+  const std::string number = fmt::format("\"step\":{},\"epoch\":{}", step.index, step.epoch);
+  const Track host{.process = kHostProcess, .thread = kLoopThread};
+  add_interval(
+      host, "wait for batch", step.batch_wait,
+      fmt::format("{},\"fetch_ms\":{:.3f},\"prep_ms\":{:.3f},\"bytes_read\":{},"
+                  "\"corrupt\":{}",
+                  number, to_milliseconds(step.work.fetch), to_milliseconds(step.work.prep),
+                  step.work.bytes_read, step.work.corrupt));
+  for (std::size_t gpu = 0; gpu < step.gpus.size(); ++gpu) {
+    const GpuStep& part = step.gpus[gpu];
+    const int process = kFirstGpuProcess + static_cast<int>(gpu);
+    const Track compute{.process = process, .thread = kComputeThread};
+    const Track copy{.process = process, .thread = kCopyThread};
+    add_interval(copy, "copy batch", part.copy, number);
+    add_interval(compute, "forward", part.forward, number);
+    add_interval(compute, "backward, optimizer", part.backward, number);
+    add_interval(compute, "all-reduce", part.all_reduce, number);
+  }
+  add_interval(host, "wait for step", step.end_wait, number);
+}
+
+std::string TraceRecorder::json() const {
+  // Viewers want no comma after the last event.
+  std::string_view events = events_;
+  if (events.ends_with(",\n")) events.remove_suffix(2);
+  return fmt::format(
+      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"steps_left_out\":{}}},"
+      "\"traceEvents\":[\n{}\n]}}\n",
+      steps_left_out_, events);
+}
+
+}  // namespace gpemu::train

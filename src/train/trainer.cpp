@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/train/trainer.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <utility>
+
+namespace gpemu::train {
+namespace {
+
+using device::Engine;
+
+/// Device memory of one GPU, given back at the end of the run.
+class HeldMemory {
+ public:
+  explicit HeldMemory(device::Device& device) : device_(&device) {}
+  HeldMemory(HeldMemory&& other) noexcept
+      : device_(std::exchange(other.device_, nullptr)), addresses_(std::move(other.addresses_)) {}
+  HeldMemory(const HeldMemory&) = delete;
+  HeldMemory& operator=(const HeldMemory&) = delete;
+  HeldMemory& operator=(HeldMemory&&) = delete;
+  ~HeldMemory() {
+    if (device_ == nullptr) return;
+    for (const device::DeviceAddress address : addresses_) {
+      GPEMU_CHECK(device_->free(address).has_value(), "an allocation of the run is gone");
+    }
+  }
+
+  Result<void> take(Bytes bytes) {
+    if (bytes == 0) return {};
+    GPEMU_ASSIGN(const device::DeviceAddress address, device_->allocate(bytes));
+    addresses_.push_back(address);
+    return {};
+  }
+
+ private:
+  device::Device* device_;
+  std::vector<device::DeviceAddress> addresses_;
+};
+
+/// One GPU of the run.
+struct Rank {
+  explicit Rank(device::Device& gpu) : device(&gpu), memory(gpu) {}
+
+  device::Device* device;
+  HeldMemory memory;
+  std::unique_ptr<device::Stream> compute_stream;
+  std::unique_ptr<device::Stream> copy_stream;  ///< only where copies overlap with compute.
+};
+
+/// A step on the timeline whose end the host has not waited for yet.
+struct QueuedStep {
+  StepRecord record;
+  TimePoint copy_end;
+  std::shared_ptr<void> buffer;
+};
+
+Result<void> take_memory(Rank& rank, const StepPlan& plan, const TrainOptions& options) {
+  const cost::MemoryCost& memory = plan.cost.memory;
+  GPEMU_TRY(rank.memory.take(memory.reserved));
+  GPEMU_TRY(rank.memory.take(memory.persistent));
+  GPEMU_TRY(rank.memory.take(memory.peak - std::min(memory.persistent, memory.peak)));
+  // The batch that is being copied while the one before is in use.
+  if (options.overlap_copy) GPEMU_TRY(rank.memory.take(plan.input_bytes));
+  return {};
+}
+
+}  // namespace
+
+struct Trainer::State {
+  StepPlan plan;
+  TrainOptions options;
+  sim::Clock* clock = nullptr;
+  std::vector<Rank> ranks;
+
+  // Of the run in progress.
+  std::deque<QueuedStep> queue;
+  std::vector<StallAccount> accounts;
+  TrainResult result;
+
+  void start();
+  void enqueue(SourceBatch batch, const device::Interval& batch_wait);
+  TimePoint enqueue_copies(StepRecord& record);
+  void enqueue_all_reduce(StepRecord& record);
+  void release_copied_buffers();
+  void complete_oldest(const Observer& observer);
+  void account(const StepRecord& record);
+  void add_evidence(bool copied);
+  void finish();
+
+  [[nodiscard]] const cost::Estimate& copy_cost() const {
+    return options.pinned ? plan.cost.copy_pinned : plan.cost.copy_pageable;
+  }
+};
+
+void Trainer::State::start() {
+  queue.clear();
+  result = TrainResult{};
+  result.start = clock->now();
+  accounts.assign(ranks.size(), StallAccount(result.start));
+  const device::MemoryInfo memory = ranks.front().device->memory_info();
+  result.memory_peak = memory.held;
+  result.memory_capacity = memory.total;
+}
+
+/// Queues the copies of a batch, one GPU's share on each, and returns when the last one ends.
+TimePoint Trainer::State::enqueue_copies(StepRecord& record) {
+  TimePoint last_end{};
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    device::Stream& compute = *ranks[i].compute_stream;
+    device::Stream& stream = options.overlap_copy ? *ranks[i].copy_stream : compute;
+    record.gpus[i].copy =
+        stream.copy(Engine::kCopyHostToDevice, plan.input_bytes, copy_cost().time);
+    if (options.overlap_copy) {
+      device::Event copied;
+      stream.record(copied);
+      compute.wait(copied);
+    }
+    last_end = std::max(last_end, record.gpus[i].copy.end);
+  }
+  if (!options.pinned) clock->wait_until(last_end);
+  return last_end;
+}
+
+void Trainer::State::enqueue_all_reduce(StepRecord& record) {
+  std::vector<device::Event> backward_done(ranks.size());
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    ranks[i].compute_stream->record(backward_done[i]);
+  }
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    for (const device::Event& event : backward_done) ranks[i].compute_stream->wait(event);
+    record.gpus[i].all_reduce = ranks[i].compute_stream->launch(plan.all_reduce.time);
+  }
+}
+
+void Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wait) {
+  QueuedStep step;
+  StepRecord& record = step.record;
+  record.index = static_cast<std::int64_t>(result.steps.size() + queue.size());
+  record.epoch = batch.epoch;
+  record.samples = batch.samples;
+  record.work = batch.work;
+  record.batch_wait = batch_wait;
+  record.copied = !batch.on_device;
+  record.gpus.resize(ranks.size());
+  if (record.copied) step.copy_end = enqueue_copies(record);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    device::Stream& stream = *ranks[i].compute_stream;
+    record.gpus[i].forward = stream.launch(plan.cost.forward.time);
+    record.gpus[i].backward = stream.launch(plan.cost.backward_optimizer.time);
+  }
+  if (plan.gpus > 1) enqueue_all_reduce(record);
+  for (const GpuStep& gpu : record.gpus) record.end = std::max(record.end, gpu.end());
+  step.buffer = std::move(batch.buffer);
+  queue.push_back(std::move(step));
+}
+
+/// Gives the buffers back whose copy has ended: a pinned one is read until then.
+void Trainer::State::release_copied_buffers() {
+  const TimePoint now = clock->now();
+  for (QueuedStep& step : queue) {
+    if (step.copy_end <= now) step.buffer.reset();
+  }
+}
+
+void Trainer::State::complete_oldest(const Observer& observer) {
+  StepRecord& record = queue.front().record;
+  record.end_wait.start = clock->now();
+  clock->wait_until(record.end);
+  record.end_wait.end = clock->now();
+  account(record);
+  if (observer) observer(record);
+  queue.pop_front();
+}
+
+void Trainer::State::account(const StepRecord& record) {
+  if (result.epochs.empty() || result.epochs.back().epoch != record.epoch) {
+    result.epochs.push_back(EpochSummary{.epoch = record.epoch});
+  }
+  TimeBreakdown first_gpu;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const TimeBreakdown time = accounts[i].add_step(record.gpus[i], record.batch_wait, record.work);
+    if (i == 0) first_gpu = time;
+  }
+  EpochSummary& epoch = result.epochs.back();
+  ++epoch.steps;
+  epoch.samples += record.samples;
+  epoch.time += first_gpu;
+  if (result.steps.empty()) {
+    result.first_step = first_gpu;
+    result.first_step_samples = record.samples;
+  }
+
+  const bool waited = record.end_wait.start < record.end;
+  result.steps.push_back(StepSample{.end = record.end,
+                                    .observed_end = waited ? record.end_wait.end : record.end,
+                                    .waited = first_gpu.fetch_wait + first_gpu.prep_wait});
+  result.samples += record.samples;
+  result.work.fetch += record.work.fetch;
+  result.work.prep += record.work.prep;
+  result.work.bytes_read += record.work.bytes_read;
+  result.work.corrupt += record.work.corrupt;
+  add_evidence(record.copied);
+}
+
+void Trainer::State::add_evidence(bool copied) {
+  const auto add = [this](const cost::Estimate& estimate) {
+    result.evidence[static_cast<std::size_t>(estimate.evidence)] += estimate.time;
+  };
+  if (copied) add(copy_cost());
+  add(plan.cost.forward);
+  add(plan.cost.backward_optimizer);
+  add(plan.all_reduce);
+}
+
+void Trainer::State::finish() {
+  TimePoint end = result.start;
+  for (const StallAccount& account : accounts) end = std::max(end, account.accounted_until());
+  result.elapsed = end - result.start;
+  for (StallAccount& account : accounts) {
+    account.finish(end);
+    result.gpus.push_back(account.time());
+  }
+}
+
+Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Trainer::Trainer(Trainer&&) noexcept = default;
+Trainer& Trainer::operator=(Trainer&&) noexcept = default;
+Trainer::~Trainer() = default;
+
+Result<Trainer> Trainer::create(const StepPlan& plan, const TrainOptions& options,
+                                std::span<device::Device* const> devices) {
+  GPEMU_CHECK(plan.gpus >= 1 && devices.size() == static_cast<std::size_t>(plan.gpus),
+              "a trainer takes as many devices as its plan has GPUs");
+  if (options.overlap_copy && !options.pinned) {
+    return fail(ErrorCode::kInvalidArgument,
+                "copies can overlap with compute only from pinned memory");
+  }
+  if (options.run_ahead < 1) {
+    return fail(ErrorCode::kInvalidArgument, "steps to run ahead ({}) must be at least 1",
+                options.run_ahead);
+  }
+  auto state = std::make_unique<State>();
+  state->plan = plan;
+  state->options = options;
+  state->clock = &devices.front()->clock();
+  for (device::Device* device : devices) {
+    Rank& rank = state->ranks.emplace_back(*device);
+    GPEMU_TRY(take_memory(rank, plan, options));
+    rank.compute_stream = device->create_stream();
+    if (options.overlap_copy) rank.copy_stream = device->create_stream();
+  }
+  return Trainer(std::move(state));
+}
+
+Result<TrainResult> Trainer::run(BatchSource& source, const std::atomic<bool>& stop,
+                                 const Observer& observer) {
+  State& state = *state_;
+  state.start();
+  while (true) {
+    while (state.queue.size() >= static_cast<std::size_t>(state.options.run_ahead)) {
+      state.complete_oldest(observer);
+    }
+    state.release_copied_buffers();
+    if (stop.load(std::memory_order_relaxed)) {
+      state.result.stopped = true;
+      break;
+    }
+    const TimePoint asked = state.clock->now();
+    GPEMU_ASSIGN(std::optional<SourceBatch> batch, source.next());
+    if (!batch) break;
+    state.enqueue(*std::move(batch), device::Interval{asked, state.clock->now()});
+  }
+  while (!state.queue.empty()) state.complete_oldest(observer);
+  state.finish();
+  return std::move(state.result);
+}
+
+TimeBreakdown TrainResult::steady_time() const {
+  if (steps.size() < 2) return gpus.front();
+  TimeBreakdown time = gpus.front();
+  return time -= first_step;
+}
+
+double TrainResult::steady_samples_per_s() const {
+  const Duration time = steady_time().total();
+  if (time <= Duration::zero()) return 0;
+  const std::int64_t counted = steps.size() < 2 ? samples : samples - first_step_samples;
+  return static_cast<double>(counted) / to_seconds(time);
+}
+
+StepStatistics step_statistics(const TrainResult& result, StepEnd which) {
+  std::vector<Duration> durations;
+  const auto end_of = [which](const StepSample& step) {
+    return which == StepEnd::kTimeline ? step.end : step.observed_end;
+  };
+  const std::size_t count = result.steps.size();
+  if (count == 0) return {};
+  if (count == 1) durations.push_back(end_of(result.steps.front()) - result.start);
+  for (std::size_t i = 1; i < count; ++i) {
+    durations.push_back(end_of(result.steps[i]) - end_of(result.steps[i - 1]));
+  }
+  Duration sum{};
+  for (const Duration duration : durations) sum += duration;
+  std::sort(durations.begin(), durations.end());
+  // Nearest rank: the smallest value that at least that share of all does not exceed.
+  const auto percentile = [&durations](std::size_t percent) {
+    return durations[(durations.size() * percent + 99) / 100 - 1];
+  };
+  return StepStatistics{.mean = sum / static_cast<std::int64_t>(durations.size()),
+                        .p50 = percentile(50),
+                        .p99 = percentile(99)};
+}
+
+}  // namespace gpemu::train

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/train/trainer.hpp"
+
+#include <deque>
+#include <memory>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/sim/clock.hpp"
+#include "gpemu/sim/random.hpp"
+
+namespace gpemu::train {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+constexpr Bytes kCapacity = 1000 * kMiB;
+const std::atomic<bool> kNoStop{false};
+
+TimePoint at(Duration time) {
+  return TimePoint(time);
+}
+
+/// What one batch of the fake source is like.
+struct FakeBatch {
+  Duration delay{};  ///< what the reader waits for it.
+  Duration fetch{};
+  Duration prep{};
+  int epoch = 0;
+  int corrupt = 0;
+};
+
+/// A source whose batches take a given time to come, on the virtual clock. It remembers when it was
+/// asked and which buffers were still held then.
+class FakeSource final : public BatchSource {
+ public:
+  FakeSource(sim::Clock& clock, std::vector<FakeBatch> batches)
+      : clock_(clock), batches_(std::move(batches)) {}
+
+  Result<std::optional<SourceBatch>> next() override {
+    asked_at.push_back(clock_.now());
+    held_when_asked.push_back(0);
+    for (const auto& buffer : buffers_) held_when_asked.back() += buffer.expired() ? 0 : 1;
+    if (taken_ == fail_at) return fail(ErrorCode::kIo, "cannot read the file");
+    if (taken_ == batches_.size()) return std::nullopt;
+    const FakeBatch& fake = batches_[taken_++];
+    clock_.wait_until(clock_.now() + fake.delay);
+    SourceBatch batch;
+    batch.epoch = fake.epoch;
+    batch.samples = 8;
+    batch.work = {
+        .fetch = fake.fetch, .prep = fake.prep, .bytes_read = 100, .corrupt = fake.corrupt};
+    batch.buffer = std::make_shared<int>(0);
+    buffers_.push_back(batch.buffer);
+    if (taken_ == stop_at) stop = true;
+    return batch;
+  }
+
+  std::vector<TimePoint> asked_at;
+  std::vector<int> held_when_asked;
+  std::size_t fail_at = SIZE_MAX;
+  std::size_t stop_at = SIZE_MAX;  ///< raise the stop flag with this many batches taken.
+  std::atomic<bool> stop{false};
+
+ private:
+  sim::Clock& clock_;
+  std::vector<FakeBatch> batches_;
+  std::size_t taken_ = 0;
+  std::vector<std::weak_ptr<void>> buffers_;
+};
+
+/// GPUs in virtual time, and a plan of steps with 3 ms forward and 7 ms backward.
+class TrainerTest : public testing::Test {
+ protected:
+  TrainerTest() {
+    plan_.cost.forward.time = 3ms;
+    plan_.cost.backward_optimizer = {.time = 7ms, .evidence = cost::Evidence::kInterpolated};
+    plan_.cost.copy_pinned = {.time = 2ms, .evidence = cost::Evidence::kExtrapolated};
+    plan_.cost.copy_pageable = {.time = 4ms};
+    plan_.cost.memory = {.persistent = 100 * kMiB, .peak = 300 * kMiB, .reserved = 50 * kMiB};
+    plan_.input_bytes = kMiB;
+    add_gpus(1);
+  }
+
+  void add_gpus(int count) {
+    plan_.gpus = count;
+    device::NodeConfig config{.name = "test"};
+    config.devices.resize(static_cast<std::size_t>(count),
+                          {.gpu = "TEST-GPU", .memory_bytes = kCapacity});
+    devices_.clear();
+    pointers_.clear();
+    node_ = device::Node::create_private(config).value();
+    for (int i = 0; i < count; ++i) {
+      devices_.push_back(device::Device::open(node_, i, clock_).value());
+      pointers_.push_back(devices_.back().get());
+    }
+  }
+
+  TrainResult run(BatchSource& source, const std::atomic<bool>& stop = kNoStop,
+                  const Trainer::Observer& observer = {}) {
+    return Trainer::create(plan_, options_, pointers_)->run(source, stop, observer).value();
+  }
+
+  TrainResult run_fake(std::vector<FakeBatch> batches) {
+    FakeSource source(clock_, std::move(batches));
+    return run(source);
+  }
+
+  sim::VirtualClock clock_;
+  std::shared_ptr<device::Node> node_;
+  std::vector<std::unique_ptr<device::Device>> devices_;
+  std::vector<device::Device*> pointers_;
+  StepPlan plan_;
+  TrainOptions options_;
+};
+
+TEST_F(TrainerTest, RunsSyntheticStepsBackToBack) {
+  SyntheticSource source(8, 5);
+  const TrainResult result = run(source);
+  EXPECT_EQ(result.elapsed, 50ms);
+  ASSERT_EQ(result.steps.size(), 5U);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ(result.steps[static_cast<std::size_t>(i)].end, at(10ms * (i + 1)));
+    EXPECT_EQ(result.steps[static_cast<std::size_t>(i)].observed_end, at(10ms * (i + 1)));
+  }
+  EXPECT_EQ(result.samples, 40);
+  EXPECT_EQ(result.gpus.front(), (TimeBreakdown{.compute = 50ms}));
+  EXPECT_FALSE(result.stopped);
+}
+
+TEST_F(TrainerTest, OrdersAPinnedCopyWithComputeOfTheSameStream) {
+  const TrainResult result = run_fake({{}, {}, {}});
+  EXPECT_EQ(result.elapsed, 36ms);
+  EXPECT_EQ(result.gpus.front(), (TimeBreakdown{.compute = 30ms, .copy = 6ms}));
+}
+
+TEST_F(TrainerTest, HidesACopyThatOverlapsWithCompute) {
+  options_.overlap_copy = true;
+  const TrainResult result = run_fake({{}, {}, {}});
+  EXPECT_EQ(result.elapsed, 32ms);
+  EXPECT_EQ(result.gpus.front(), (TimeBreakdown{.compute = 30ms, .copy = 2ms}));
+}
+
+TEST_F(TrainerTest, IsBoundByAnOverlappingCopyThatIsLongerThanCompute) {
+  options_.overlap_copy = true;
+  plan_.cost.copy_pinned.time = 15ms;
+  const TrainResult result = run_fake({{}, {}, {}});
+  EXPECT_EQ(result.elapsed, 55ms);
+  EXPECT_EQ(result.gpus.front(), (TimeBreakdown{.compute = 30ms, .copy = 25ms}));
+}
+
+TEST_F(TrainerTest, BlocksTheHostDuringAPageableCopy) {
+  options_.pinned = false;
+  FakeSource source(clock_, {{}, {}, {}});
+  const TrainResult result = run(source);
+  EXPECT_EQ(result.elapsed, 42ms);
+  EXPECT_EQ(result.gpus.front(), (TimeBreakdown{.compute = 30ms, .copy = 12ms}));
+  EXPECT_EQ(source.asked_at, (std::vector{at(0ms), at(4ms), at(18ms), at(32ms)}))
+      << "the next batch is asked for once the copy has ended";
+}
+
+TEST_F(TrainerTest, RunsAheadByTwoSteps) {
+  FakeSource source(clock_, {{}, {}, {}, {}});
+  plan_.cost.copy_pinned.time = 0ms;
+  static_cast<void>(run(source));
+  EXPECT_EQ(source.asked_at, (std::vector{at(0ms), at(0ms), at(10ms), at(20ms), at(30ms)}));
+}
+
+TEST_F(TrainerTest, HidesTheLoaderBehindComputeWhileItIsFaster) {
+  plan_.cost.copy_pinned.time = 0ms;
+  const TrainResult result =
+      run_fake({{}, {.delay = 9ms, .prep = 1ms}, {.delay = 9ms, .prep = 1ms}});
+  EXPECT_EQ(result.gpus.front(), (TimeBreakdown{.compute = 30ms}));
+}
+
+TEST_F(TrainerTest, AttributesWaitingToFetchAndPrep) {
+  plan_.cost.copy_pinned.time = 0ms;
+  const FakeBatch slow{.delay = 30ms, .fetch = 10ms, .prep = 20ms};
+  const TrainResult result = run_fake({slow, slow, slow});
+  // The GPU waits 30 ms for the first batch and, after 10 ms of compute, 20 ms for the others.
+  EXPECT_EQ(result.elapsed, 100ms);
+  const TimeBreakdown& time = result.gpus.front();
+  EXPECT_EQ(time.compute, 30ms);
+  EXPECT_EQ(time.fetch_wait, 10ms + 2 * 6666667ns);
+  EXPECT_EQ(time.fetch_wait + time.prep_wait, 70ms);
+  EXPECT_EQ(result.steps[1].waited, 20ms);
+  EXPECT_EQ(result.steady_time().total(), 60ms);
+  EXPECT_DOUBLE_EQ(result.steady_samples_per_s(), 16 / 0.06);
+  EXPECT_EQ(result.work.prep, 60ms);
+  EXPECT_EQ(result.work.bytes_read, 300U);
+}
+
+TEST_F(TrainerTest, ExchangesGradientsOnceTheSlowestGpuIsDone) {
+  add_gpus(2);
+  plan_.all_reduce = {.time = 4ms, .evidence = cost::Evidence::kAnalytic};
+  devices_[1]->create_stream()->launch(5ms);  // Somebody else's work on the second GPU.
+  SyntheticSource source(8, 2);
+  const TrainResult result = run(source);
+  EXPECT_EQ(result.elapsed, 33ms);
+  EXPECT_EQ(result.steps[0].end, at(19ms));
+  EXPECT_EQ(result.gpus[0], (TimeBreakdown{.compute = 20ms, .all_reduce = 8ms, .other = 5ms}));
+  EXPECT_EQ(result.gpus[1], result.gpus[0]);
+}
+
+TEST_F(TrainerTest, CopiesToEachGpuOnItsOwnEngine) {
+  add_gpus(2);
+  options_.pinned = false;
+  const TrainResult result = run_fake({{}});
+  EXPECT_EQ(result.elapsed, 14ms);
+}
+
+TEST_F(TrainerTest, AccountsForEveryNanosecond) {
+  sim::Rng rng(7);
+  for (int variant = 0; variant < 30; ++variant) {
+    add_gpus(1 + variant % 3);
+    options_.pinned = variant % 2 == 0;
+    options_.overlap_copy = options_.pinned && variant % 4 == 0;
+    options_.run_ahead = 1 + variant % 5;
+    const auto random_time = [&rng] { return Duration(rng.below(20'000'000)); };
+    plan_.cost.forward.time = random_time();
+    plan_.cost.backward_optimizer.time = random_time();
+    plan_.cost.copy_pinned.time = random_time();
+    plan_.cost.copy_pageable.time = random_time();
+    if (plan_.gpus > 1) plan_.all_reduce.time = random_time();
+    std::vector<FakeBatch> batches;
+    for (int i = 0; i < 20; ++i) {
+      batches.push_back(
+          {.delay = random_time(), .fetch = random_time(), .prep = random_time(), .epoch = i / 7});
+    }
+    const TrainResult result = run_fake(batches);
+    EXPECT_EQ(result.steps.back().end - result.start, result.elapsed);
+    for (const TimeBreakdown& time : result.gpus) EXPECT_EQ(time.total(), result.elapsed);
+    TimeBreakdown epochs;
+    for (const EpochSummary& epoch : result.epochs) epochs += epoch.time;
+    EXPECT_EQ(result.epochs.size(), 3U);
+    EXPECT_EQ(epochs, result.gpus.front());
+    EXPECT_EQ(result.gpus.front().compute, 20 * plan_.cost.compute());
+  }
+}
+
+TEST_F(TrainerTest, KeepsABufferUntilItsCopyHasEnded) {
+  FakeSource source(clock_, {{}, {}, {}});
+  static_cast<void>(run(source));
+  // The third batch is asked for at 12 ms: the first batch was copied until 2 ms, the second one is
+  // copied from 12 to 14 ms.
+  EXPECT_EQ(source.asked_at[2], at(12ms));
+  EXPECT_EQ(source.held_when_asked, (std::vector{0, 1, 1, 1}));
+}
+
+TEST_F(TrainerTest, StopsAtTheNextStepAndStillReports) {
+  FakeSource source(clock_, {{}, {}, {}, {}, {}});
+  source.stop_at = 3;
+  const TrainResult result = run(source, source.stop);
+  EXPECT_TRUE(result.stopped);
+  EXPECT_EQ(result.steps.size(), 3U);
+  EXPECT_EQ(result.gpus.front().total(), result.elapsed);
+  EXPECT_EQ(clock_.now(), result.steps.back().end) << "queued steps are waited for";
+}
+
+TEST_F(TrainerTest, PassesOnTheSourcesError) {
+  FakeSource source(clock_, {{}, {}});
+  source.fail_at = 1;
+  auto trainer = Trainer::create(plan_, options_, pointers_);
+  const auto result = trainer->run(source, kNoStop);
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message, "cannot read the file");
+}
+
+TEST_F(TrainerTest, HoldsTheStepsMemoryWhileItLives) {
+  {
+    auto trainer = Trainer::create(plan_, options_, pointers_);
+    ASSERT_TRUE(trainer.has_value());
+    EXPECT_EQ(devices_[0]->memory_info().held, 350 * kMiB);
+    SyntheticSource source(8, 1);
+    const TrainResult result = trainer->run(source, kNoStop).value();
+    EXPECT_EQ(result.memory_peak, 350 * kMiB);
+    EXPECT_EQ(result.memory_capacity, kCapacity);
+  }
+  EXPECT_EQ(devices_[0]->memory_info().held, 0U);
+}
+
+TEST_F(TrainerTest, HoldsASecondInputWhereCopiesOverlap) {
+  options_.overlap_copy = true;
+  const auto trainer = Trainer::create(plan_, options_, pointers_);
+  EXPECT_EQ(devices_[0]->memory_info().held, 351 * kMiB);
+}
+
+TEST_F(TrainerTest, RunsOutOfMemoryWhenAnotherHoldsIt) {
+  const auto others = devices_[0]->allocate(700 * kMiB);
+  const auto trainer = Trainer::create(plan_, options_, pointers_);
+  ASSERT_FALSE(trainer.has_value());
+  EXPECT_EQ(trainer.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(devices_[0]->memory_info().held, 700 * kMiB) << "what was taken is given back";
+}
+
+TEST_F(TrainerTest, RefusesOptionsThatExcludeEachOther) {
+  options_.pinned = false;
+  options_.overlap_copy = true;
+  EXPECT_EQ(Trainer::create(plan_, options_, pointers_).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(TrainerTest, TellsWhatTheEmulatedTimeRestsOn) {
+  add_gpus(2);
+  plan_.all_reduce = {.time = 4ms, .evidence = cost::Evidence::kAnalytic};
+  const TrainResult result = run_fake({{}, {}});
+  EXPECT_EQ(result.evidence, (std::array<Duration, 4>{6ms, 14ms, 4ms, 8ms}));
+}
+
+TEST_F(TrainerTest, CountsCorruptImagesAndEpochs) {
+  const TrainResult result = run_fake({{.corrupt = 2}, {.epoch = 1}, {.epoch = 1, .corrupt = 1}});
+  EXPECT_EQ(result.work.corrupt, 3);
+  ASSERT_EQ(result.epochs.size(), 2U);
+  EXPECT_EQ(result.epochs[1].steps, 2);
+  EXPECT_EQ(result.epochs[1].samples, 16);
+}
+
+TEST_F(TrainerTest, TellsObserversOfEachStepInOrder) {
+  SyntheticSource source(8, 4, SyntheticSource::Place::kHostMemory);
+  std::vector<TimePoint> ends;
+  static_cast<void>(run(source, kNoStop, [&](const StepRecord& step) {
+    EXPECT_EQ(step.index, static_cast<std::int64_t>(ends.size()));
+    EXPECT_TRUE(step.copied);
+    ends.push_back(step.end);
+  }));
+  EXPECT_EQ(ends, (std::vector{at(12ms), at(24ms), at(36ms), at(48ms)}));
+}
+
+TrainResult result_with_ends(std::vector<Duration> ends) {
+  TrainResult result;
+  for (const Duration end : ends) {
+    result.steps.push_back({.end = at(end), .observed_end = at(end + 1us)});
+  }
+  return result;
+}
+
+TEST(StepStatistics, LeavesOutTheFirstStep) {
+  const StepStatistics statistics =
+      step_statistics(result_with_ends({50ms, 60ms, 70ms, 100ms}), StepEnd::kTimeline);
+  EXPECT_EQ(statistics.mean, 16'666'666ns);
+  EXPECT_EQ(statistics.p50, 10ms);
+  EXPECT_EQ(statistics.p99, 30ms);
+}
+
+TEST(StepStatistics, CountsFromTheStartWhereThereIsOneStep) {
+  EXPECT_EQ(step_statistics(result_with_ends({50ms}), StepEnd::kObserved).mean, 50ms + 1us);
+  EXPECT_EQ(step_statistics(result_with_ends({}), StepEnd::kObserved).p99, 0ms);
+}
+
+}  // namespace
+}  // namespace gpemu::train
