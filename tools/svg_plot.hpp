@@ -15,10 +15,10 @@ struct PlotPoint {
   double y = 0;
 };
 
+/// A line through its points in the order given; a point that is not finite breaks the line.
 struct LineSeries {
   std::string name;
-  std::vector<PlotPoint>
-      points;            ///< drawn in this order; points that are not finite break the line.
+  std::vector<PlotPoint> points;
   bool markers = false;  ///< a dot on every point.
 };
 
@@ -59,9 +59,9 @@ struct TimelineLane {
   std::vector<TimelineSpan> spans;
 };
 
-/// Lanes of coloured spans over a time axis, e.g. what each engine did. Spans narrower than a
-/// quarter of a pixel are merged with their neighbours of the same kind, so the text stays small
-/// for long runs.
+/// Lanes of coloured spans over a time axis, e.g. what each engine did. A lane of thousands of
+/// spans is drawn pixel by pixel, each in the colour that covers most of it, so that the text stays
+/// small however long the run was.
 struct Timeline {
   std::string title;
   std::string x_label;  ///< with its unit, e.g. "time (ms)".
