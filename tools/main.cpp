@@ -17,6 +17,8 @@ struct ActionFailed {
 int run(int argc, char** argv) {
   CLI::App app("gpemu emulates GPUs for deep-learning systems work", "gpemu");
   app.require_subcommand(1);
+  add_node_command(app);
+  add_smi_command(app);
   add_version_command(app);
   try {
     app.parse(argc, argv);

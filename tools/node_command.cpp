@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <charconv>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/sim/clock.hpp"
+
+#include "command.hpp"
+#include "text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+struct NodeOptions {
+  std::string name;
+  std::vector<std::string> gpus;
+  std::string policy = "fifo";
+  std::string access = "owner";
+  bool force = false;
+  bool as_json = false;
+};
+
+/// Reads "NAME" or "NAME:COUNT" and adds that many devices.
+Result<void> add_devices(const profile::Database& database, const std::string& text,
+                         std::vector<device::DeviceConfig>& devices) {
+  const std::size_t colon = text.rfind(':');
+  int count = 1;
+  if (colon != std::string::npos) {
+    const char* const end = text.data() + text.size();
+    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, count);
+    if (error != std::errc() || stop != end || count < 1 || count > 4096) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--gpu {}: write NAME or NAME:COUNT with a count of 1 to 4096", text);
+    }
+  }
+  GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(text.substr(0, colon)));
+  devices.insert(devices.end(), static_cast<std::size_t>(count), device::device_config(spec));
+  return {};
+}
+
+Result<void> create_node(const NodeOptions& options) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  device::NodeConfig config{.name = options.name};
+  for (const std::string& gpu : options.gpus) {
+    GPEMU_TRY(add_devices(database, gpu, config.devices));
+  }
+  config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
+                                                : device::SharingPolicy::kFifo;
+  config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
+  GPEMU_ASSIGN(const auto node, device::Node::create(config));
+  fmt::print("created node '{}' with {} device{}\n", node->name(), node->device_count(),
+             node->device_count() == 1 ? "" : "s");
+  return {};
+}
+
+std::string_view policy_name(device::SharingPolicy policy) {
+  return policy == device::SharingPolicy::kExclusive ? "exclusive" : "fifo";
+}
+
+json describe(device::Node& node) {
+  node.recover_dead_processes();
+  json devices = json::array();
+  const TimePoint now = sim::RealClock().now();
+  for (int i = 0; i < node.device_count(); ++i) {
+    const device::DeviceSnapshot device = node.device_snapshot(i, now);
+    devices.push_back({{"index", i},
+                       {"gpu", device.gpu},
+                       {"uuid", device.uuid},
+                       {"pci_bus_id", device.pci_bus_id},
+                       {"memory_total_mib", to_mib(device.memory_total)},
+                       {"memory_used_mib", to_mib(device.memory_used)},
+                       {"processes", device.processes.size()}});
+  }
+  return {{"name", node.name()},
+          {"policy", policy_name(node.policy())},
+          {"temporary", node.temporary()},
+          {"devices", std::move(devices)}};
+}
+
+Result<void> show_node(const NodeOptions& options) {
+  GPEMU_ASSIGN(const auto node, device::Node::open(options.name));
+  const json description = describe(*node);
+  if (options.as_json) {
+    fmt::print("{}\n", description.dump(2));
+    return {};
+  }
+  fmt::print("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
+             node->temporary() ? ", belongs to one run" : "");
+  TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
+  for (const json& device : description["devices"]) {
+    table.add_row({fmt::to_string(device["index"].get<int>()), device["gpu"],
+                   fmt::format("{:.0f} / {:.0f}", device["memory_used_mib"].get<double>(),
+                               device["memory_total_mib"].get<double>()),
+                   fmt::to_string(device["processes"].get<int>()), device["pci_bus_id"],
+                   device["uuid"]});
+  }
+  fmt::print("{}", table.str());
+  return {};
+}
+
+Result<void> list_nodes(const NodeOptions& options) {
+  GPEMU_ASSIGN(const std::vector<std::string> names, device::Node::list());
+  json nodes = json::array();
+  TextTable table({"node", "devices", "first gpu", "policy"});
+  for (const std::string& name : names) {
+    const auto node = device::Node::open(name);
+    if (!node) continue;  // Removed since it was listed.
+    nodes.push_back(describe(**node));
+    table.add_row({name, fmt::to_string((*node)->device_count()), nodes.back()["devices"][0]["gpu"],
+                   nodes.back()["policy"]});
+  }
+  if (options.as_json) {
+    fmt::print("{}\n", nodes.dump(2));
+  } else if (table.empty()) {
+    fmt::print("no nodes in {}\n", device::Node::default_directory().string());
+  } else {
+    fmt::print("{}", table.str());
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_node_command(CLI::App& app) {
+  CLI::App* node = app.add_subcommand("node", "Create, list, show and remove emulated machines");
+  node->require_subcommand(1);
+  auto options = std::make_shared<NodeOptions>();
+
+  CLI::App* create = node->add_subcommand("create", "Create a node that stays until it is removed");
+  create->add_option("name", options->name, "Name of the node")->required();
+  create->add_option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
+      ->required();
+  create
+      ->add_option("--policy", options->policy,
+                   "fifo: any process may use a device; exclusive: one process per device")
+      ->check(CLI::IsMember({"fifo", "exclusive"}))
+      ->capture_default_str();
+  create->add_option("--access", options->access, "Who may attach: owner, group or all")
+      ->check(CLI::IsMember({"owner", "group", "all"}))
+      ->capture_default_str();
+  create->footer(
+      "Examples:\n"
+      "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
+      "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
+  set_action(*create, [options] { return create_node(*options); });
+
+  CLI::App* list = node->add_subcommand("list", "List the nodes of this host");
+  list->add_flag("--json", options->as_json, "Print JSON");
+  set_action(*list, [options] { return list_nodes(*options); });
+
+  CLI::App* show = node->add_subcommand("show", "Show a node's devices");
+  show->add_option("name", options->name, "Name of the node")->required();
+  show->add_flag("--json", options->as_json, "Print JSON");
+  set_action(*show, [options] { return show_node(*options); });
+
+  CLI::App* remove = node->add_subcommand("rm", "Remove a node");
+  remove->add_option("name", options->name, "Name of the node")->required();
+  remove->add_flag("--force", options->force, "Remove it though processes use it");
+  set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
+}
+
+}  // namespace gpemu::tools
