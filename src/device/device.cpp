@@ -35,6 +35,11 @@ Interval append(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tai
 
 }  // namespace
 
+/// Work of others that is queued longer than this makes a process look whether those others live,
+/// at most this often: a look reads a file of /proc for each process, some 10 us.
+constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
+constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
+
 struct Device::State {
   std::shared_ptr<Node> node;
   Node::Segment* segment;
@@ -52,6 +57,21 @@ struct Device::State {
   std::unordered_map<DeviceAddress, Bytes> allocations;
   DeviceAddress next_address;
   std::unique_ptr<Stream> default_stream;
+
+  TimePoint looked_for_dead{};
+
+  /// Has the work of processes that died dropped from an engine before this process queues behind
+  /// it.
+  void drop_work_of_dead(std::size_t engine, TimePoint now) {
+    const TimePoint others_end{Duration(record->engines[engine].tail_ns.load())};
+    const TimePoint own_end{Duration(holding->engine_tail_ns[engine].load())};
+    if (others_end - std::max(now, own_end) < kBacklogToLookInto ||
+        now - looked_for_dead < kLookPeriod) {
+      return;
+    }
+    looked_for_dead = now;
+    segment->recover();
+  }
 
   /// Takes `bytes` from the ledger if they are free.
   bool take_memory(Bytes bytes) {
@@ -199,7 +219,9 @@ Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
   const auto engine_index = static_cast<std::size_t>(engine);
   layout::EngineRecord& record = device.record->engines[engine_index];
   const std::lock_guard lock(device.mutex);
-  const TimePoint earliest = std::max(device.clock->now(), ready_time());
+  const TimePoint now = device.clock->now();
+  device.drop_work_of_dead(engine_index, now);
+  const TimePoint earliest = std::max(now, ready_time());
   const Interval interval =
       append(record, device.holding->engine_tail_ns[engine_index], earliest, cost);
   tail_ = interval.end;
