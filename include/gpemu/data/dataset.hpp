@@ -34,7 +34,7 @@ class FolderDataset {
   [[nodiscard]] Bytes total_bytes() const { return total_bytes_; }
 
   /// Drops the files from the page cache (posix_fadvise), so that the next read comes from storage.
-  /// Pages that are dirty or mapped by others stay.
+  /// Dirty pages are written first. Pages that others have mapped stay.
   ///
   /// Errors: kIo naming the file.
   [[nodiscard]] Result<void> drop_page_cache() const;

@@ -96,7 +96,9 @@ class Loader {
 
   /// Returns the next batch, blocking until it is ready, or nothing at the end of the epoch.
   ///
-  /// Errors: kIo when a file cannot be read; kCorruptData naming the file, with stop_on_corrupt.
+  /// Errors: kIo when a file cannot be read; kCorruptData naming the file, with stop_on_corrupt;
+  /// the batch is dropped then and the next call goes on with the one after it. Those of the
+  /// allocator when the reader holds more batches at once than ever before.
   [[nodiscard]] Result<std::optional<Batch>> next();
 
   [[nodiscard]] int batches_per_epoch() const;

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/data/dataset.hpp"
+
+#include <algorithm>
+#include <array>
+#include <fcntl.h>
+#include <fstream>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
+
+namespace gpemu::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A folder of its own for each test, removed at the end.
+class FolderDatasetTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) /
+            ("gpemu_dataset_" + std::to_string(::getpid()) + "_" +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
+    fs::create_directories(root_);
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  void add_file(const std::string& name, std::size_t bytes = 10) const {
+    fs::create_directories((root_ / name).parent_path());
+    std::ofstream(root_ / name) << std::string(bytes, 'x');
+  }
+
+  fs::path root_;
+};
+
+TEST_F(FolderDatasetTest, ListsClassesAndFilesInOrder) {
+  add_file("dog/b.JPEG", 7);
+  add_file("dog/a.jpg", 5);
+  add_file("cat/z.jpg", 3);
+  add_file("cat/deeper/c.Jpeg", 2);
+  add_file("cat/notes.txt");
+  add_file("readme.md");
+  const auto dataset = FolderDataset::open(root_);
+  ASSERT_TRUE(dataset.has_value()) << dataset.error().message;
+  EXPECT_EQ(dataset->classes(), (std::vector<std::string>{"cat", "dog"}));
+  std::string listing;
+  for (const Sample& sample : dataset->samples()) {
+    listing +=
+        sample.path.lexically_relative(root_).string() + ":" + std::to_string(sample.label) + " ";
+  }
+  EXPECT_EQ(listing, "cat/deeper/c.Jpeg:0 cat/z.jpg:0 dog/a.jpg:1 dog/b.JPEG:1 ");
+  EXPECT_EQ(dataset->total_bytes(), 17U);
+}
+
+TEST_F(FolderDatasetTest, TellsWhatIsWrongWithAFolder) {
+  const auto expect_error = [](const fs::path& path, ErrorCode code, std::string_view words) {
+    const auto dataset = FolderDataset::open(path);
+    ASSERT_FALSE(dataset.has_value());
+    EXPECT_EQ(dataset.error().code, code);
+    EXPECT_NE(dataset.error().message.find(path.string()), std::string::npos);
+    EXPECT_NE(dataset.error().message.find(words), std::string::npos) << dataset.error().message;
+  };
+  expect_error(root_ / "absent", ErrorCode::kNotFound, "gpemu data make");
+  expect_error(root_, ErrorCode::kCorruptData, "no class folder");
+  add_file("file.jpg");
+  expect_error(root_, ErrorCode::kCorruptData, "no class folder");
+  expect_error(root_ / "file.jpg", ErrorCode::kIo, "not a folder");
+  add_file("full/a.jpg");
+  add_file("empty/notes.txt");
+  expect_error(root_, ErrorCode::kCorruptData, "class folder " + (root_ / "empty").string());
+}
+
+TEST_F(FolderDatasetTest, RefusesAFolderThatItMayNotRead) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  add_file("cat/a.jpg");
+  fs::permissions(root_ / "cat", fs::perms::none);
+  const auto dataset = FolderDataset::open(root_);
+  fs::permissions(root_ / "cat", fs::perms::owner_all);
+  ASSERT_FALSE(dataset.has_value());
+  EXPECT_EQ(dataset.error().code, ErrorCode::kIo);
+}
+
+std::size_t cached_pages(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status{};
+  ::fstat(file.get(), &status);
+  const auto bytes = static_cast<std::size_t>(status.st_size);
+  void* mapping = ::mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.get(), 0);
+  std::vector<unsigned char> resident((bytes + 4095) / 4096);
+  EXPECT_EQ(::mincore(mapping, bytes, resident.data()), 0);
+  ::munmap(mapping, bytes);
+  return static_cast<std::size_t>(
+      std::ranges::count_if(resident, [](unsigned char page) { return (page & 1U) != 0; }));
+}
+
+TEST_F(FolderDatasetTest, DropsAndFillsThePageCache) {
+  add_file("cat/a.jpg", 100'000);
+  const auto dataset = FolderDataset::open(root_);
+  ASSERT_TRUE(dataset.has_value());
+  // Just written, so the pages are dirty.
+  ASSERT_TRUE(dataset->drop_page_cache().has_value());
+  if (cached_pages(root_ / "cat/a.jpg") == 25) GTEST_SKIP() << "a file system in memory";
+  EXPECT_EQ(cached_pages(root_ / "cat/a.jpg"), 0U);
+  ASSERT_TRUE(dataset->fill_page_cache().has_value());
+  EXPECT_EQ(cached_pages(root_ / "cat/a.jpg"), 25U);
+}
+
+TEST_F(FolderDatasetTest, NamesAFileThatWentAway) {
+  add_file("cat/a.jpg");
+  const auto dataset = FolderDataset::open(root_);
+  ASSERT_TRUE(dataset.has_value());
+  fs::remove(root_ / "cat/a.jpg");
+  for (const auto& result : {dataset->drop_page_cache(), dataset->fill_page_cache()}) {
+    ASSERT_FALSE(result.has_value());
+    EXPECT_EQ(result.error().code, ErrorCode::kIo);
+    EXPECT_NE(result.error().message.find("cat/a.jpg"), std::string::npos);
+  }
+}
+
+TEST(ShuffledOrder, IsAPermutationBySeedAndEpoch) {
+  const auto order = shuffled_order(100, 7, 3);
+  EXPECT_EQ(order, shuffled_order(100, 7, 3));
+  EXPECT_NE(order, shuffled_order(100, 7, 4));
+  EXPECT_NE(order, shuffled_order(100, 8, 3));
+  std::vector<std::uint32_t> sorted = order;
+  std::ranges::sort(sorted);
+  for (std::uint32_t i = 0; i < 100; ++i) EXPECT_EQ(sorted[i], i);
+  EXPECT_TRUE(shuffled_order(0, 1, 1).empty());
+}
+
+}  // namespace
+}  // namespace gpemu::data

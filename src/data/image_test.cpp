@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/data/image.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "test_jpeg.hpp"
+
+namespace gpemu::data {
+namespace {
+
+constexpr double kMean[3] = {0.485, 0.456, 0.406};
+constexpr double kStddev[3] = {0.229, 0.224, 0.225};
+
+/// Resizes a line as Pillow documents its bilinear filter: a triangle over the reduced distance,
+/// normalised, rounded to whole grey levels.
+std::vector<double> resize_line(const std::vector<double>& line, int size) {
+  const double scale = static_cast<double>(line.size()) / size;
+  const double radius = std::max(1.0, scale);
+  std::vector<double> resized;
+  for (int to = 0; to < size; ++to) {
+    double sum = 0;
+    double weights = 0;
+    for (std::size_t from = 0; from < line.size(); ++from) {
+      const double distance = std::abs(static_cast<double>(from) + 0.5 - (to + 0.5) * scale);
+      const double weight = std::max(0.0, 1 - distance / radius);
+      sum += weight * line[from];
+      weights += weight;
+    }
+    resized.push_back(std::round(sum / weights));
+  }
+  return resized;
+}
+
+/// The transform in the plainest way: whole decode, crop, rows, columns, flip. One plane of grey
+/// levels. Shape: [size, size].
+std::vector<double> reference_plane(const std::vector<std::uint8_t>& whole, const ImageSize& image,
+                                    const Augmentation& drawn, int color, int size) {
+  std::vector<std::vector<double>> rows;
+  for (int y = 0; y < drawn.crop.height; ++y) {
+    std::vector<double> row;
+    for (int x = 0; x < drawn.crop.width; ++x) {
+      const int pixel = (drawn.crop.y + y) * image.width + drawn.crop.x + x;
+      row.push_back(whole[static_cast<std::size_t>(pixel * 3 + color)]);
+    }
+    rows.push_back(resize_line(row, size));
+  }
+  std::vector<double> plane(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
+  for (int x = 0; x < size; ++x) {
+    std::vector<double> column;
+    for (const auto& row : rows) column.push_back(row[static_cast<std::size_t>(x)]);
+    column = resize_line(column, size);
+    const int to = drawn.flip ? size - 1 - x : x;
+    for (int y = 0; y < size; ++y) {
+      plane[static_cast<std::size_t>(y * size + to)] = column[static_cast<std::size_t>(y)];
+    }
+  }
+  return plane;
+}
+
+class ImageTransformSize : public testing::TestWithParam<ImageSize> {};
+
+TEST_P(ImageTransformSize, MatchesThePlainTransformToAGreyLevel) {
+  const ImageSize image = GetParam();
+  const auto jpeg = make_test_jpeg(image);
+  const auto whole = decode_test_jpeg(jpeg);
+  constexpr int kSize = 56;
+  ImageTransform transform(kSize);
+  std::vector<float> output(3 * kSize * kSize);
+  int flips = 0;
+  for (std::uint64_t seed = 0; seed < 8; ++seed) {
+    sim::Rng rng(seed);
+    const auto drawn = transform.apply(jpeg, rng, output);
+    ASSERT_TRUE(drawn.has_value());
+    flips += drawn->flip ? 1 : 0;
+    double largest = 0;
+    for (int color = 0; color < 3; ++color) {
+      const auto plane = reference_plane(whole, image, *drawn, color, kSize);
+      for (std::size_t i = 0; i < plane.size(); ++i) {
+        const double normalised = output[static_cast<std::size_t>(color) * plane.size() + i];
+        const double level = (normalised * kStddev[color] + kMean[color]) * 255;
+        largest = std::max(largest, std::abs(level - plane[i]));
+      }
+    }
+    // Half a level for each of the reference's two roundings.
+    EXPECT_LE(largest, 1.01) << "seed " << seed;
+  }
+  EXPECT_GT(flips, 0);
+  EXPECT_LT(flips, 8);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, ImageTransformSize,
+                         testing::Values(ImageSize{200, 150}, ImageSize{90, 333}, ImageSize{30, 20},
+                                         ImageSize{400, 57}, ImageSize{1, 1}));
+
+TEST(ImageTransform, DependsOnTheRandomNumbersOnly) {
+  const auto jpeg = make_test_jpeg({120, 90});
+  const auto other = make_test_jpeg({300, 200}, {}, 2);
+  std::vector<float> first(std::size_t{3} * 32 * 32);
+  std::vector<float> second(first.size());
+  ImageTransform used(32);
+  sim::Rng other_rng(9);
+  ASSERT_TRUE(used.apply(other, other_rng, first).has_value());
+  sim::Rng rng(4, 2, 17);
+  ASSERT_TRUE(used.apply(jpeg, rng, first).has_value());
+  sim::Rng same_rng(4, 2, 17);
+  ASSERT_TRUE(ImageTransform(32).apply(jpeg, same_rng, second).has_value());
+  EXPECT_EQ(first, second);
+}
+
+TEST(DrawAugmentation, StaysWithinItsLimits) {
+  const ImageSize size{500, 375};
+  sim::Rng rng(1);
+  int flips = 0;
+  double mean_share = 0;
+  constexpr int kDraws = 4000;
+  for (int i = 0; i < kDraws; ++i) {
+    const auto [crop, flip] = draw_augmentation(size, rng);
+    ASSERT_GE(crop.x, 0);
+    ASSERT_GE(crop.y, 0);
+    ASSERT_LE(crop.x + crop.width, size.width);
+    ASSERT_LE(crop.y + crop.height, size.height);
+    const double ratio = static_cast<double>(crop.width) / crop.height;
+    EXPECT_GT(ratio, 0.75 * 0.98);
+    EXPECT_LT(ratio, 4.0 / 3 * 1.02);
+    const double share = static_cast<double>(crop.width) * crop.height / (500.0 * 375.0);
+    EXPECT_GT(share, 0.08 * 0.98);
+    mean_share += share / kDraws;
+    flips += flip ? 1 : 0;
+  }
+  // Source: 200,000 draws of the published algorithm in Python. Below the 0.54 of a uniform share,
+  // because large crops often do not fit.
+  EXPECT_NEAR(mean_share, 0.434, 0.02);
+  // Six standard deviations of a binomial with n = 4000, p = 1/2.
+  EXPECT_NEAR(flips, kDraws / 2, 190);
+}
+
+TEST(DrawAugmentation, TakesTheCentreOfAnImageThatNoCropFits) {
+  sim::Rng rng(1);
+  const Region wide = draw_augmentation({1000, 6}, rng).crop;
+  EXPECT_EQ(wide.height, 6);
+  EXPECT_EQ(wide.width, 8);
+  EXPECT_EQ(wide.x, 496);
+  const Region tall = draw_augmentation({6, 1000}, rng).crop;
+  EXPECT_EQ(tall.width, 6);
+  EXPECT_EQ(tall.height, 8);
+  EXPECT_EQ(tall.y, 496);
+}
+
+}  // namespace
+}  // namespace gpemu::data

@@ -1,0 +1,433 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/data/loader.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <new>
+#include <pthread.h>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "gpemu/data/image.hpp"
+#include "gpemu/sim/clock.hpp"
+#include "gpemu/sim/random.hpp"
+
+#include "sample_reader.hpp"
+
+namespace gpemu::data {
+namespace {
+
+constexpr std::size_t kCorruptFilesKept = 10;
+constexpr int kMaxWorkers = 1024;
+constexpr int kMaxCrop = 4096;
+
+std::size_t sample_floats(const LoaderOptions& options) {
+  return std::size_t{3} * static_cast<std::size_t>(options.crop) *
+         static_cast<std::size_t>(options.crop);
+}
+
+/// The memory of one batch and how far the workers are with it. A slot is free, in flight (being
+/// filled, or full), or held by the reader.
+struct Slot {
+  HostBuffer buffer;
+  std::vector<std::int32_t> labels;
+  int index = 0;
+  int size = 0;
+  int claimed = 0;       ///< samples that a worker has taken on.
+  int done = 0;          ///< of these, samples that are finished.
+  bool dropped = false;  ///< nobody waits for it any more: free as soon as done == claimed.
+  BatchWork work;
+  std::optional<Error> error;  ///< of the sample at `error_position`, the first that failed.
+  int error_position = 0;
+
+  void begin(int batch_index, int batch_size) {
+    index = batch_index;
+    size = batch_size;
+    claimed = done = error_position = 0;
+    dropped = false;
+    work = {};
+    error.reset();
+  }
+  [[nodiscard]] bool complete() const { return done == size; }
+  [[nodiscard]] float* images() const { return reinterpret_cast<float*>(buffer.data); }
+};
+
+/// One sample that a worker has taken on.
+struct Claim {
+  Slot* slot = nullptr;
+  int position = 0;
+  std::uint32_t sample = 0;
+  std::uint64_t epoch = 0;
+};
+
+/// What became of it.
+struct Outcome {
+  BatchWork work;
+  std::optional<Error> error;
+};
+
+/// What the reader, the workers and the batches share. Lives as long as any of them.
+class Pool {
+ public:
+  Pool(const FolderDataset& dataset, const LoaderOptions& options, HostAllocator allocator)
+      : dataset_(dataset), options_(options), allocator_(std::move(allocator)) {}
+
+  Result<void> add_slot();
+  void work();
+  void stop();
+  void start_epoch(std::uint64_t epoch);
+  Result<Slot*> take();  ///< the next batch; null at the end of the epoch.
+  void release(Slot* slot);
+
+  [[nodiscard]] const LoaderOptions& options() const { return options_; }
+  [[nodiscard]] int batches_per_epoch() const;
+  [[nodiscard]] std::vector<std::string> corrupt_files();
+
+ private:
+  std::optional<Claim> claim();
+  Outcome make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform);
+  void finish(const Claim& claim, Outcome outcome);
+  void note_corrupt(const std::string& file);
+
+  const FolderDataset& dataset_;
+  const LoaderOptions options_;
+  const HostAllocator allocator_;
+  std::vector<std::unique_ptr<Slot>> slots_;  ///< touched by the reader's thread only.
+
+  std::mutex mutex_;  ///< guards what follows, and all of a slot but its samples.
+  std::condition_variable work_available_;
+  std::condition_variable batch_complete_;
+  std::vector<Slot*> free_;
+  std::deque<Slot*> in_flight_;  ///< by batch index; only the last one has samples to claim.
+  std::size_t held_ = 0;         ///< slots with the reader.
+  std::vector<std::uint32_t> order_;
+  std::uint64_t epoch_ = 0;
+  int next_batch_ = 0;  ///< the first that is not in flight yet.
+  int batches_ = 0;     ///< of the epoch; none before the first is started.
+  bool stopping_ = false;
+  std::vector<std::string> corrupt_files_;
+};
+
+Result<void> Pool::add_slot() {
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  const Bytes bytes = batch * sample_floats(options_) * sizeof(float);
+  auto slot = std::make_unique<Slot>();
+  GPEMU_ASSIGN(slot->buffer, allocator_(bytes));
+  GPEMU_CHECK(slot->buffer.data != nullptr && slot->buffer.size >= bytes,
+              "the allocator returns what it was asked for");
+  slot->labels.resize(batch);
+  slots_.push_back(std::move(slot));
+  {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(slots_.back().get());
+  }
+  work_available_.notify_all();
+  return {};
+}
+
+int Pool::batches_per_epoch() const {
+  const auto batch = static_cast<std::size_t>(options_.batch);
+  const std::size_t samples = dataset_.samples().size();
+  return static_cast<int>(options_.drop_last ? samples / batch : (samples + batch - 1) / batch);
+}
+
+void Pool::start_epoch(std::uint64_t epoch) {
+  std::vector<std::uint32_t> order =
+      shuffled_order(dataset_.samples().size(), options_.seed, epoch);
+  {
+    const std::lock_guard lock(mutex_);
+    for (Slot* slot : in_flight_) {
+      slot->dropped = true;
+      if (slot->done == slot->claimed) free_.push_back(slot);
+    }
+    in_flight_.clear();
+    order_ = std::move(order);
+    epoch_ = epoch;
+    next_batch_ = 0;
+    batches_ = batches_per_epoch();
+  }
+  work_available_.notify_all();
+}
+
+Result<Slot*> Pool::take() {
+  std::unique_lock lock(mutex_);
+  if (in_flight_.empty() && next_batch_ == batches_) return nullptr;
+  // With a further batch held, the workers need one more slot to stay as far ahead.
+  if (slots_.size() < held_ + 1 + static_cast<std::size_t>(options_.prefetch_batches)) {
+    lock.unlock();
+    GPEMU_TRY(add_slot());
+    lock.lock();
+  }
+  batch_complete_.wait(lock,
+                       [this] { return !in_flight_.empty() && in_flight_.front()->complete(); });
+  Slot* slot = in_flight_.front();
+  in_flight_.pop_front();
+  const std::optional<Error> error = slot->error;
+  if (error) {
+    free_.push_back(slot);
+  } else {
+    ++held_;
+  }
+  lock.unlock();
+  work_available_.notify_all();
+  if (error) return std::unexpected(*error);
+  return slot;
+}
+
+void Pool::release(Slot* slot) {
+  {
+    const std::lock_guard lock(mutex_);
+    --held_;
+    free_.push_back(slot);
+  }
+  work_available_.notify_all();
+}
+
+void Pool::stop() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopping_ = true;
+  }
+  work_available_.notify_all();
+}
+
+void Pool::work() {
+  SampleReader reader;
+  ImageTransform transform(options_.crop);
+  std::unique_lock lock(mutex_);
+  while (true) {
+    std::optional<Claim> claimed;
+    work_available_.wait(lock, [&] { return stopping_ || (claimed = claim()).has_value(); });
+    if (stopping_) return;
+    lock.unlock();
+    Outcome outcome = make_sample(*claimed, reader, transform);
+    lock.lock();
+    finish(*claimed, std::move(outcome));
+  }
+}
+
+// Samples are claimed in the epoch's order, so the workers are always at the earliest batches.
+std::optional<Claim> Pool::claim() {
+  if (in_flight_.empty() || in_flight_.back()->claimed == in_flight_.back()->size) {
+    const bool far_ahead = in_flight_.size() >= static_cast<std::size_t>(options_.prefetch_batches);
+    if (next_batch_ == batches_ || far_ahead || free_.empty()) return std::nullopt;
+    const std::size_t first =
+        static_cast<std::size_t>(next_batch_) * static_cast<std::size_t>(options_.batch);
+    const std::size_t rest = order_.size() - first;
+    free_.back()->begin(next_batch_, static_cast<int>(std::min<std::size_t>(
+                                         rest, static_cast<std::size_t>(options_.batch))));
+    in_flight_.push_back(free_.back());
+    free_.pop_back();
+    ++next_batch_;
+  }
+  Slot* slot = in_flight_.back();
+  const int position = slot->claimed++;
+  const std::size_t rank =
+      static_cast<std::size_t>(slot->index) * static_cast<std::size_t>(options_.batch) +
+      static_cast<std::size_t>(position);
+  return Claim{slot, position, order_[rank], epoch_};
+}
+
+Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform) {
+  const Sample& sample = dataset_.samples()[claim.sample];
+  const auto position = static_cast<std::size_t>(claim.position);
+  const std::size_t floats = sample_floats(options_);
+  const std::span<float> output(claim.slot->images() + position * floats, floats);
+  claim.slot->labels[position] = sample.label;
+
+  Outcome outcome;
+  const sim::RealClock clock;
+  const TimePoint start = clock.now();
+  const auto jpeg = reader.read(sample.path);
+  const TimePoint fetched = clock.now();
+  outcome.work.fetch = fetched - start;
+  if (!jpeg) {
+    outcome.error = jpeg.error();
+    return outcome;
+  }
+  outcome.work.bytes_read = jpeg->size();
+  sim::Rng rng(options_.seed, claim.epoch, claim.sample);
+  if (const auto drawn = transform.apply(*jpeg, rng, output); !drawn) {
+    outcome.work.corrupt = 1;
+    outcome.error =
+        Error{drawn.error().code,
+              fmt::format("corrupt image {}: {}", sample.path.string(), drawn.error().message)};
+    std::ranges::fill(output, 0.0F);
+  }
+  outcome.work.prep = clock.now() - fetched;
+  return outcome;
+}
+
+void Pool::finish(const Claim& claim, Outcome outcome) {
+  Slot& slot = *claim.slot;
+  slot.work.fetch += outcome.work.fetch;
+  slot.work.prep += outcome.work.prep;
+  slot.work.bytes_read += outcome.work.bytes_read;
+  slot.work.corrupt += outcome.work.corrupt;
+  const bool corrupt = outcome.work.corrupt > 0;
+  if (corrupt) note_corrupt(dataset_.samples()[claim.sample].path.string());
+  const bool fatal = outcome.error && (!corrupt || options_.stop_on_corrupt);
+  if (fatal && (!slot.error || claim.position < slot.error_position)) {
+    slot.error = std::move(outcome.error);
+    slot.error_position = claim.position;
+  }
+  ++slot.done;
+  if (slot.dropped && slot.done == slot.claimed) {
+    free_.push_back(&slot);
+    work_available_.notify_all();
+  } else if (!slot.dropped && slot.complete()) {
+    batch_complete_.notify_one();
+  }
+}
+
+void Pool::note_corrupt(const std::string& file) {
+  if (corrupt_files_.size() == kCorruptFilesKept) return;
+  if (std::ranges::find(corrupt_files_, file) == corrupt_files_.end()) {
+    corrupt_files_.push_back(file);
+  }
+}
+
+std::vector<std::string> Pool::corrupt_files() {
+  const std::lock_guard lock(mutex_);
+  return corrupt_files_;
+}
+
+Result<void> check_options(const LoaderOptions& options, std::size_t samples) {
+  if (options.batch < 1) {
+    return fail(ErrorCode::kInvalidArgument, "the batch is {}; it must be at least 1",
+                options.batch);
+  }
+  if (options.workers < 1 || options.workers > kMaxWorkers) {
+    return fail(ErrorCode::kInvalidArgument, "the number of workers is {}; it must be 1 to {}",
+                options.workers, kMaxWorkers);
+  }
+  if (options.prefetch_batches < 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the number of batches to prefetch is {}; it must be at least 1",
+                options.prefetch_batches);
+  }
+  if (options.crop < 1 || options.crop > kMaxCrop) {
+    return fail(ErrorCode::kInvalidArgument, "the crop is {}; it must be 1 to {}", options.crop,
+                kMaxCrop);
+  }
+  if (options.drop_last && samples < static_cast<std::size_t>(options.batch)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the data set has {} images, fewer than one batch of {}; use a smaller batch",
+                samples, options.batch);
+  }
+  return {};
+}
+
+}  // namespace
+
+HostAllocator pageable_allocator() {
+  return [](Bytes size) -> Result<HostBuffer> {
+    // Aligned for any vector instruction; not filled, so that pages cost nothing before their use.
+    constexpr std::align_val_t kAlignment{64};
+    void* memory = ::operator new(size, kAlignment, std::nothrow);
+    if (memory == nullptr) {
+      return fail(ErrorCode::kResourceLimit, "the host has no {:.0f} MiB left for a batch",
+                  to_mib(size));
+    }
+    std::shared_ptr<void> owner(memory, [](void* old) { ::operator delete(old, kAlignment); });
+    return HostBuffer{static_cast<std::byte*>(memory), size, std::move(owner)};
+  };
+}
+
+struct Batch::State {
+  State(std::shared_ptr<Pool> shared_pool, Slot* own_slot)
+      : pool(std::move(shared_pool)), slot(own_slot) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() { pool->release(slot); }
+
+  std::shared_ptr<Pool> pool;
+  Slot* slot;
+};
+
+Batch::Batch(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Batch::Batch(Batch&&) noexcept = default;
+Batch& Batch::operator=(Batch&&) noexcept = default;
+Batch::~Batch() = default;
+
+int Batch::index() const {
+  return state_->slot->index;
+}
+
+int Batch::size() const {
+  return state_->slot->size;
+}
+
+std::span<const float> Batch::images() const {
+  const Slot& slot = *state_->slot;
+  return {slot.images(),
+          static_cast<std::size_t>(slot.size) * sample_floats(state_->pool->options())};
+}
+
+std::span<const std::int32_t> Batch::labels() const {
+  const Slot& slot = *state_->slot;
+  return std::span(slot.labels).first(static_cast<std::size_t>(slot.size));
+}
+
+const BatchWork& Batch::work() const {
+  return state_->slot->work;
+}
+
+struct Loader::State {
+  explicit State(std::shared_ptr<Pool> shared_pool) : pool(std::move(shared_pool)) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  ~State() {
+    pool->stop();
+    for (std::thread& worker : workers) worker.join();
+  }
+
+  std::shared_ptr<Pool> pool;
+  std::vector<std::thread> workers;
+};
+
+Result<Loader> Loader::create(const FolderDataset& dataset, const LoaderOptions& options,
+                              const HostAllocator& allocator) {
+  GPEMU_TRY(check_options(options, dataset.samples().size()));
+  auto state = std::make_unique<State>(std::make_shared<Pool>(dataset, options, allocator));
+  // One that the reader holds, and those ahead of it.
+  for (int i = 0; i < options.prefetch_batches + 1; ++i) GPEMU_TRY(state->pool->add_slot());
+  try {
+    for (int i = 0; i < options.workers; ++i) {
+      state->workers.emplace_back([pool = state->pool.get()] { pool->work(); });
+      pthread_setname_np(state->workers.back().native_handle(), "gpemu-loader");
+    }
+  } catch (const std::system_error& error) {
+    return fail(ErrorCode::kResourceLimit, "cannot start {} worker threads: {}", options.workers,
+                error.what());
+  }
+  return Loader(std::move(state));
+}
+
+Loader::Loader(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Loader::Loader(Loader&&) noexcept = default;
+Loader& Loader::operator=(Loader&&) noexcept = default;
+Loader::~Loader() = default;
+
+void Loader::start_epoch(std::uint64_t epoch) {
+  state_->pool->start_epoch(epoch);
+}
+
+Result<std::optional<Batch>> Loader::next() {
+  GPEMU_ASSIGN(Slot * slot, state_->pool->take());
+  if (slot == nullptr) return std::nullopt;
+  return Batch(std::make_unique<Batch::State>(state_->pool, slot));
+}
+
+int Loader::batches_per_epoch() const {
+  return state_->pool->batches_per_epoch();
+}
+
+std::vector<std::string> Loader::corrupt_files() const {
+  return state_->pool->corrupt_files();
+}
+
+}  // namespace gpemu::data

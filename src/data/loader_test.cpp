@@ -1,0 +1,229 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/data/loader.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "test_jpeg.hpp"
+
+namespace gpemu::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kCrop = 16;
+constexpr std::size_t kSampleFloats = std::size_t{3} * kCrop * kCrop;
+constexpr int kImages = 22;
+
+/// A data set of small images in two classes, written once and removed at the end.
+class LoaderTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    root_ = fs::path(testing::TempDir()) /
+            ("gpemu_loader_" + std::to_string(::getpid()) + "_" +
+             testing::UnitTest::GetInstance()->current_test_info()->name());
+    for (int i = 0; i < kImages; ++i) {
+      const fs::path folder = root_ / (i % 2 == 0 ? "even" : "odd");
+      fs::create_directories(folder);
+      const auto jpeg = make_test_jpeg({60 + i, 80 - i}, {}, static_cast<std::uint64_t>(i));
+      std::ofstream(folder / (std::to_string(100 + i) + ".jpg"), std::ios::binary)
+          .write(reinterpret_cast<const char*>(jpeg.data()),
+                 static_cast<std::streamsize>(jpeg.size()));
+    }
+    dataset_ = FolderDataset::open(root_).value();
+  }
+  void TearDown() override { fs::remove_all(root_); }
+
+  [[nodiscard]] const fs::path& path_of(std::size_t rank, std::uint64_t epoch) const {
+    return dataset_->samples()[shuffled_order(kImages, kOptions.seed, epoch)[rank]].path;
+  }
+
+  [[nodiscard]] Loader create(const LoaderOptions& options) const {
+    auto loader = Loader::create(*dataset_, options, pageable_allocator());
+    EXPECT_TRUE(loader.has_value());
+    return std::move(loader).value();
+  }
+
+  /// Returns all floats of an epoch, one batch after the other.
+  static std::vector<float> read_epoch(Loader& loader, std::uint64_t epoch) {
+    loader.start_epoch(epoch);
+    std::vector<float> all;
+    while (true) {
+      const auto batch = loader.next().value();
+      if (!batch) return all;
+      all.insert(all.end(), batch->images().begin(), batch->images().end());
+    }
+  }
+
+  static constexpr LoaderOptions kOptions{
+      .batch = 4, .workers = 3, .prefetch_batches = 2, .seed = 11, .crop = kCrop};
+  fs::path root_;
+  std::optional<FolderDataset> dataset_;
+};
+
+TEST_F(LoaderTest, YieldsBatchesInOrderWithTheirLabels) {
+  LoaderOptions options = kOptions;
+  options.drop_last = false;
+  Loader loader = create(options);
+  EXPECT_EQ(loader.batches_per_epoch(), 6);
+  EXPECT_FALSE(loader.next().value().has_value()) << "no epoch was started";
+  loader.start_epoch(5);
+  const auto order = shuffled_order(kImages, options.seed, 5);
+  for (int i = 0; i < 6; ++i) {
+    const auto batch = loader.next().value();
+    ASSERT_TRUE(batch.has_value());
+    EXPECT_EQ(batch->index(), i);
+    ASSERT_EQ(batch->size(), i < 5 ? 4 : 2);
+    EXPECT_EQ(batch->images().size(), static_cast<std::size_t>(batch->size()) * kSampleFloats);
+    ASSERT_EQ(batch->labels().size(), static_cast<std::size_t>(batch->size()));
+    Bytes bytes = 0;
+    for (std::size_t k = 0; k < batch->labels().size(); ++k) {
+      const Sample& sample = dataset_->samples()[order[static_cast<std::size_t>(i) * 4 + k]];
+      EXPECT_EQ(batch->labels()[k], sample.label);
+      bytes += fs::file_size(sample.path);
+    }
+    EXPECT_EQ(batch->work().bytes_read, bytes);
+    EXPECT_GT(batch->work().prep, Duration::zero());
+    EXPECT_GT(batch->work().fetch, Duration::zero());
+  }
+  EXPECT_FALSE(loader.next().value().has_value());
+  EXPECT_FALSE(loader.next().value().has_value());
+}
+
+TEST_F(LoaderTest, GivesTheSameSamplesWhateverTheWorkersAndBatches) {
+  LoaderOptions one_worker = kOptions;
+  one_worker.workers = 1;
+  one_worker.batch = 2;
+  one_worker.prefetch_batches = 1;
+  Loader slow = create(one_worker);
+  LoaderOptions whole_batches = kOptions;
+  whole_batches.drop_last = false;
+  Loader fast = create(whole_batches);
+  const auto expected = read_epoch(slow, 0);
+  EXPECT_EQ(expected.size(), kImages * kSampleFloats);
+  EXPECT_EQ(read_epoch(fast, 0), expected);
+  EXPECT_NE(read_epoch(fast, 1), expected);
+}
+
+TEST_F(LoaderTest, DropsWhatIsLeftOfAnEpochWhenAnotherStarts) {
+  Loader loader = create(kOptions);
+  const auto expected = read_epoch(loader, 1);
+  for (int taken = 0; taken < 4; ++taken) {
+    loader.start_epoch(0);
+    for (int i = 0; i < taken; ++i) ASSERT_TRUE(loader.next().value().has_value());
+    EXPECT_EQ(read_epoch(loader, 1), expected);
+  }
+}
+
+TEST_F(LoaderTest, CountsCorruptImagesAndFillsTheirPlaceWithZeros) {
+  const fs::path victim = path_of(5, 0);
+  fs::resize_file(victim, fs::file_size(victim) / 2);
+  Loader loader = create(kOptions);
+  loader.start_epoch(0);
+  EXPECT_EQ(loader.next().value()->work().corrupt, 0);
+  const auto batch = loader.next().value();
+  EXPECT_EQ(batch->work().corrupt, 1);
+  const auto sample = batch->images().subspan(kSampleFloats, kSampleFloats);
+  EXPECT_TRUE(std::ranges::all_of(sample, [](float value) { return value == 0; }));
+  const auto neighbour = batch->images().first(kSampleFloats);
+  EXPECT_FALSE(std::ranges::all_of(neighbour, [](float value) { return value == 0; }));
+  EXPECT_EQ(read_epoch(loader, 0).size(), std::size_t{20} * kSampleFloats);
+  EXPECT_EQ(loader.corrupt_files(), std::vector<std::string>{victim.string()}) << "named once";
+}
+
+TEST_F(LoaderTest, StopsAtACorruptImageWhenAsked) {
+  const fs::path victim = path_of(5, 0);
+  fs::resize_file(victim, 0);
+  LoaderOptions options = kOptions;
+  options.stop_on_corrupt = true;
+  Loader loader = create(options);
+  loader.start_epoch(0);
+  ASSERT_TRUE(loader.next().has_value());
+  const auto batch = loader.next();
+  ASSERT_FALSE(batch.has_value());
+  EXPECT_EQ(batch.error().code, ErrorCode::kCorruptData);
+  EXPECT_EQ(batch.error().message, "corrupt image " + victim.string() + ": the file is empty");
+  EXPECT_EQ(loader.next().value()->index(), 2) << "the batch was dropped";
+}
+
+TEST_F(LoaderTest, ReportsTheFirstFileThatCannotBeRead) {
+  const fs::path first = path_of(9, 0);
+  fs::remove(first);
+  fs::remove(path_of(11, 0));
+  Loader loader = create(kOptions);
+  loader.start_epoch(0);
+  ASSERT_TRUE(loader.next().has_value());
+  ASSERT_TRUE(loader.next().has_value());
+  const auto batch = loader.next();
+  ASSERT_FALSE(batch.has_value());
+  EXPECT_EQ(batch.error().code, ErrorCode::kIo);
+  EXPECT_NE(batch.error().message.find(first.string()), std::string::npos);
+}
+
+TEST_F(LoaderTest, LetsBatchesOutliveIt) {
+  std::optional<Loader> loader = create(kOptions);
+  loader->start_epoch(0);
+  std::vector<Batch> held;
+  while (auto batch = loader->next().value()) held.push_back(*std::move(batch));
+  loader.reset();
+  ASSERT_EQ(held.size(), 5U);
+  Loader fresh = create(kOptions);
+  const auto expected = read_epoch(fresh, 0);
+  EXPECT_TRUE(
+      std::ranges::equal(held.back().images(), std::span(expected).last(4 * kSampleFloats)));
+}
+
+TEST_F(LoaderTest, TakesNoMoreBuffersThanItPrefetchesAndTheReaderHolds) {
+  int allocations = 0;
+  const HostAllocator counting = [&](Bytes size) {
+    ++allocations;
+    EXPECT_EQ(size, 4 * kSampleFloats * sizeof(float));
+    return pageable_allocator()(size);
+  };
+  Loader loader = Loader::create(*dataset_, kOptions, counting).value();
+  for (std::uint64_t epoch = 0; epoch < 3; ++epoch) read_epoch(loader, epoch);
+  EXPECT_EQ(allocations, 3);
+  loader.start_epoch(0);
+  const auto first = loader.next().value();
+  const auto second = loader.next().value();
+  EXPECT_EQ(allocations, 4);
+}
+
+TEST_F(LoaderTest, PassesOnTheAllocatorsError) {
+  const HostAllocator failing = [](Bytes) -> Result<HostBuffer> {
+    return fail(ErrorCode::kResourceLimit, "no locked memory");
+  };
+  const auto loader = Loader::create(*dataset_, kOptions, failing);
+  ASSERT_FALSE(loader.has_value());
+  EXPECT_EQ(loader.error().code, ErrorCode::kResourceLimit);
+}
+
+TEST_F(LoaderTest, StopsAtAnyTime) {
+  for (int taken = 0; taken < 12; ++taken) {
+    Loader loader = create(kOptions);
+    if (taken > 0) loader.start_epoch(0);
+    for (int i = 1; i < taken && loader.next().value(); ++i) continue;
+  }
+}
+
+TEST_F(LoaderTest, RefusesOptionsOutOfRange) {
+  const auto expect_refused = [&](LoaderOptions options, std::string_view word) {
+    const auto loader = Loader::create(*dataset_, options, pageable_allocator());
+    ASSERT_FALSE(loader.has_value()) << word;
+    EXPECT_EQ(loader.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_NE(loader.error().message.find(word), std::string::npos) << loader.error().message;
+  };
+  expect_refused({.batch = 0}, "batch");
+  expect_refused({.workers = 0}, "workers");
+  expect_refused({.workers = 5000}, "workers");
+  expect_refused({.prefetch_batches = 0}, "prefetch");
+  expect_refused({.crop = -1}, "crop");
+  expect_refused({.batch = kImages + 1}, "fewer than one batch");
+}
+
+}  // namespace
+}  // namespace gpemu::data
