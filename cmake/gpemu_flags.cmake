@@ -8,6 +8,11 @@ target_compile_options(gpemu_flags INTERFACE
 
 if(GPEMU_SANITIZE)
   # Global, so that every object of a sanitized build agrees.
-  add_compile_options(-fsanitize=${GPEMU_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+  add_compile_options(-fsanitize=${GPEMU_SANITIZE} -fno-omit-frame-pointer
+    -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${GPEMU_SANITIZE})
+endif()
+if(GPEMU_BUILD_FUZZERS)
+  # The coverage that guides the fuzzers, for the libraries too.
+  add_compile_options(-fsanitize=fuzzer-no-link)
 endif()

@@ -1,0 +1,96 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of lint.py and check_layers.py finds its fault, and leaves good code alone."""
+
+import unittest
+
+import check_layers
+import lint
+
+HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
+
+
+def faults(path, text):
+    lines = text.splitlines()
+    found = [*lint.check_start(path, lines), *lint.check_text(path, text, lines)]
+    return [fault for _, fault in found]
+
+
+class HouseRules(unittest.TestCase):
+    def check_bad(self, path, line):
+        self.assertEqual(len(faults(path, HEAD + line + "\n")), 1, line)
+
+    def check_good(self, path, line):
+        self.assertEqual(faults(path, HEAD + line + "\n"), [], line)
+
+    def test_finds_each_fault(self):
+        self.check_bad("src/a/x.cpp", "using namespace std;")
+        self.check_bad("src/a/x.cpp", "int a = rand();")
+        self.check_bad("src/a/x.cpp", "std::random_device device;")
+        self.check_bad("src/a/x.cpp", 'std::printf("x");')
+        self.check_bad("src/a/x.cpp", 'fmt::print("x");')
+        self.check_bad("src/a/x.cpp", "throw 1;")
+        self.check_bad("src/a/x_test.cpp", "std::this_thread::sleep_for(1s);")
+        self.check_bad("src/a/x.cpp", "setenv(a, b, 1);")
+        self.check_bad("src/a/x.cpp", "char* text = strerror(errno);")
+        self.check_bad("src/a/x.cpp", "int a;  // NOLINT")
+        self.check_bad("src/a/x.cpp", "int a;  // TODO: more")
+        self.check_bad("src/a/x.cpp", "int a; ")
+        self.check_bad("src/a/x.cpp", "\tint a;")
+        self.check_bad("src/a/x.cpp", "// " + "x" * 98)
+        self.check_bad("docs/x.md", "see /home/me/x")
+        self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
+
+    def test_leaves_good_code_alone(self):
+        self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")
+        self.check_good("src/a/x.cpp", "// Never throw here; it puts (things) where they belong.")
+        self.check_good("src/a/x.cpp", 'std::fprintf(stderr, "x");')
+        self.check_good("src/a/x.cpp", "int strand(int);")
+        self.check_good("tools/x.cpp", 'fmt::print("x");')
+        self.check_good("src/a/x.cpp", "int a;  // NOLINT(bugprone-foo): because.")
+        self.check_good("src/a/x.cpp", "int a;  // TODO(#12): more")
+        self.check_good("docs/x.md", "see /dev/shm/gpemu and $HOME/work/x")
+
+    def test_wants_the_first_two_lines(self):
+        self.assertEqual(len(faults("src/a/x.cpp", "int a;\n")), 1)
+        self.assertEqual(len(faults("src/a/x.hpp", HEAD + "int a;\n")), 1)
+        self.assertEqual(faults("src/a/x.hpp", HEAD + "#pragma once\n"), [])
+        self.assertEqual(faults("scripts/x.py", "#!/usr/bin/env python3\n#" + HEAD[2:]), [])
+
+
+class Documents(unittest.TestCase):
+    def faults(self, line):
+        sources = lint.Sources(["scripts/lint.py"])
+        return list(lint.check_document("docs/x.md", [line], sources))
+
+    def test_files_and_symbols_exist(self):
+        self.assertEqual(self.faults("`scripts/lint.py` has `lint::check_text`"), [])
+        self.assertEqual(len(self.faults("`scripts/none.py`")), 1)
+        self.assertEqual(len(self.faults("`NoSuchType`")), 1)
+        self.assertEqual(len(self.faults("`lint::no_such_function()`")), 1)
+        self.assertEqual(len(self.faults("[text](no-such-page.md)")), 1)
+
+
+class Layers(unittest.TestCase):
+    def faults(self, path, line):
+        return list(check_layers.check(path, [line]))
+
+    def test_follows_the_table(self):
+        self.assertEqual(self.faults("src/cost/x.cpp", '#include "gpemu/profile/x.hpp"'), [])
+        self.assertEqual(self.faults("src/capi/x.cpp", '#include "gpemu/train/x.hpp"'), [])
+        self.assertEqual(len(self.faults("src/data/x.cpp", '#include "gpemu/device/x.hpp"')), 1)
+        bad = self.faults("include/gpemu/sim/x.hpp", "#include <gpemu/cost/x.hpp>")
+        self.assertEqual(len(bad), 1)
+        self.assertEqual(len(self.faults("src/new/x.cpp", '#include "gpemu/base/x.hpp"')), 1)
+
+    def test_keeps_private_headers_private(self):
+        self.assertEqual(len(self.faults("include/gpemu/sim/x.hpp", '#include "heap.hpp"')), 1)
+        self.assertEqual(len(self.faults("src/sim/x.cpp", '#include "../cost/x.hpp"')), 1)
+
+    def test_shims_see_only_the_c_abi(self):
+        self.assertEqual(self.faults("shims/cuda/x.cpp", '#include "gpemu/gpemu.h"'), [])
+        self.assertEqual(len(self.faults("shims/cuda/x.cpp", '#include "gpemu/sim/clock.hpp"')), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
