@@ -1,3 +1,8 @@
+# Every executable of unit tests, for builds that run only those.
+if(GPEMU_BUILD_TESTS)
+  add_custom_target(gpemu_unit_tests)
+endif()
+
 # gpemu_add_module(<name>
 #   HEADERS <public headers below include/gpemu/<name>/>...
 #   SOURCES <file>...
@@ -42,6 +47,7 @@ function(gpemu_add_module name)
       gpemu_flags GTest::gtest_main)
     set_target_properties(${target}_test PROPERTIES CXX_EXTENSIONS OFF)
     target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
+    add_dependencies(gpemu_unit_tests ${target}_test)
     gtest_discover_tests(${target}_test TEST_PREFIX "${name}." PROPERTIES LABELS unit
       DISCOVERY_TIMEOUT 60)
   endif()
@@ -57,4 +63,14 @@ function(gpemu_add_module name)
       set_tests_properties(bench.${name} PROPERTIES LABELS bench)
     endif()
   endif()
+endfunction()
+
+# Lists the executables of all benchmarks in benches.txt, for scripts/bench_table.py, and makes the
+# target gpemu_benches of them. Call it after the last of them.
+function(gpemu_list_benches)
+  get_property(benches GLOBAL PROPERTY GPEMU_BENCHES)
+  add_custom_target(gpemu_benches DEPENDS ${benches})
+  list(TRANSFORM benches REPLACE "(.+)" "$<TARGET_FILE:\\1>")
+  list(JOIN benches "\n" lines)
+  file(GENERATE OUTPUT "${PROJECT_BINARY_DIR}/benches.txt" CONTENT "${lines}\n")
 endfunction()

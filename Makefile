@@ -1,0 +1,31 @@
+# The commands of everyday work; each sets up what it needs on a bare Debian 12.
+#   make test    build, then every test: unit, fuzz corpora, consumers, lint; sanitizers
+#   make demo    train ResNet-18 on an emulated V100 and show where the time goes
+#   make bench   run the benchmarks and print one table
+#   make lint    clang-format, house rules, clang-tidy on every file
+#   make format  format every file
+#   make setup   only install the packages
+.PHONY: test demo bench lint format setup
+
+test:
+	@scripts/test.sh
+
+demo:
+	@scripts/demo.sh
+
+bench:
+	@scripts/bench.sh
+
+lint:
+	@scripts/setup.sh lint
+	@scripts/format.sh --check
+	@scripts/lint.py
+	@cmake --preset tidy --log-level=WARNING
+	@cmake --build --preset tidy
+
+format:
+	@scripts/setup.sh lint
+	@scripts/format.sh
+
+setup:
+	@scripts/setup.sh

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Runs each fuzz target for a while. New inputs are kept in build/fuzz/corpus, crashes in
+# build/fuzz/crashes; a crash's input belongs in tests/fuzz/corpus together with its fix.
+#
+# Usage: scripts/fuzz.sh [SECONDS [TARGET...]]     (default: 60, every target)
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-60}
+shift || true
+
+scripts/setup.sh lint
+cmake --preset fuzz --log-level=WARNING
+cmake --build build/fuzz --target gpemu_fuzzers
+targets=("$@")
+if ((${#targets[@]} == 0)); then
+  for source in tests/fuzz/*_fuzz.cpp; do targets+=("$(basename "$source" _fuzz.cpp)"); done
+fi
+
+mkdir -p build/fuzz/crashes
+for target in "${targets[@]}"; do
+  found=build/fuzz/corpus/$target
+  mkdir -p "$found"
+  options=("-max_total_time=$seconds" -timeout=10 -print_final_stats=1
+    "-artifact_prefix=build/fuzz/crashes/$target-")
+  [[ -f tests/fuzz/$target.dict ]] && options+=("-dict=tests/fuzz/$target.dict")
+  echo "== $target for $seconds s"
+  if ! "build/fuzz/tests/fuzz/${target}_fuzz" "${options[@]}" "$found" \
+    "tests/fuzz/corpus/$target" >"build/fuzz/$target.log" 2>&1; then
+    tail -n 40 "build/fuzz/$target.log"
+    echo "fuzz: $target failed; its input is in build/fuzz/crashes" >&2
+    exit 1
+  fi
+  grep -E 'number_of_executed_units|peak_rss_mb' "build/fuzz/$target.log"
+done

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the packages that building and testing need on Debian 12; with "lint", those of make lint
+# as well. Says nothing when all are there.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
+  libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libgtest-dev libbenchmark-dev)
+[[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19)
+
+if ! command -v apt-get >/dev/null; then
+  echo "setup: this is no Debian system; install what these packages of Debian 12 are called here:" \
+    "${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ "$status" == installed ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: neither root nor sudo; ask an administrator for: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get -qq -o Acquire::Retries=3 update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 \
+  -o Dpkg::Use-Pty=0 install --no-install-recommends -y "${missing[@]}" >/dev/null
