@@ -3,7 +3,7 @@
 # Builds the release preset, runs every benchmark and prints one table; the figures are also in
 # build/bench.json.
 #
-# Usage: scripts/bench.sh [NAME...]     (only benchmarks whose executable has one of these in its name)
+# Usage: scripts/bench.sh [NAME...]     (only executables with one of these in their name)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 scripts/setup.sh

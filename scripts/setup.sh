@@ -9,7 +9,7 @@ packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev l
 [[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19)
 
 if ! command -v apt-get >/dev/null; then
-  echo "setup: this is no Debian system; install what these packages of Debian 12 are called here:" \
+  echo "setup: no Debian system; install what these packages of Debian 12 are called here:" \
     "${packages[*]}" >&2
   exit 0
 fi
