@@ -139,7 +139,7 @@ class SpecReader {
                 fmt::format(format, std::forward<Args>(args)...));
   }
 
-  Result<std::string> text(std::string_view key) const {
+  [[nodiscard]] Result<std::string> text(std::string_view key) const {
     const toml::node* node = root_.get(key);
     if (node == nullptr) return fault(root_, key, "missing; expected a text");
     const auto* value = node->as_string();
@@ -187,7 +187,7 @@ class SpecReader {
   }
 
   /// Refuses what no reader would look at: it is a slip, or meant for a later version.
-  Result<void> check_keys() const {
+  [[nodiscard]] Result<void> check_keys() const {
     for (const auto& [key, node] : root_) {
       const std::string_view name = key.str();
       if (contains(kTextKeys, name)) continue;
@@ -226,13 +226,13 @@ class SpecReader {
     return {};
   }
 
-  Result<double> value_of(const toml::table& entry, const NumberField& field,
-                          std::string_view path) const {
+  [[nodiscard]] Result<double> value_of(const toml::table& entry, const NumberField& field,
+                                        std::string_view path) const {
     const toml::node* node = entry.get("value");
     if (node == nullptr) return fault(entry, path, "no value");
     if (!node->is_number()) return fault(*node, path, "expected a number");
     const double value = node->value<double>().value_or(std::nan(""));
-    if (!(value >= field.minimum && value <= field.maximum)) {
+    if (std::isnan(value) || value < field.minimum || value > field.maximum) {
       return fault(*node, path, "{} is not between {} and {}; is the unit right?", value,
                    field.minimum, field.maximum);
     }
@@ -254,7 +254,7 @@ class SpecReader {
     return {};
   }
 
-  Result<void> check_consistency() const {
+  [[nodiscard]] Result<void> check_consistency() const {
     for (const auto& [key, citation] : *sources_) {
       if (!cited_.contains(std::string(key.str()))) {
         return fault(citation, fmt::format("sources.{}", key.str()), "no number names this source");

@@ -13,7 +13,7 @@ namespace gpemu::cost {
 enum class Evidence : std::uint8_t {
   kMeasured,      ///< this very configuration was measured.
   kInterpolated,  ///< between two measured batch sizes.
-  kExtrapolated,  ///< beyond the measured batch sizes, within what fits.
+  kExtrapolated,  ///< beyond the measured batch sizes, within what fits; memory: of another GPU.
   kAnalytic,      ///< from the datasheet's rates.
 };
 

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/cost/estimate.hpp"
@@ -16,7 +17,10 @@ namespace gpemu::cost {
 struct MemoryCost {
   Bytes persistent = 0;  ///< weights, gradients, optimizer state, input: held between steps.
   Bytes peak = 0;        ///< held at most during a step, as the framework's allocator counts.
-  Bytes reserved = 0;    ///< beyond the allocator: context, library workspaces, fragmentation.
+  /// Beyond the allocator: context, library workspaces, fragmentation. The device's capacity less
+  /// what was found usable for this model, so that peak + reserved is at most the capacity for each
+  /// batch that fits, and more for each that does not.
+  Bytes reserved = 0;
   Evidence evidence = Evidence::kMeasured;
   double relative_error = 0;  ///< of `peak`; see Estimate.
 };
@@ -34,6 +38,17 @@ struct StepCost {
   [[nodiscard]] Duration compute() const { return forward.time + backward_optimizer.time; }
 };
 
+/// What is known about training one model on one GPU at one precision.
+struct StepRecords {
+  profile::GpuSpec gpu;
+  profile::ModelInfo model;
+  std::string precision;
+  /// One curve of each quantity. Those of memory may be of another GPU: peak memory follows from
+  /// the lifetimes of tensors, not from the GPU.
+  std::vector<profile::Curve> curves;
+  std::optional<profile::MemoryLimit> limit;
+};
+
 /// Tells the cost of training one model on one GPU at one precision, from measured profiles.
 ///
 /// Immutable after creation: a pure function of its inputs, with no clock, randomness or I/O.
@@ -43,10 +58,17 @@ class StepCostModel {
   /// `precision` empty means the one that was measured, when there is only one.
   ///
   /// Errors: kNotFound when the GPU or model is unknown, kUnsupported when the pair was not
-  /// measured at that precision; the message lists what was.
+  /// measured at that precision, kInvalidArgument when it was at several and none is named; the
+  /// message lists what was measured.
   [[nodiscard]] static Result<StepCostModel> create(const profile::Database& database,
                                                     std::string_view model, std::string_view gpu,
                                                     std::string_view precision = {});
+
+  /// The same from records in hand, without a database.
+  ///
+  /// Errors: kUnsupported when a quantity has no curve or too few points, kCorruptData for records
+  /// that contradict themselves.
+  [[nodiscard]] static Result<StepCostModel> from_records(StepRecords records);
 
   StepCostModel(StepCostModel&&) noexcept;
   StepCostModel& operator=(StepCostModel&&) noexcept;
@@ -59,7 +81,9 @@ class StepCostModel {
   /// success.
   [[nodiscard]] Result<StepCost> step(int batch) const;
 
-  /// Returns the largest batch that fits.
+  /// Returns the largest batch that fits: the largest that was measured to run where a larger one
+  /// was measured to run out of memory, else the largest whose peak leaves what the GPU reserves.
+  /// step() refuses exactly the batches above it.
   [[nodiscard]] int largest_batch() const;
 
   [[nodiscard]] const profile::GpuSpec& gpu() const;

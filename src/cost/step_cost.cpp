@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/step_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cost_curve.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+using profile::Curve;
+using profile::MemoryLimit;
+using profile::Quantity;
+
+// Share of the memory that no allocator gets, where nobody calibrated it: context, workspaces of
+// cuDNN, fragmentation. Source: capacity less usable memory of the six GPUs of GPEmu (VLDB 2025,
+// commit 27e9534) is 6.1 to 8.4 % of the capacity, on average 7 %. Of its 93 measured boundaries
+// with measured peaks this rule misses half by less than 1.5 % of the batch and 19 % by more than
+// 3 %; the capacity alone misses all by more than 3 %.
+constexpr double kUnusableShare = 0.07;
+
+// Achieved rates on the same link differ by this much: 23.9 to 26.4 GB/s between eight RTX 4090 of
+// one host (github.com/NVIDIA/nvbandwidth/issues/15), 25.1 to 26.2 between published A100. A copy
+// across the sockets of the host can take three times as long, which is not modelled.
+constexpr double kPinnedCopyError = 0.1;
+
+// Peaks of one model and batch on two GPUs agree within 0.13 % in 9 of 10 cases. Source: all pairs
+// of the six GPUs of GPEmu (VLDB 2025, commit 27e9534).
+constexpr double kOtherGpuMemoryError = 0.002;
+
+constexpr double kSampleElementBytes = sizeof(float);
+
+Bytes from_mib(double mib) {
+  return static_cast<Bytes>(std::llround(mib * static_cast<double>(kMiB)));
+}
+
+Estimate to_estimate(const CostCurve::Value& value) {
+  return {from_milliseconds(value.value), value.evidence, value.relative_error};
+}
+
+/// Up to which batch a model fits, and how much of the memory its peak may take.
+struct MemoryFit {
+  int largest_batch = 0;
+  double usable_mib = 0;
+};
+
+/// Where a batch was measured to run out of memory the boundary is that, whatever the peaks say:
+/// the libraries' workspaces differ between models by more than a batch.
+MemoryFit fit_to_limit(const CostCurve& peak, double capacity_mib, int largest_measured) {
+  // An edited specification may have less memory than the GPU that was measured.
+  const int largest = std::min(largest_measured, peak.largest_batch_below(capacity_mib));
+  if (largest == 0) return {0, capacity_mib};
+  const double fits = peak.largest_up_to(largest);
+  const double refused = peak.at(largest + 1).value;
+  return {largest, std::clamp((fits + refused) / 2, fits, std::max(fits, capacity_mib))};
+}
+
+/// Where every batch that was tried ran, the rest is a matter of the peak.
+MemoryFit fit_to_capacity(const CostCurve& peak, const profile::GpuSpec& gpu, double capacity_mib,
+                          int largest_measured) {
+  double usable_mib = gpu.usable_memory_bytes ? to_mib(*gpu.usable_memory_bytes)
+                                              : capacity_mib * (1 - kUnusableShare);
+  const double ran_mib = peak.largest_up_to(largest_measured);
+  if (ran_mib <= capacity_mib) usable_mib = std::max(usable_mib, ran_mib);
+  return {peak.largest_batch_below(usable_mib), usable_mib};
+}
+
+Result<CostCurve> curve_of(const StepRecords& records, Quantity quantity, const CurveTrend& trend) {
+  const auto found = std::ranges::find_if(
+      records.curves, [quantity](const Curve& curve) { return curve.key.quantity == quantity; });
+  if (found == records.curves.end()) {
+    return fail(ErrorCode::kUnsupported, "no {} of {} at {} was measured for {}",
+                quantity_name(quantity), records.model.name, records.precision, records.gpu.name);
+  }
+  return CostCurve::create(*found, trend);
+}
+
+Result<void> check_records(const StepRecords& records) {
+  for (const int extent : records.model.input_shape) {
+    if (extent < 1) {
+      return fail(ErrorCode::kCorruptData, "model {} has no input shape", records.model.name);
+    }
+  }
+  if (!records.limit) return {};
+  const MemoryLimit& limit = *records.limit;
+  if (limit.largest_batch_measured < 1 ||
+      limit.first_batch_out_of_memory.value_or(limit.largest_batch_measured + 1) <=
+          limit.largest_batch_measured) {
+    return fail(ErrorCode::kCorruptData,
+                "memory limit of {} on {} in pack {}: largest batch {}, first out of memory {}",
+                limit.model, limit.gpu, limit.pack, limit.largest_batch_measured,
+                limit.first_batch_out_of_memory.value_or(0));
+  }
+  return {};
+}
+
+std::string joined(const std::vector<std::string>& words) {
+  return words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, ", "));
+}
+
+/// Returns the precision to use, checked against what was measured.
+Result<std::string> choose_precision(const profile::Database& database, const std::string& model,
+                                     const std::string& gpu, std::string_view asked) {
+  GPEMU_ASSIGN(const std::vector<std::string> measured, database.precisions(model, gpu));
+  if (measured.empty()) {
+    std::vector<std::string> gpus;
+    GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(model));
+    for (const profile::CurveKey& key : keys) {
+      if (std::ranges::find(gpus, key.gpu) == gpus.end()) gpus.push_back(key.gpu);
+    }
+    return fail(ErrorCode::kUnsupported, "{} was not measured on {}; it was on: {}", model, gpu,
+                joined(gpus));
+  }
+  if (asked.empty() && measured.size() == 1) return measured.front();
+  if (asked.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} on {} was measured at several precisions, name one: {}", model, gpu,
+                joined(measured));
+  }
+  if (std::ranges::find(measured, asked) == measured.end()) {
+    return fail(ErrorCode::kUnsupported, "{} on {} was not measured at precision {}; it was at: {}",
+                model, gpu, asked, joined(measured));
+  }
+  return std::string(asked);
+}
+
+/// Returns the curve, or for memory the best measured one of another GPU; nothing when there is
+/// neither.
+Result<std::optional<Curve>> find_curve(const profile::Database& database,
+                                        const profile::CurveKey& key) {
+  GPEMU_ASSIGN(std::optional<Curve> curve, database.curve(key));
+  const bool is_memory =
+      key.quantity == Quantity::kPeakMemory || key.quantity == Quantity::kPersistentMemory;
+  if (curve || !is_memory) return curve;
+  GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(key.model));
+  for (const profile::CurveKey& other : keys) {
+    if (other.quantity != key.quantity || other.precision != key.precision) continue;
+    GPEMU_ASSIGN(std::optional<Curve> candidate, database.curve(other));
+    if (!candidate || candidate->points.empty()) continue;
+    const bool reaches_further =
+        !curve || candidate->points.back().batch > curve->points.back().batch;
+    if (reaches_further) curve = std::move(candidate);
+  }
+  return curve;
+}
+
+}  // namespace
+
+struct StepCostModel::State {
+  StepRecords records;  ///< without the curves, which are the members below.
+  CostCurve forward;
+  CostCurve backward_optimizer;
+  CostCurve copy_pageable;
+  CostCurve peak;
+  CostCurve persistent;
+  bool memory_of_other_gpu = false;
+  MemoryFit fit;
+  Bytes reserved = 0;
+  double pinned_seconds_per_sample = 0;
+
+  [[nodiscard]] MemoryCost memory(int batch) const;
+  [[nodiscard]] std::unexpected<Error> out_of_memory(int batch) const;
+};
+
+Result<StepCostModel> StepCostModel::from_records(StepRecords records) {
+  GPEMU_TRY(check_records(records));
+  GPEMU_ASSIGN(auto forward, curve_of(records, Quantity::kForward, time_trend()));
+  GPEMU_ASSIGN(auto backward, curve_of(records, Quantity::kBackwardOptimizer, time_trend()));
+  GPEMU_ASSIGN(auto copy, curve_of(records, Quantity::kInputCopyPageable, copy_trend()));
+  GPEMU_ASSIGN(auto peak, curve_of(records, Quantity::kPeakMemory, memory_trend()));
+  GPEMU_ASSIGN(auto persistent, curve_of(records, Quantity::kPersistentMemory, memory_trend()));
+
+  const double capacity_mib = to_mib(records.gpu.memory_bytes);
+  const std::optional<MemoryLimit>& limit = records.limit;
+  const bool limit_is_known = limit && limit->first_batch_out_of_memory;
+  const int largest_measured =
+      std::max(forward.last_batch(), limit ? limit->largest_batch_measured : 0);
+  const MemoryFit fit = limit_is_known
+                            ? fit_to_limit(peak, capacity_mib, limit->largest_batch_measured)
+                            : fit_to_capacity(peak, records.gpu, capacity_mib, largest_measured);
+
+  const auto& [channels, height, width] = records.model.input_shape;
+  const double sample_bytes = kSampleElementBytes * channels * height * width;
+  const bool memory_of_other_gpu =
+      std::ranges::any_of(records.curves, [&records](const Curve& curve) {
+        return curve.key.quantity == Quantity::kPeakMemory && curve.key.gpu != records.gpu.name;
+      });
+  records.curves.clear();
+  const double pinned_seconds = sample_bytes / records.gpu.pinned_copy_bytes_per_s;
+  const Bytes capacity = records.gpu.memory_bytes;
+  return StepCostModel(std::make_unique<const State>(State{
+      .records = std::move(records),
+      .forward = std::move(forward),
+      .backward_optimizer = std::move(backward),
+      .copy_pageable = std::move(copy),
+      .peak = std::move(peak),
+      .persistent = std::move(persistent),
+      .memory_of_other_gpu = memory_of_other_gpu,
+      .fit = fit,
+      .reserved = capacity - std::min(capacity, from_mib(fit.usable_mib)),
+      .pinned_seconds_per_sample = pinned_seconds,
+  }));
+}
+
+Result<StepCostModel> StepCostModel::create(const profile::Database& database,
+                                            std::string_view model, std::string_view gpu,
+                                            std::string_view precision) {
+  StepRecords records;
+  GPEMU_ASSIGN(records.gpu, database.gpu(gpu));
+  GPEMU_ASSIGN(records.model, database.model(model));
+  GPEMU_ASSIGN(records.precision,
+               choose_precision(database, records.model.name, records.gpu.name, precision));
+  for (std::size_t i = 0; i < profile::kQuantityNames.size(); ++i) {
+    GPEMU_ASSIGN(std::optional<Curve> curve,
+                 find_curve(database, {records.model.name, records.gpu.name, records.precision,
+                                       static_cast<Quantity>(i)}));
+    if (curve) records.curves.push_back(*std::move(curve));
+  }
+  GPEMU_ASSIGN(records.limit,
+               database.memory_limit(records.model.name, records.gpu.name, records.precision));
+  return from_records(std::move(records));
+}
+
+StepCostModel::StepCostModel(std::unique_ptr<const State> state) : state_(std::move(state)) {}
+StepCostModel::StepCostModel(StepCostModel&&) noexcept = default;
+StepCostModel& StepCostModel::operator=(StepCostModel&&) noexcept = default;
+StepCostModel::~StepCostModel() = default;
+
+Result<StepCost> StepCostModel::step(int batch) const {
+  if (batch < 1) {
+    return fail(ErrorCode::kInvalidArgument, "the batch size must be at least 1, not {}", batch);
+  }
+  if (batch > state_->fit.largest_batch) return state_->out_of_memory(batch);
+  return StepCost{
+      .batch = batch,
+      .forward = to_estimate(state_->forward.at(batch)),
+      .backward_optimizer = to_estimate(state_->backward_optimizer.at(batch)),
+      .copy_pageable = to_estimate(state_->copy_pageable.at(batch)),
+      .copy_pinned = {from_seconds(batch * state_->pinned_seconds_per_sample), Evidence::kAnalytic,
+                      kPinnedCopyError},
+      .memory = state_->memory(batch),
+  };
+}
+
+MemoryCost StepCostModel::State::memory(int batch) const {
+  const CostCurve::Value peak_value = peak.at(batch);
+  MemoryCost memory{.persistent = from_mib(persistent.at(batch).value),
+                    .peak = from_mib(peak_value.value),
+                    .reserved = reserved,
+                    .evidence = peak_value.evidence,
+                    .relative_error = peak_value.relative_error};
+  if (memory_of_other_gpu) {
+    memory.evidence = Evidence::kExtrapolated;
+    memory.relative_error += kOtherGpuMemoryError;
+  }
+  return memory;
+}
+
+std::unexpected<Error> StepCostModel::State::out_of_memory(int batch) const {
+  return fail(
+      ErrorCode::kOutOfMemory,
+      "{} with batch {} does not fit in {}: it needs about {:.0f} MiB, and {:.0f} of {:.0f} "
+      "MiB can be used; the largest batch that fits is {}",
+      records.model.name, batch, records.gpu.name, peak.at(batch).value, fit.usable_mib,
+      to_mib(records.gpu.memory_bytes), fit.largest_batch);
+}
+
+int StepCostModel::largest_batch() const {
+  return state_->fit.largest_batch;
+}
+
+const profile::GpuSpec& StepCostModel::gpu() const {
+  return state_->records.gpu;
+}
+
+const profile::ModelInfo& StepCostModel::model() const {
+  return state_->records.model;
+}
+
+const std::string& StepCostModel::precision() const {
+  return state_->records.precision;
+}
+
+}  // namespace gpemu::cost

@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/step_cost.hpp"
+
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/profile/database_writer.hpp"
+
+#include "test_records.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+using profile::Quantity;
+
+StepCostModel make_model(StepRecords records) {
+  Result<StepCostModel> model = StepCostModel::from_records(std::move(records));
+  EXPECT_TRUE(model) << model.error().message;
+  return *std::move(model);
+}
+
+profile::MemoryLimit limit_for_test(int largest, std::optional<int> first_out_of_memory) {
+  return {.model = "toynet",
+          .gpu = "TOY",
+          .precision = "fp32",
+          .pack = "test",
+          .largest_batch_measured = largest,
+          .first_batch_out_of_memory = first_out_of_memory};
+}
+
+StepRecords records_with_limit(int largest, std::optional<int> first_out_of_memory) {
+  StepRecords records = records_for_test();
+  records.limit = limit_for_test(largest, first_out_of_memory);
+  return records;
+}
+
+/// Checks that step() and the device's ledger draw the line where largest_batch() says.
+void expect_one_boundary(const StepCostModel& model) {
+  const int largest = model.largest_batch();
+  for (int batch = 1; batch <= largest; ++batch) {
+    const Result<StepCost> cost = model.step(batch);
+    ASSERT_TRUE(cost) << cost.error().message;
+    EXPECT_LE(cost->memory.peak + cost->memory.reserved, model.gpu().memory_bytes) << batch;
+    EXPECT_LE(cost->memory.persistent, cost->memory.peak) << batch;
+  }
+  for (const int batch : {largest + 1, largest + 2, 10 * largest, 1 << 30}) {
+    const Result<StepCost> cost = model.step(batch);
+    ASSERT_FALSE(cost) << batch;
+    EXPECT_EQ(cost.error().code, ErrorCode::kOutOfMemory);
+  }
+}
+
+TEST(StepCostModel, AnswersMeasuredBatchesExactly) {
+  const StepCostModel model = make_model(records_for_test());
+  const Result<StepCost> cost = model.step(16);
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->batch, 16);
+  EXPECT_EQ(cost->forward.time, from_milliseconds(18));
+  EXPECT_EQ(cost->forward.evidence, Evidence::kMeasured);
+  EXPECT_EQ(cost->backward_optimizer.time, from_milliseconds(36));
+  EXPECT_EQ(cost->compute(), from_milliseconds(54));
+  EXPECT_EQ(cost->copy_pageable.time, from_milliseconds(8));
+  EXPECT_EQ(cost->memory.peak, 260 * kMiB);
+  EXPECT_EQ(cost->memory.persistent, 60 * kMiB);
+  EXPECT_EQ(cost->memory.evidence, Evidence::kMeasured);
+}
+
+TEST(StepCostModel, SaysWhatEachNumberRestsOn) {
+  const StepCostModel model = make_model(records_for_test());
+  const Result<StepCost> inside = model.step(12);
+  ASSERT_TRUE(inside);
+  EXPECT_EQ(inside->forward.time, from_milliseconds(14));
+  EXPECT_EQ(inside->forward.evidence, Evidence::kInterpolated);
+  EXPECT_EQ(inside->forward.relative_error, 0.02);
+  const Result<StepCost> beyond = model.step(40);
+  ASSERT_TRUE(beyond);
+  EXPECT_EQ(beyond->forward.evidence, Evidence::kExtrapolated);
+  EXPECT_GT(beyond->forward.relative_error, 0.06);
+  EXPECT_EQ(beyond->memory.evidence, Evidence::kExtrapolated);
+  EXPECT_EQ(beyond->memory.peak, 500 * kMiB);
+}
+
+TEST(StepCostModel, CopiesPinnedInputAtTheLinksRate) {
+  const StepCostModel model = make_model(records_for_test());
+  const Result<StepCost> cost = model.step(10);
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->copy_pinned.time, from_milliseconds(0.010));
+  EXPECT_EQ(cost->copy_pinned.evidence, Evidence::kAnalytic);
+  EXPECT_GT(cost->copy_pinned.relative_error, 0);
+  EXPECT_EQ(cost->copy_pageable.time, from_milliseconds(5));
+}
+
+TEST(StepCostModel, StopsWhereItWasMeasuredToRunOutOfMemory) {
+  const StepCostModel model = make_model(records_with_limit(40, 41));
+  EXPECT_EQ(model.largest_batch(), 40);
+  expect_one_boundary(model);
+}
+
+TEST(StepCostModel, RefusesTheGapBetweenTheLastThatRanAndTheFirstThatDidNot) {
+  const StepCostModel model = make_model(records_with_limit(40, 48));
+  EXPECT_EQ(model.largest_batch(), 40);
+  expect_one_boundary(model);
+}
+
+TEST(StepCostModel, BelievesAMeasuredBoundaryBeforeThePeaks) {
+  // 20 samples peak at 300 MiB: far below the capacity, but the next batch did not run.
+  StepRecords records = records_with_limit(20, 21);
+  records.gpu.usable_memory_bytes = 900 * kMiB;
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.largest_batch(), 20);
+  expect_one_boundary(model);
+}
+
+TEST(StepCostModel, UsesTheCalibratedMemoryWhereEverythingRan) {
+  StepRecords records = records_with_limit(32, std::nullopt);
+  records.gpu.usable_memory_bytes = 800 * kMiB;
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.largest_batch(), 70);  // 100 MiB and 10 MiB a sample.
+  EXPECT_EQ(model.step(1)->memory.reserved, 200 * kMiB);
+  expect_one_boundary(model);
+}
+
+TEST(StepCostModel, KeepsAShareFreeWhereNobodyCalibrated) {
+  StepRecords records = records_for_test();
+  records.gpu.memory_bytes = 2000 * kMiB;
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.largest_batch(), 175);  // 93 % of 2000 MiB are 1860 MiB, and 1750 + 100 MiB fit.
+  expect_one_boundary(model);
+}
+
+TEST(StepCostModel, AcceptsWhateverWasMeasuredToRun) {
+  StepRecords records = records_with_limit(32, std::nullopt);
+  records.gpu.usable_memory_bytes = 400 * kMiB;  // below the peak of batch 32, which ran.
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.largest_batch(), 32);
+  expect_one_boundary(model);
+}
+
+TEST(StepCostModel, NeverExceedsTheCapacityOfAnEditedGpu) {
+  StepRecords records = records_with_limit(40, 41);
+  records.gpu.memory_bytes = 300 * kMiB;
+  StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.largest_batch(), 20);
+  expect_one_boundary(model);
+
+  records = records_for_test();
+  records.gpu.memory_bytes = 50 * kMiB;
+  model = make_model(std::move(records));
+  EXPECT_EQ(model.largest_batch(), 0);
+  EXPECT_EQ(model.step(1).error().code, ErrorCode::kOutOfMemory);
+}
+
+TEST(StepCostModel, SaysWhatABatchNeedsAndWhatThereIs) {
+  StepRecords records = records_with_limit(32, std::nullopt);
+  records.gpu.usable_memory_bytes = 800 * kMiB;
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.step(100).error().message,
+            "toynet with batch 100 does not fit in TOY: it needs about 1100 MiB, and 800 of 1000 "
+            "MiB can be used; the largest batch that fits is 70");
+}
+
+TEST(StepCostModel, RefusesBatchesThatAreNone) {
+  const StepCostModel model = make_model(records_for_test());
+  for (const int batch : {0, -1, std::numeric_limits<int>::min()}) {
+    ASSERT_FALSE(model.step(batch));
+    EXPECT_EQ(model.step(batch).error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(StepCostModel, MarksMemoryOfAnotherGpu) {
+  StepRecords records = records_for_test();
+  records.curves[3].key.gpu = "OTHER";
+  const StepCostModel model = make_model(std::move(records));
+  const Result<StepCost> cost = model.step(16);
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->memory.evidence, Evidence::kExtrapolated);
+  EXPECT_GT(cost->memory.relative_error, 0);
+  EXPECT_EQ(cost->forward.evidence, Evidence::kMeasured);
+}
+
+TEST(StepCostModel, NamesTheQuantityThatNobodyMeasured) {
+  StepRecords records = records_for_test();
+  records.curves.erase(records.curves.begin() + 3);
+  const Result<StepCostModel> model = StepCostModel::from_records(std::move(records));
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
+  EXPECT_EQ(model.error().message, "no peak_memory of toynet at fp32 was measured for TOY");
+}
+
+TEST(StepCostModel, RefusesRecordsThatContradictThemselves) {
+  for (StepRecords records : {records_with_limit(40, 40), records_with_limit(0, 1)}) {
+    const Result<StepCostModel> model = StepCostModel::from_records(std::move(records));
+    ASSERT_FALSE(model);
+    EXPECT_EQ(model.error().code, ErrorCode::kCorruptData);
+  }
+  StepRecords shapeless = records_for_test();
+  shapeless.model.input_shape = {};
+  EXPECT_EQ(StepCostModel::from_records(std::move(shapeless)).error().code,
+            ErrorCode::kCorruptData);
+}
+
+std::string gpu_toml(std::string_view name) {
+  return fmt::format(R"(name = "{}"
+product_name = "Toy"
+architecture = "Toy"
+[compute]
+capability = {{ value = 7.0, source = "s" }}
+multiprocessors = {{ value = 1, source = "s" }}
+cuda_cores = {{ value = 64, source = "s" }}
+boost_clock_mhz = {{ value = 1000, source = "s" }}
+fp32_tflops = {{ value = 0.128, source = "s" }}
+[memory]
+capacity_mib = {{ value = 1000, source = "s" }}
+bandwidth_gb_per_s = {{ value = 100, source = "s" }}
+bus_bits = {{ value = 256, source = "s" }}
+l2_cache_mib = {{ value = 1, source = "s" }}
+[power]
+max_w = {{ value = 100, source = "s" }}
+[links]
+pcie_generation = {{ value = 3, source = "s" }}
+pcie_lanes = {{ value = 16, source = "s" }}
+pinned_copy_gb_per_s = {{ value = 12, source = "s" }}
+[sources]
+s = "made up"
+)",
+                     name);
+}
+
+/// toynet on TOY at fp32 (everything) and at tf32 (no memory), and on OTHER at tf32.
+profile::Database toy_database() {
+  profile::Pack pack;
+  pack.info.name = "test";
+  const StepRecords records = records_for_test();
+  pack.models.push_back(records.model);
+  const auto add = [&](profile::Curve curve, std::string gpu, std::string precision) {
+    curve.key.gpu = std::move(gpu);
+    curve.key.precision = std::move(precision);
+    pack.curves.push_back(std::move(curve));
+  };
+  for (const profile::Curve& curve : records.curves) {
+    add(curve, "TOY", "fp32");
+    add(curve, "OTHER", "tf32");
+    if (curve.key.quantity < Quantity::kPeakMemory) add(curve, "TOY", "tf32");
+  }
+  pack.limits.push_back(limit_for_test(32, 33));
+  const std::vector<profile::GpuText> gpus = {{gpu_toml("TOY"), "TOY.toml"},
+                                              {gpu_toml("OTHER"), "OTHER.toml"},
+                                              {gpu_toml("NEW"), "NEW.toml"}};
+  const Result<std::string> image = profile::build_database_image(gpus, {&pack, 1});
+  EXPECT_TRUE(image) << image.error().message;
+  Result<profile::Database> database = profile::Database::from_image(*image);
+  EXPECT_TRUE(database) << database.error().message;
+  return *std::move(database);
+}
+
+TEST(StepCostModelFromDatabase, FindsItsRecords) {
+  const Result<StepCostModel> model =
+      StepCostModel::create(toy_database(), "toynet", "toy", "fp32");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->gpu().name, "TOY");
+  EXPECT_EQ(model->model().parameters, 1000U);
+  EXPECT_EQ(model->precision(), "fp32");
+  EXPECT_EQ(model->largest_batch(), 32);
+  EXPECT_EQ(model->step(16)->memory.evidence, Evidence::kMeasured);
+}
+
+TEST(StepCostModelFromDatabase, TakesTheOnlyPrecisionUnasked) {
+  const Result<StepCostModel> model = StepCostModel::create(toy_database(), "toynet", "OTHER");
+  ASSERT_TRUE(model) << model.error().message;
+  EXPECT_EQ(model->precision(), "tf32");
+}
+
+TEST(StepCostModelFromDatabase, BorrowsMemoryFromAnotherGpu) {
+  const Result<StepCostModel> model =
+      StepCostModel::create(toy_database(), "toynet", "TOY", "tf32");
+  ASSERT_TRUE(model) << model.error().message;
+  const Result<StepCost> cost = model->step(16);
+  ASSERT_TRUE(cost);
+  EXPECT_EQ(cost->memory.peak, 260 * kMiB);
+  EXPECT_EQ(cost->memory.evidence, Evidence::kExtrapolated);
+}
+
+TEST(StepCostModelFromDatabase, SaysWhatWasMeasuredWhereItCannotAnswer) {
+  const profile::Database database = toy_database();
+  const auto error_of = [&](std::string_view model, std::string_view gpu,
+                            std::string_view precision) {
+    const Result<StepCostModel> created = StepCostModel::create(database, model, gpu, precision);
+    return created ? Error{} : created.error();
+  };
+  const Error several = error_of("toynet", "TOY", "");
+  EXPECT_EQ(several.code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(several.message,
+            "toynet on TOY was measured at several precisions, name one: fp32, tf32");
+  const Error precision = error_of("toynet", "TOY", "int8");
+  EXPECT_EQ(precision.code, ErrorCode::kUnsupported);
+  EXPECT_EQ(precision.message,
+            "toynet on TOY was not measured at precision int8; it was at: fp32, tf32");
+  const Error pair = error_of("toynet", "NEW", "");
+  EXPECT_EQ(pair.code, ErrorCode::kUnsupported);
+  EXPECT_EQ(pair.message, "toynet was not measured on NEW; it was on: OTHER, TOY");
+  EXPECT_EQ(error_of("toynet", "NONE", "").code, ErrorCode::kNotFound);
+  EXPECT_EQ(error_of("nonet", "TOY", "").code, ErrorCode::kNotFound);
+}
+
+}  // namespace
+}  // namespace gpemu::cost
