@@ -180,14 +180,34 @@ Result<PackTables> read_pack_tables(const fs::path& folder, std::vector<PackFaul
   return tables;
 }
 
+Result<void> first_fault(const std::vector<PackFault>& faults) {
+  if (faults.empty()) return {};
+  return fail(ErrorCode::kCorruptData, "{}:{}: {}", faults.front().file.string(),
+              faults.front().line, faults.front().message);
+}
+
 Result<Pack> load_pack(const fs::path& folder) {
   std::vector<PackFault> faults;
   GPEMU_ASSIGN(PackTables tables, read_pack_tables(folder, faults));
-  if (!faults.empty()) {
-    return fail(ErrorCode::kCorruptData, "{}:{}: {}", faults.front().file.string(),
-                faults.front().line, faults.front().message);
-  }
+  GPEMU_TRY(first_fault(faults));
   return to_pack(std::move(tables));
+}
+
+Result<PackInfo> load_pack_info(const fs::path& file) {
+  GPEMU_ASSIGN(const std::string text, read_file(file));
+  std::vector<PackFault> faults;
+  InfoRow row = parse_pack_info(text, file, faults);
+  GPEMU_TRY(first_fault(faults));
+  return std::move(row.info);
+}
+
+Result<std::vector<ModelInfo>> load_models(const fs::path& file) {
+  GPEMU_ASSIGN(const std::string text, read_file(file));
+  std::vector<PackFault> faults;
+  std::vector<ModelInfo> models;
+  for (ModelRow& row : parse_models(text, file, faults)) models.push_back(std::move(row.model));
+  GPEMU_TRY(first_fault(faults));
+  return models;
 }
 
 Result<void> write_pack(const Pack& pack, const fs::path& folder) {

@@ -91,6 +91,9 @@ struct PackTables {
 /// Errors: kInvalidArgument when a name cannot be in a pack, or a record is there twice.
 [[nodiscard]] Result<std::map<std::filesystem::path, std::string>> format_pack(const Pack& pack);
 
+/// Returns the first fault as an error that names its file and line.
+[[nodiscard]] Result<void> first_fault(const std::vector<PackFault>& faults);
+
 /// Reads all files of a pack.
 ///
 /// Errors: kNotFound, kIo.

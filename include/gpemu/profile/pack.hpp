@@ -52,6 +52,12 @@ struct PackFault {
 /// Errors: kNotFound, kIo; kCorruptData with the first fault's file and line.
 [[nodiscard]] Result<Pack> load_pack(const std::filesystem::path& folder);
 
+/// Reads a `pack.toml`, or a `models.csv`, on its own.
+///
+/// Errors: as load_pack().
+[[nodiscard]] Result<PackInfo> load_pack_info(const std::filesystem::path& file);
+[[nodiscard]] Result<std::vector<ModelInfo>> load_models(const std::filesystem::path& file);
+
 /// Writes a pack as a new folder; nothing is left behind when that fails.
 ///
 /// Errors: kInvalidArgument when the folder exists and is not empty; kIo.

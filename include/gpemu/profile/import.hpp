@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/profile/pack.hpp"
+#include "gpemu/profile/profile.hpp"
+
+namespace gpemu::profile {
+
+/// Everything that was measured of one curve, in ascending batch order.
+struct MeasuredCurve {
+  CurveKey key;
+  std::vector<CurvePoint> rows;
+};
+
+/// What became of the rows of some tables.
+struct RowCounts {
+  int measured = 0;
+  int extrapolated = 0;  ///< filled in by whoever published the tables, not measured.
+  int dropped = 0;       ///< measured or not, they cannot be true, e.g. negative memory.
+};
+
+/// The measured rows of somebody's tables.
+struct MeasuredData {
+  std::vector<MeasuredCurve> curves;
+  std::vector<MemoryLimit> limits;
+  std::map<std::string, std::array<RowCounts, kQuantityNames.size()>> counts;  ///< by GPU.
+  std::vector<std::string> messages;  ///< what was dropped and why, with file and line.
+};
+
+/// How outside tables name things.
+struct ImportNames {
+  /// Returns GpuSpec::name for a GPU's name in the tables, or an error when there is none.
+  std::function<Result<std::string>(std::string_view)> gpu;
+  /// The precision at which a GPU was measured, by GpuSpec::name; "fp32" for all others.
+  std::map<std::string, std::string> precisions;
+};
+
+/// Reads the tables that GPEmu publishes, in its own folder layout or as one flat table per GPU,
+/// see docs/reference/pack-format.md. Extrapolated rows are told apart by flags in the flat tables.
+/// In the folder layout nothing marks them; they are found as runs that lie exactly on a polynomial
+/// (in compute tables at least three rows at the end).
+///
+/// Errors: kNotFound when the folder holds neither layout or `names` does not know a GPU; kIo;
+/// kCorruptData with file and line.
+[[nodiscard]] Result<MeasuredData> read_gpemu_tables(const std::filesystem::path& folder,
+                                                     const ImportNames& names);
+
+/// The largest relative error that leaving out points may cause at any measured row.
+struct FitTolerances {
+  double time = 0.015;
+  double input_copy = 0.02;
+  double peak_memory = 0.005;
+  double persistent_memory = 0.01;
+};
+
+/// Returns a pack with the fewest points of each measured curve that keep within the tolerances.
+/// Of `models` it takes those that were measured.
+///
+/// Errors: kNotFound when a measured model is not among `models`.
+[[nodiscard]] Result<Pack> fit_pack(const MeasuredData& data, const PackInfo& info,
+                                    std::span<const ModelInfo> models,
+                                    const FitTolerances& tolerances);
+
+/// How well a pack reproduces measured rows.
+struct Fidelity {
+  int rows = 0;
+  double mean_error = 0;
+  double p95_error = 0;
+  double max_error = 0;
+};
+
+struct PackComparison {
+  /// By GPU and quantity, and over all GPUs under the name "all".
+  std::map<std::string, std::array<Fidelity, kQuantityNames.size()>> fidelity;
+  Fidelity times;  ///< forward and backward together, over all GPUs.
+  /// Points that are not measured rows, rows that no curve covers, limits that are not the data's.
+  std::vector<std::string> faults;
+};
+
+/// Evaluates a pack at every measured row.
+[[nodiscard]] PackComparison compare_pack(const Pack& pack, const MeasuredData& data);
+
+}  // namespace gpemu::profile
