@@ -14,8 +14,10 @@ namespace gpemu::tools {
 void set_action(CLI::App& command, std::function<Result<void>()> action);
 
 /// One function per subcommand: adds it to the command, with its options and examples.
+void add_analyze_command(CLI::App& app);
 void add_node_command(CLI::App& app);
 void add_smi_command(CLI::App& app);
+void add_train_command(CLI::App& app);
 void add_version_command(CLI::App& app);
 
 }  // namespace gpemu::tools

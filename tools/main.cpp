@@ -17,8 +17,10 @@ struct ActionFailed {
 int run(int argc, char** argv) {
   CLI::App app("gpemu emulates GPUs for deep-learning systems work", "gpemu");
   app.require_subcommand(1);
+  add_analyze_command(app);
   add_node_command(app);
   add_smi_command(app);
+  add_train_command(app);
   add_version_command(app);
   try {
     app.parse(argc, argv);

@@ -56,10 +56,7 @@ struct QueuedStep {
 };
 
 Result<void> take_memory(Rank& rank, const StepPlan& plan, const TrainOptions& options) {
-  const cost::MemoryCost& memory = plan.cost.memory;
-  GPEMU_TRY(rank.memory.take(memory.reserved));
-  GPEMU_TRY(rank.memory.take(memory.persistent));
-  GPEMU_TRY(rank.memory.take(memory.peak - std::min(memory.persistent, memory.peak)));
+  GPEMU_TRY(rank.memory.take(plan.cost.memory.peak + plan.cost.memory.reserved));
   // The batch that is being copied while the one before is in use.
   if (options.overlap_copy) GPEMU_TRY(rank.memory.take(plan.input_bytes));
   return {};

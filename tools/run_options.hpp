@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include <CLI/CLI.hpp>
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::tools {
+
+/// What is trained on which emulated GPUs.
+struct GpuOptions {
+  std::string gpu;
+  std::string model;
+  std::string precision;  ///< empty: the one that was measured.
+  int batch = 64;         ///< samples per step, over all GPUs.
+  int gpus = 1;
+  std::string node;  ///< an existing node to attach to; empty: a node of the run's own.
+  int device = 0;    ///< first device on that node.
+  bool pageable = false;
+  bool overlap_copy = false;
+};
+
+/// Where the batches come from.
+struct DataOptions {
+  std::filesystem::path folder;
+  int workers = 1;
+  int prefetch_batches = 2;
+  std::uint64_t seed = 0;
+  bool strict_images = false;
+};
+
+/// Where the results go besides the terminal. Empty paths are not written.
+struct OutputOptions {
+  std::filesystem::path json;
+  std::filesystem::path trace;
+  std::filesystem::path report;
+  bool quiet = false;
+};
+
+/// Everything that the command line says about a run.
+struct RunOptions {
+  GpuOptions gpu;
+  DataOptions data;
+  OutputOptions output;
+  int epochs = 1;
+  std::optional<std::int64_t> steps;  ///< at most so many.
+  bool synthetic = false;
+  bool virtual_clock = false;
+  bool cold = false;
+};
+
+/// Makes the last value of an option count that is given twice; called before options are added.
+void set_option_defaults(CLI::App& command);
+
+/// Add the options that `train` and `analyze` share.
+void add_gpu_options(CLI::App& command, GpuOptions& options);
+void add_data_options(CLI::App& command, DataOptions& options);
+
+/// Adds the options that place a run on an existing node.
+void add_node_options(CLI::App& command, GpuOptions& options);
+
+/// Returns the number of cores that this process may use.
+[[nodiscard]] int usable_cores();
+
+}  // namespace gpemu::tools

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run_page.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include <fmt/format.h>
+
+#include "page.hpp"
+#include "svg_plot.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Points beyond which a line is drawn from buckets of steps, by mean and maximum.
+constexpr std::size_t kMostPoints = 400;
+
+/// Windows over which the throughput of a run is averaged.
+constexpr std::size_t kThroughputWindows = 50;
+
+std::vector<double> time_values(const train::TimeBreakdown& time) {
+  std::vector<double> values;
+  for (const TimePart& part : kTimeParts) values.push_back(to_seconds(time.*part.time));
+  return values;
+}
+
+std::string time_plot(const train::TrainResult& result) {
+  constexpr std::size_t kMostEpochs = 12;
+  StackedBars bars;
+  bars.title = "Where the GPU's time went";
+  bars.x_label = "time (s)";
+  for (const TimePart& part : kTimeParts) bars.parts.emplace_back(part.label);
+  for (const train::EpochSummary& epoch : result.epochs) {
+    if (bars.bars.size() == kMostEpochs) break;
+    bars.bars.push_back({fmt::format("epoch {}", epoch.epoch + 1), time_values(epoch.time)});
+  }
+  if (result.gpus.size() > 1) {
+    for (std::size_t i = 0; i < std::min(result.gpus.size(), kMostEpochs); ++i) {
+      bars.bars.push_back({fmt::format("GPU {}, all epochs", i), time_values(result.gpus[i])});
+    }
+  }
+  return stacked_bars_svg(bars);
+}
+
+/// Returns one series of a value per step, or its mean and maximum where there are many steps.
+std::vector<LineSeries> step_series(const std::string& name, const std::vector<double>& values) {
+  LineSeries mean{.name = name};
+  LineSeries maximum{.name = "largest"};
+  const std::size_t bucket = (values.size() + kMostPoints - 1) / kMostPoints;
+  for (std::size_t first = 0; first < values.size(); first += bucket) {
+    const std::size_t end = std::min(first + bucket, values.size());
+    double sum = 0;
+    double largest = values[first];
+    for (std::size_t i = first; i < end; ++i) {
+      sum += values[i];
+      largest = std::max(largest, values[i]);
+    }
+    // The first value is the second step's.
+    const double x = static_cast<double>(first + end - 1) / 2 + 2;
+    mean.points.push_back({x, sum / static_cast<double>(end - first)});
+    maximum.points.push_back({x, largest});
+  }
+  if (bucket <= 1) return {mean};
+  mean.name += ", mean";
+  return {mean, maximum};
+}
+
+std::string step_plot(const train::TrainResult& result) {
+  std::vector<double> step_ms;
+  std::vector<double> waited_ms;
+  for (std::size_t i = 1; i < result.steps.size(); ++i) {
+    step_ms.push_back(
+        to_milliseconds(result.steps[i].observed_end - result.steps[i - 1].observed_end));
+    waited_ms.push_back(to_milliseconds(result.steps[i].waited));
+  }
+  LinePlot plot{.title = "Step by step",
+                .x_label = "step",
+                .y_label = "time (ms)",
+                .series = step_series("step", step_ms)};
+  for (LineSeries& series : step_series("of it, the GPU waits for the batch", waited_ms)) {
+    plot.series.push_back(std::move(series));
+  }
+  return line_plot_svg(plot);
+}
+
+std::string throughput_plot(const RunReport& report) {
+  const auto& steps = report.result.steps;
+  const std::size_t window = std::max<std::size_t>(1, steps.size() / kThroughputWindows);
+  LineSeries measured{.name = "run"};
+  for (std::size_t i = window; i < steps.size(); i += window) {
+    const double elapsed_s = to_seconds(steps[i].end - steps[i - window].end);
+    const double images = static_cast<double>(window) * report.options.gpu.batch;
+    measured.points.push_back({to_seconds(steps[i].end - report.result.start), images / elapsed_s});
+  }
+  const double best =
+      report.options.gpu.batch /
+      to_seconds(planned_step(report.plan, report.options.gpu, report.data.has_value()));
+  LineSeries ceiling{.name = "GPU never waiting",
+                     .points = {{0, best}, {to_seconds(report.result.elapsed), best}}};
+  return line_plot_svg({.title = "Throughput",
+                        .x_label = "time (s)",
+                        .y_label = "images/s",
+                        .series = {measured, ceiling}});
+}
+
+std::string pipeline_plot(const RunReport& report) {
+  enum Kind : std::size_t { kForward, kBackward, kCopy, kWaitBatch, kWaitStep, kAllReduce };
+  Timeline timeline{.title = fmt::format("The first {} steps", report.first_steps.size()),
+                    .x_label = "time (ms)",
+                    .kinds = {"forward", "backward, optimizer", "copy", "host waits for batch",
+                              "host waits for step", "all-reduce"}};
+  TimelineLane host{.label = "training loop"};
+  TimelineLane copies{.label = "copy engine"};
+  TimelineLane compute{.label = "compute engine"};
+  const auto add = [&report](TimelineLane& lane, const device::Interval& interval, Kind kind) {
+    if (interval.start == interval.end) return;
+    lane.spans.push_back({.begin = to_milliseconds(interval.start - report.result.start),
+                          .end = to_milliseconds(interval.end - report.result.start),
+                          .kind = kind});
+  };
+  for (const train::StepRecord& step : report.first_steps) {
+    add(host, step.batch_wait, kWaitBatch);
+    add(host, step.end_wait, kWaitStep);
+    const train::GpuStep& gpu = step.gpus.front();
+    add(copies, gpu.copy, kCopy);
+    add(compute, gpu.forward, kForward);
+    add(compute, gpu.backward, kBackward);
+    add(compute, gpu.all_reduce, kAllReduce);
+  }
+  // The host asks for a batch before it waits for an earlier step, and is told in the other order.
+  std::ranges::sort(host.spans, {}, &TimelineSpan::begin);
+  timeline.lanes = {host, copies, compute};
+  return timeline_svg(timeline);
+}
+
+void add_times(Page& page, const train::TrainResult& result) {
+  const train::TimeBreakdown& whole = result.gpus.front();
+  const train::TimeBreakdown steady = result.steady_time();
+  Page::Rows rows;
+  for (const TimePart& part : kTimeParts) {
+    const Duration time = whole.*part.time;
+    rows.push_back({std::string(part.label), fmt::format("{:.3f}", to_seconds(time)),
+                    fmt::format("{:.1f}", share(time, whole.total()) * 100),
+                    fmt::format("{:.1f}", share(steady.*part.time, steady.total()) * 100)});
+  }
+  rows.push_back({"total", fmt::format("{:.3f}", to_seconds(whole.total())), "100.0", "100.0"});
+  page.table({"part", "s", "%", "% after the first step"}, rows);
+}
+
+void add_facts(Page& page, const RunReport& report) {
+  const train::TrainResult& result = report.result;
+  const RunOptions& options = report.options;
+  const auto step = train::step_statistics(result, train::StepEnd::kObserved);
+  std::vector<std::pair<std::string, std::string>> facts = {
+      {"throughput",
+       fmt::format("{:.1f} images/s after the first step", result.steady_samples_per_s())},
+      {"step", fmt::format("{:.3f} ms mean, {:.3f} median, {:.3f} 99th percentile",
+                           to_milliseconds(step.mean), to_milliseconds(step.p50),
+                           to_milliseconds(step.p99))},
+      {"step by the profile",
+       fmt::format("{:.3f} ms", to_milliseconds(planned_step(report.plan, options.gpu,
+                                                             report.data.has_value())))},
+      {"run", fmt::format("{} steps, {} images in {:.3f} s{}", result.steps.size(), result.samples,
+                          to_seconds(result.elapsed), result.stopped ? ", stopped early" : "")},
+      {"device memory", fmt::format("{:.0f} of {:.0f} MiB", to_mib(result.memory_peak),
+                                    to_mib(result.memory_capacity))},
+      {"evidence", fmt::format("{} of the emulated time; compute time ±{:.1f} %",
+                               evidence_text(result), compute_error(report.plan.cost) * 100)}};
+  if (report.data) {
+    facts.emplace_back("data",
+                       fmt::format("{}: {} images, {:.1f} MiB", options.data.folder.string(),
+                                   report.data->images, to_mib(report.data->bytes)));
+    facts.emplace_back("loader",
+                       fmt::format("{} workers, {} batches ahead, seed {}", options.data.workers,
+                                   options.data.prefetch_batches, options.data.seed));
+    facts.emplace_back("corrupt images", std::to_string(result.work.corrupt));
+  }
+  facts.emplace_back("copies",
+                     fmt::format("from {} memory{}", options.gpu.pageable ? "pageable" : "pinned",
+                                 options.gpu.overlap_copy ? ", beside compute" : ""));
+  facts.emplace_back("training loop",
+                     fmt::format("{:.3f} s of CPU time, {:.3f} s of it spinning",
+                                 to_seconds(report.loop_cpu), to_seconds(report.spun)));
+  page.facts(facts);
+}
+
+}  // namespace
+
+std::string run_page(const RunReport& report) {
+  const train::TrainResult& result = report.result;
+  Page page(
+      fmt::format("{} on {}{}, batch {}", report.model,
+                  report.options.gpu.gpus > 1 ? fmt::format("{} x ", report.options.gpu.gpus) : "",
+                  report.gpu, report.options.gpu.batch));
+  page.paragraph(fmt::format("gpemu {}: the data path is real, the GPU is emulated ({}{}).",
+                             GPEMU_VERSION, report.precision,
+                             report.options.synthetic ? ", synthetic data" : ""));
+  page.verdict(run_verdict(report));
+  if (!result.steps.empty()) {
+    add_facts(page, report);
+    page.heading("Where the time went");
+    add_times(page, result);
+    page.plot(time_plot(result));
+    page.heading("Over the run");
+    if (result.steps.size() > 1) {
+      page.plot(step_plot(result));
+      page.plot(throughput_plot(report));
+    }
+    page.plot(pipeline_plot(report));
+  }
+  add_host(page, report.host);
+  return page.html();
+}
+
+}  // namespace gpemu::tools

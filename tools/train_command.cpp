@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include <fmt/core.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/train/trace_recorder.hpp"
+
+#include "command.hpp"
+#include "interrupt.hpp"
+#include "output_file.hpp"
+#include "progress.hpp"
+#include "run_page.hpp"
+#include "run_report.hpp"
+#include "training_session.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Steps of a synthetic run that does not say how many.
+constexpr std::int64_t kSyntheticSteps = 100;
+
+/// Steps that the report's picture of the pipeline shows.
+constexpr std::size_t kPicturedSteps = 12;
+
+Duration thread_cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
+}
+
+Result<void> check_options(const RunOptions& options) {
+  if (!options.synthetic && options.data.folder.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "where is the data? Name a folder of JPEG files with --data, or use --synthetic");
+  }
+  if (options.virtual_clock && !options.synthetic) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock virtual needs --synthetic: reading real files takes real time");
+  }
+  if (options.virtual_clock && !options.gpu.node.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock virtual excludes --node: a node that others see runs in real time");
+  }
+  GPEMU_TRY(check_writable(options.output.json));
+  GPEMU_TRY(check_writable(options.output.trace));
+  return check_writable(options.output.report);
+}
+
+/// What observes a run while it goes on.
+class RunObserver {
+ public:
+  RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps)
+      : tracing_(!options.output.trace.empty()),
+        trace_(gpu),
+        progress_("training", total_steps, options.gpu.batch, options.output.quiet) {}
+
+  void add(const train::StepRecord& step) {
+    if (first_steps_.size() < kPicturedSteps) first_steps_.push_back(step);
+    if (tracing_) trace_.add(step);
+    progress_.update(step.index + 1);
+  }
+
+  /// Ends the progress bar; nothing is added any more.
+  void finish() { progress_.clear(); }
+
+  [[nodiscard]] const train::TraceRecorder& trace() const { return trace_; }
+  [[nodiscard]] std::vector<train::StepRecord> first_steps() && { return std::move(first_steps_); }
+
+ private:
+  bool tracing_;
+  train::TraceRecorder trace_;
+  Progress progress_;
+  std::vector<train::StepRecord> first_steps_;
+};
+
+Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& trace) {
+  const OutputOptions& output = report.options.output;
+  if (!output.json.empty()) {
+    GPEMU_TRY(write_file_atomically(output.json, run_json(report).dump(2) + "\n"));
+  }
+  if (!output.trace.empty()) {
+    GPEMU_TRY(write_file_atomically(output.trace, trace.json()));
+    if (trace.steps_left_out() > 0 && !output.quiet) {
+      fmt::print(stderr, "gpemu: {} holds the first {} steps; {} more did not fit\n",
+                 output.trace.string(),
+                 static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
+                 trace.steps_left_out());
+    }
+  }
+  if (!output.report.empty()) {
+    GPEMU_TRY(write_file_atomically(output.report, run_page(report)));
+  }
+  return {};
+}
+
+Result<void> run_train(const RunOptions& options) {
+  GPEMU_TRY(check_options(options));
+  GPEMU_ASSIGN(TrainingSession session,
+               TrainingSession::create(options.gpu, options.virtual_clock));
+  RunReport report{.options = options,
+                   .gpu = session.model().gpu().name,
+                   .model = session.model().model().name,
+                   .precision = session.model().precision(),
+                   .plan = session.plan(),
+                   .host = host_facts()};
+  DataPath path;
+  std::unique_ptr<train::BatchSource> source;
+  std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
+  if (options.synthetic) {
+    source = std::make_unique<train::SyntheticSource>(options.gpu.batch, total_steps);
+  } else {
+    GPEMU_ASSIGN(path, open_data(options.data, options.gpu, session.model().model()));
+    if (options.cold) GPEMU_TRY(make_cold(*path.dataset));
+    const std::int64_t all = std::int64_t{path.loader->batches_per_epoch()} * options.epochs;
+    total_steps = std::min(all, options.steps.value_or(all));
+    source = std::make_unique<train::LoaderSource>(*path.loader, options.epochs, options.steps);
+  }
+
+  RunObserver observer(options, report.gpu, total_steps);
+  const InterruptGuard interrupt;
+  const Duration cpu_before = thread_cpu_time();
+  GPEMU_ASSIGN(report.result,
+               session.run(*source, interrupt.flag(),
+                           [&observer](const train::StepRecord& step) { observer.add(step); }));
+  observer.finish();
+  report.loop_cpu = thread_cpu_time() - cpu_before;
+  report.spun = session.spun();
+  if (path.dataset) {
+    report.data = DataFacts{.images = path.dataset->samples().size(),
+                            .bytes = path.dataset->total_bytes(),
+                            .corrupt_files = path.loader->corrupt_files()};
+  }
+  report.first_steps = std::move(observer).first_steps();
+  if (!options.output.quiet) fmt::print("{}", run_text(report));
+  GPEMU_TRY(write_outputs(report, observer.trace()));
+  if (report.result.stopped) {
+    return fail(ErrorCode::kInterrupted, "stopped after {} of {} steps", report.result.steps.size(),
+                total_steps);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("train", "Train on emulated GPUs and tell what limits it");
+  command->footer(
+      "Examples:\n"
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n");
+  auto options = std::make_shared<RunOptions>();
+  set_option_defaults(*command);
+  add_gpu_options(*command, options->gpu);
+  add_node_options(*command, options->gpu);
+  add_data_options(*command, options->data);
+  command->add_option("--epochs", options->epochs, "Passes over the data set")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Stop after so many steps; synthetic: 100")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--synthetic", options->synthetic, "No data path: batches are on the GPU")
+      ->excludes("--data");
+  command->add_flag("--cold", options->cold, "Drop the data set from the page cache first")
+      ->needs("--data");
+  command
+      ->add_option_function<std::string>(
+          "--clock",
+          [options](const std::string& clock) { options->virtual_clock = clock == "virtual"; },
+          "real, or virtual: with --synthetic, as fast as possible")
+      ->check(CLI::IsMember({"real", "virtual"}));
+  command->add_option("--json", options->output.json, "Write the result as JSON");
+  command->add_option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
+  command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
+  command->add_flag("--quiet", options->output.quiet, "No progress, no table");
+  set_action(*command, [options] { return run_train(*options); });
+}
+
+}  // namespace gpemu::tools
