@@ -18,6 +18,7 @@ int run(int argc, char** argv) {
   CLI::App app("gpemu emulates GPUs for deep-learning systems work", "gpemu");
   app.require_subcommand(1);
   add_analyze_command(app);
+  add_cost_command(app);
   add_node_command(app);
   add_smi_command(app);
   add_train_command(app);

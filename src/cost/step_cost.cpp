@@ -132,12 +132,13 @@ Result<std::optional<Curve>> find_curve(const profile::Database& database,
   GPEMU_ASSIGN(std::optional<Curve> curve, database.curve(key));
   const bool is_memory =
       key.quantity == Quantity::kPeakMemory || key.quantity == Quantity::kPersistentMemory;
-  if (curve || !is_memory) return curve;
+  if (!is_memory || (curve && curve->points.size() >= 2)) return curve;
+  curve.reset();  // A single point does not tell how memory grows.
   GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(key.model));
   for (const profile::CurveKey& other : keys) {
     if (other.quantity != key.quantity || other.precision != key.precision) continue;
     GPEMU_ASSIGN(std::optional<Curve> candidate, database.curve(other));
-    if (!candidate || candidate->points.empty()) continue;
+    if (!candidate || candidate->points.size() < 2) continue;
     const bool reaches_further =
         !curve || candidate->points.back().batch > curve->points.back().batch;
     if (reaches_further) curve = std::move(candidate);

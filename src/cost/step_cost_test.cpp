@@ -227,7 +227,7 @@ s = "made up"
                      name);
 }
 
-/// toynet on TOY at fp32 (everything) and at tf32 (no memory), and on OTHER at tf32.
+/// toynet on TOY at fp32 (everything) and at tf32 (of memory a single point), and on OTHER at tf32.
 profile::Database toy_database() {
   profile::Pack pack;
   pack.info.name = "test";
@@ -241,7 +241,9 @@ profile::Database toy_database() {
   for (const profile::Curve& curve : records.curves) {
     add(curve, "TOY", "fp32");
     add(curve, "OTHER", "tf32");
-    if (curve.key.quantity < Quantity::kPeakMemory) add(curve, "TOY", "tf32");
+    profile::Curve part = curve;
+    if (curve.key.quantity == Quantity::kPeakMemory) part.points = {{64, 1}};
+    if (curve.key.quantity != Quantity::kPersistentMemory) add(part, "TOY", "tf32");
   }
   pack.limits.push_back(limit_for_test(32, 33));
   const std::vector<profile::GpuText> gpus = {{gpu_toml("TOY"), "TOY.toml"},

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "command.hpp"
+#include "text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+struct CostOptions {
+  std::string gpu;
+  std::string model;
+  std::string precision;
+  std::vector<int> batches;
+  bool as_json = false;
+};
+
+/// The cost of one batch size, or why there is none.
+struct Row {
+  int batch = 0;
+  Result<cost::StepCost> cost;
+};
+
+json describe(const cost::Estimate& estimate) {
+  return {{"ms", to_milliseconds(estimate.time)},
+          {"evidence", cost::evidence_name(estimate.evidence)},
+          {"relative_error", estimate.relative_error}};
+}
+
+json describe(const Row& row) {
+  if (!row.cost)
+    return {{"batch", row.batch}, {"fits", false}, {"reason", row.cost.error().message}};
+  const cost::StepCost& cost = *row.cost;
+  return {{"batch", row.batch},
+          {"fits", true},
+          {"forward", describe(cost.forward)},
+          {"backward_optimizer", describe(cost.backward_optimizer)},
+          {"copy_pinned", describe(cost.copy_pinned)},
+          {"copy_pageable", describe(cost.copy_pageable)},
+          {"memory",
+           {{"peak_mib", to_mib(cost.memory.peak)},
+            {"persistent_mib", to_mib(cost.memory.persistent)},
+            {"reserved_mib", to_mib(cost.memory.reserved)},
+            {"evidence", cost::evidence_name(cost.memory.evidence)},
+            {"relative_error", cost.memory.relative_error}}}};
+}
+
+void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) {
+  json costs = json::array();
+  for (const Row& row : rows) costs.push_back(describe(row));
+  const json document = {{"gpu", model.gpu().name},
+                         {"model", model.model().name},
+                         {"precision", model.precision()},
+                         {"parameters", model.model().parameters},
+                         {"capacity_mib", to_mib(model.gpu().memory_bytes)},
+                         {"largest_batch", model.largest_batch()},
+                         {"costs", costs}};
+  fmt::print("{}\n", document.dump(2));
+}
+
+std::string cell(const cost::Estimate& estimate) {
+  return fmt::format("{:.3f}", to_milliseconds(estimate.time));
+}
+
+/// Returns the error bar of forward and backward together, taking both to be off the same way.
+double compute_error(const cost::StepCost& cost) {
+  const auto slack = [](const cost::Estimate& estimate) {
+    return to_seconds(estimate.time) * estimate.relative_error;
+  };
+  return (slack(cost.forward) + slack(cost.backward_optimizer)) / to_seconds(cost.compute());
+}
+
+std::vector<std::string> cells(const Row& row) {
+  if (!row.cost) return {std::to_string(row.batch), "-", "-", "-", "-", "-", "-", "no", "-", "-"};
+  const cost::StepCost& cost = *row.cost;
+  const cost::Evidence weaker = std::max(cost.forward.evidence, cost.backward_optimizer.evidence);
+  return {std::to_string(row.batch),
+          cell(cost.forward),
+          cell(cost.backward_optimizer),
+          fmt::format("{:.1f}%", 100 * compute_error(cost)),
+          cell(cost.copy_pinned),
+          cell(cost.copy_pageable),
+          fmt::format("{:.0f}", to_mib(cost.memory.peak)),
+          "yes",
+          std::string(cost::evidence_name(weaker)),
+          std::string(cost::evidence_name(cost.memory.evidence))};
+}
+
+void print_table(const cost::StepCostModel& model, const std::vector<Row>& rows) {
+  fmt::print("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
+             model.precision(), model.largest_batch());
+  TextTable table({"batch", "forward ms", "backward+optimizer ms", "±", "pinned copy ms",
+                   "pageable copy ms", "peak MiB", "fits", "times are", "memory is"});
+  for (const Row& row : rows) table.add_row(cells(row));
+  fmt::print("{}", table.str());
+}
+
+Result<void> tell_cost(const CostOptions& options) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(
+      const cost::StepCostModel model,
+      cost::StepCostModel::create(database, options.model, options.gpu, options.precision));
+  std::vector<Row> rows;
+  for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
+  if (options.as_json) {
+    print_json(model, rows);
+  } else {
+    print_table(model, rows);
+  }
+  const auto fits = [](const Row& row) { return row.cost.has_value(); };
+  if (std::ranges::none_of(rows, fits)) return std::unexpected(rows.front().cost.error());
+  return {};
+}
+
+}  // namespace
+
+void add_cost_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("cost", "Tell the time and memory of a training step, and its evidence");
+  auto options = std::make_shared<CostOptions>();
+  command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB")->required();
+  command->add_option("--model", options->model, "Model, e.g. resnet50")->required();
+  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
+      ->required()
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--precision", options->precision,
+                      "Precision, e.g. fp32; default: as measured");
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->footer(
+      "± is the half-width of the 90 % interval of forward and backward together. The exit code "
+      "is\n"
+      "that of out of memory when none of the batches fits.\n"
+      "Examples:\n"
+      "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
+      "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
+  set_action(*command, [options] { return tell_cost(*options); });
+}
+
+}  // namespace gpemu::tools
