@@ -70,8 +70,8 @@ Result<Bytes> add_class(const fs::path& folder, int label, std::vector<Sample>& 
       folder, fs::directory_options::follow_directory_symlink, error);
   while (!error && entries != fs::recursive_directory_iterator()) {
     if (is_jpeg_name(entries->path()) && entries->is_regular_file(error)) {
-      bytes += entries->file_size(error);
-      samples.push_back({entries->path(), label});
+      samples.push_back({entries->path(), label, entries->file_size(error)});
+      bytes += samples.back().bytes;
     }
     if (!error) entries.increment(error);
   }

@@ -52,7 +52,7 @@ TEST_F(FolderDatasetTest, ListsClassesAndFilesInOrder) {
     listing +=
         sample.path.lexically_relative(root_).string() + ":" + std::to_string(sample.label) + " ";
   }
-  EXPECT_EQ(listing, "cat/deeper/c.Jpeg:0 cat/z.jpg:0 dog/a.jpg:1 dog/b.JPEG:1 ");
+  EXPECT_EQ(listing, "cat/deeper/c.Jpeg:0:2 cat/z.jpg:0:3 dog/a.jpg:1:5 dog/b.JPEG:1:7 ");
   EXPECT_EQ(dataset->total_bytes(), 17U);
 }
 

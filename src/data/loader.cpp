@@ -12,10 +12,9 @@
 #include <utility>
 
 #include "gpemu/data/image.hpp"
+#include "gpemu/data/sample_reader.hpp"
 #include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/random.hpp"
-
-#include "sample_reader.hpp"
 
 namespace gpemu::data {
 namespace {

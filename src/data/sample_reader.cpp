@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "sample_reader.hpp"
+#include "gpemu/data/sample_reader.hpp"
 
 #include <cerrno>
 #include <fcntl.h>

@@ -15,6 +15,7 @@ namespace gpemu::data {
 struct Sample {
   std::filesystem::path path;
   int label = 0;
+  Bytes bytes = 0;  ///< size of the file when the data set was opened.
 };
 
 /// A folder of JPEG files with one sub-folder per class, as torchvision's ImageFolder reads it.

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/data/make_dataset.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <fcntl.h>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <thread>
+#include <unistd.h>
+#include <utility>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/data/dataset.hpp"
+#include "gpemu/sim/random.hpp"
+
+#include "synthetic_image.hpp"
+
+namespace gpemu::data {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMaxImages = 10'000'000;
+constexpr double kMaxKilobytes = 100'000;
+
+/// Returns the file size that `percent` of the files do not exceed.
+Bytes size_at(const std::vector<SizePercentile>& sizes, double percent) {
+  if (sizes.size() == 1) return static_cast<Bytes>(sizes.front().kilobytes * 1000);
+  const auto above = std::ranges::lower_bound(sizes, percent, {}, &SizePercentile::percent);
+  const auto last = std::clamp(above, sizes.begin() + 1, sizes.end() - 1);
+  const SizePercentile& high = *last;
+  const SizePercentile& low = *(last - 1);
+  const double share = (percent - low.percent) / (high.percent - low.percent);
+  const double kilobytes = low.kilobytes * std::pow(high.kilobytes / low.kilobytes, share);
+  return static_cast<Bytes>(std::max(1.0, kilobytes * 1000));
+}
+
+Result<void> check_options(const MakeDatasetOptions& options) {
+  if (options.images < 1 || options.images > kMaxImages) {
+    return fail(ErrorCode::kInvalidArgument, "the number of images is {}; it must be 1 to {}",
+                options.images, kMaxImages);
+  }
+  if (options.classes < 1 || options.classes > options.images) {
+    return fail(ErrorCode::kInvalidArgument,
+                "the number of classes is {}; it must be 1 to the number of images, {}",
+                options.classes, options.images);
+  }
+  if (options.threads < 1) {
+    return fail(ErrorCode::kInvalidArgument, "the number of threads is {}; it must be at least 1",
+                options.threads);
+  }
+  if (options.sizes.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "no size percentile is given");
+  }
+  SizePercentile previous{-1, 0};
+  for (const SizePercentile& size : options.sizes) {
+    if (!(size.percent > previous.percent && size.percent <= 100 &&
+          size.kilobytes >= previous.kilobytes && size.kilobytes > 0 &&
+          size.kilobytes <= kMaxKilobytes)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "size percentile {}:{} is out of place; percentages ascend from 0 to 100 and "
+                  "sizes from above 0 to {} KB",
+                  size.percent, size.kilobytes, kMaxKilobytes);
+    }
+    previous = size;
+  }
+  return {};
+}
+
+Result<void> check_target(const fs::path& folder) {
+  std::error_code error;
+  if (!fs::exists(folder, error)) return {};
+  if (!fs::is_directory(folder, error) || !fs::is_empty(folder, error) || error) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} exists already and is no empty folder; name another or remove it",
+                folder.string());
+  }
+  return {};
+}
+
+Result<void> write_file(const fs::path& path, std::span<const std::byte> content) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file.valid()) {
+    return fail(errno == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo, "cannot write {}: {}",
+                path.string(), errno_message(errno));
+  }
+  while (!content.empty()) {
+    const ssize_t count = ::write(file.get(), content.data(), content.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) {
+      return fail(errno == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
+                  "cannot write {}: {}", path.string(), errno_message(errno));
+    }
+    content = content.subspan(static_cast<std::size_t>(count));
+  }
+  return {};
+}
+
+/// A folder under construction, removed with all that is in it unless it is moved to its place.
+class TemporaryFolder {
+ public:
+  static Result<TemporaryFolder> create(const fs::path& target) {
+    fs::path path = target;
+    path += ".partial-" + std::to_string(::getpid());
+    std::error_code error;
+    if (target.has_parent_path()) fs::create_directories(target.parent_path(), error);
+    if (error || !fs::create_directory(path, error)) {
+      return fail(ErrorCode::kIo, "cannot make folder {}: {}", path.string(),
+                  error ? error.message() : "it exists");
+    }
+    return TemporaryFolder(std::move(path));
+  }
+
+  TemporaryFolder(TemporaryFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryFolder& operator=(TemporaryFolder&&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+
+  [[nodiscard]] const fs::path& path() const { return path_; }
+
+  Result<void> move_to(const fs::path& target) {
+    std::error_code error;
+    fs::rename(path_, target, error);
+    if (error) {
+      return fail(ErrorCode::kIo, "cannot make folder {}: {}", target.string(), error.message());
+    }
+    path_.clear();
+    return {};
+  }
+
+ private:
+  explicit TemporaryFolder(fs::path path) : path_(std::move(path)) {}
+  fs::path path_;
+};
+
+/// The images that are being written, by several threads.
+class Production {
+ public:
+  Production(const fs::path& folder, const MakeDatasetOptions& options)
+      : folder_(folder),
+        options_(options),
+        ranks_(shuffled_order(static_cast<std::size_t>(options.images), options.seed, 0)) {}
+
+  Result<void> run() {
+    for (int i = 0; i < options_.classes; ++i) {
+      std::error_code error;
+      fs::create_directory(folder_ / class_name(i), error);
+      if (error) return fail(ErrorCode::kIo, "cannot make a class folder: {}", error.message());
+    }
+    std::vector<std::jthread> threads;
+    for (int i = 1; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
+    work();
+    threads.clear();
+    if (error_) return std::unexpected(*std::move(error_));
+    return {};
+  }
+
+ private:
+  static std::string class_name(int label) { return fmt::format("class_{:03}", label); }
+
+  void work() {
+    ImageSynthesizer synthesizer;
+    for (int i = next_++; i < options_.images && !failed_; i = next_++) {
+      Result<void> result = make_image(i, synthesizer);
+      const std::lock_guard lock(mutex_);
+      if (!result && !error_) error_ = std::move(result).error();
+      if (!result) failed_ = true;
+      if (result && options_.progress) options_.progress(++done_);
+    }
+  }
+
+  // Each image takes another percentile of the sizes, so that even few images have all of them.
+  Result<void> make_image(int index, ImageSynthesizer& synthesizer) const {
+    if (options_.stop != nullptr && options_.stop->load(std::memory_order_relaxed)) {
+      return fail(ErrorCode::kInterrupted, "stopped; no data set was made");
+    }
+    sim::Rng rng(options_.seed, 1, index);
+    const double percent = (ranks_[static_cast<std::size_t>(index)] + 0.5) * 100 / options_.images;
+    const auto jpeg = synthesizer.make(size_at(options_.sizes, percent), rng);
+    const fs::path name = fmt::format("image_{:07}.jpg", index);
+    return write_file(folder_ / class_name(index % options_.classes) / name, jpeg);
+  }
+
+  const fs::path& folder_;
+  const MakeDatasetOptions& options_;
+  const std::vector<std::uint32_t> ranks_;
+  std::atomic<int> next_{0};
+  std::atomic<bool> failed_{false};
+  std::mutex mutex_;  ///< guards what follows.
+  int done_ = 0;
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+std::vector<SizePercentile> default_size_percentiles() {
+  return {{10, 23}, {25, 61}, {50, 108}, {75, 148}, {90, 187}, {95, 215}, {99, 375}};
+}
+
+Result<void> make_dataset(const fs::path& folder, const MakeDatasetOptions& options) {
+  GPEMU_TRY(check_options(options));
+  const fs::path named = fs::absolute(folder).lexically_normal();
+  const fs::path target = named.has_filename() ? named : named.parent_path();
+  GPEMU_TRY(check_target(target));
+  GPEMU_ASSIGN(TemporaryFolder temporary, TemporaryFolder::create(target));
+  GPEMU_TRY(Production(temporary.path(), options).run());
+  return temporary.move_to(target);
+}
+
+}  // namespace gpemu::data
