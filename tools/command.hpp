@@ -17,6 +17,7 @@ void set_action(CLI::App& command, std::function<Result<void>()> action);
 void add_analyze_command(CLI::App& app);
 void add_cost_command(CLI::App& app);
 void add_node_command(CLI::App& app);
+void add_profile_command(CLI::App& app);
 void add_smi_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_version_command(CLI::App& app);

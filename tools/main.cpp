@@ -20,6 +20,7 @@ int run(int argc, char** argv) {
   add_analyze_command(app);
   add_cost_command(app);
   add_node_command(app);
+  add_profile_command(app);
   add_smi_command(app);
   add_train_command(app);
   add_version_command(app);

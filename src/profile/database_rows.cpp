@@ -48,9 +48,12 @@ Result<Curve> read_curve(const SqliteConnection& connection, const SqliteStateme
                                 row.integer(10)));
   while (true) {
     GPEMU_ASSIGN(const bool found, point.step());
-    if (!found) return curve;
+    if (!found) break;
     curve.points.push_back({static_cast<int>(point.integer(0)), point.real(1)});
   }
+  if (!curve.points.empty()) return curve;
+  return fail(ErrorCode::kCorruptData, "{} holds a curve of {} on {} without points",
+              connection.name(), curve.key.model, curve.key.gpu);
 }
 
 Result<MemoryLimit> read_memory_limit(const SqliteConnection&, const SqliteStatement& row) {

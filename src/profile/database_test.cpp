@@ -199,6 +199,15 @@ TEST(DatabaseImage, RefusesARecordInTwoPacks) {
       << result.error().message;
 }
 
+TEST(DatabaseImage, RefusesACurveWithoutPoints) {
+  Pack pack = sample_pack();
+  pack.curves.at(1).points.clear();
+  const auto result = build_database_image(two_gpus(), {{pack}});
+  ASSERT_FALSE(result.has_value());
+  EXPECT_EQ(result.error().message,
+            "pack sample: the peak_memory curve of resnet50 on V100-PCIE-32GB has no points");
+}
+
 TEST(DatabaseImage, RefusesAGpuWithoutSpecification) {
   const std::vector<GpuText> gpus = {gpu_text(kV100)};
   const auto result = build_database_image(gpus, {{sample_pack()}});

@@ -54,6 +54,10 @@ Result<void> insert_curves(const SqliteConnection& connection, std::int64_t pack
   GPEMU_ASSIGN(SqliteStatement insert_point,
                connection.query("INSERT INTO curve_points VALUES (?, ?, ?)"));
   for (const Curve& curve : curves) {
+    if (curve.points.empty()) {
+      return fail(ErrorCode::kCorruptData, "the {} curve of {} on {} has no points",
+                  quantity_name(curve.key.quantity), curve.key.model, curve.key.gpu);
+    }
     GPEMU_TRY(insert_curve.run(curve.key.model, curve.key.gpu, curve.key.precision,
                                quantity_name(curve.key.quantity), pack, curve.measured_rows,
                                curve.mean_relative_error, curve.p90_relative_error,

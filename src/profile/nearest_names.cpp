@@ -56,7 +56,7 @@ std::string did_you_mean(std::string_view name, std::span<const std::string> nam
   for (std::size_t i = 1; i < near.size(); ++i) {
     list += (i + 1 == near.size() ? " or " : ", ") + near[i].second;
   }
-  return fmt::format("; did you mean {}?", list);
+  return fmt::format(" (did you mean {}?)", list);
 }
 
 }  // namespace gpemu::profile

@@ -11,16 +11,16 @@ namespace {
 const std::vector<std::string> kNames = {"alexnet", "resnet101", "resnet18", "resnet34", "vgg16"};
 
 TEST(DidYouMean, NamesTheNearestFirst) {
-  EXPECT_EQ(did_you_mean("resnet19", kNames), "; did you mean resnet18, resnet101 or resnet34?");
+  EXPECT_EQ(did_you_mean("resnet19", kNames), " (did you mean resnet18, resnet101 or resnet34?)");
 }
 
 TEST(DidYouMean, IgnoresCaseAndOneSlip) {
-  EXPECT_EQ(did_you_mean("ALEXNT", kNames), "; did you mean alexnet?");
-  EXPECT_EQ(did_you_mean("vg16", kNames), "; did you mean vgg16?");
+  EXPECT_EQ(did_you_mean("ALEXNT", kNames), " (did you mean alexnet?)");
+  EXPECT_EQ(did_you_mean("vg16", kNames), " (did you mean vgg16?)");
 }
 
 TEST(DidYouMean, FindsAPartOfAName) {
-  EXPECT_EQ(did_you_mean("101", kNames), "; did you mean resnet101?");
+  EXPECT_EQ(did_you_mean("101", kNames), " (did you mean resnet101?)");
 }
 
 TEST(DidYouMean, StaysSilentWhenNothingIsNear) {

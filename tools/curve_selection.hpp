@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "gpemu/profile/database.hpp"
+
+namespace gpemu::tools {
+
+/// Which curves of the profile database somebody asks for.
+struct CurveSelection {
+  std::string gpu;
+  std::string model;
+  std::string precision;                ///< empty: the one that was measured.
+  std::vector<std::string> quantities;  ///< empty: all that were measured.
+};
+
+/// Adds --gpu, --model, --precision and --quantity.
+void add_selection_options(CLI::App& command, CurveSelection& selection);
+
+/// Returns the curves, in the order of Quantity.
+///
+/// Errors: kNotFound for what is unknown or was not measured, with what is; kInvalidArgument when
+/// there are several precisions to choose from.
+[[nodiscard]] Result<std::vector<profile::Curve>> select_curves(const profile::Database& database,
+                                                                const CurveSelection& selection);
+
+}  // namespace gpemu::tools
