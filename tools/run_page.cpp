@@ -2,7 +2,8 @@
 #include "run_page.hpp"
 
 #include <algorithm>
-#include <cmath>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -15,29 +16,34 @@ namespace {
 /// Points beyond which a line is drawn from buckets of steps, by mean and maximum.
 constexpr std::size_t kMostPoints = 400;
 
+/// Epochs that are drawn.
+constexpr std::size_t kMostEpochs = 12;
+
 /// Windows over which the throughput of a run is averaged.
 constexpr std::size_t kThroughputWindows = 50;
 
-std::vector<double> time_values(const train::TimeBreakdown& time) {
-  std::vector<double> values;
-  for (const TimePart& part : kTimeParts) values.push_back(to_seconds(time.*part.time));
-  return values;
+/// Returns the parts that the GPUs of a run can have.
+std::vector<TimePart> parts_of(const train::TrainResult& result) {
+  std::vector<TimePart> parts(kTimeParts.begin(), kTimeParts.end());
+  if (result.gpus.size() == 1) {
+    std::erase_if(parts, [](const TimePart& part) { return part.key == "all_reduce"; });
+  }
+  return parts;
 }
 
 std::string time_plot(const train::TrainResult& result) {
-  constexpr std::size_t kMostEpochs = 12;
   StackedBars bars;
   bars.title = "Where the GPU's time went";
   bars.x_label = "time (s)";
-  for (const TimePart& part : kTimeParts) bars.parts.emplace_back(part.label);
-  for (const train::EpochSummary& epoch : result.epochs) {
-    if (bars.bars.size() == kMostEpochs) break;
-    bars.bars.push_back({fmt::format("epoch {}", epoch.epoch + 1), time_values(epoch.time)});
-  }
-  if (result.gpus.size() > 1) {
-    for (std::size_t i = 0; i < std::min(result.gpus.size(), kMostEpochs); ++i) {
-      bars.bars.push_back({fmt::format("GPU {}, all epochs", i), time_values(result.gpus[i])});
-    }
+  const std::vector<TimePart> parts = parts_of(result);
+  for (const TimePart& part : parts) bars.parts.emplace_back(part.label);
+  const auto add = [&](std::string label, const train::TimeBreakdown& time) {
+    StackedBar bar{.label = std::move(label)};
+    for (const TimePart& part : parts) bar.values.push_back(to_seconds(time.*part.time));
+    bars.bars.push_back(std::move(bar));
+  };
+  for (std::size_t i = 0; i < std::min(result.epochs.size(), kMostEpochs); ++i) {
+    add(fmt::format("epoch {}", result.epochs[i].epoch + 1), result.epochs[i].time);
   }
   return stacked_bars_svg(bars);
 }
@@ -108,7 +114,8 @@ std::string pipeline_plot(const RunReport& report) {
   Timeline timeline{.title = fmt::format("The first {} steps", report.first_steps.size()),
                     .x_label = "time (ms)",
                     .kinds = {"forward", "backward, optimizer", "copy", "host waits for batch",
-                              "host waits for step", "all-reduce"}};
+                              "host waits for step"}};
+  if (report.result.gpus.size() > 1) timeline.kinds.emplace_back("all-reduce");
   TimelineLane host{.label = "training loop"};
   TimelineLane copies{.label = "copy engine"};
   TimelineLane compute{.label = "compute engine"};
@@ -137,7 +144,7 @@ void add_times(Page& page, const train::TrainResult& result) {
   const train::TimeBreakdown& whole = result.gpus.front();
   const train::TimeBreakdown steady = result.steady_time();
   Page::Rows rows;
-  for (const TimePart& part : kTimeParts) {
+  for (const TimePart& part : parts_of(result)) {
     const Duration time = whole.*part.time;
     rows.push_back({std::string(part.label), fmt::format("{:.3f}", to_seconds(time)),
                     fmt::format("{:.1f}", share(time, whole.total()) * 100),
