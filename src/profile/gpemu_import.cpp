@@ -249,7 +249,8 @@ int add_forgotten_rows(std::span<const FlatRow> rows, std::vector<bool>& filled)
   return forgotten;
 }
 
-void add_flat_model(std::span<const FlatRow> rows, const fs::path& file, Collector& collector) {
+/// Returns how many memory rows it took for extrapolated against their flags.
+int add_flat_model(std::span<const FlatRow> rows, const fs::path& file, Collector& collector) {
   std::array<std::vector<CurvePoint>, kQuantityNames.size()> columns;
   std::vector<bool> compute_filled;
   std::vector<bool> memory_filled;
@@ -260,12 +261,7 @@ void add_flat_model(std::span<const FlatRow> rows, const fs::path& file, Collect
     compute_filled.push_back(!row.compute_measured);
     memory_filled.push_back(!row.memory_measured);
   }
-  if (const int forgotten = add_forgotten_rows(rows, memory_filled); forgotten > 0) {
-    collector.note(
-        fmt::format("{}: memory of {}: {} rows flagged as measured lie on the polynomial "
-                    "of the extrapolated ones, and are taken for such",
-                    file.string(), rows.front().model, forgotten));
-  }
+  const int forgotten = add_forgotten_rows(rows, memory_filled);
   const std::vector<bool> none(rows.size(), false);
   const std::array<const std::vector<bool>*, kQuantityNames.size()> filled = {
       &compute_filled, &compute_filled, &none, &memory_filled, &memory_filled};
@@ -273,6 +269,7 @@ void add_flat_model(std::span<const FlatRow> rows, const fs::path& file, Collect
     collector.add(static_cast<Quantity>(i), columns[i], *filled[i], file);
   }
   collector.add_limit(columns[0], compute_filled);
+  return forgotten;
 }
 
 Result<void> read_flat_file(const fs::path& file, Collector& collector) {
@@ -281,12 +278,19 @@ Result<void> read_flat_file(const fs::path& file, Collector& collector) {
   const std::vector<FlatRow> rows = parse_flat_table(text, file, faults);
   GPEMU_TRY(first_fault(faults));
   GPEMU_ASSIGN(const std::string gpu, collector.gpu(file.stem().string(), file));
+  int forgotten = 0;
   for (auto begin = rows.begin(); begin != rows.end();) {
     const auto end = std::find_if(begin, rows.end(),
                                   [&](const FlatRow& row) { return row.model != begin->model; });
     collector.select(gpu, begin->model);
-    add_flat_model({begin, end}, file, collector);
+    forgotten += add_flat_model({begin, end}, file, collector);
     begin = end;
+  }
+  if (forgotten > 0) {
+    collector.note(
+        fmt::format("{}: took {} memory rows for extrapolated that are flagged as measured, "
+                    "because they lie on the polynomial of those that are not",
+                    file.string(), forgotten));
   }
   return {};
 }

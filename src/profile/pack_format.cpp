@@ -168,7 +168,8 @@ std::string toml_string(std::string_view text) {
   constexpr std::size_t kWidth = 96;
   std::string result = "\"";
   const bool fold = text.size() > kWidth - 10;
-  if (fold) result = "\"\"\"\\\n";
+  // The line end that a backslash swallows takes white space at the text's start with it.
+  if (fold) result = text.front() == ' ' ? "\"\"\"" : "\"\"\"\\\n";
   std::size_t column = 0;
   for (std::size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];

@@ -151,7 +151,7 @@ TEST(Pack, DoesNotDependOnTheOrderOfRecords) {
 
 TEST(Pack, KeepsTextThatTomlMustEscape) {
   Pack pack = sample_pack();
-  pack.info.method = std::string(200, 'x') + "  two spaces\n\"\"\" \\ tab\t" +
+  pack.info.method = "  " + std::string(200, 'x') + "  two spaces\n\"\"\" \\ tab\t" +
                      std::string(90, 'y') + " " + std::string(90, 'z') + "\" ";
   std::vector<PackFault> faults;
   const auto files = format_pack(pack);
