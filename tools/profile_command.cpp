@@ -15,6 +15,7 @@
 #include "command.hpp"
 #include "curve_selection.hpp"
 #include "profile_commands.hpp"
+#include "profile_pack_commands.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -158,6 +159,9 @@ void add_profile_command(CLI::App& app) {
   add_profile_list_command(*profile);
   add_profile_show_command(*profile);
   add_profile_export_command(*profile);
+  add_profile_import_command(*profile);
+  add_profile_check_command(*profile);
+  add_profile_compare_command(*profile);
   add_profile_add_command(*profile);
   add_profile_remove_command(*profile);
 }

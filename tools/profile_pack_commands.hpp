@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+namespace gpemu::tools {
+
+/// The subcommands of `gpemu profile` that are about folders of measurements, not the database.
+void add_profile_import_command(CLI::App& profile);
+void add_profile_check_command(CLI::App& profile);
+void add_profile_compare_command(CLI::App& profile);
+
+}  // namespace gpemu::tools
