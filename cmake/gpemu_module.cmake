@@ -3,6 +3,13 @@ if(GPEMU_BUILD_TESTS)
   add_custom_target(gpemu_unit_tests)
 endif()
 
+# Makes the tests of an executable CTest's, named <prefix>.<Suite>.<Test>, label "unit".
+function(gpemu_discover_unit_tests target prefix)
+  add_dependencies(gpemu_unit_tests ${target})
+  gtest_discover_tests(${target} TEST_PREFIX "${prefix}." PROPERTIES LABELS unit
+    DISCOVERY_TIMEOUT 60)
+endfunction()
+
 # gpemu_add_module(<name>
 #   HEADERS <public headers below include/gpemu/<name>/>...
 #   SOURCES <file>...
@@ -47,9 +54,7 @@ function(gpemu_add_module name)
       gpemu_flags GTest::gtest_main)
     set_target_properties(${target}_test PROPERTIES CXX_EXTENSIONS OFF)
     target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-    add_dependencies(gpemu_unit_tests ${target}_test)
-    gtest_discover_tests(${target}_test TEST_PREFIX "${name}." PROPERTIES LABELS unit
-      DISCOVERY_TIMEOUT 60)
+    gpemu_discover_unit_tests(${target}_test ${name})
   endif()
   if(arg_BENCHES AND GPEMU_BUILD_BENCHMARKS)
     add_executable(${target}_bench ${arg_BENCHES})
