@@ -121,6 +121,8 @@ class InfoReader {
       const toml::table* gpu = entry.as_table();
       if (gpu == nullptr || gpu->size() != 1 || !gpu->contains("note")) {
         fault(entry, fmt::format("[gpu.{}] must hold a \"note\" and nothing else", name.str()));
+      } else if (!is_name(name.str())) {
+        fault(entry, fmt::format("\"{}\" cannot be the name of a GPU", name.str()));
       } else {
         info_.gpu_notes.emplace(name.str(), text(*gpu, "note"));
       }
@@ -207,7 +209,7 @@ std::string format_info(const PackInfo& info) {
   }
   text += fmt::format("samples = {}\n", info.samples);
   for (const auto& [gpu, note] : info.gpu_notes) {
-    text += fmt::format("\n[gpu.{}]\nnote = {}\n", toml_string(gpu), toml_string(note));
+    text += fmt::format("\n[gpu.\"{}\"]\nnote = {}\n", gpu, toml_string(note));
   }
   return text;
 }
@@ -231,6 +233,7 @@ std::string format_curve_row(const Curve& curve) {
 
 Result<void> check_names(const Pack& pack) {
   std::vector<std::string_view> names = {pack.info.name};
+  for (const auto& [gpu, note] : pack.info.gpu_notes) names.push_back(gpu);
   for (const ModelInfo& model : pack.models) names.push_back(model.name);
   for (const Curve& curve : pack.curves) {
     names.insert(names.end(), {curve.key.model, curve.key.gpu, curve.key.precision});
