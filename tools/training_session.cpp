@@ -37,8 +37,10 @@ sim::Clock& TrainingSession::clock() const {
 Result<void> TrainingSession::attach(const GpuOptions& options) {
   GPEMU_ASSIGN(node_, device::Node::open(options.node));
   if (options.device + options.gpus > node_->device_count()) {
-    return fail(ErrorCode::kInvalidArgument, "node '{}' has {} devices: no {} from --device {} on",
-                options.node, node_->device_count(), options.gpus, options.device);
+    return fail(ErrorCode::kInvalidArgument,
+                "--device {} and --gpus {} ask for device {} of node '{}', whose last is {}",
+                options.device, options.gpus, options.device + options.gpus - 1, options.node,
+                node_->device_count() - 1);
   }
   return {};
 }

@@ -76,6 +76,7 @@ struct Trainer::State {
   TrainResult result;
 
   void start();
+  [[nodiscard]] bool far_ahead() const;
   void enqueue(SourceBatch batch, const device::Interval& batch_wait);
   TimePoint enqueue_copies(StepRecord& record);
   void enqueue_all_reduce(StepRecord& record);
@@ -98,6 +99,13 @@ void Trainer::State::start() {
   const device::MemoryInfo memory = ranks.front().device->memory_info();
   result.memory_peak = memory.held;
   result.memory_capacity = memory.total;
+}
+
+/// Returns whether the host is so far ahead that it has to wait for the oldest step.
+bool Trainer::State::far_ahead() const {
+  if (queue.size() < static_cast<std::size_t>(options.run_ahead)) return false;
+  const StepRecord& last = queue.back().record;
+  return last.copied || last.end - clock->now() >= options.queued_time;
 }
 
 /// Queues the copies of a batch, one GPU's share on each, and returns when the last one ends.
@@ -255,9 +263,7 @@ Result<TrainResult> Trainer::run(BatchSource& source, const std::atomic<bool>& s
   State& state = *state_;
   state.start();
   while (true) {
-    while (state.queue.size() >= static_cast<std::size_t>(state.options.run_ahead)) {
-      state.complete_oldest(observer);
-    }
+    while (state.far_ahead()) state.complete_oldest(observer);
     state.release_copied_buffers();
     if (stop.load(std::memory_order_relaxed)) {
       state.result.stopped = true;

@@ -29,6 +29,7 @@ struct FakeBatch {
   Duration prep{};
   int epoch = 0;
   int corrupt = 0;
+  bool on_device = false;
 };
 
 /// A source whose batches take a given time to come, on the virtual clock. It remembers when it was
@@ -49,6 +50,7 @@ class FakeSource final : public BatchSource {
     SourceBatch batch;
     batch.epoch = fake.epoch;
     batch.samples = 8;
+    batch.on_device = fake.on_device;
     batch.work = {
         .fetch = fake.fetch, .prep = fake.prep, .bytes_read = 100, .corrupt = fake.corrupt};
     batch.buffer = std::make_shared<int>(0);
@@ -165,6 +167,14 @@ TEST_F(TrainerTest, RunsAheadByTwoSteps) {
   plan_.cost.copy_pinned.time = 0ms;
   static_cast<void>(run(source));
   EXPECT_EQ(source.asked_at, (std::vector{at(0ms), at(0ms), at(10ms), at(20ms), at(30ms)}));
+}
+
+TEST_F(TrainerTest, RunsFurtherAheadWhileBatchesAreOnTheDevice) {
+  options_.queued_time = 35ms;
+  FakeSource source(clock_, std::vector<FakeBatch>(6, {.on_device = true}));
+  EXPECT_EQ(run(source).elapsed, 60ms);
+  EXPECT_EQ(source.asked_at,
+            (std::vector{at(0ms), at(0ms), at(0ms), at(0ms), at(10ms), at(20ms), at(30ms)}));
 }
 
 TEST_F(TrainerTest, HidesTheLoaderBehindComputeWhileItIsFaster) {

@@ -41,9 +41,13 @@ struct TrainOptions {
   /// Copies run on a stream of their own beside the compute of the step before. Else they are
   /// ordered with it, as PyTorch's `images.cuda(non_blocking=True)` is. Requires: pinned.
   bool overlap_copy = false;
-  /// Steps that may be queued or running before the host waits for the oldest. Source: CUDA's queue
-  /// holds about a thousand launches, two to three steps of a common network.
+  /// Steps that may be queued or running before the host waits for the oldest. Source: CUDA queues
+  /// about a thousand launches, two to three steps of a common network.
   int run_ahead = 2;
+  /// Steps whose batches are on the device hold no host memory and are queued further ahead, up to
+  /// this much time, so that a host that wakes up late is not late for the GPU. Source: wake-ups
+  /// were late by up to 25 ms with four busy processes per core.
+  Duration queued_time = std::chrono::milliseconds(100);
 };
 
 /// One step, as told to observers once it has ended.
