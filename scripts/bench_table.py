@@ -17,7 +17,7 @@ MIN_TIME_S = 0.2
 UNIT_NS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 # The most that these may take, in ns: the emulator must cost the host less than the driver that it
-# stands in for. docs/benchmarks.md has the reasons.
+# stands in for. docs/how-to/benchmarks.md has the reasons.
 TARGETS_NS = {
     "BM_EnqueueKernel": 150,
     "BM_EnqueueCopy": 150,

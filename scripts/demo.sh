@@ -8,7 +8,7 @@ demo=build/demo
 gpemu=build/release/tools/gpemu
 
 # Pinned batches take more locked memory than the usual limit for users, 8 MiB.
-pinned_memory_bytes=$((2 << 30))
+pinned_memory_bytes=$((1 << 30))
 
 can_lock_memory() {
   local limit capabilities
@@ -30,7 +30,7 @@ cmake --build build/release --target gpemu gpemu_profiles
 
 mkdir -p "$demo"
 if [[ ! -d "$demo/data" ]]; then
-  "$gpemu" data make "$demo/data" --count "$images"
+  "$gpemu" data make "$demo/data" --images "$images"
 fi
 
 common=(--gpu V100-PCIE-32GB --model resnet18 --batch 128 --data "$demo/data")

@@ -162,6 +162,18 @@ def check_document(path, lines, sources):
                     yield number, f"names {name}, which no source has"
 
 
+def check_references(path, lines):
+    """Pages that any file refers to exist, and each page is in the index."""
+    for number, line in enumerate(lines, 1):
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", line):
+            if not (ROOT / page).exists():
+                yield number, f"refers to {page}, which does not exist"
+    inside = path.removeprefix("docs/")
+    if path.startswith("docs/") and path.endswith(".md") and inside != "README.md":
+        if inside not in (ROOT / "docs/README.md").read_text():
+            yield 1, "docs/README.md does not list this page"
+
+
 def faults_of(path, sources):
     """Yields (line, fault) for one file."""
     if NOT_TEXT.match(path):
@@ -174,6 +186,8 @@ def faults_of(path, sources):
     yield from check_start(path, lines)
     yield from check_text(path, text, lines)
     yield from check_listed(path)
+    if path != "scripts/lint_test.py":
+        yield from check_references(path, lines)
     if path.endswith(CXX):
         yield from check_layers.check(path, lines)
     if path.endswith(".md") and path != "CHANGELOG.md":
