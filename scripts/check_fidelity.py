@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that an emulated second is a second: steps of about 184 ms and 2 ms on an idle machine, and
-of 10 ms beside four busy processes per core. Beside each, the same loop with Python's time.sleep, as
+"""Checks that an emulated second is a second: steps of 184 ms and 2 ms on an idle machine, and of
+10 ms beside four busy processes per core. Beside each, the same loop with Python's time.sleep, as
 emulators that sleep do it: forward, then backward, step by step.
 
 Prints a table; exits with 1 when a line of gpemu misses its bar. Meant for an idle machine.
