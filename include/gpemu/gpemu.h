@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The C interface of gpemu, libgpemu.so: emulated nodes, devices, streams, events, memory and
+ * costs.
+ *
+ * Conventions
+ *  1. Handles are opaque pointers. Whoever creates one ends it with the function named next to it,
+ * in any order: a handle keeps alive what it stands on. Ending NULL does nothing.
+ *  2. A function that can fail returns a status; GPEMU_OK is 0. On failure nothing behind an output
+ *     pointer is changed, and gpemu_last_error() tells the calling thread what went wrong and what
+ * to do.
+ *  3. Structures that may grow begin with `struct_size`, which the caller sets to sizeof the
+ * structure.
+ *  4. Strings are UTF-8 and end with NUL. Times are nanoseconds, sizes are bytes.
+ *  5. All functions may be called from any thread. Passing NULL where a handle or pointer is
+ * required yields GPEMU_ERROR_INVALID_ARGUMENT.
+ *  6. No function blocks but those whose name ends in `synchronize`.
+ */
+#ifndef GPEMU_GPEMU_H_
+#define GPEMU_GPEMU_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(__GNUC__)
+#define GPEMU_API __attribute__((visibility("default")))
+#else
+#define GPEMU_API
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef enum gpemu_status {
+  GPEMU_OK = 0,
+#define X(name, c_name, value, exit_code, meaning) c_name = value,
+#include "gpemu/base/error_codes.def"
+#undef X
+} gpemu_status;
+
+/* Returns the calling thread's last error message, "" when there was none. Valid until that
+ * thread's next call. */
+GPEMU_API const char* gpemu_last_error(void);
+
+/* Returns what a status means, e.g. "not supported". */
+GPEMU_API const char* gpemu_status_name(gpemu_status status);
+
+/* Returns the library's version, e.g. "0.1.0". */
+GPEMU_API const char* gpemu_version(void);
+
+/* ---- Nodes
+ * ---------------------------------------------------------------------------------------- */
+
+typedef struct gpemu_node gpemu_node;
+
+typedef enum gpemu_clock {
+  GPEMU_CLOCK_REAL = 0,   /* the host's CLOCK_MONOTONIC: emulated work takes real time */
+  GPEMU_CLOCK_VIRTUAL = 1 /* starts at 0 and jumps when somebody waits; private nodes only */
+} gpemu_clock;
+
+typedef struct gpemu_node_config {
+  size_t struct_size;
+  const char* name;     /* NULL: a private node, seen by this process only */
+  const char* gpu;      /* kind of all devices, e.g. "V100-PCIE-32GB", or the path of a TOML file */
+  int32_t device_count; /* 1 to 4096 */
+  gpemu_clock clock;
+} gpemu_node_config;
+
+/* Creates a node and attaches to it. A named one belongs to this run: it disappears with its last
+ * user. Errors: INVALID_ARGUMENT for a bad configuration or a name that is taken, NOT_FOUND for an
+ * unknown GPU, RESOURCE_LIMIT when shared memory is full. Ended by gpemu_node_close. */
+GPEMU_API gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node);
+
+/* Attaches to a node that exists, on the real clock. Errors: NOT_FOUND, INCOMPATIBLE. Ended by
+ * gpemu_node_close. */
+GPEMU_API gpemu_status gpemu_node_open(const char* name, gpemu_node** node);
+GPEMU_API void gpemu_node_close(gpemu_node* node);
+
+GPEMU_API gpemu_status gpemu_node_device_count(const gpemu_node* node, int32_t* count);
+
+/* Tells the present on the node's clock. */
+GPEMU_API gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns);
+
+/* ---- Devices
+ * -------------------------------------------------------------------------------------- */
+
+typedef struct gpemu_device gpemu_device;
+
+typedef struct gpemu_device_info {
+  size_t struct_size;
+  char gpu[64];        /* e.g. "V100-PCIE-32GB" */
+  char uuid[48];       /* e.g. "GPU-…", the same for the same node name and index */
+  char pci_bus_id[32]; /* e.g. "00000000:01:00.0" */
+  uint64_t memory_bytes;
+} gpemu_device_info;
+
+/* Opens this process's context on a device. Errors: NOT_FOUND; UNAVAILABLE when the device is
+ * exclusive and another process has it. Ended by gpemu_device_close, which gives back its memory.
+ */
+GPEMU_API gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** device);
+GPEMU_API void gpemu_device_close(gpemu_device* device);
+
+GPEMU_API gpemu_status gpemu_device_get_info(const gpemu_device* device, gpemu_device_info* info);
+
+/* Blocks until all work that this context has queued has ended. */
+GPEMU_API gpemu_status gpemu_device_synchronize(gpemu_device* device);
+
+/* ---- Memory
+ * --------------------------------------------------------------------------------------- */
+
+/* Takes device memory, rounded up to 256 bytes. The address is never 0 and not to be dereferenced.
+ * Errors: OUT_OF_MEMORY. Ended by gpemu_device_free. */
+GPEMU_API gpemu_status gpemu_device_allocate(gpemu_device* device, uint64_t bytes,
+                                             uint64_t* address);
+
+/* Errors: INVALID_ARGUMENT when `address` is not the start of a live allocation. */
+GPEMU_API gpemu_status gpemu_device_free(gpemu_device* device, uint64_t address);
+
+/* Tells what no process holds, and the capacity. */
+GPEMU_API gpemu_status gpemu_device_memory(const gpemu_device* device, uint64_t* free_bytes,
+                                           uint64_t* total_bytes);
+
+/* Takes zero-filled host memory that is really page-locked. Errors: RESOURCE_LIMIT, with the
+ * command that raises the limit. Ended by gpemu_pinned_free. */
+GPEMU_API gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory);
+
+/* Errors: INVALID_ARGUMENT when `memory` did not come from gpemu_pinned_allocate. */
+GPEMU_API gpemu_status gpemu_pinned_free(void* memory);
+
+/* ---- Streams
+ * -------------------------------------------------------------------------------------- */
+
+typedef struct gpemu_stream gpemu_stream;
+
+typedef enum gpemu_stream_kind {
+  GPEMU_STREAM_BLOCKING = 0,    /* synchronises with the legacy default stream */
+  GPEMU_STREAM_NON_BLOCKING = 1 /* does not */
+} gpemu_stream_kind;
+
+typedef enum gpemu_copy_direction {
+  GPEMU_COPY_HOST_TO_DEVICE = 0,
+  GPEMU_COPY_DEVICE_TO_HOST = 1
+} gpemu_copy_direction;
+
+/* When a piece of work runs, on the node's clock. */
+typedef struct gpemu_interval {
+  int64_t start_ns;
+  int64_t end_ns;
+} gpemu_interval;
+
+/* Ended by gpemu_stream_destroy; work that is queued still runs. */
+GPEMU_API gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
+                                           gpemu_stream** stream);
+/* Yields the legacy default stream. Ended by gpemu_stream_destroy as well. */
+GPEMU_API gpemu_status gpemu_stream_default(gpemu_device* device, gpemu_stream** stream);
+GPEMU_API void gpemu_stream_destroy(gpemu_stream* stream);
+
+/* Queues work on the compute engine. `interval` may be NULL. Errors: INVALID_ARGUMENT for a
+ * negative duration. */
+GPEMU_API gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
+                                           gpemu_interval* interval);
+/* Queues a copy on the copy engine of its direction; otherwise as gpemu_stream_launch. */
+GPEMU_API gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction,
+                                         uint64_t bytes, int64_t duration_ns,
+                                         gpemu_interval* interval);
+
+/* Returns GPEMU_OK when all work queued so far has ended, else GPEMU_ERROR_NOT_READY. */
+GPEMU_API gpemu_status gpemu_stream_query(const gpemu_stream* stream);
+GPEMU_API gpemu_status gpemu_stream_synchronize(gpemu_stream* stream);
+
+/* ---- Events
+ * --------------------------------------------------------------------------------------- */
+
+typedef struct gpemu_event gpemu_event;
+
+/* Ended by gpemu_event_destroy. */
+GPEMU_API gpemu_status gpemu_event_create(gpemu_event** event);
+GPEMU_API void gpemu_event_destroy(gpemu_event* event);
+
+/* Makes the event stand for all work queued on the stream so far. */
+GPEMU_API gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream);
+/* Lets work that is queued on the stream later start only after the event. An event that was never
+ * recorded counts as over. */
+GPEMU_API gpemu_status gpemu_stream_wait_event(gpemu_stream* stream, const gpemu_event* event);
+/* Returns GPEMU_OK when the event is over, else GPEMU_ERROR_NOT_READY. */
+GPEMU_API gpemu_status gpemu_event_query(const gpemu_event* event);
+GPEMU_API gpemu_status gpemu_event_synchronize(const gpemu_event* event);
+/* Errors: INVALID_ARGUMENT when one was never recorded, NOT_READY when one is not over. */
+GPEMU_API gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* end,
+                                           int64_t* elapsed_ns);
+
+/* ---- Costs
+ * ---------------------------------------------------------------------------------------- */
+
+typedef struct gpemu_cost_model gpemu_cost_model;
+
+/* What a number rests on, best first. */
+typedef enum gpemu_evidence {
+  GPEMU_EVIDENCE_MEASURED = 0,
+  GPEMU_EVIDENCE_INTERPOLATED = 1,
+  GPEMU_EVIDENCE_EXTRAPOLATED = 2,
+  GPEMU_EVIDENCE_ANALYTIC = 3
+} gpemu_evidence;
+
+/* A duration; in 9 of 10 cases the truth lies within time_ns * (1 +- relative_error). */
+typedef struct gpemu_estimate {
+  int64_t time_ns;
+  double relative_error;
+  gpemu_evidence evidence;
+} gpemu_estimate;
+
+/* What one training step costs. */
+typedef struct gpemu_step_cost {
+  size_t struct_size;
+  gpemu_estimate forward;
+  gpemu_estimate backward_optimizer; /* loss, backward pass and optimizer step */
+  gpemu_estimate copy_pageable;      /* one batch of input to the device, from pageable memory */
+  gpemu_estimate copy_pinned;        /* the same from page-locked memory */
+  uint64_t persistent_bytes;         /* held between steps */
+  uint64_t peak_bytes;               /* held at most, as the framework's allocator counts */
+  uint64_t reserved_bytes;           /* beyond the allocator: context, workspaces, fragmentation */
+} gpemu_step_cost;
+
+/* Reads the profiles of a model on a GPU. `precision` NULL or "": the one that was measured.
+ * Errors: NOT_FOUND, UNSUPPORTED when the pair was not measured. Ended by gpemu_cost_model_destroy.
+ */
+GPEMU_API gpemu_status gpemu_cost_model_create(const char* model, const char* gpu,
+                                               const char* precision,
+                                               gpemu_cost_model** cost_model);
+GPEMU_API void gpemu_cost_model_destroy(gpemu_cost_model* cost_model);
+
+/* Errors: INVALID_ARGUMENT when batch < 1, OUT_OF_MEMORY when it does not fit. */
+GPEMU_API gpemu_status gpemu_cost_model_step(const gpemu_cost_model* cost_model, int32_t batch,
+                                             gpemu_step_cost* cost);
+
+/* Tells the largest batch that fits. */
+GPEMU_API gpemu_status gpemu_cost_model_largest_batch(const gpemu_cost_model* cost_model,
+                                                      int32_t* batch);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GPEMU_GPEMU_H_ */

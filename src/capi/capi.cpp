@@ -1,0 +1,510 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/device/device.hpp"
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/gpemu.h"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/sim/clock.hpp"
+
+struct gpemu_node {
+  std::shared_ptr<gpemu::sim::Clock> clock;
+  std::shared_ptr<gpemu::device::Node> node;
+};
+
+struct gpemu_device {
+  std::shared_ptr<gpemu::sim::Clock> clock;
+  // Deleted before the clock that it refers to: members end in reverse order.
+  std::shared_ptr<gpemu::device::Device> device;
+};
+
+struct gpemu_stream {
+  gpemu_device device;
+  std::unique_ptr<gpemu::device::Stream> owned;  ///< null for the default stream.
+  gpemu::device::Stream* stream;
+};
+
+struct gpemu_event {
+  std::mutex mutex;
+  gpemu::device::Event event;                ///< guarded by mutex.
+  std::shared_ptr<gpemu::sim::Clock> clock;  ///< of the stream that recorded it; guarded by mutex.
+};
+
+struct gpemu_cost_model {
+  gpemu::cost::StepCostModel model;
+};
+
+namespace gpemu {
+namespace {
+
+thread_local std::string last_error;
+
+gpemu_status report(const Error& error) {
+  last_error = error.message;
+  return static_cast<gpemu_status>(error.code);
+}
+
+/// Runs the body of an interface function, a callable that returns Result<void>. Nothing of C++
+/// leaves it: errors and stray exceptions become a status.
+template <typename Body>
+gpemu_status guard(Body body) noexcept {
+  try {
+    last_error.clear();
+    const Result<void> result = body();
+    return result ? GPEMU_OK : report(result.error());
+  } catch (const std::bad_alloc&) {
+    return GPEMU_ERROR_RESOURCE_LIMIT;
+  } catch (const std::exception& exception) {
+    return report({ErrorCode::kInternal, exception.what()});
+  }
+}
+
+template <typename... Pointers>
+Result<void> require(const char* function, Pointers*... pointers) {
+  if ((... && (pointers != nullptr))) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: an argument is NULL", function);
+}
+
+/// Fills the caller's structure of `struct_size` bytes, which may be of an older, shorter version.
+template <typename Struct>
+Result<void> fill(Struct* destination, Struct source, const char* function) {
+  if (destination->struct_size < sizeof(std::size_t) || destination->struct_size > sizeof(Struct)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: set struct_size to sizeof the structure, at most {} for this library, not {}",
+                function, sizeof(Struct), destination->struct_size);
+  }
+  source.struct_size = destination->struct_size;
+  std::memcpy(destination, &source, source.struct_size);
+  return {};
+}
+
+template <std::size_t Size>
+void copy_text(char (&destination)[Size], const std::string& text) {
+  const std::size_t count = std::min(text.size(), Size - 1);
+  std::memcpy(destination, text.data(), count);
+  destination[count] = '\0';
+}
+
+void put_interval(gpemu_interval* destination, const device::Interval& interval) {
+  if (destination == nullptr) return;
+  *destination = {.start_ns = interval.start.time_since_epoch().count(),
+                  .end_ns = interval.end.time_since_epoch().count()};
+}
+
+gpemu_estimate to_c(const cost::Estimate& estimate) {
+  return {.time_ns = estimate.time.count(),
+          .relative_error = estimate.relative_error,
+          .evidence = static_cast<gpemu_evidence>(estimate.evidence)};
+}
+static_assert(static_cast<int>(cost::Evidence::kAnalytic) == GPEMU_EVIDENCE_ANALYTIC);
+
+Result<void> check_duration(std::int64_t duration_ns, const char* function) {
+  if (duration_ns >= 0) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: a duration of {} ns is negative", function,
+              duration_ns);
+}
+
+/// Pinned blocks by address, so that they can be given back by address. The process's own, as its
+/// heap is.
+struct PinnedBlocks {
+  std::mutex mutex;
+  std::unordered_map<void*, device::PinnedMemory> blocks;  ///< guarded by mutex.
+};
+
+PinnedBlocks& pinned_blocks() {
+  static auto* const blocks = new PinnedBlocks();
+  return *blocks;
+}
+
+Result<gpemu_node> create_node(const gpemu_node_config& config) {
+  const bool is_virtual = config.clock == GPEMU_CLOCK_VIRTUAL;
+  if (is_virtual && config.name != nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "only a private node may have a virtual clock");
+  }
+  if (config.device_count < 1) {
+    return fail(ErrorCode::kInvalidArgument, "a node needs at least one device, not {}",
+                config.device_count);
+  }
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(config.gpu));
+  const device::NodeConfig node_config{
+      .name = config.name != nullptr ? config.name : "private",
+      .devices =
+          std::vector(static_cast<std::size_t>(config.device_count), device::device_config(spec)),
+      .temporary = true};
+  gpemu_node node;
+  if (is_virtual) {
+    node.clock = std::make_shared<sim::VirtualClock>();
+  } else {
+    node.clock = std::make_shared<sim::RealClock>();
+  }
+  GPEMU_ASSIGN(node.node, config.name != nullptr ? device::Node::create(node_config)
+                                                 : device::Node::create_private(node_config));
+  return node;
+}
+
+}  // namespace
+}  // namespace gpemu
+
+using gpemu::Error;
+using gpemu::ErrorCode;
+using gpemu::fail;
+using gpemu::guard;
+using gpemu::require;
+using gpemu::Result;
+
+const char* gpemu_last_error(void) {
+  return gpemu::last_error.c_str();
+}
+
+const char* gpemu_status_name(gpemu_status status) {
+  switch (status) {
+    case GPEMU_OK:
+      return "success";
+#define X(name, c_name, value, exit_code, meaning) \
+  case c_name:                                     \
+    return meaning;
+#include "gpemu/base/error_codes.def"
+#undef X
+  }
+  return "unknown status";
+}
+
+const char* gpemu_version(void) {
+  return GPEMU_VERSION;
+}
+
+// ---- Nodes
+
+gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_create", config, node));
+    if (config->struct_size != sizeof(gpemu_node_config)) {
+      return fail(ErrorCode::kInvalidArgument, "set struct_size to sizeof(gpemu_node_config), {}",
+                  sizeof(gpemu_node_config));
+    }
+    GPEMU_TRY(require("gpemu_node_create: gpu", config->gpu));
+    GPEMU_ASSIGN(gpemu_node created, gpemu::create_node(*config));
+    *node = new gpemu_node(std::move(created));
+    return {};
+  });
+}
+
+gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_open", name, node));
+    GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
+    *node = new gpemu_node{.clock = std::make_shared<gpemu::sim::RealClock>(),
+                           .node = std::move(opened)};
+    return {};
+  });
+}
+
+void gpemu_node_close(gpemu_node* node) {
+  delete node;
+}
+
+gpemu_status gpemu_node_device_count(const gpemu_node* node, int32_t* count) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_device_count", node, count));
+    *count = node->node->device_count();
+    return {};
+  });
+}
+
+gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_now", node, now_ns));
+    *now_ns = node->clock->now().time_since_epoch().count();
+    return {};
+  });
+}
+
+// ---- Devices
+
+gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** device) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_device_open", node, device));
+    GPEMU_ASSIGN(auto opened, gpemu::device::Device::open(node->node, index, *node->clock));
+    *device = new gpemu_device{.clock = node->clock, .device = std::move(opened)};
+    return {};
+  });
+}
+
+void gpemu_device_close(gpemu_device* device) {
+  delete device;
+}
+
+gpemu_status gpemu_device_get_info(const gpemu_device* device, gpemu_device_info* info) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_device_get_info", device, info));
+    const gpemu::device::DeviceSnapshot snapshot =
+        device->device->node().device_snapshot(device->device->index(), device->clock->now());
+    gpemu_device_info filled{};
+    gpemu::copy_text(filled.gpu, snapshot.gpu);
+    gpemu::copy_text(filled.uuid, snapshot.uuid);
+    gpemu::copy_text(filled.pci_bus_id, snapshot.pci_bus_id);
+    filled.memory_bytes = snapshot.memory_total;
+    return gpemu::fill(info, filled, "gpemu_device_get_info");
+  });
+}
+
+gpemu_status gpemu_device_synchronize(gpemu_device* device) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_device_synchronize", device));
+    device->device->synchronize();
+    return {};
+  });
+}
+
+// ---- Memory
+
+gpemu_status gpemu_device_allocate(gpemu_device* device, uint64_t bytes, uint64_t* address) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_device_allocate", device, address));
+    GPEMU_ASSIGN(*address, device->device->allocate(bytes));
+    return {};
+  });
+}
+
+gpemu_status gpemu_device_free(gpemu_device* device, uint64_t address) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_device_free", device));
+    return device->device->free(address);
+  });
+}
+
+gpemu_status gpemu_device_memory(const gpemu_device* device, uint64_t* free_bytes,
+                                 uint64_t* total_bytes) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_device_memory", device, free_bytes, total_bytes));
+    const gpemu::device::MemoryInfo info = device->device->memory_info();
+    *free_bytes = info.free;
+    *total_bytes = info.total;
+    return {};
+  });
+}
+
+gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_pinned_allocate", memory));
+    GPEMU_ASSIGN(auto pinned, gpemu::device::PinnedMemory::allocate(bytes));
+    void* const address = pinned.bytes().data();
+    auto& [mutex, blocks] = gpemu::pinned_blocks();
+    const std::lock_guard lock(mutex);
+    blocks.emplace(address, std::move(pinned));
+    *memory = address;
+    return {};
+  });
+}
+
+gpemu_status gpemu_pinned_free(void* memory) {
+  return guard([=]() -> Result<void> {
+    auto& [mutex, blocks] = gpemu::pinned_blocks();
+    const std::lock_guard lock(mutex);
+    if (memory == nullptr || blocks.erase(memory) == 1) return {};
+    return fail(ErrorCode::kInvalidArgument, "{} is not a block of pinned memory", memory);
+  });
+}
+
+// ---- Streams
+
+gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
+                                 gpemu_stream** stream) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_create", device, stream));
+    auto created = device->device->create_stream(kind == GPEMU_STREAM_NON_BLOCKING
+                                                     ? gpemu::device::StreamKind::kNonBlocking
+                                                     : gpemu::device::StreamKind::kBlocking);
+    gpemu::device::Stream* const raw = created.get();
+    *stream = new gpemu_stream{.device = *device, .owned = std::move(created), .stream = raw};
+    return {};
+  });
+}
+
+gpemu_status gpemu_stream_default(gpemu_device* device, gpemu_stream** stream) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_default", device, stream));
+    *stream = new gpemu_stream{
+        .device = *device, .owned = nullptr, .stream = &device->device->default_stream()};
+    return {};
+  });
+}
+
+void gpemu_stream_destroy(gpemu_stream* stream) {
+  delete stream;
+}
+
+gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
+                                 gpemu_interval* interval) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_launch", stream));
+    GPEMU_TRY(gpemu::check_duration(duration_ns, "gpemu_stream_launch"));
+    gpemu::put_interval(interval, stream->stream->launch(gpemu::Duration(duration_ns)));
+    return {};
+  });
+}
+
+gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction, uint64_t bytes,
+                               int64_t duration_ns, gpemu_interval* interval) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_copy", stream));
+    GPEMU_TRY(gpemu::check_duration(duration_ns, "gpemu_stream_copy"));
+    const auto engine = direction == GPEMU_COPY_HOST_TO_DEVICE
+                            ? gpemu::device::Engine::kCopyHostToDevice
+                            : gpemu::device::Engine::kCopyDeviceToHost;
+    gpemu::put_interval(interval,
+                        stream->stream->copy(engine, bytes, gpemu::Duration(duration_ns)));
+    return {};
+  });
+}
+
+gpemu_status gpemu_stream_query(const gpemu_stream* stream) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_query", stream));
+    if (stream->stream->idle()) return {};
+    return std::unexpected(Error{ErrorCode::kNotReady, {}});
+  });
+}
+
+gpemu_status gpemu_stream_synchronize(gpemu_stream* stream) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_synchronize", stream));
+    stream->stream->synchronize();
+    return {};
+  });
+}
+
+// ---- Events
+
+gpemu_status gpemu_event_create(gpemu_event** event) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_event_create", event));
+    *event = new gpemu_event();
+    return {};
+  });
+}
+
+void gpemu_event_destroy(gpemu_event* event) {
+  delete event;
+}
+
+gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_event_record", event, stream));
+    const std::lock_guard lock(event->mutex);
+    stream->stream->record(event->event);
+    event->clock = stream->device.clock;
+    return {};
+  });
+}
+
+namespace gpemu {
+namespace {
+
+/// Returns a copy of the event and the clock that it was recorded on.
+std::pair<device::Event, std::shared_ptr<sim::Clock>> read(const gpemu_event* event) {
+  auto* const mutable_event = const_cast<gpemu_event*>(event);
+  const std::lock_guard lock(mutable_event->mutex);
+  return {event->event, event->clock};
+}
+
+}  // namespace
+}  // namespace gpemu
+
+gpemu_status gpemu_stream_wait_event(gpemu_stream* stream, const gpemu_event* event) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_stream_wait_event", stream, event));
+    stream->stream->wait(gpemu::read(event).first);
+    return {};
+  });
+}
+
+gpemu_status gpemu_event_query(const gpemu_event* event) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_event_query", event));
+    const auto [recorded, clock] = gpemu::read(event);
+    if (!recorded.recorded() || recorded.time() <= clock->now()) return {};
+    return std::unexpected(Error{ErrorCode::kNotReady, {}});
+  });
+}
+
+gpemu_status gpemu_event_synchronize(const gpemu_event* event) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_event_synchronize", event));
+    const auto [recorded, clock] = gpemu::read(event);
+    if (recorded.recorded()) clock->wait_until(recorded.time());
+    return {};
+  });
+}
+
+gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* end,
+                                 int64_t* elapsed_ns) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_event_elapsed", start, end, elapsed_ns));
+    const auto [first, first_clock] = gpemu::read(start);
+    const auto [last, last_clock] = gpemu::read(end);
+    if (first_clock != last_clock) {
+      return fail(ErrorCode::kInvalidArgument, "the events were recorded on different nodes");
+    }
+    if (first_clock == nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "the events were never recorded");
+    }
+    GPEMU_ASSIGN(const gpemu::Duration elapsed,
+                 gpemu::device::elapsed_time(first, last, *first_clock));
+    *elapsed_ns = elapsed.count();
+    return {};
+  });
+}
+
+// ---- Costs
+
+gpemu_status gpemu_cost_model_create(const char* model, const char* gpu, const char* precision,
+                                     gpemu_cost_model** cost_model) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_cost_model_create", model, gpu, cost_model));
+    GPEMU_ASSIGN(const gpemu::profile::Database database, gpemu::profile::Database::open());
+    GPEMU_ASSIGN(auto created, gpemu::cost::StepCostModel::create(
+                                   database, model, gpu, precision != nullptr ? precision : ""));
+    *cost_model = new gpemu_cost_model{std::move(created)};
+    return {};
+  });
+}
+
+void gpemu_cost_model_destroy(gpemu_cost_model* cost_model) {
+  delete cost_model;
+}
+
+gpemu_status gpemu_cost_model_step(const gpemu_cost_model* cost_model, int32_t batch,
+                                   gpemu_step_cost* cost) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_cost_model_step", cost_model, cost));
+    GPEMU_ASSIGN(const gpemu::cost::StepCost step, cost_model->model.step(batch));
+    const gpemu_step_cost filled{.struct_size = 0,
+                                 .forward = gpemu::to_c(step.forward),
+                                 .backward_optimizer = gpemu::to_c(step.backward_optimizer),
+                                 .copy_pageable = gpemu::to_c(step.copy_pageable),
+                                 .copy_pinned = gpemu::to_c(step.copy_pinned),
+                                 .persistent_bytes = step.memory.persistent,
+                                 .peak_bytes = step.memory.peak,
+                                 .reserved_bytes = step.memory.reserved};
+    return gpemu::fill(cost, filled, "gpemu_cost_model_step");
+  });
+}
+
+gpemu_status gpemu_cost_model_largest_batch(const gpemu_cost_model* cost_model, int32_t* batch) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_cost_model_largest_batch", cost_model, batch));
+    *batch = cost_model->model.largest_batch();
+    return {};
+  });
+}
