@@ -73,6 +73,7 @@ struct Trainer::State {
   // Of the run in progress.
   std::deque<QueuedStep> queue;
   std::vector<StallAccount> accounts;
+  device::Interval feeding;  ///< when the host last was waiting for a batch and queueing its step.
   TrainResult result;
 
   void start();
@@ -93,6 +94,7 @@ struct Trainer::State {
 
 void Trainer::State::start() {
   queue.clear();
+  feeding = {};
   result = TrainResult{};
   result.start = clock->now();
   accounts.assign(ranks.size(), StallAccount(result.start));
@@ -196,9 +198,9 @@ void Trainer::State::account(const StepRecord& record) {
     result.first_step_samples = record.samples;
   }
 
-  const bool waited = record.end_wait.start < record.end;
+  const bool seen_late = feeding.start <= record.end && record.end <= feeding.end;
   result.steps.push_back(StepSample{.end = record.end,
-                                    .observed_end = waited ? record.end_wait.end : record.end,
+                                    .observed_end = seen_late ? record.end : record.end_wait.end,
                                     .waited = first_gpu.fetch_wait + first_gpu.prep_wait});
   result.samples += record.samples;
   result.work.fetch += record.work.fetch;
@@ -273,6 +275,7 @@ Result<TrainResult> Trainer::run(BatchSource& source, const std::atomic<bool>& s
     GPEMU_ASSIGN(std::optional<SourceBatch> batch, source.next());
     if (!batch) break;
     state.enqueue(*std::move(batch), device::Interval{asked, state.clock->now()});
+    state.feeding = {asked, state.clock->now()};
   }
   while (!state.queue.empty()) state.complete_oldest(observer);
   state.finish();

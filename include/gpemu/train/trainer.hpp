@@ -63,9 +63,9 @@ struct StepRecord {
   TimePoint end;  ///< when the last GPU has done its part.
 };
 
-/// What is kept of each step. `observed_end` is when a host thread that waited for the end of the
-/// step returned from waiting: the same as `end` but for the lateness of the host's clock. Where
-/// the host came after the end, and had nothing to wait for, it is `end`.
+/// What is kept of each step. `observed_end` is when the host found the step to have ended: the
+/// same as `end` but for the lateness of the host. Where the host was waiting for a later batch, or
+/// for its copy, when the step ended, it is `end`: that is not lateness.
 struct StepSample {
   TimePoint end;
   TimePoint observed_end;
