@@ -16,6 +16,7 @@ void set_action(CLI::App& command, std::function<Result<void>()> action);
 /// One function per subcommand: adds it to the command, with its options and examples.
 void add_analyze_command(CLI::App& app);
 void add_cost_command(CLI::App& app);
+void add_data_command(CLI::App& app);
 void add_node_command(CLI::App& app);
 void add_profile_command(CLI::App& app);
 void add_smi_command(CLI::App& app);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 #include <exception>
+#include <string>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -14,11 +16,28 @@ struct ActionFailed {
   Error error;
 };
 
+/// Prints what is wrong with the command line, and where its help is.
+int report_usage(const CLI::App& app, const CLI::ParseError& error, std::string_view first) {
+  std::string command = "gpemu";
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands().front();
+    command += " " + innermost->get_name();
+  }
+  if (innermost == &app && !first.empty() && !first.starts_with('-')) {
+    fmt::print(stderr, "gpemu: there is no command '{}'; `gpemu --help` lists them\n", first);
+  } else {
+    fmt::print(stderr, "gpemu: {}; see `{} --help`\n", error.what(), command);
+  }
+  return exit_code(ErrorCode::kInvalidArgument);
+}
+
 int run(int argc, char** argv) {
   CLI::App app("gpemu emulates GPUs for deep-learning systems work", "gpemu");
   app.require_subcommand(1);
   add_analyze_command(app);
   add_cost_command(app);
+  add_data_command(app);
   add_node_command(app);
   add_profile_command(app);
   add_smi_command(app);
@@ -27,9 +46,8 @@ int run(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
-    const bool asked_for_help = error.get_exit_code() == 0;
-    const int code = app.exit(error);
-    return asked_for_help ? code : exit_code(ErrorCode::kInvalidArgument);
+    if (error.get_exit_code() == 0) return app.exit(error);  // Help was asked for.
+    return report_usage(app, error, argc > 1 ? argv[1] : "");
   } catch (const ActionFailed& failure) {
     fmt::print(stderr, "gpemu: {}\n", failure.error.message);
     return exit_code(failure.error.code);
