@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/profile/database.hpp"
 
-#include <algorithm>
 #include <filesystem>
+#include <optional>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -69,6 +69,13 @@ Database database_of(const std::vector<Pack>& packs) {
   return Database::from_image(build_database_image(two_gpus(), packs).value()).value();
 }
 
+// The record that a query must have found.
+template <typename T>
+T found(const Result<std::optional<T>>& result) {
+  EXPECT_TRUE(result.value().has_value());
+  return result.value().value_or(T());
+}
+
 const CurveKey kForwardKey = {"resnet50", kV100, "fp32", Quantity::kForward};
 
 /// An installed database and room for a user's one, for one test.
@@ -86,7 +93,7 @@ class DatabaseFiles : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   [[nodiscard]] double forward_of_batch_1() const {
-    return Database::open(paths_).value().curve(kForwardKey).value()->points.at(0).value;
+    return found(Database::open(paths_)->curve(kForwardKey)).points.at(0).value;
   }
 
   fs::path folder_;
@@ -117,7 +124,7 @@ TEST(Database, ReadsAGpuFromAFile) {
 
 TEST(Database, ReturnsACurveAsItWasStored) {
   const Curve stored = sample_pack().curves.at(0);
-  const Curve read = database_of({sample_pack()}).curve(stored.key).value().value();
+  const Curve read = found(database_of({sample_pack()}).curve(stored.key));
   EXPECT_EQ(read.key, stored.key);
   EXPECT_EQ(read.pack, "sample");
   EXPECT_EQ(read.measured_rows, 256);
@@ -143,10 +150,10 @@ TEST(Database, HasNoCurveThatNobodyMeasured) {
 
 TEST(Database, TellsWhereAModelStopsFitting) {
   const Database database = database_of({sample_pack()});
-  const MemoryLimit fits = database.memory_limit("resnet50", kV100, "fp32").value().value();
+  const MemoryLimit fits = found(database.memory_limit("resnet50", kV100, "fp32"));
   EXPECT_EQ(fits.largest_batch_measured, 256);
   EXPECT_FALSE(fits.first_batch_out_of_memory.has_value());
-  const MemoryLimit limited = database.memory_limit("alexnet", kT4, "fp32").value().value();
+  const MemoryLimit limited = found(database.memory_limit("alexnet", kT4, "fp32"));
   EXPECT_EQ(limited.largest_batch_measured, 2);
   EXPECT_EQ(limited.first_batch_out_of_memory, 3);
   EXPECT_FALSE(database.memory_limit("alexnet", kV100, "fp32").value().has_value());
@@ -355,7 +362,7 @@ TEST_F(DatabaseFiles, CompilesTheRepositorysFolders) {
 
   const Database database = Database::open({output, {}}).value();
   EXPECT_EQ(database.gpu_names()->size(), 18U);
-  EXPECT_EQ(database.curve(kForwardKey).value()->points.size(), 3U);
+  EXPECT_EQ(found(database.curve(kForwardKey)).points.size(), 3U);
 }
 
 TEST_F(DatabaseFiles, LeavesTheOldDatabaseWhenCompilingFails) {
