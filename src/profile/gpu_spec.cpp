@@ -6,9 +6,9 @@
 #include <set>
 #include <span>
 
-#include <toml++/toml.h>
-
 #include "gpemu/base/file.hpp"
+
+#include "toml_parser.hpp"
 
 namespace gpemu::profile {
 namespace {

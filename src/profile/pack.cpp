@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
@@ -244,8 +245,9 @@ std::vector<PackFault> check_pack(const fs::path& folder, std::span<const std::s
   }
   check_stray_files(folder, faults);
   review_pack(*tables, known_gpus, faults);
-  std::ranges::stable_sort(
-      faults, {}, [](const PackFault& fault) { return std::pair(fault.file, fault.line); });
+  std::ranges::sort(faults, {}, [](const PackFault& fault) {
+    return std::tie(fault.file, fault.line, fault.message);
+  });
   return faults;
 }
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <toml++/toml.h>
 
 #include "table_reader.hpp"
+#include "toml_parser.hpp"
 
 namespace gpemu::profile {
 namespace {
