@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that an emulated GPU runs out of memory where the real one did.
 
-Takes the flat tables that gpemu-vldb25 is derived from, one CSV per GPU, in which rows that were not
-measured are marked. The first of those is the first batch that ran out of memory. For each pair of
-model and GPU with such a batch it runs one emulated step (virtual time) at the last batch that fits
-and at the first that does not, and looks for the emulator's own boundary.
+Takes the flat tables that gpemu-vldb25 is derived from, one CSV per GPU, in which rows that were
+not measured are marked. The first of those is the first batch that ran out of memory. For each
+pair of model and GPU with such a batch it runs one emulated step (virtual time) at the last batch
+that fits and at the first that does not, and looks for the emulator's own boundary.
 
 Usage: scripts/check_memory.py RAW_FOLDER [--gpemu COMMAND]
 """
