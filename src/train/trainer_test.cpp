@@ -233,10 +233,12 @@ TEST_F(TrainerTest, AccountsForEveryNanosecond) {
     plan_.cost.copy_pinned.time = random_time();
     plan_.cost.copy_pageable.time = random_time();
     if (plan_.gpus > 1) plan_.all_reduce.time = random_time();
-    std::vector<FakeBatch> batches;
-    for (int i = 0; i < 20; ++i) {
-      batches.push_back(
-          {.delay = random_time(), .fetch = random_time(), .prep = random_time(), .epoch = i / 7});
+    std::vector<FakeBatch> batches(20);
+    for (std::size_t i = 0; i < batches.size(); ++i) {
+      batches[i] = {.delay = random_time(),
+                    .fetch = random_time(),
+                    .prep = random_time(),
+                    .epoch = static_cast<int>(i / 7)};
     }
     const TrainResult result = run_fake(batches);
     EXPECT_EQ(result.steps.back().end - result.start, result.elapsed);
@@ -336,7 +338,7 @@ TEST_F(TrainerTest, TellsObserversOfEachStepInOrder) {
   EXPECT_EQ(ends, (std::vector{at(12ms), at(24ms), at(36ms), at(48ms)}));
 }
 
-TrainResult result_with_ends(std::vector<Duration> ends) {
+TrainResult result_with_ends(const std::vector<Duration>& ends) {
   TrainResult result;
   for (const Duration end : ends) {
     result.steps.push_back({.end = at(end), .observed_end = at(end + 1us)});
