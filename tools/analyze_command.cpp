@@ -4,6 +4,7 @@
 #include <memory>
 #include <utility>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
 #include "gpemu/base/file.hpp"

@@ -3,9 +3,11 @@
 
 #include <functional>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/base/error.hpp"
+
+namespace CLI {
+class App;  // Its header takes the compiler seconds.
+}
 
 namespace gpemu::tools {
 

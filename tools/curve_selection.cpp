@@ -5,6 +5,7 @@
 #include <optional>
 #include <set>
 
+#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 namespace gpemu::tools {

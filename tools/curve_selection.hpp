@@ -4,9 +4,11 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/profile/database.hpp"
+
+namespace CLI {
+class App;  // Its header takes the compiler seconds.
+}
 
 namespace gpemu::tools {
 

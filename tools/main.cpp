@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
 #include "command.hpp"

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "gpemu/base/file.hpp"

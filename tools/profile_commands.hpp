@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <CLI/CLI.hpp>
+namespace CLI {
+class App;  // Its header takes the compiler seconds.
+}
 
 namespace gpemu::tools {
 

@@ -3,6 +3,8 @@
 
 #include <sched.h>
 
+#include <CLI/CLI.hpp>
+
 namespace gpemu::tools {
 
 void set_option_defaults(CLI::App& command) {

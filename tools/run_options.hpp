@@ -6,9 +6,11 @@
 #include <optional>
 #include <string>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/base/error.hpp"
+
+namespace CLI {
+class App;  // Its header takes the compiler seconds.
+}
 
 namespace gpemu::tools {
 
