@@ -49,8 +49,8 @@ TEST_F(FolderDatasetTest, ListsClassesAndFilesInOrder) {
   EXPECT_EQ(dataset->classes(), (std::vector<std::string>{"cat", "dog"}));
   std::string listing;
   for (const Sample& sample : dataset->samples()) {
-    listing +=
-        sample.path.lexically_relative(root_).string() + ":" + std::to_string(sample.label) + " ";
+    const std::string name = sample.path.lexically_relative(root_).string();
+    listing += name + ":" + std::to_string(sample.label) + ":" + std::to_string(sample.bytes) + " ";
   }
   EXPECT_EQ(listing, "cat/deeper/c.Jpeg:0:2 cat/z.jpg:0:3 dog/a.jpg:1:5 dog/b.JPEG:1:7 ");
   EXPECT_EQ(dataset->total_bytes(), 17U);

@@ -36,6 +36,11 @@ std::vector<double> resize_line(const std::vector<double>& line, int size) {
   return resized;
 }
 
+std::size_t color_index(const ImageSize& image, int x, int y, int color) {
+  const std::ptrdiff_t pixel = std::ptrdiff_t{y} * image.width + x;
+  return static_cast<std::size_t>(pixel * 3 + color);
+}
+
 /// The transform in the plainest way: whole decode, crop, rows, columns, flip. One plane of grey
 /// levels. Shape: [size, size].
 std::vector<double> reference_plane(const std::vector<std::uint8_t>& whole, const ImageSize& image,
@@ -43,21 +48,20 @@ std::vector<double> reference_plane(const std::vector<std::uint8_t>& whole, cons
   std::vector<std::vector<double>> rows;
   for (int y = 0; y < drawn.crop.height; ++y) {
     std::vector<double> row;
+    row.reserve(static_cast<std::size_t>(drawn.crop.width));
     for (int x = 0; x < drawn.crop.width; ++x) {
-      const int pixel = (drawn.crop.y + y) * image.width + drawn.crop.x + x;
-      row.push_back(whole[static_cast<std::size_t>(pixel * 3 + color)]);
+      row.push_back(whole[color_index(image, drawn.crop.x + x, drawn.crop.y + y, color)]);
     }
     rows.push_back(resize_line(row, size));
   }
-  std::vector<double> plane(static_cast<std::size_t>(size) * static_cast<std::size_t>(size));
-  for (int x = 0; x < size; ++x) {
-    std::vector<double> column;
-    for (const auto& row : rows) column.push_back(row[static_cast<std::size_t>(x)]);
+  const auto length = static_cast<std::size_t>(size);
+  std::vector<double> plane(length * length);
+  for (std::size_t x = 0; x < length; ++x) {
+    std::vector<double> column(rows.size());
+    std::ranges::transform(rows, column.begin(), [x](const auto& row) { return row[x]; });
     column = resize_line(column, size);
-    const int to = drawn.flip ? size - 1 - x : x;
-    for (int y = 0; y < size; ++y) {
-      plane[static_cast<std::size_t>(y * size + to)] = column[static_cast<std::size_t>(y)];
-    }
+    const std::size_t to = drawn.flip ? length - 1 - x : x;
+    for (std::size_t y = 0; y < length; ++y) plane[y * length + to] = column[y];
   }
   return plane;
 }
@@ -70,7 +74,7 @@ TEST_P(ImageTransformSize, MatchesThePlainTransformToAGreyLevel) {
   const auto whole = decode_test_jpeg(jpeg);
   constexpr int kSize = 56;
   ImageTransform transform(kSize);
-  std::vector<float> output(3 * kSize * kSize);
+  std::vector<float> output(std::size_t{3} * kSize * kSize);
   int flips = 0;
   for (std::uint64_t seed = 0; seed < 8; ++seed) {
     sim::Rng rng(seed);
@@ -136,7 +140,7 @@ TEST(DrawAugmentation, StaysWithinItsLimits) {
   // because large crops often do not fit.
   EXPECT_NEAR(mean_share, 0.434, 0.02);
   // Six standard deviations of a binomial with n = 4000, p = 1/2.
-  EXPECT_NEAR(flips, kDraws / 2, 190);
+  EXPECT_NEAR(flips, kDraws * 0.5, 190);
 }
 
 TEST(DrawAugmentation, TakesTheCentreOfAnImageThatNoCropFits) {

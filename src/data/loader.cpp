@@ -200,7 +200,7 @@ void Pool::work() {
   while (true) {
     std::optional<Claim> claimed;
     work_available_.wait(lock, [&] { return stopping_ || (claimed = claim()).has_value(); });
-    if (stopping_) return;
+    if (stopping_ || !claimed) return;
     lock.unlock();
     Outcome outcome = make_sample(*claimed, reader, transform);
     lock.lock();

@@ -34,7 +34,7 @@ class LoaderTest : public testing::Test {
           .write(reinterpret_cast<const char*>(jpeg.data()),
                  static_cast<std::streamsize>(jpeg.size()));
     }
-    dataset_ = FolderDataset::open(root_).value();
+    dataset_ = std::make_unique<FolderDataset>(FolderDataset::open(root_).value());
   }
   void TearDown() override { fs::remove_all(root_); }
 
@@ -43,9 +43,14 @@ class LoaderTest : public testing::Test {
   }
 
   [[nodiscard]] Loader create(const LoaderOptions& options) const {
-    auto loader = Loader::create(*dataset_, options, pageable_allocator());
-    EXPECT_TRUE(loader.has_value());
-    return std::move(loader).value();
+    return Loader::create(*dataset_, options, pageable_allocator()).value();
+  }
+
+  /// Returns the next batch. Requires: there is one.
+  static Batch take(Loader& loader) {
+    std::optional<Batch> batch = loader.next().value();
+    GPEMU_CHECK(batch.has_value(), "the epoch has ended");
+    return *std::move(batch);
   }
 
   /// Returns all floats of an epoch, one batch after the other.
@@ -62,7 +67,7 @@ class LoaderTest : public testing::Test {
   static constexpr LoaderOptions kOptions{
       .batch = 4, .workers = 3, .prefetch_batches = 2, .seed = 11, .crop = kCrop};
   fs::path root_;
-  std::optional<FolderDataset> dataset_;
+  std::unique_ptr<FolderDataset> dataset_;
 };
 
 TEST_F(LoaderTest, YieldsBatchesInOrderWithTheirLabels) {
@@ -74,21 +79,20 @@ TEST_F(LoaderTest, YieldsBatchesInOrderWithTheirLabels) {
   loader.start_epoch(5);
   const auto order = shuffled_order(kImages, options.seed, 5);
   for (int i = 0; i < 6; ++i) {
-    const auto batch = loader.next().value();
-    ASSERT_TRUE(batch.has_value());
-    EXPECT_EQ(batch->index(), i);
-    ASSERT_EQ(batch->size(), i < 5 ? 4 : 2);
-    EXPECT_EQ(batch->images().size(), static_cast<std::size_t>(batch->size()) * kSampleFloats);
-    ASSERT_EQ(batch->labels().size(), static_cast<std::size_t>(batch->size()));
+    const Batch batch = take(loader);
+    EXPECT_EQ(batch.index(), i);
+    ASSERT_EQ(batch.size(), i < 5 ? 4 : 2);
+    EXPECT_EQ(batch.images().size(), static_cast<std::size_t>(batch.size()) * kSampleFloats);
+    ASSERT_EQ(batch.labels().size(), static_cast<std::size_t>(batch.size()));
     Bytes bytes = 0;
-    for (std::size_t k = 0; k < batch->labels().size(); ++k) {
+    for (std::size_t k = 0; k < batch.labels().size(); ++k) {
       const Sample& sample = dataset_->samples()[order[static_cast<std::size_t>(i) * 4 + k]];
-      EXPECT_EQ(batch->labels()[k], sample.label);
+      EXPECT_EQ(batch.labels()[k], sample.label);
       bytes += fs::file_size(sample.path);
     }
-    EXPECT_EQ(batch->work().bytes_read, bytes);
-    EXPECT_GT(batch->work().prep, Duration::zero());
-    EXPECT_GT(batch->work().fetch, Duration::zero());
+    EXPECT_EQ(batch.work().bytes_read, bytes);
+    EXPECT_GT(batch.work().prep, Duration::zero());
+    EXPECT_GT(batch.work().fetch, Duration::zero());
   }
   EXPECT_FALSE(loader.next().value().has_value());
   EXPECT_FALSE(loader.next().value().has_value());
@@ -124,12 +128,12 @@ TEST_F(LoaderTest, CountsCorruptImagesAndFillsTheirPlaceWithZeros) {
   fs::resize_file(victim, fs::file_size(victim) / 2);
   Loader loader = create(kOptions);
   loader.start_epoch(0);
-  EXPECT_EQ(loader.next().value()->work().corrupt, 0);
-  const auto batch = loader.next().value();
-  EXPECT_EQ(batch->work().corrupt, 1);
-  const auto sample = batch->images().subspan(kSampleFloats, kSampleFloats);
+  EXPECT_EQ(take(loader).work().corrupt, 0);
+  const Batch batch = take(loader);
+  EXPECT_EQ(batch.work().corrupt, 1);
+  const auto sample = batch.images().subspan(kSampleFloats, kSampleFloats);
   EXPECT_TRUE(std::ranges::all_of(sample, [](float value) { return value == 0; }));
-  const auto neighbour = batch->images().first(kSampleFloats);
+  const auto neighbour = batch.images().first(kSampleFloats);
   EXPECT_FALSE(std::ranges::all_of(neighbour, [](float value) { return value == 0; }));
   EXPECT_EQ(read_epoch(loader, 0).size(), std::size_t{20} * kSampleFloats);
   EXPECT_EQ(loader.corrupt_files(), std::vector<std::string>{victim.string()}) << "named once";
@@ -147,7 +151,7 @@ TEST_F(LoaderTest, StopsAtACorruptImageWhenAsked) {
   ASSERT_FALSE(batch.has_value());
   EXPECT_EQ(batch.error().code, ErrorCode::kCorruptData);
   EXPECT_EQ(batch.error().message, "corrupt image " + victim.string() + ": the file is empty");
-  EXPECT_EQ(loader.next().value()->index(), 2) << "the batch was dropped";
+  EXPECT_EQ(take(loader).index(), 2) << "the batch was dropped";
 }
 
 TEST_F(LoaderTest, ReportsTheFirstFileThatCannotBeRead) {
@@ -165,11 +169,12 @@ TEST_F(LoaderTest, ReportsTheFirstFileThatCannotBeRead) {
 }
 
 TEST_F(LoaderTest, LetsBatchesOutliveIt) {
-  std::optional<Loader> loader = create(kOptions);
-  loader->start_epoch(0);
   std::vector<Batch> held;
-  while (auto batch = loader->next().value()) held.push_back(*std::move(batch));
-  loader.reset();
+  {
+    Loader loader = create(kOptions);
+    loader.start_epoch(0);
+    while (auto batch = loader.next().value()) held.push_back(*std::move(batch));
+  }
   ASSERT_EQ(held.size(), 5U);
   Loader fresh = create(kOptions);
   const auto expected = read_epoch(fresh, 0);

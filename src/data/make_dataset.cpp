@@ -58,9 +58,11 @@ Result<void> check_options(const MakeDatasetOptions& options) {
   }
   SizePercentile previous{-1, 0};
   for (const SizePercentile& size : options.sizes) {
-    if (!(size.percent > previous.percent && size.percent <= 100 &&
-          size.kilobytes >= previous.kilobytes && size.kilobytes > 0 &&
-          size.kilobytes <= kMaxKilobytes)) {
+    // Written so that what is not a number is refused as well.
+    const bool percent_fits = size.percent > previous.percent && size.percent <= 100;
+    const bool size_fits = size.kilobytes > 0 && size.kilobytes >= previous.kilobytes &&
+                           size.kilobytes <= kMaxKilobytes;
+    if (!percent_fits || !size_fits) {
       return fail(ErrorCode::kInvalidArgument,
                   "size percentile {}:{} is out of place; percentages ascend from 0 to 100 and "
                   "sizes from above 0 to {} KB",
@@ -169,9 +171,12 @@ class Production {
     for (int i = next_++; i < options_.images && !failed_; i = next_++) {
       Result<void> result = make_image(i, synthesizer);
       const std::lock_guard lock(mutex_);
-      if (!result && !error_) error_ = std::move(result).error();
-      if (!result) failed_ = true;
-      if (result && options_.progress) options_.progress(++done_);
+      if (result) {
+        if (options_.progress) options_.progress(++done_);
+      } else {
+        failed_ = true;
+        if (!error_) error_ = std::move(result).error();
+      }
     }
   }
 

@@ -22,8 +22,8 @@ void ResizeFilter::assign(int original_size, int resized_size) {
   const double radius = std::max(scale, 1.0);
   for (int position = 0; position < resized_size; ++position) {
     const double center = (position + 0.5) * scale;
-    const int first = std::max(static_cast<int>(center - radius + 0.5), 0);
-    const int end = std::min(static_cast<int>(center + radius + 0.5), original_size);
+    const int first = std::max(static_cast<int>(std::lround(center - radius)), 0);
+    const int end = std::min(static_cast<int>(std::lround(center + radius)), original_size);
     const std::size_t offset = weights_.size();
     double total = 0;
     for (int i = first; i < end; ++i) {

@@ -57,7 +57,8 @@ std::vector<std::byte> encode_test_jpeg(std::span<const std::uint8_t> pixels, co
   compress.restart_in_rows = how.restart_interval;
   if (how.progressive) jpeg_simple_progression(&compress);
   jpeg_start_compress(&compress, TRUE);
-  const std::size_t stride = static_cast<std::size_t>(size.width * how.components);
+  const std::size_t stride =
+      static_cast<std::size_t>(size.width) * static_cast<std::size_t>(how.components);
   while (compress.next_scanline < compress.image_height) {
     auto* row = const_cast<JSAMPROW>(pixels.data() + compress.next_scanline * stride);
     jpeg_write_scanlines(&compress, &row, 1);
