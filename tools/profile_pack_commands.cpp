@@ -210,6 +210,7 @@ Result<void> compare(const CompareOptions& options) {
   GPEMU_ASSIGN(const profile::Pack pack, profile::load_pack(options.pack));
   // The raw tables do not say at which precision a GPU was measured; the pack does.
   std::vector<std::string> precisions;
+  precisions.reserve(pack.curves.size());
   for (const profile::Curve& curve : pack.curves) {
     precisions.push_back(fmt::format("{}={}", curve.key.gpu, curve.key.precision));
   }

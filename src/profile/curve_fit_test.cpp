@@ -11,6 +11,7 @@ namespace {
 
 std::vector<int> batches(const std::vector<CurvePoint>& points) {
   std::vector<int> result;
+  result.reserve(points.size());
   for (const CurvePoint& point : points) result.push_back(point.batch);
   return result;
 }

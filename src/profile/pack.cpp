@@ -227,7 +227,10 @@ Result<void> write_pack(const Pack& pack, const fs::path& folder) {
   }
   Result<void> result = write_files(files, temporary);
   if (result) {
-    fs::permissions(temporary, fs::perms(0755), error);
+    constexpr fs::perms kEveryoneReads = fs::perms::owner_all | fs::perms::group_read |
+                                         fs::perms::group_exec | fs::perms::others_read |
+                                         fs::perms::others_exec;
+    fs::permissions(temporary, kEveryoneReads, error);
     fs::rename(temporary, target, error);
     if (!error) return {};
     result = fail(ErrorCode::kIo, "cannot create {}: {}", folder.string(), error.message());

@@ -215,8 +215,8 @@ struct Damage {
   int fault_line = -1;
 };
 
-void PrintTo(const Damage& damage, std::ostream* out) {
-  *out << damage.name;
+std::ostream& operator<<(std::ostream& out, const Damage& damage) {
+  return out << damage.name;
 }
 
 std::string replace_line(const std::string& text, int line, const std::string& replacement) {
