@@ -116,15 +116,15 @@ Json evidence_json(const RunReport& report) {
   return json;
 }
 
-Json data_json(const RunReport& report) {
-  const data::BatchWork& work = report.result.work;
-  return {{"images", report.data->images},
-          {"bytes", report.data->bytes},
+Json data_json(const DataFacts& data, const train::TrainResult& result) {
+  const data::BatchWork& work = result.work;
+  return {{"images", data.images},
+          {"bytes", data.bytes},
           {"bytes_read", work.bytes_read},
-          {"corrupt_files", report.data->corrupt_files},
+          {"corrupt_files", data.corrupt_files},
           {"worker_fetch_s", to_seconds(work.fetch)},
           {"worker_prep_s", to_seconds(work.prep)},
-          {"images_per_s_per_worker", worker_rate(report.result)}};
+          {"images_per_s_per_worker", worker_rate(result)}};
 }
 
 }  // namespace
@@ -221,9 +221,10 @@ std::string run_text(const RunReport& report) {
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
   text += fmt::format("evidence    {}; compute time +-{:.1f} %\n", evidence_text(result),
                       compute_error(report.plan.cost) * 100);
-  if (result.work.corrupt > 0) {
-    text += fmt::format("corrupt     {} images, e.g. {}\n", result.work.corrupt,
-                        report.data->corrupt_files.empty() ? "?" : report.data->corrupt_files[0]);
+  if (report.data && result.work.corrupt > 0) {
+    const auto& files = report.data->corrupt_files;
+    text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
+                        files.empty() ? "" : ", e.g. " + files.front());
   }
   text += "\n" + stall_table(result) + "\n" + run_verdict(report) + "\n";
   return text;
@@ -291,7 +292,7 @@ Json run_json(const RunReport& report) {
   json["memory_mib"] = {{"peak", to_mib(result.memory_peak)},
                         {"capacity", to_mib(result.memory_capacity)}};
   json["evidence"] = evidence_json(report);
-  json["data"] = report.data ? data_json(report) : Json(nullptr);
+  json["data"] = report.data ? data_json(*report.data, result) : Json(nullptr);
   json["verdict"] = run_verdict(report);
   json["options"] = {{"epochs", options.epochs},
                      {"steps", options.steps ? Json(*options.steps) : Json(nullptr)},

@@ -69,7 +69,7 @@ class RunObserver {
   void finish() { progress_.clear(); }
 
   [[nodiscard]] const train::TraceRecorder& trace() const { return trace_; }
-  [[nodiscard]] std::vector<train::StepRecord> first_steps() && { return std::move(first_steps_); }
+  [[nodiscard]] const std::vector<train::StepRecord>& first_steps() const { return first_steps_; }
 
  private:
   bool tracing_;
@@ -135,7 +135,7 @@ Result<void> run_train(const RunOptions& options) {
                             .bytes = path.dataset->total_bytes(),
                             .corrupt_files = path.loader->corrupt_files()};
   }
-  report.first_steps = std::move(observer).first_steps();
+  report.first_steps = observer.first_steps();
   if (!options.output.quiet) fmt::print("{}", run_text(report));
   GPEMU_TRY(write_outputs(report, observer.trace()));
   if (report.result.stopped) {

@@ -101,6 +101,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
   GPEMU_TRY(session.open_devices(options));
 
   std::vector<device::Device*> devices;
+  devices.reserve(session.devices_.size());
   for (const auto& device : session.devices_) devices.push_back(device.get());
   const train::TrainOptions train_options{.pinned = !options.pageable,
                                           .overlap_copy = options.overlap_copy};
