@@ -43,13 +43,11 @@ void JpegDecoder::on_error(j_common_ptr common) {
 
 void JpegDecoder::on_message(j_common_ptr common, int level) {
   if (level >= 0) return;  // Not a warning.
-  auto* errors = reinterpret_cast<ErrorState*>(common->err);
+  // Of the warnings, these mean that pixels are lost.
   const int code = common->err->msg_code;
-  const bool loses_pixels =
-      code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE;
-  if (!loses_pixels || errors->lost_pixels) return;
-  common->err->format_message(common, errors->message.data());
-  errors->lost_pixels = true;
+  if (code == JWRN_JPEG_EOF || code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE) {
+    on_error(common);
+  }
 }
 
 // Runs `body`, which calls libjpeg; returns false when libjpeg failed. libjpeg leaves it by longjmp
@@ -59,7 +57,7 @@ template <typename Body>
 [[gnu::noinline]] bool JpegDecoder::guarded(Body body) {
   if (setjmp(errors_.escape) != 0) return false;
   body();
-  return !errors_.lost_pixels;
+  return true;
 }
 
 JpegDecoder::JpegDecoder() {
@@ -76,7 +74,6 @@ JpegDecoder::~JpegDecoder() {
 
 Result<ImageSize> JpegDecoder::open(std::span<const std::byte> jpeg) {
   jpeg_abort_decompress(&decompress_);
-  errors_.lost_pixels = false;
   if (jpeg.empty()) return fail(ErrorCode::kCorruptData, "the file is empty");
   const bool opened = guarded([&] {
     jpeg_mem_src(&decompress_, reinterpret_cast<const unsigned char*>(jpeg.data()), jpeg.size());

@@ -60,7 +60,6 @@ class JpegDecoder {
   struct ErrorState {
     jpeg_error_mgr manager;
     std::jmp_buf escape;
-    bool lost_pixels;
     std::array<char, JMSG_LENGTH_MAX> message;
   };
   static void on_error(j_common_ptr common);

@@ -116,6 +116,24 @@ TEST(JpegDecoder, RefusesWhatIsNoJpegAndGoesOnWithTheNextImage) {
   EXPECT_TRUE(decoder.decode({0, 0, 40, 30}).has_value());
 }
 
+TEST(JpegDecoder, SurvivesDamagedImages) {
+  const auto sound = make_test_jpeg({80, 60});
+  JpegDecoder decoder;
+  int refused = 0;
+  constexpr std::uint64_t kImages = 400;
+  for (std::uint64_t seed = 0; seed < kImages; ++seed) {
+    sim::Rng rng(seed);
+    auto jpeg = sound;
+    for (int i = 0; i < 4; ++i) jpeg[rng.below(jpeg.size())] = static_cast<std::byte>(rng.bits());
+    const auto size = decoder.open(jpeg);
+    if (!size || !decoder.decode({0, 0, size->width, size->height})) ++refused;
+  }
+  // Damage that leaves valid codes cannot be told from an image.
+  EXPECT_GT(refused, 0);
+  ASSERT_TRUE(decoder.open(sound).has_value());
+  EXPECT_TRUE(decoder.decode({0, 0, 80, 60}).has_value());
+}
+
 TEST(JpegDecoder, ToleratesBytesAfterTheImage) {
   auto jpeg = make_test_jpeg({64, 64});
   jpeg.resize(jpeg.size() + 1000);
