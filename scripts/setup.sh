@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages that building and testing need on Debian 12; with "lint", those of make lint
-# as well. Says nothing when all are there.
+# Installs the packages that building and testing need on Debian 12; with "lint", those of linting
+# and fuzzing too. Says nothing when all are there.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
   libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libgtest-dev libbenchmark-dev)
-[[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19)
+[[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)
 
 if ! command -v apt-get >/dev/null; then
   echo "setup: no Debian system; install what these packages of Debian 12 are called here:" \
