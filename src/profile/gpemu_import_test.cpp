@@ -226,6 +226,13 @@ TEST_F(PackFit, NeedsToKnowTheModels) {
   EXPECT_EQ(pack.error().code, ErrorCode::kNotFound);
 }
 
+TEST_F(PackFit, NeedsAProperName) {
+  info_.name = "bad/name";
+  const Result<Pack> pack = fit_pack(data_, info_, models_, {});
+  ASSERT_FALSE(pack.has_value());
+  EXPECT_EQ(pack.error().code, ErrorCode::kInvalidArgument);
+}
+
 TEST_F(PackFit, IsComparedPointByPoint) {
   Pack pack = fit_pack(data_, info_, models_, {}).value();
   const auto only_fault = [&]() -> std::string {

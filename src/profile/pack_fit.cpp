@@ -8,6 +8,7 @@
 #include "gpemu/profile/import.hpp"
 
 #include "curve_fit.hpp"
+#include "pack_format.hpp"
 
 namespace gpemu::profile {
 namespace {
@@ -169,6 +170,7 @@ Result<Pack> fit_pack(const MeasuredData& data, const PackInfo& info,
   }
   pack.limits = data.limits;
   for (MemoryLimit& limit : pack.limits) limit.pack = info.name;
+  GPEMU_TRY(check_pack_names(pack));
   return pack;
 }
 

@@ -165,16 +165,9 @@ std::optional<double> percent_field(TableReader& table, std::size_t column) {
   return *value / 100;
 }
 
-/// Returns a basic TOML string, folded over several lines where it is long.
-std::string toml_string(std::string_view text) {
-  constexpr std::size_t kWidth = 96;
-  std::string result = "\"";
-  const bool fold = text.size() > kWidth - 10;
-  // The line end that a backslash swallows takes white space at the text's start with it.
-  if (fold) result = text.front() == ' ' ? "\"\"\"" : "\"\"\"\\\n";
-  std::size_t column = 0;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
+std::string toml_escaped(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
     if (c == '"' || c == '\\') {
       result += fmt::format("\\{}", c);
     } else if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) {
@@ -182,15 +175,32 @@ std::string toml_string(std::string_view text) {
     } else {
       result += c;
     }
-    ++column;
-    // A line that ends with a backslash swallows white space after it, hence only between words.
-    const std::size_t next_space = std::min(text.find(' ', i + 1), text.size());
-    if (fold && c == ' ' && column + (next_space - i) > kWidth && next_space > i + 1) {
+  }
+  return result;
+}
+
+/// Returns a basic TOML string, folded over several lines where it is long.
+std::string toml_string(std::string_view text) {
+  constexpr std::size_t kWidth = 96;
+  if (text.size() <= kWidth - 10) return fmt::format("\"{}\"", toml_escaped(text));
+  // A backslash at a line's end swallows white space after it, in Unicode's sense: hence only in
+  // front of a visible character of ASCII.
+  const auto may_break_before = [text](std::size_t i) {
+    return i < text.size() && text[i] > ' ' && text[i] <= '~';
+  };
+  std::string result = may_break_before(0) ? "\"\"\"\\\n" : "\"\"\"";
+  std::size_t column = 0;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size() - 1) + 1;
+    if (column > 0 && column + (end - begin) > kWidth && may_break_before(begin)) {
       result += "\\\n";
       column = 0;
     }
+    result += toml_escaped(text.substr(begin, end - begin));
+    column += end - begin;
+    begin = end;
   }
-  return result + (fold ? "\"\"\"" : "\"");
+  return result + "\"\"\"";
 }
 
 /// Rounds to what the tables show: enough digits for 0.1 us, 100 bytes and 0.001 % of error.
@@ -229,25 +239,6 @@ std::string format_curve_row(const Curve& curve) {
                      curve.measured_rows, percent_text(curve.mean_relative_error),
                      percent_text(curve.p90_relative_error), percent_text(curve.p95_relative_error),
                      percent_text(curve.max_relative_error));
-}
-
-Result<void> check_names(const Pack& pack) {
-  std::vector<std::string_view> names = {pack.info.name};
-  for (const auto& [gpu, note] : pack.info.gpu_notes) names.push_back(gpu);
-  for (const ModelInfo& model : pack.models) names.push_back(model.name);
-  for (const Curve& curve : pack.curves) {
-    names.insert(names.end(), {curve.key.model, curve.key.gpu, curve.key.precision});
-  }
-  for (const MemoryLimit& limit : pack.limits) {
-    names.insert(names.end(), {limit.model, limit.gpu, limit.precision});
-  }
-  for (const std::string_view name : names) {
-    if (!is_name(name)) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "\"{}\" cannot be a name in a pack; use letters, digits, '_', '-' and '.'", name);
-    }
-  }
-  return {};
 }
 
 }  // namespace
@@ -362,8 +353,27 @@ std::string points_file_name(Quantity quantity) {
   return fmt::format("{}.csv", quantity_name(quantity));
 }
 
+Result<void> check_pack_names(const Pack& pack) {
+  std::vector<std::string_view> names = {pack.info.name};
+  for (const auto& [gpu, note] : pack.info.gpu_notes) names.push_back(gpu);
+  for (const ModelInfo& model : pack.models) names.push_back(model.name);
+  for (const Curve& curve : pack.curves) {
+    names.insert(names.end(), {curve.key.model, curve.key.gpu, curve.key.precision});
+  }
+  for (const MemoryLimit& limit : pack.limits) {
+    names.insert(names.end(), {limit.model, limit.gpu, limit.precision});
+  }
+  for (const std::string_view name : names) {
+    if (!is_name(name)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "\"{}\" cannot be a name in a pack; use letters, digits, '_', '-' and '.'", name);
+    }
+  }
+  return {};
+}
+
 Result<std::map<std::filesystem::path, std::string>> format_pack(const Pack& pack) {
-  GPEMU_TRY(check_names(pack));
+  GPEMU_TRY(check_pack_names(pack));
   std::map<std::filesystem::path, std::string> files;
   files["pack.toml"] = format_info(pack.info);
   files["models.csv"] = format_models(pack);

@@ -85,6 +85,9 @@ struct PackTables {
 /// Returns the name of a quantity's table, e.g. "forward.csv".
 [[nodiscard]] std::string points_file_name(Quantity quantity);
 
+/// Errors: kInvalidArgument when a name cannot be in a pack.
+[[nodiscard]] Result<void> check_pack_names(const Pack& pack);
+
 /// Returns the content of every file of a pack by its path in the pack's folder. The same pack
 /// gives the same text, whatever the order of its records.
 ///

@@ -152,7 +152,8 @@ TEST(Pack, DoesNotDependOnTheOrderOfRecords) {
 TEST(Pack, KeepsTextThatTomlMustEscape) {
   Pack pack = sample_pack();
   pack.info.method = "  " + std::string(200, 'x') + "  two spaces\n\"\"\" \\ tab\t" +
-                     std::string(90, 'y') + " " + std::string(90, 'z') + "\" ";
+                     std::string(90, 'y') + " " + std::string(90, 'z') + "\" " +
+                     std::string(90, 'a') + " \u00a0" + std::string(90, 'b') + " \ufeff";
   std::vector<PackFault> faults;
   const auto files = format_pack(pack);
   const PackInfo info = parse_pack_info(files->at("pack.toml"), "pack.toml", faults).info;

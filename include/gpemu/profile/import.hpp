@@ -66,7 +66,8 @@ struct FitTolerances {
 /// Returns a pack with the fewest points of each measured curve that keep within the tolerances.
 /// Of `models` it takes those that were measured.
 ///
-/// Errors: kNotFound when a measured model is not among `models`.
+/// Errors: kNotFound when a measured model is not among `models`; kInvalidArgument when the pack's
+/// name or a precision cannot be in a pack.
 [[nodiscard]] Result<Pack> fit_pack(const MeasuredData& data, const PackInfo& info,
                                     std::span<const ModelInfo> models,
                                     const FitTolerances& tolerances);
