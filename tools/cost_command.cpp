@@ -113,6 +113,7 @@ Result<void> tell_cost(const CostOptions& options) {
       const cost::StepCostModel model,
       cost::StepCostModel::create(database, options.model, options.gpu, options.precision));
   std::vector<Row> rows;
+  rows.reserve(options.batches.size());
   for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
   if (options.as_json) {
     print_json(model, rows);

@@ -52,7 +52,7 @@ struct RunOptions {
   int epochs = 1;
   std::optional<std::int64_t> steps;  ///< at most so many.
   bool synthetic = false;
-  bool virtual_clock = false;
+  std::string clock = "real";  ///< or "virtual".
   bool cold = false;
 };
 

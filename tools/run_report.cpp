@@ -297,7 +297,7 @@ Json run_json(const RunReport& report) {
   json["options"] = {{"epochs", options.epochs},
                      {"steps", options.steps ? Json(*options.steps) : Json(nullptr)},
                      {"synthetic", options.synthetic},
-                     {"clock", options.virtual_clock ? "virtual" : "real"},
+                     {"clock", options.clock},
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
   json["options"].update(data_options_json(options.data));

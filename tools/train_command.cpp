@@ -38,11 +38,11 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "where is the data? Name a folder of JPEG files with --data, or use --synthetic");
   }
-  if (options.virtual_clock && !options.synthetic) {
+  if (options.clock == "virtual" && !options.synthetic) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual needs --synthetic: reading real files takes real time");
   }
-  if (options.virtual_clock && !options.gpu.node.empty()) {
+  if (options.clock == "virtual" && !options.gpu.node.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual excludes --node: a node that others see runs in real time");
   }
@@ -101,7 +101,7 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
 Result<void> run_train(const RunOptions& options) {
   GPEMU_TRY(check_options(options));
   GPEMU_ASSIGN(TrainingSession session,
-               TrainingSession::create(options.gpu, options.virtual_clock));
+               TrainingSession::create(options.gpu, options.clock == "virtual"));
   RunReport report{.options = options,
                    .gpu = session.model().gpu().name,
                    .model = session.model().model().name,
@@ -168,11 +168,10 @@ void add_train_command(CLI::App& app) {
   command->add_flag("--cold", options->cold, "Drop the data set from the page cache first")
       ->needs("--data");
   command
-      ->add_option_function<std::string>(
-          "--clock",
-          [options](const std::string& clock) { options->virtual_clock = clock == "virtual"; },
-          "real, or virtual: with --synthetic, as fast as possible")
-      ->check(CLI::IsMember({"real", "virtual"}));
+      ->add_option("--clock", options->clock,
+                   "real, or virtual: with --synthetic, as fast as possible")
+      ->check(CLI::IsMember({"real", "virtual"}))
+      ->capture_default_str();
   command->add_option("--json", options->output.json, "Write the result as JSON");
   command->add_option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
   command->add_option("--report", options->output.report, "Write a page (HTML) with plots");

@@ -184,6 +184,7 @@ TEST_F(DeviceTest, KeepsTheTimelineConsistentUnderConcurrentUse) {
   constexpr int kThreads = 4;
   constexpr int kLaunches = 5'000;
   std::vector<std::thread> threads;
+  threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
     threads.emplace_back([this] {
       const auto stream = device_->create_stream(StreamKind::kNonBlocking);

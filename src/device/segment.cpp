@@ -25,7 +25,7 @@ namespace {
 template <std::size_t Size>
 void copy_text(char (&destination)[Size], std::string_view text) {
   const std::size_t count = std::min(text.size(), Size - 1);
-  std::memcpy(destination, text.data(), count);
+  text.copy(destination, count);
   destination[count] = '\0';
 }
 

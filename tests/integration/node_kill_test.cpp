@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Kills processes at random moments of their work on a node, and looks at what they leave behind.
+#include <csignal>
 #include <filesystem>
 #include <functional>
-#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -39,7 +39,7 @@ class NodeKillTest : public testing::Test {
     ::waitpid(child, nullptr, 0);
   }
 
-  NodeConfig config(bool temporary) const {
+  [[nodiscard]] NodeConfig config(bool temporary) const {
     return {
         .name = "n",
         .devices = {{.gpu = "A", .memory_bytes = kMemory}, {.gpu = "A", .memory_bytes = kMemory}},
