@@ -19,9 +19,9 @@ ALLOWED = {
     "cluster": {"base", "sim", "cost"},
     "train": {"base", "sim", "profile", "cost", "device", "data"},
 }
-# libgpemu.so stands on all modules; shims and plug-ins see nothing but its header.
+# libgpemu.so stands on all modules; shims and plug-ins see nothing but its headers.
 ALLOWED["capi"] = set(ALLOWED)
-C_ABI_HEADER = "gpemu/gpemu.h"
+C_ABI_HEADERS = ("gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -29,7 +29,7 @@ INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 def module_of(path):
     """Returns the module that a repository path belongs to, or None."""
     parts = path.split("/")
-    if path == "include/" + C_ABI_HEADER:
+    if path in tuple("include/" + header for header in C_ABI_HEADERS):
         return "capi"
     if path.startswith("include/gpemu/") and len(parts) >= 4:
         return parts[2]
@@ -45,8 +45,8 @@ def fault_of_include(path, bracket, target):
     ours = target.startswith("gpemu/")
     if path.startswith("include/") and bracket == '"' and not ours:
         return f"a public header includes the private {target}"
-    if path.startswith(("shims/", "plugins/")) and ours and target != C_ABI_HEADER:
-        return f"includes {target}: shims and plug-ins see only {C_ABI_HEADER}"
+    if path.startswith(("shims/", "plugins/")) and ours and target not in C_ABI_HEADERS:
+        return f"includes {target}: shims and plug-ins see only {', '.join(C_ABI_HEADERS)}"
     module = module_of(path)
     if module is None or not ours:
         return None

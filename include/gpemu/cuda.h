@@ -1,0 +1,520 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * CUDA's semantics on emulated devices: the interface of libgpemu.so for the stand-ins of NVIDIA's
+ * libraries. All stand-ins in a process share the one state behind it.
+ *
+ * Conventions
+ *  1. A function returns a status numbered as CUresult and cudaError_t, which agree (CUDA 12 and
+ *     13); GPEMU_CUDA_SUCCESS is 0. On failure nothing behind an output pointer is changed.
+ *     Output pointers must not be NULL where nothing else is said: GPEMU_CUDA_ERROR_INVALID_VALUE.
+ *  2. The process attaches on first use: to the node that GPEMU_NODE names, or to one of its own of
+ *     the GPU that GPEMU_GPU names. CUDA_VISIBLE_DEVICES selects and orders devices. In a child
+ *     after fork of a process that had attached, every call yields
+ *     GPEMU_CUDA_ERROR_NOT_INITIALIZED.
+ *  3. Handles are pointers. One that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE, whatever
+ *     its bits; none is ever dereferenced unchecked.
+ *  4. Stream arguments accept CUDA's special values: NULL (the legacy default stream,
+ *     or of the device that is current), 1 (legacy) and 2 (per-thread default stream).
+ *  5. Device addresses lie in ranges that this process has reserved, so that no host pointer equals
+ *     one. They may not be dereferenced by the host, managed memory excepted.
+ *  6. All functions may be called from any thread.
+ */
+#ifndef GPEMU_CUDA_H_
+#define GPEMU_CUDA_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpemu/gpemu.h"
+#include "gpemu/operation.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Status ---- */
+
+typedef int32_t gpemu_cuda_status;
+
+enum {
+  GPEMU_CUDA_SUCCESS = 0,
+  GPEMU_CUDA_ERROR_INVALID_VALUE = 1,
+  GPEMU_CUDA_ERROR_OUT_OF_MEMORY = 2,
+  GPEMU_CUDA_ERROR_NOT_INITIALIZED = 3,
+  GPEMU_CUDA_ERROR_DEINITIALIZED = 4,
+  GPEMU_CUDA_ERROR_INVALID_CONFIGURATION = 9,     /* runtime only; the driver says INVALID_VALUE */
+  GPEMU_CUDA_ERROR_INVALID_SYMBOL = 13,           /* runtime only */
+  GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION = 21, /* runtime only */
+  GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION = 98,  /* runtime only */
+  GPEMU_CUDA_ERROR_NO_DEVICE = 100,
+  GPEMU_CUDA_ERROR_INVALID_DEVICE = 101,
+  GPEMU_CUDA_ERROR_INVALID_IMAGE = 200,
+  GPEMU_CUDA_ERROR_INVALID_CONTEXT = 201,
+  GPEMU_CUDA_ERROR_NOT_MAPPED = 211,
+  GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED = 217,
+  GPEMU_CUDA_ERROR_FILE_NOT_FOUND = 301,
+  GPEMU_CUDA_ERROR_OPERATING_SYSTEM = 304,
+  GPEMU_CUDA_ERROR_INVALID_HANDLE = 400,
+  GPEMU_CUDA_ERROR_NOT_FOUND = 500,
+  GPEMU_CUDA_ERROR_NOT_READY = 600,
+  GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
+  GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED = 704,
+  GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705,
+  GPEMU_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
+  GPEMU_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+  GPEMU_CUDA_ERROR_NOT_SUPPORTED = 801,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
+  GPEMU_CUDA_ERROR_CAPTURED_EVENT = 907,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
+};
+
+/* Counts a call that is not supported and logs it, once per function. Under `gpemu run --strict` it
+ * ends the process with the function's name. */
+GPEMU_API void gpemu_cuda_not_supported(const char* library, const char* function);
+
+/* Reads and writes the calling thread's last error, as cudaGetLastError and
+ * cudaPeekAtLastError need it. Only the runtime stand-in uses them. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_last_error(int32_t clear);
+GPEMU_API void gpemu_cuda_set_last_error(gpemu_cuda_status status);
+
+/* CUstream and CUevent, cudaStream_t and cudaEvent_t are pointers to these. */
+typedef struct gpemu_cuda_stream* gpemu_cuda_stream_handle;
+typedef struct gpemu_cuda_event* gpemu_cuda_event_handle;
+
+/* ---- Devices and contexts ---- */
+
+/* Attaches if need be. Errors: NO_DEVICE (CUDA_VISIBLE_DEVICES hides all, or there is no node),
+ * NOT_INITIALIZED after fork. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_init(void);
+GPEMU_API gpemu_cuda_status gpemu_cuda_device_count(int32_t* count);
+
+/* What CUDA tells of a device. Sizes in bytes, clocks in kHz, as CUDA has them. Facts that the
+ * datasheet lacks follow from the compute capability (CUDA C++ Programming Guide, "Compute
+ * Capabilities"). */
+typedef struct gpemu_cuda_device {
+  char name[256];
+  uint8_t uuid[16];
+  char pci_bus_id[16]; /* "0000:01:00.0" */
+  int32_t pci_domain, pci_bus, pci_device;
+  uint64_t total_memory;
+  int32_t major, minor;
+  int32_t multiprocessors;
+  int32_t clock_khz, memory_clock_khz, memory_bus_bits;
+  uint64_t l2_cache_bytes;
+  uint64_t shared_memory_per_block, shared_memory_per_block_optin, shared_memory_per_multiprocessor;
+  uint64_t reserved_shared_memory_per_block;
+  int32_t registers_per_block, registers_per_multiprocessor;
+  int32_t max_threads_per_block, max_threads_per_multiprocessor, max_blocks_per_multiprocessor;
+  int32_t max_block[3], max_grid[3];
+  uint64_t constant_memory;
+  int32_t copy_engines;
+  int32_t cooperative_launch, memory_pools, managed_memory, can_map_host_memory, concurrent_kernels;
+  int32_t cluster_launch;
+  double fp64_to_fp32; /* ratio of rates, e.g. 0.5 */
+} gpemu_cuda_device;
+
+/* Yields a description that stays valid. Errors: INVALID_DEVICE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
+
+/* The calling thread's context stack, as the driver has it; a context is named by its device's
+ * ordinal, for there is one context per device and process, the primary one; -1 is none. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device);
+/* Counts users of the primary context; the first makes it, which takes the memory of a context from
+ * the device. Errors: OUT_OF_MEMORY. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_retain(int32_t device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_release(int32_t device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active);
+/* Gives back everything that the process holds on the device. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_context_reset(int32_t device);
+
+/* The runtime's view: the calling thread's device, 0 at first. Yields, sets; setting makes the
+ * primary context (CUDA 12: "cudaSetDevice will now explicitly initialize the runtime"). */
+GPEMU_API gpemu_cuda_status gpemu_cuda_current_device(int32_t* device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device);
+/* Makes the current device's primary context current if the thread has none, as every runtime call
+ * does that needs one. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_ensure_context(void);
+
+/* Blocks until all work of this process on the current device has ended. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_device_synchronize(void);
+
+GPEMU_API gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can);
+GPEMU_API gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer);
+GPEMU_API gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer);
+
+/* ---- Memory ---- */
+
+GPEMU_API gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes);
+
+/* Memory of the current device. Zero bytes: *address = 0 and success, as cudaMalloc; the driver
+ * stand-in refuses zero itself. Errors: OUT_OF_MEMORY. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address);
+GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags,
+                                                      uint64_t* address);
+/* Waits for the device, as cudaFree does. Frees what malloc, malloc_managed and malloc_async gave;
+ * 0 is nothing. Errors: INVALID_VALUE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_free(uint64_t address);
+
+/* Page-locked host memory; really locked, limits are reported (OUT_OF_MEMORY and one log line). */
+GPEMU_API gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** memory);
+GPEMU_API gpemu_cuda_status gpemu_cuda_host_free(void* memory);
+GPEMU_API gpemu_cuda_status gpemu_cuda_host_register(void* memory, uint64_t bytes, uint32_t flags);
+GPEMU_API gpemu_cuda_status gpemu_cuda_host_unregister(void* memory);
+
+typedef enum gpemu_cuda_memory_kind {
+  GPEMU_CUDA_MEMORY_UNREGISTERED = 0, /* numbered as cudaMemoryType */
+  GPEMU_CUDA_MEMORY_HOST = 1,
+  GPEMU_CUDA_MEMORY_DEVICE = 2,
+  GPEMU_CUDA_MEMORY_MANAGED = 3
+} gpemu_cuda_memory_kind;
+
+typedef struct gpemu_cuda_pointer {
+  gpemu_cuda_memory_kind kind;
+  int32_t device; /* -1 when unregistered */
+  uint64_t base;  /* of the allocation or registration */
+  uint64_t bytes;
+  uint32_t flags;     /* of host_alloc or host_register */
+  uint64_t buffer_id; /* unique in the process; never given twice */
+} gpemu_cuda_pointer;
+
+/* Tells what an address is; an address nobody gave out is UNREGISTERED, not an error. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info);
+
+typedef enum gpemu_cuda_copy_kind {
+  GPEMU_CUDA_COPY_HOST_TO_HOST = 0, /* numbered as cudaMemcpyKind */
+  GPEMU_CUDA_COPY_HOST_TO_DEVICE = 1,
+  GPEMU_CUDA_COPY_DEVICE_TO_HOST = 2,
+  GPEMU_CUDA_COPY_DEVICE_TO_DEVICE = 3,
+  GPEMU_CUDA_COPY_DEFAULT = 4 /* by the addresses */
+} gpemu_cuda_copy_kind;
+
+/* A copy of rows in planes; a plain copy has height = depth = 1. Pitches in bytes. */
+typedef struct gpemu_cuda_copy {
+  uint64_t destination, source;
+  uint64_t width_bytes, height, depth;
+  uint64_t destination_pitch, source_pitch;             /* from row to row */
+  uint64_t destination_plane_pitch, source_plane_pitch; /* from plane to plane */
+  gpemu_cuda_copy_kind kind;
+} gpemu_cuda_copy;
+
+/* Queues a copy. `blocking` 1: returns when it has ended, as cudaMemcpy. Pageable host memory makes
+ * it block until the staging is done either way. Errors: INVALID_VALUE (not this process's device
+ * memory, beyond its end), INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
+                                                   gpemu_cuda_stream_handle stream,
+                                                   int32_t blocking);
+/* The plain case of the above. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_memcpy(uint64_t destination, uint64_t source, uint64_t bytes,
+                                              gpemu_cuda_copy_kind kind,
+                                              gpemu_cuda_stream_handle stream, int32_t blocking);
+/* Queues setting `count` elements of 1, 2 or 4 bytes in each of `height` rows. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32_t value,
+                                                  uint32_t element_bytes, uint64_t count,
+                                                  uint64_t height, gpemu_cuda_stream_handle stream);
+
+/* For stand-ins whose functions leave results that the host will read: the content of device
+ * memory, at once and free of emulated time. Errors: INVALID_VALUE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes);
+GPEMU_API gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes);
+
+/* Stream-ordered memory. A pool handle NULL is the current device's default pool. */
+typedef struct gpemu_cuda_pool* gpemu_cuda_pool_handle;
+typedef enum gpemu_cuda_pool_attribute {
+  GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1, /* numbered as cudaMemPoolAttr */
+  GPEMU_CUDA_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
+  GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
+  GPEMU_CUDA_POOL_RELEASE_THRESHOLD = 4,
+  GPEMU_CUDA_POOL_RESERVED_CURRENT = 5,
+  GPEMU_CUDA_POOL_RESERVED_HIGH = 6,
+  GPEMU_CUDA_POOL_USED_CURRENT = 7,
+  GPEMU_CUDA_POOL_USED_HIGH = 8
+} gpemu_cuda_pool_attribute;
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_create(int32_t device, uint64_t max_bytes,
+                                                   gpemu_cuda_pool_handle* pool);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_destroy(gpemu_cuda_pool_handle pool);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_default(int32_t device, gpemu_cuda_pool_handle* pool);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_current(int32_t device, gpemu_cuda_pool_handle* pool);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t device,
+                                                        gpemu_cuda_pool_handle pool);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
+                                                gpemu_cuda_pool_attribute attribute,
+                                                uint64_t* value);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
+                                                gpemu_cuda_pool_attribute attribute,
+                                                uint64_t value);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
+                                                       int32_t read_write);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes);
+GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle pool,
+                                                    gpemu_cuda_stream_handle stream,
+                                                    uint64_t* address);
+GPEMU_API gpemu_cuda_status gpemu_cuda_free_async(uint64_t address,
+                                                  gpemu_cuda_stream_handle stream);
+
+/* Virtual memory management. Physical memory is named by a handle, as cuMemCreate's. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment,
+                                                   uint64_t wanted, uint64_t* address);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
+                                               uint64_t handle);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes);
+/* `access`: 0 none, 1 read, 3 read and write, as CUmemAccess_flags. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes,
+                                                      int32_t device, uint32_t access);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device,
+                                                      uint32_t* access);
+/* As a file descriptor that another process of the node can import. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor);
+GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle);
+
+/* Sharing between processes of one node. The memory stays the exporter's and counts once. */
+typedef struct gpemu_cuda_ipc {
+  uint8_t bytes[64];
+} gpemu_cuda_ipc;
+GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc);
+GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc,
+                                                       uint64_t* address);
+GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address);
+GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event,
+                                                        gpemu_cuda_ipc* ipc);
+GPEMU_API gpemu_cuda_status gpemu_cuda_ipc_open_event(const gpemu_cuda_ipc* ipc,
+                                                      gpemu_cuda_event_handle* event);
+
+/* ---- Streams ---- */
+
+/* `flags`: 0, or 1 for non-blocking; a lower `priority` comes first. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
+                                                     gpemu_cuda_stream_handle* stream);
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream);
+typedef struct gpemu_cuda_stream_info {
+  int32_t device;
+  uint32_t flags;
+  int32_t priority;
+  uint64_t id; /* unique in the process */
+} gpemu_cuda_stream_info;
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle stream,
+                                                       gpemu_cuda_stream_info* info);
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream);
+/* Errors: NOT_READY. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream);
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
+                                                         gpemu_cuda_event_handle event);
+/* Calls `function` at its emulated time, on a thread of gpemu's; work behind it waits for it. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
+                                                            void (*function)(void*), void* data);
+GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest);
+
+/* ---- Events ---- */
+
+/* `flags`: 1 blocking sync, 2 no timing, 4 interprocess, as CUDA. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event);
+GPEMU_API gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event);
+GPEMU_API gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
+                                                    gpemu_cuda_stream_handle stream,
+                                                    uint32_t flags);
+GPEMU_API gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event);
+GPEMU_API gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event);
+/* In nanoseconds. Errors: INVALID_HANDLE when one was never recorded or has no timing, NOT_READY.
+ */
+GPEMU_API gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
+                                                     gpemu_cuda_event_handle end,
+                                                     int64_t* elapsed_ns);
+
+/* ---- Kernels and operations ---- */
+
+typedef struct gpemu_cuda_module* gpemu_cuda_module_handle;
+typedef struct gpemu_cuda_kernel* gpemu_cuda_kernel_handle;
+
+/* Loads a module image: an ELF cubin, a fat binary, or PTX text. Its kernels are found by name.
+ * Errors: INVALID_IMAGE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_load(const void* image,
+                                                   gpemu_cuda_module_handle* module);
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_load_file(const char* path,
+                                                        gpemu_cuda_module_handle* module);
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module);
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module,
+                                                     const char* name,
+                                                     gpemu_cuda_kernel_handle* kernel);
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module,
+                                                           uint32_t* count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
+                                                      gpemu_cuda_kernel_handle* kernels,
+                                                      uint32_t count);
+/* A variable of a module: memory of the current device. Errors: NOT_FOUND. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module,
+                                                       const char* name, uint64_t* address,
+                                                       uint64_t* bytes);
+
+/* What the runtime's registration calls tell, at load time and cheaply: no device is touched.
+ * `host_function` is what launches name. The strings must stay. */
+GPEMU_API void gpemu_cuda_register_kernel(const void* host_function, const char* name,
+                                          const void* fat_binary);
+GPEMU_API void gpemu_cuda_register_variable(const void* host_variable, const char* name,
+                                            uint64_t bytes);
+GPEMU_API void gpemu_cuda_unregister(const void* fat_binary);
+/* Errors: INVALID_DEVICE_FUNCTION, INVALID_SYMBOL. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,
+                                                         gpemu_cuda_kernel_handle* kernel);
+GPEMU_API gpemu_cuda_status gpemu_cuda_registered_variable(const void* host_variable,
+                                                           uint64_t* address, uint64_t* bytes);
+
+typedef struct gpemu_cuda_kernel_info {
+  const char* name;                /* mangled */
+  gpemu_cuda_module_handle module; /* NULL for registered ones */
+  int32_t registers, max_threads_per_block, binary_version, ptx_version;
+  uint64_t static_shared_bytes, constant_bytes, local_bytes;
+  uint64_t max_dynamic_shared_bytes; /* settable */
+  int32_t shared_carveout;           /* settable; percent, -1 unset */
+} gpemu_cuda_kernel_info;
+GPEMU_API gpemu_cuda_status gpemu_cuda_kernel_get_info(gpemu_cuda_kernel_handle kernel,
+                                                       gpemu_cuda_kernel_info* info);
+/* Errors: INVALID_VALUE beyond the opt-in limit. */
+GPEMU_API gpemu_cuda_status
+gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_handle kernel, uint64_t bytes);
+GPEMU_API gpemu_cuda_status gpemu_cuda_kernel_set_carveout(gpemu_cuda_kernel_handle kernel,
+                                                           int32_t percent);
+/* Blocks of a kernel that fit on one multiprocessor at once. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel,
+                                                 int32_t threads_per_block, uint64_t dynamic_shared,
+                                                 int32_t* blocks);
+
+typedef struct gpemu_cuda_launch {
+  uint32_t grid[3], block[3];
+  uint64_t dynamic_shared_bytes;
+  int32_t cooperative;
+  void* const* arguments; /* may be NULL */
+} gpemu_cuda_launch;
+
+/* Queues a kernel. Errors: INVALID_CONFIGURATION beyond the launch limits,
+ * LAUNCH_OUT_OF_RESOURCES (registers), INVALID_HANDLE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
+                                                     const gpemu_cuda_launch* launch,
+                                                     gpemu_cuda_stream_handle stream);
+
+/* Queues an operation of a library on a stream of the current device, at the cost model's price.
+ * This is what stand-ins of cuBLAS, cuDNN and so on do. Obeys capture. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
+                                              gpemu_cuda_stream_handle stream);
+
+/* ---- Capture and graphs ---- */
+
+typedef struct gpemu_cuda_graph* gpemu_cuda_graph_handle;
+typedef struct gpemu_cuda_node* gpemu_cuda_node_handle;
+typedef struct gpemu_cuda_exec* gpemu_cuda_exec_handle;
+
+/* `mode`: 0 global, 1 thread-local, 2 relaxed. A `graph` that is not NULL is captured into. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_begin_capture(gpemu_cuda_stream_handle stream, int32_t mode,
+                                                     gpemu_cuda_graph_handle graph);
+GPEMU_API gpemu_cuda_status gpemu_cuda_end_capture(gpemu_cuda_stream_handle stream,
+                                                   gpemu_cuda_graph_handle* graph);
+typedef struct gpemu_cuda_capture_info {
+  int32_t status; /* 0 none, 1 active, 2 invalidated */
+  uint64_t id;
+  gpemu_cuda_graph_handle graph;
+  const gpemu_cuda_node_handle* dependencies; /* valid until the thread's next call */
+  size_t dependency_count;
+} gpemu_cuda_capture_info;
+GPEMU_API gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle stream,
+                                                        gpemu_cuda_capture_info* info);
+GPEMU_API gpemu_cuda_status gpemu_cuda_capture_set_dependencies(
+    gpemu_cuda_stream_handle stream, const gpemu_cuda_node_handle* dependencies, size_t count,
+    int32_t add);
+/* Sets the thread's capture mode and yields the former. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode);
+
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
+                                                   gpemu_cuda_graph_handle* clone);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph);
+
+typedef enum gpemu_cuda_node_kind {
+  GPEMU_CUDA_NODE_KERNEL = 0, /* numbered as cudaGraphNodeType */
+  GPEMU_CUDA_NODE_COPY = 1,
+  GPEMU_CUDA_NODE_SET = 2,
+  GPEMU_CUDA_NODE_HOST = 3,
+  GPEMU_CUDA_NODE_GRAPH = 4,
+  GPEMU_CUDA_NODE_EMPTY = 5,
+  GPEMU_CUDA_NODE_WAIT_EVENT = 6,
+  GPEMU_CUDA_NODE_RECORD_EVENT = 7,
+  GPEMU_CUDA_NODE_ALLOCATE = 10,
+  GPEMU_CUDA_NODE_FREE = 11
+} gpemu_cuda_node_kind;
+typedef struct gpemu_cuda_node_parameters {
+  gpemu_cuda_node_kind kind;
+  gpemu_cuda_kernel_handle kernel; /* KERNEL */
+  gpemu_cuda_launch launch;        /* KERNEL; the arguments are read during the call */
+  gpemu_cuda_copy copy;            /* COPY */
+  uint64_t set_address, set_pitch, set_count, set_height; /* SET */
+  uint32_t set_value, set_element_bytes;
+  void (*host_function)(void*); /* HOST */
+  void* host_data;
+  gpemu_cuda_graph_handle child; /* GRAPH */
+  gpemu_cuda_event_handle event; /* WAIT_EVENT, RECORD_EVENT */
+} gpemu_cuda_node_parameters;
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
+                                                 const gpemu_cuda_node_handle* dependencies,
+                                                 size_t count,
+                                                 const gpemu_cuda_node_parameters* parameters,
+                                                 gpemu_cuda_node_handle* node);
+/* Yields up to *count nodes (or pairs of an edge's ends) and how many there are; `nodes` may be
+ * NULL. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph,
+                                                   gpemu_cuda_node_handle* nodes, size_t* count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
+                                                   gpemu_cuda_node_handle* from,
+                                                   gpemu_cuda_node_handle* to, size_t* count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
+                                                         gpemu_cuda_node_handle* nodes,
+                                                         size_t* count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
+                                                gpemu_cuda_node_parameters* parameters);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
+                                                         gpemu_cuda_exec_handle* exec);
+GPEMU_API gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
+                                                   gpemu_cuda_graph_handle graph);
+GPEMU_API gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
+                                                    gpemu_cuda_stream_handle stream);
+/* An object of the caller's that graphs own: `destroy` is called with the last reference. */
+typedef struct gpemu_cuda_user_object* gpemu_cuda_user_object_handle;
+GPEMU_API gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(void*),
+                                                          uint32_t references,
+                                                          gpemu_cuda_user_object_handle* handle);
+GPEMU_API gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle handle,
+                                                          uint32_t count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle handle,
+                                                           uint32_t count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_retain_user_object(
+    gpemu_cuda_graph_handle graph, gpemu_cuda_user_object_handle handle, uint32_t count,
+    int32_t move);
+
+/* ---- Marks ---- */
+
+/* NVTX ranges and the profiler's switches, kept in recordings of operations and in traces.
+ * `kind`: what happens. */
+typedef enum gpemu_cuda_mark_kind {
+  GPEMU_CUDA_MARK_PUSH = 0,
+  GPEMU_CUDA_MARK_POP = 1,
+  GPEMU_CUDA_MARK_INSTANT = 2,
+  GPEMU_CUDA_MARK_PROFILER_START = 3,
+  GPEMU_CUDA_MARK_PROFILER_STOP = 4
+} gpemu_cuda_mark_kind;
+GPEMU_API void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GPEMU_CUDA_H_ */

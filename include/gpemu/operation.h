@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a GPU is asked to do, as the cost model sees it: one operation of a library, one kernel.
+ * The stand-ins for NVIDIA's libraries describe their calls in these terms.
+ */
+#ifndef GPEMU_OPERATION_H_
+#define GPEMU_OPERATION_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The type of a number. */
+typedef enum gpemu_data_type {
+  GPEMU_TYPE_UNKNOWN = 0, /* priced as FP32 */
+  GPEMU_TYPE_FP64 = 1,
+  GPEMU_TYPE_FP32 = 2,
+  GPEMU_TYPE_TF32 = 3, /* as a compute type only: FP32 in memory, tensor cores in between */
+  GPEMU_TYPE_FP16 = 4,
+  GPEMU_TYPE_BF16 = 5,
+  GPEMU_TYPE_FP8 = 6,
+  GPEMU_TYPE_INT8 = 7,
+  GPEMU_TYPE_INT16 = 8,
+  GPEMU_TYPE_INT32 = 9,
+  GPEMU_TYPE_INT64 = 10,
+  GPEMU_TYPE_COMPLEX64 = 11, /* two FP32 */
+  GPEMU_TYPE_COMPLEX128 = 12 /* two FP64 */
+} gpemu_data_type;
+
+/* What an operation is; the comment gives the meaning of `shape`, in order. Entries that a kind
+ * does not name are 0. */
+typedef enum gpemu_operation_kind {
+  /* A kernel of which nothing but the launch is known: grid x, y, z, block x, y, z, dynamic shared
+   * bytes. `name` is the mangled name; `arguments` is the launch's argument array. */
+  GPEMU_OPERATION_KERNEL = 0,
+  /* batch, m, n, k. */
+  GPEMU_OPERATION_MATMUL = 1,
+  /* batch, in channels, out channels, groups, spatial dimensions (1 to 3), then three entries each,
+   * unused ones 1: input size, filter size, output size, stride, dilation. The output is that of
+   * the forward convolution for all three kinds. */
+  GPEMU_OPERATION_CONVOLUTION_FORWARD = 2,
+  GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA = 3,
+  GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER = 4,
+  /* batch, query heads, key and value heads, query length, key and value length, head size, 1 when
+   * causal. */
+  GPEMU_OPERATION_ATTENTION_FORWARD = 5,
+  GPEMU_OPERATION_ATTENTION_BACKWARD = 6,
+  /* layers, directions, sequence length, batch, input size, hidden size, gates (1, 3 or 4). */
+  GPEMU_OPERATION_RNN_FORWARD = 7,
+  GPEMU_OPERATION_RNN_BACKWARD = 8,
+  /* elements, channels; one pass over the statistics and one over the elements. */
+  GPEMU_OPERATION_NORMALIZATION_FORWARD = 9,
+  GPEMU_OPERATION_NORMALIZATION_BACKWARD = 10,
+  /* input elements, output elements, window elements. */
+  GPEMU_OPERATION_POOLING = 11,
+  /* elements read, elements written, arithmetic operations per element written. */
+  GPEMU_OPERATION_ELEMENTWISE = 12,
+  /* elements read, elements written. */
+  GPEMU_OPERATION_REDUCTION = 13,
+  /* batch, then the sizes of one to three dimensions (unused ones 1). */
+  GPEMU_OPERATION_FFT = 14,
+  /* Anything else whose work is known: arithmetic operations, bytes moved. Factorisations, solves,
+   * sparse products. */
+  GPEMU_OPERATION_OTHER = 15,
+  /* bytes. Within one device. */
+  GPEMU_OPERATION_COPY_ON_DEVICE = 16,
+  /* bytes. */
+  GPEMU_OPERATION_SET = 17
+} gpemu_operation_kind;
+
+enum { GPEMU_OPERATION_SHAPE_LENGTH = 20 };
+
+/* One operation. Filled by whoever describes a call; nothing is kept of it after the call that
+ * takes it but what the cost model copies. */
+typedef struct gpemu_operation {
+  size_t struct_size;
+  gpemu_operation_kind kind;
+  gpemu_data_type type;         /* of the operands in memory */
+  gpemu_data_type compute_type; /* of the arithmetic; GPEMU_TYPE_UNKNOWN: the same */
+  int32_t channels_last;        /* convolutions: 1 for NHWC */
+  int64_t shape[GPEMU_OPERATION_SHAPE_LENGTH];
+  const char* name;       /* the library's function or the kernel's mangled name; never NULL */
+  void* const* arguments; /* kernels only, else NULL */
+} gpemu_operation;
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GPEMU_OPERATION_H_ */
