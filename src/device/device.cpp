@@ -229,6 +229,7 @@ Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
   if (role_ != Role::kNonBlocking) device.blocking_tail = std::max(device.blocking_tail, tail_);
   if (role_ == Role::kLegacyDefault) device.default_tail = tail_;
   record.busy_ns.fetch_add(cost.count(), std::memory_order_relaxed);
+  device.holding->engine_busy_ns[engine_index].fetch_add(cost.count(), std::memory_order_relaxed);
   record.operations.fetch_add(1, std::memory_order_relaxed);
   if (bytes > 0) record.bytes.fetch_add(bytes, std::memory_order_relaxed);
   return interval;

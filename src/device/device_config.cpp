@@ -1,13 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/device_config.hpp"
 
+#include <algorithm>
+#include <string_view>
+
 namespace gpemu::device {
+namespace {
+
+template <std::size_t Size>
+void copy_text(char (&destination)[Size], std::string_view text) {
+  text.copy(destination, std::min(text.size(), Size - 1));
+}
+
+GpuFacts gpu_facts(const profile::GpuSpec& spec) {
+  GpuFacts facts{.compute_capability_major = spec.compute_capability_major,
+                 .compute_capability_minor = spec.compute_capability_minor,
+                 .multiprocessors = spec.multiprocessors,
+                 .cuda_cores = spec.cuda_cores,
+                 .memory_bus_bits = spec.memory_bus_bits,
+                 .pcie_generation = spec.pcie_generation,
+                 .pcie_lanes = spec.pcie_lanes,
+                 .nvlink_gpus = spec.nvlink_gpus,
+                 .base_clock_mhz = spec.base_clock_mhz.value_or(0),
+                 .boost_clock_mhz = spec.boost_clock_mhz};
+  if (spec.memory_bus_bits > 0) {
+    // Two transfers per cycle of the clock that NVML shows: 1215 MHz for the 1555 GB/s of an A100
+    // on 5120 bits, 5000 MHz for the 320 GB/s of a T4 on 256.
+    facts.memory_clock_mhz = spec.memory_bandwidth_bytes_per_s / (spec.memory_bus_bits / 8.0) / 2e6;
+  }
+  copy_text(facts.product_name, spec.product_name);
+  copy_text(facts.architecture, spec.architecture);
+  return facts;
+}
+
+}  // namespace
 
 DeviceConfig device_config(const profile::GpuSpec& spec) {
   return {.gpu = spec.name,
           .memory_bytes = spec.memory_bytes,
           .max_power_w = spec.max_power_w,
-          .idle_power_w = spec.idle_power_w.value_or(0)};
+          .idle_power_w = spec.idle_power_w.value_or(0),
+          .facts = gpu_facts(spec)};
 }
 
 }  // namespace gpemu::device

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <pthread.h>
+#include <type_traits>
 
 #include "gpemu/device/node.hpp"
 
@@ -19,7 +20,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 1;
+inline constexpr std::uint32_t kVersion = 2;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -54,6 +55,7 @@ struct alignas(64) DeviceRecord {
   std::uint64_t memory_bytes;
   double max_power_w;
   double idle_power_w;
+  GpuFacts facts;
   /// Guards memory_used and the holdings' memory.
   pthread_mutex_t ledger_mutex;
   /// The sum of all holdings; computed anew when somebody died while changing it.
@@ -75,10 +77,13 @@ struct alignas(64) HoldingRecord {
   std::atomic<std::int32_t> contexts;
   /// Never less than the end of this process's last work on each engine.
   std::atomic<std::int64_t> engine_tail_ns[kEngineCount];
+  /// All work that this process ever queued on each engine.
+  std::atomic<std::int64_t> engine_busy_ns[kEngineCount];
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::is_trivially_copyable_v<GpuFacts>);
 
 [[nodiscard]] constexpr std::uint64_t segment_bytes(std::uint64_t devices) {
   return sizeof(Header) + devices * sizeof(DeviceRecord) +

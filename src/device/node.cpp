@@ -41,13 +41,18 @@ Result<void> check_config(const NodeConfig& config) {
   return {};
 }
 
+/// Returns how much of the work that was ever queued is done, given when the last of it ends.
+Duration work_done(std::int64_t busy_ns, std::int64_t tail_ns, TimePoint now) {
+  const Duration queued = std::max(TimePoint(Duration(tail_ns)) - now, Duration::zero());
+  return std::max(Duration(busy_ns) - queued, Duration::zero());
+}
+
 EngineSnapshot engine_snapshot(const layout::EngineRecord& engine, TimePoint now) {
-  const TimePoint tail{Duration(engine.tail_ns.load())};
-  const Duration queued = std::max(tail - now, Duration::zero());
-  return {.busy = std::max(Duration(engine.busy_ns.load()) - queued, Duration::zero()),
+  const std::int64_t tail_ns = engine.tail_ns.load();
+  return {.busy = work_done(engine.busy_ns.load(), tail_ns, now),
           .operations = engine.operations.load(),
           .bytes = engine.bytes.load(),
-          .idle_from = tail};
+          .idle_from = TimePoint(Duration(tail_ns))};
 }
 
 }  // namespace
@@ -121,6 +126,7 @@ DeviceSnapshot Node::device_snapshot(int index, TimePoint now) const {
                           .memory_used = device.memory_used.load(),
                           .max_power_w = device.max_power_w,
                           .idle_power_w = device.idle_power_w,
+                          .facts = device.facts,
                           .engines = {},
                           .processes = {}};
   for (std::size_t i = 0; i < kEngineCount; ++i) {
@@ -131,8 +137,14 @@ DeviceSnapshot Node::device_snapshot(int index, TimePoint now) const {
     const layout::ProcessRecord& process = segment_->processes()[slot];
     const layout::HoldingRecord& holding = segment_->holding(slot, index);
     if (!process.live || holding.contexts == 0) continue;
-    snapshot.processes.push_back(
-        {.pid = process.pid, .name = process.name, .memory_held = holding.memory.load()});
+    ProcessSnapshot& shown = snapshot.processes.emplace_back();
+    shown.pid = process.pid;
+    shown.name = process.name;
+    shown.memory_held = holding.memory.load();
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
+      shown.busy[i] =
+          work_done(holding.engine_busy_ns[i].load(), holding.engine_tail_ns[i].load(), now);
+    }
   }
   return snapshot;
 }

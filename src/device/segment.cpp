@@ -113,6 +113,7 @@ void Node::Segment::initialise(const NodeConfig& config) {
     device.memory_bytes = config.devices[i].memory_bytes;
     device.max_power_w = config.devices[i].max_power_w;
     device.idle_power_w = config.devices[i].idle_power_w;
+    device.facts = config.devices[i].facts;
     initialise_robust_mutex(device.ledger_mutex);
   }
   name_ = config.name;
@@ -306,6 +307,7 @@ void Node::Segment::release_slot(std::size_t slot) {
     released.contexts = 0;
     for (std::size_t engine = 0; engine < kEngineCount; ++engine) {
       released.engine_tail_ns[engine] = 0;
+      released.engine_busy_ns[engine] = 0;
       drop_unneeded_work(device, engine, others);
     }
   }

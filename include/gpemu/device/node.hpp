@@ -25,12 +25,31 @@ enum class SharingPolicy : std::uint8_t {
   kExclusive,  ///< one process; a second is refused with kUnavailable.
 };
 
+/// What tools show of a kind of GPU. Zero and "" mean that it is not known. Lies in the segment as
+/// it is.
+struct GpuFacts {
+  char product_name[96] = {};  ///< as NVML reports it, e.g. "Tesla V100-PCIE-32GB".
+  char architecture[32] = {};  ///< e.g. "Volta".
+  std::int32_t compute_capability_major = 0;
+  std::int32_t compute_capability_minor = 0;
+  std::int32_t multiprocessors = 0;
+  std::int32_t cuda_cores = 0;
+  std::int32_t memory_bus_bits = 0;
+  std::int32_t pcie_generation = 0;
+  std::int32_t pcie_lanes = 0;
+  std::int32_t nvlink_gpus = 0;  ///< as many GPUs of the node as NVLink joins; 1 without NVLink.
+  double base_clock_mhz = 0;
+  double boost_clock_mhz = 0;
+  double memory_clock_mhz = 0;
+};
+
 /// One device of a node to be created.
 struct DeviceConfig {
   std::string gpu;         ///< name of its specification, e.g. "V100-PCIE-32GB".
   Bytes memory_bytes = 0;  ///< capacity of its memory.
   double max_power_w = 0;
   double idle_power_w = 0;
+  GpuFacts facts;
 };
 
 struct NodeConfig {
@@ -53,6 +72,8 @@ struct ProcessSnapshot {
   pid_t pid = 0;
   std::string name;
   Bytes memory_held = 0;
+  /// Its part of the work that each engine has done; work that is queued for later is left out.
+  std::array<Duration, kEngineCount> busy{};
 };
 
 struct DeviceSnapshot {
@@ -64,6 +85,7 @@ struct DeviceSnapshot {
   Bytes memory_used = 0;
   double max_power_w = 0;
   double idle_power_w = 0;
+  GpuFacts facts;
   std::array<EngineSnapshot, kEngineCount> engines;
   std::vector<ProcessSnapshot> processes;
 };

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/sim/clock.hpp"
+
+namespace gpemu::device {
+
+/// One process's part in a DeviceLoad.
+struct ProcessLoad {
+  pid_t pid = 0;
+  double compute = 0;  ///< as DeviceLoad::compute.
+};
+
+/// What a device did over a period.
+struct DeviceLoad {
+  TimePoint start{};
+  TimePoint end{};
+  /// Shares of the period, 0 to 1, for which each engine worked.
+  double compute = 0;
+  double copy_h2d = 0;
+  double copy_d2h = 0;
+  double h2d_bytes_per_s = 0;
+  double d2h_bytes_per_s = 0;
+  double power_w = 0;
+  double temperature_c = 0;
+  std::vector<ProcessLoad> processes;
+};
+
+/// Watches a node's devices: turns the engines' counters into the load over the last period, as
+/// NVML does.
+///
+/// Nothing runs in the background: a period ends with the first reading that comes at least
+/// `min_period` after the period before ended. Thread safety: any thread.
+class Monitor {
+ public:
+  /// Source: NVML's documentation of nvmlUtilization_t: the sample period is between 1/6 s and 1 s,
+  /// depending on the product.
+  static constexpr Duration kMinPeriod = std::chrono::nanoseconds(1'000'000'000 / 6);
+
+  /// Begins the first period of all devices. Must not outlive `clock`.
+  Monitor(std::shared_ptr<Node> node, sim::Clock& clock, Duration min_period = kMinPeriod);
+
+  [[nodiscard]] const Node& node() const { return *node_; }
+
+  /// Returns the load over the last period that ended. The first reading waits until one has.
+  /// Requires: 0 <= index < node().device_count().
+  [[nodiscard]] DeviceLoad load(int index);
+
+  /// Returns the state of a device now. Requires: 0 <= index < node().device_count().
+  [[nodiscard]] DeviceSnapshot snapshot(int index);
+
+  /// Returns the energy that a device has used since the host started, as NVML counts it since the
+  /// driver was loaded. Units: joules.
+  [[nodiscard]] double energy_j(int index);
+
+ private:
+  struct Watched {
+    TimePoint start;
+    DeviceSnapshot before;  ///< at the start of the period that goes on.
+    DeviceLoad last;        ///< of the period before; ends at TimePoint() when there was none.
+  };
+  void drop_dead(TimePoint now);
+
+  std::shared_ptr<Node> node_;
+  sim::Clock& clock_;
+  const Duration min_period_;
+  std::mutex mutex_;
+  std::vector<Watched> devices_;  ///< guarded by mutex_.
+  TimePoint looked_for_dead_;     ///< guarded by mutex_.
+};
+
+/// Returns the power of a device that computes for a share of the time: linear between idle and the
+/// board's limit.
+[[nodiscard]] double power_w(const DeviceSnapshot& device, double compute);
+
+/// Returns the temperature that a device settles at with that power: linear between
+/// kAmbientTemperatureC without any and kFullTemperatureC at the board's limit.
+[[nodiscard]] double temperature_c(const DeviceSnapshot& device, double power);
+
+/// A data-centre board in 30 degC air is at about 80 degC under full load, below the slowdown at
+/// 87 degC. Source: thresholds that nvidia-smi -q prints of a Tesla V100-PCIE.
+inline constexpr double kAmbientTemperatureC = 30;
+inline constexpr double kFullTemperatureC = 80;
+
+}  // namespace gpemu::device
