@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstring>
-#include <exception>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -15,6 +12,8 @@
 #include "gpemu/gpemu.h"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/clock.hpp"
+
+#include "guard.hpp"
 
 struct gpemu_node {
   std::shared_ptr<gpemu::sim::Clock> clock;
@@ -45,54 +44,6 @@ struct gpemu_cost_model {
 
 namespace gpemu {
 namespace {
-
-thread_local std::string last_error;
-
-gpemu_status report(const Error& error) {
-  last_error = error.message;
-  return static_cast<gpemu_status>(error.code);
-}
-
-/// Runs the body of an interface function, a callable that returns Result<void>. Nothing of C++
-/// leaves it: errors and stray exceptions become a status.
-template <typename Body>
-gpemu_status guard(Body body) noexcept {
-  try {
-    last_error.clear();
-    const Result<void> result = body();
-    return result ? GPEMU_OK : report(result.error());
-  } catch (const std::bad_alloc&) {
-    return GPEMU_ERROR_RESOURCE_LIMIT;
-  } catch (const std::exception& exception) {
-    return report({ErrorCode::kInternal, exception.what()});
-  }
-}
-
-template <typename... Pointers>
-Result<void> require(const char* function, Pointers*... pointers) {
-  if ((... && (pointers != nullptr))) return {};
-  return fail(ErrorCode::kInvalidArgument, "{}: an argument is NULL", function);
-}
-
-/// Fills the caller's structure of `struct_size` bytes, which may be of an older, shorter version.
-template <typename Struct>
-Result<void> fill(Struct* destination, Struct source, const char* function) {
-  if (destination->struct_size < sizeof(std::size_t) || destination->struct_size > sizeof(Struct)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "{}: set struct_size to sizeof the structure, at most {} for this library, not {}",
-                function, sizeof(Struct), destination->struct_size);
-  }
-  source.struct_size = destination->struct_size;
-  std::memcpy(destination, &source, source.struct_size);
-  return {};
-}
-
-template <std::size_t Size>
-void copy_text(char (&destination)[Size], const std::string& text) {
-  const std::size_t count = std::min(text.size(), Size - 1);
-  std::memcpy(destination, text.data(), count);
-  destination[count] = '\0';
-}
 
 void put_interval(gpemu_interval* destination, const device::Interval& interval) {
   if (destination == nullptr) return;

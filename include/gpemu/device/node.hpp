@@ -37,6 +37,7 @@ struct GpuFacts {
   std::int32_t memory_bus_bits = 0;
   std::int32_t pcie_generation = 0;
   std::int32_t pcie_lanes = 0;
+  std::int32_t nvlink_links = 0;
   std::int32_t nvlink_gpus = 0;  ///< as many GPUs of the node as NVLink joins; 1 without NVLink.
   double base_clock_mhz = 0;
   double boost_clock_mhz = 0;

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Watching the devices of a node: what the NVML stand-in reads.
+ *
+ * Conventions: those of gpemu.h. The process watches one node, which all callers share: the one
+ * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence.
+ * Devices are numbered as in the node; an index that it does not have yields GPEMU_ERROR_NOT_FOUND.
+ * All functions but gpemu_monitor_attach yield GPEMU_ERROR_UNAVAILABLE while nobody is attached.
+ */
+#ifndef GPEMU_MONITOR_H_
+#define GPEMU_MONITOR_H_
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "gpemu/gpemu.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Attaches to the node, or counts one more user. The first reading's period begins. Errors:
+ * NOT_FOUND without a node, INVALID_ARGUMENT with several and no GPEMU_NODE, both with one line in
+ * the log; INCOMPATIBLE, RESOURCE_LIMIT. */
+GPEMU_API gpemu_status gpemu_monitor_attach(void);
+
+/* Counts one user less; the last one's call detaches. */
+GPEMU_API gpemu_status gpemu_monitor_detach(void);
+
+GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);
+
+/* What does not change. A number that is not known is 0. */
+typedef struct gpemu_monitor_device {
+  size_t struct_size;
+  char gpu[64];          /* e.g. "V100-PCIE-32GB" */
+  char product_name[96]; /* e.g. "Tesla V100-PCIE-32GB" */
+  char architecture[32]; /* e.g. "Volta" */
+  char uuid[48];         /* "GPU-…" */
+  char pci_bus_id[32];   /* "00000000:01:00.0" */
+  int32_t compute_capability_major, compute_capability_minor;
+  int32_t multiprocessors, cuda_cores;
+  int32_t memory_bus_bits;
+  int32_t pcie_generation, pcie_lanes;
+  int32_t nvlink_links;
+  int32_t nvlink_gpus; /* as many GPUs of the node as NVLink joins; 1 without NVLink */
+  int32_t exclusive;   /* 1: one process at a time may use the device */
+  double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
+  double max_power_w, idle_power_w;
+} gpemu_monitor_device;
+GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
+
+/* What changes, now. */
+typedef struct gpemu_monitor_state {
+  size_t struct_size;
+  uint64_t memory_total, memory_used;
+  uint64_t energy_mj;    /* millijoules since the host started */
+  int32_t process_count; /* processes with a context on the device */
+} gpemu_monitor_state;
+GPEMU_API gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state);
+
+/* What the device did over the last period. A period ends with the first call that comes 1/6 s or
+ * more after the one before ended; until then the last answer is repeated. The first call waits for
+ * its period to end. Shares are 0 to 1. */
+typedef struct gpemu_monitor_load {
+  size_t struct_size;
+  int64_t start_ns, end_ns; /* on CLOCK_MONOTONIC */
+  double compute;           /* share of the period in which kernels ran */
+  double copy_h2d, copy_d2h;
+  double h2d_bytes_per_s, d2h_bytes_per_s;
+  double power_w, temperature_c;
+} gpemu_monitor_load;
+GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load);
+
+/* A process with a context on a device. */
+typedef struct gpemu_monitor_process {
+  uint32_t pid;
+  uint64_t memory_held;
+} gpemu_monitor_process;
+
+/* Yields up to *count processes and how many there are; `processes` may be NULL with *count 0. */
+GPEMU_API gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* processes,
+                                                   int32_t* count);
+
+/* One process's part in the load of the last period; waits as gpemu_monitor_get_load. */
+typedef struct gpemu_monitor_process_load {
+  uint32_t pid;
+  double compute;
+} gpemu_monitor_process_load;
+GPEMU_API gpemu_status gpemu_monitor_get_process_loads(int32_t index,
+                                                       gpemu_monitor_process_load* loads,
+                                                       int32_t* count);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* GPEMU_MONITOR_H_ */

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <string>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/gpemu.h"
+
+/// What every function of the C interface needs.
+namespace gpemu {
+
+inline thread_local std::string last_error;
+
+inline gpemu_status report(const Error& error) {
+  last_error = error.message;
+  return static_cast<gpemu_status>(error.code);
+}
+
+/// Runs the body of an interface function, a callable that returns Result<void>. Nothing of C++
+/// leaves it: errors and stray exceptions become a status.
+template <typename Body>
+gpemu_status guard(Body body) noexcept {
+  try {
+    last_error.clear();
+    const Result<void> result = body();
+    return result ? GPEMU_OK : report(result.error());
+  } catch (const std::bad_alloc&) {
+    return GPEMU_ERROR_RESOURCE_LIMIT;
+  } catch (const std::exception& exception) {
+    return report({ErrorCode::kInternal, exception.what()});
+  }
+}
+
+template <typename... Pointers>
+Result<void> require(const char* function, Pointers*... pointers) {
+  if ((... && (pointers != nullptr))) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: an argument is NULL", function);
+}
+
+/// Fills the caller's structure of `struct_size` bytes, which may be of an older, shorter version.
+template <typename Struct>
+Result<void> fill(Struct* destination, Struct source, const char* function) {
+  if (destination->struct_size < sizeof(std::size_t) || destination->struct_size > sizeof(Struct)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{}: set struct_size to sizeof the structure, at most {} for this library, not {}",
+                function, sizeof(Struct), destination->struct_size);
+  }
+  source.struct_size = destination->struct_size;
+  std::memcpy(destination, &source, source.struct_size);
+  return {};
+}
+
+template <std::size_t Size>
+void copy_text(char (&destination)[Size], const std::string& text) {
+  const std::size_t count = std::min(text.size(), Size - 1);
+  std::memcpy(destination, text.data(), count);
+  destination[count] = '\0';
+}
+
+}  // namespace gpemu

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/monitor.h"
+
+#include <cmath>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+
+#include "gpemu/base/log.hpp"
+#include "gpemu/device/monitor.hpp"
+#include "gpemu/sim/clock.hpp"
+
+#include "guard.hpp"
+
+namespace gpemu {
+namespace {
+
+/// What this process watches. Never destroyed: other threads may read until the process ends.
+struct Watch {
+  sim::RealClock clock;
+  std::mutex mutex;
+  int users = 0;                             ///< guarded by mutex.
+  std::shared_ptr<device::Monitor> monitor;  ///< guarded by mutex; null without users.
+};
+
+Watch& watch() {
+  static auto* const watch = new Watch();
+  return *watch;
+}
+
+/// Returns the name of the node to watch.
+Result<std::string> node_to_watch() {
+  if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') return name;
+  GPEMU_ASSIGN(const auto names, device::Node::list());
+  if (names.size() == 1) return names[0];
+  if (names.empty()) {
+    return fail(ErrorCode::kNotFound,
+                "there is no node to watch in {}: start a program with `gpemu run`, or create a "
+                "node with `gpemu node create`",
+                device::Node::default_directory().string());
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "there are {} nodes: name the one to watch with GPEMU_NODE (`gpemu node list` shows "
+              "them)",
+              names.size());
+}
+
+Result<std::shared_ptr<device::Monitor>> start_watching(sim::Clock& clock) {
+  GPEMU_ASSIGN(const std::string name, node_to_watch());
+  GPEMU_ASSIGN(auto node, device::Node::open(name));
+  return std::make_shared<device::Monitor>(std::move(node), clock);
+}
+
+/// Returns the monitor, once `index` is known to be one of its devices.
+Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
+  Watch& state = watch();
+  const std::lock_guard lock(state.mutex);
+  if (state.users == 0) {
+    return fail(ErrorCode::kUnavailable, "call gpemu_monitor_attach first");
+  }
+  if (index < 0 || index >= state.monitor->node().device_count()) {
+    return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
+                state.monitor->node().name(), index, state.monitor->node().device_count() - 1);
+  }
+  return state.monitor;
+}
+
+gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusive) {
+  const device::GpuFacts& facts = device.facts;
+  gpemu_monitor_device description{.compute_capability_major = facts.compute_capability_major,
+                                   .compute_capability_minor = facts.compute_capability_minor,
+                                   .multiprocessors = facts.multiprocessors,
+                                   .cuda_cores = facts.cuda_cores,
+                                   .memory_bus_bits = facts.memory_bus_bits,
+                                   .pcie_generation = facts.pcie_generation,
+                                   .pcie_lanes = facts.pcie_lanes,
+                                   .nvlink_links = facts.nvlink_links,
+                                   .nvlink_gpus = facts.nvlink_gpus,
+                                   .exclusive = exclusive ? 1 : 0,
+                                   .base_clock_mhz = facts.base_clock_mhz,
+                                   .boost_clock_mhz = facts.boost_clock_mhz,
+                                   .memory_clock_mhz = facts.memory_clock_mhz,
+                                   .max_power_w = device.max_power_w,
+                                   .idle_power_w = device.idle_power_w};
+  copy_text(description.gpu, device.gpu);
+  copy_text(description.product_name, facts.product_name);
+  copy_text(description.architecture, facts.architecture);
+  copy_text(description.uuid, device.uuid);
+  copy_text(description.pci_bus_id, device.pci_bus_id);
+  return description;
+}
+
+/// Yields as many elements as the caller has room for, and how many there are.
+template <typename Source, typename Element, typename Convert>
+Result<void> put_list(const Source& source, Element* destination, std::int32_t* count,
+                      Convert convert) {
+  if (*count < 0 || (*count > 0 && destination == nullptr)) {
+    return fail(ErrorCode::kInvalidArgument, "there is no room for {} elements", *count);
+  }
+  std::int32_t index = 0;
+  for (const auto& element : source) {
+    if (index < *count) destination[index] = convert(element);
+    ++index;
+  }
+  *count = index;
+  return {};
+}
+
+}  // namespace
+}  // namespace gpemu
+
+using gpemu::ErrorCode;
+using gpemu::fail;
+using gpemu::guard;
+using gpemu::require;
+using gpemu::Result;
+
+gpemu_status gpemu_monitor_attach(void) {
+  return guard([]() -> Result<void> {
+    gpemu::Watch& state = gpemu::watch();
+    const std::lock_guard lock(state.mutex);
+    if (state.users == 0) {
+      auto monitor = gpemu::start_watching(state.clock);
+      if (!monitor) {
+        static std::once_flag logged;
+        std::call_once(logged, [&monitor] {
+          gpemu::log(gpemu::LogLevel::kWarning, "{}", monitor.error().message);
+        });
+        return std::unexpected(std::move(monitor).error());
+      }
+      state.monitor = *std::move(monitor);
+    }
+    ++state.users;
+    return {};
+  });
+}
+
+gpemu_status gpemu_monitor_detach(void) {
+  return guard([]() -> Result<void> {
+    gpemu::Watch& state = gpemu::watch();
+    const std::lock_guard lock(state.mutex);
+    if (state.users == 0) return fail(ErrorCode::kUnavailable, "nobody is attached");
+    if (--state.users == 0) state.monitor.reset();
+    return {};
+  });
+}
+
+gpemu_status gpemu_monitor_device_count(int32_t* count) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_device_count", count));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(0));
+    *count = monitor->node().device_count();
+    return {};
+  });
+}
+
+gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_device", device));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    const bool exclusive = monitor->node().policy() == gpemu::device::SharingPolicy::kExclusive;
+    return gpemu::fill(device, gpemu::describe(monitor->snapshot(index), exclusive),
+                       "gpemu_monitor_get_device");
+  });
+}
+
+gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_state", state));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    const gpemu::device::DeviceSnapshot device = monitor->snapshot(index);
+    const gpemu_monitor_state filled{
+        .memory_total = device.memory_total,
+        .memory_used = device.memory_used,
+        .energy_mj = static_cast<std::uint64_t>(monitor->energy_j(index) * 1000),
+        .process_count = static_cast<std::int32_t>(device.processes.size())};
+    return gpemu::fill(state, filled, "gpemu_monitor_get_state");
+  });
+}
+
+gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_load", load));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    const gpemu::device::DeviceLoad last = monitor->load(index);
+    const gpemu_monitor_load filled{.start_ns = last.start.time_since_epoch().count(),
+                                    .end_ns = last.end.time_since_epoch().count(),
+                                    .compute = last.compute,
+                                    .copy_h2d = last.copy_h2d,
+                                    .copy_d2h = last.copy_d2h,
+                                    .h2d_bytes_per_s = last.h2d_bytes_per_s,
+                                    .d2h_bytes_per_s = last.d2h_bytes_per_s,
+                                    .power_w = last.power_w,
+                                    .temperature_c = last.temperature_c};
+    return gpemu::fill(load, filled, "gpemu_monitor_get_load");
+  });
+}
+
+gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* processes,
+                                         int32_t* count) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_processes", count));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    return gpemu::put_list(monitor->snapshot(index).processes, processes, count,
+                           [](const gpemu::device::ProcessSnapshot& process) {
+                             return gpemu_monitor_process{
+                                 .pid = static_cast<std::uint32_t>(process.pid),
+                                 .memory_held = process.memory_held};
+                           });
+  });
+}
+
+gpemu_status gpemu_monitor_get_process_loads(int32_t index, gpemu_monitor_process_load* loads,
+                                             int32_t* count) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_process_loads", count));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    return gpemu::put_list(monitor->load(index).processes, loads, count,
+                           [](const gpemu::device::ProcessLoad& process) {
+                             return gpemu_monitor_process_load{
+                                 .pid = static_cast<std::uint32_t>(process.pid),
+                                 .compute = process.compute};
+                           });
+  });
+}
