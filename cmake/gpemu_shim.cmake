@@ -36,7 +36,8 @@ function(gpemu_add_shim_library target folder soname major)
     target_compile_definitions(${target} PRIVATE GPEMU_CUDA_MAJOR=${major})
   endif()
   if(NOT "${arg_NOT_SUPPORTED}" STREQUAL "")
-    configure_file("${PROJECT_SOURCE_DIR}/shims/common/not_supported.cpp.in" "${generated}.cpp" @ONLY)
+    configure_file("${PROJECT_SOURCE_DIR}/shims/common/not_supported.cpp.in"
+      "${generated}.cpp" @ONLY)
     target_sources(${target} PRIVATE "${generated}.cpp")
   endif()
   target_include_directories(${target} PRIVATE

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#pragma once
 // The lines of functions.def that hold for one CUDA major only, in terms of IMPLEMENTED and
 // NOT_SUPPORTED, which whoever includes this has defined.
 #if defined(GPEMU_CUDA_MAJOR) && GPEMU_CUDA_MAJOR == 12

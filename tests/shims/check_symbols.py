@@ -13,7 +13,7 @@ LINE = re.compile(r"^(?:IMPLEMENTED|NOT_SUPPORTED)(?:_(12|13))?\((\w+)\)$")
 
 
 def listed(path, major):
-    """Returns the symbols of functions.def for one CUDA major; faults of the file end the program."""
+    """Returns the symbols of functions.def for one CUDA major; its faults end the program."""
     names = []
     with open(path, encoding="utf-8") as file:
         for number, line in enumerate(file, 1):

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// What is known of one CUDA status. The names are "" where the runtime or the driver lacks it.
+struct StatusText {
+  int status;
+  const char* runtime_name;
+  const char* driver_name;
+  const char* meaning;
+};
+
+/// Returns the entry of a status, or null for a number that CUDA does not define.
+inline const StatusText* find_status(int status) {
+  static constexpr StatusText kStatuses[] = {
+#define S(number, runtime_name, driver_name, meaning) {number, runtime_name, driver_name, meaning},
+#include "statuses.def"
+#undef S
+  };
+  for (const StatusText& entry : kStatuses) {
+    if (entry.status == status) {
+      return &entry;
+    }
+  }
+  return nullptr;
+}

@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iterator>
+
+#include "device_attribute.hpp"
+#include "runtime.hpp"
+
+namespace {
+
+// cudaLimit and what a GPU without a program's wish has (Programming Guide, "cudaDeviceSetLimit").
+constexpr size_t kLimits[] = {
+    1024,     // stack of a thread
+    1 << 20,  // buffer of device-side printf
+    8 << 20,  // heap of device-side malloc
+    2,        // nesting of device-side synchronisation
+    2048,     // pending device-side launches
+    128,      // largest fetch into the L2
+    0,        // persisting lines of the L2
+};
+
+int get_limit(size_t* value, int limit) {
+  if (value == nullptr) {
+    return kInvalidValue;
+  }
+  if (limit < 0 || limit >= static_cast<int>(std::size(kLimits))) {
+    return 215;  // cudaErrorUnsupportedLimit
+  }
+  *value = kLimits[limit];
+  return kSuccess;
+}
+
+// Caches and shared-memory banks are advice that the hardware since Maxwell does not need.
+int accept_advice(int value, int largest) {
+  return value < 0 || value > largest ? kInvalidValue : kSuccess;
+}
+
+int yield(int* out, int value) {
+  if (out == nullptr) {
+    return kInvalidValue;
+  }
+  *out = value;
+  return kSuccess;
+}
+
+// cudaDeviceMapHost is always on; how the host waits is gpemu's choice.
+constexpr unsigned kDeviceFlags = 8;
+constexpr unsigned kDeviceFlagsMask = 0xff;
+
+int check_device_flags(unsigned flags) {
+  return (flags & ~kDeviceFlagsMask) != 0 ? kInvalidValue : kSuccess;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cudaGetDeviceCount(int* count) {
+  if (count == nullptr) {
+    return record(kInvalidValue);
+  }
+  int32_t devices = 0;
+  const int status = gpemu_cuda_device_count(&devices);
+  *count = status == kSuccess ? devices : 0;
+  return record(status == kSuccess && devices == 0 ? static_cast<int>(GPEMU_CUDA_ERROR_NO_DEVICE)
+                                                   : status);
+}
+
+GPEMU_SHIM_EXPORT int cudaGetDevice(int* device) {
+  return record(gpemu_cuda_current_device(device));
+}
+
+GPEMU_SHIM_EXPORT int cudaSetDevice(int device) {
+  return record(gpemu_cuda_set_current_device(device));
+}
+
+GPEMU_SHIM_EXPORT int cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
+  if (flags > 1 || check_device_flags(device_flags) != kSuccess) {
+    return record(kInvalidValue);
+  }
+  int32_t current = 0;
+  int status = gpemu_cuda_current_device(&current);
+  if (status == kSuccess) {
+    status = gpemu_cuda_set_current_device(device);
+  }
+  if (status == kSuccess) {
+    status = gpemu_cuda_set_current_device(current);
+  }
+  return record(status);
+}
+
+GPEMU_SHIM_EXPORT int cudaSetValidDevices(int* devices, int length) {
+  if (length < 0 || (devices == nullptr && length > 0)) {
+    return record(kInvalidValue);
+  }
+  for (int index = 0; index < length; ++index) {
+    const gpemu_cuda_device* info = nullptr;
+    if (const int status = gpemu_cuda_get_device(devices[index], &info); status != kSuccess) {
+      return record(status);
+    }
+  }
+  // The first of them is what a thread would begin with.
+  return length > 0 ? record(gpemu_cuda_set_current_device(devices[0])) : kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cudaSetDeviceFlags(unsigned flags) {
+  return record(check_device_flags(flags));
+}
+
+GPEMU_SHIM_EXPORT int cudaGetDeviceFlags(unsigned* flags) {
+  if (flags == nullptr) {
+    return record(kInvalidValue);
+  }
+  *flags = kDeviceFlags;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceSynchronize() {
+  return in_context([] { return gpemu_cuda_device_synchronize(); });
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceReset() {
+  int32_t device = 0;
+  const int status = gpemu_cuda_current_device(&device);
+  return record(status == kSuccess ? gpemu_cuda_context_reset(device) : status);
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetAttribute(int* value, int attribute, int device) {
+  return record(get_device_attribute(value, attribute, device));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetPCIBusId(char* text, int capacity, int device) {
+  return record(get_pci_bus_id(text, capacity, device));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetByPCIBusId(int* device, const char* text) {
+  return record(find_device_by_pci_bus_id(device, text));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetP2PAttribute(int* value, int attribute, int device, int peer) {
+  return record(get_peer_attribute(value, attribute, device, peer));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  return record(gpemu_cuda_can_access_peer(device, peer, can));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceEnablePeerAccess(int peer, unsigned flags) {
+  return in_context(
+      [=] { return flags != 0 ? kInvalidValue : gpemu_cuda_enable_peer_access(peer); });
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceDisablePeerAccess(int peer) {
+  return in_context([=] { return gpemu_cuda_disable_peer_access(peer); });
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  return in_context([=] {
+    int32_t low = 0;
+    int32_t high = 0;
+    const int status = gpemu_cuda_stream_priority_range(&low, &high);
+    if (status == kSuccess && least != nullptr) {
+      *least = low;
+    }
+    if (status == kSuccess && greatest != nullptr) {
+      *greatest = high;
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetLimit(size_t* value, int limit) {
+  return record(get_limit(value, limit));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetCacheConfig(int* config) {
+  return record(yield(config, 0));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceSetCacheConfig(int config) {
+  return record(accept_advice(config, 3));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetSharedMemConfig(int* config) {
+  return record(yield(config, 1));  // banks of four bytes
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceSetSharedMemConfig(int config) {
+  return record(accept_advice(config, 2));
+}
+
+GPEMU_SHIM_EXPORT int cudaRuntimeGetVersion(int* version) {
+  return record(yield(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
+}
+
+GPEMU_SHIM_EXPORT int cudaDriverGetVersion(int* version) {
+  return record(yield(version, 13020));  // the driver whose functions libcuda.so.1 answers for
+}
+
+GPEMU_SHIM_EXPORT int cudaProfilerStart() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cudaProfilerStop() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
+  return kSuccess;
+}
+
+#if GPEMU_CUDA_MAJOR == 12
+GPEMU_SHIM_EXPORT int cudaThreadSynchronize() {
+  return cudaDeviceSynchronize();
+}
+
+GPEMU_SHIM_EXPORT int cudaThreadExit() {
+  return cudaDeviceReset();
+}
+
+GPEMU_SHIM_EXPORT int cudaThreadGetLimit(size_t* value, int limit) {
+  return record(get_limit(value, limit));
+}
+
+GPEMU_SHIM_EXPORT int cudaThreadGetCacheConfig(int* config) {
+  return record(yield(config, 0));
+}
+
+GPEMU_SHIM_EXPORT int cudaThreadSetCacheConfig(int config) {
+  return record(accept_advice(config, 3));
+}
+#endif

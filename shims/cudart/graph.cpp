@@ -1,0 +1,635 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "copy3d.hpp"
+
+namespace {
+
+using Graph = gpemu_cuda_graph_handle;
+using Node = gpemu_cuda_node_handle;
+using Exec = gpemu_cuda_exec_handle;
+using UserObject = gpemu_cuda_user_object_handle;
+using Parameters = gpemu_cuda_node_parameters;
+using NodePointer = const Node*;
+
+/// cudaKernelNodeParams; cudaKernelNodeParamsV2 begins with it.
+struct KernelParameters {
+  const void* function;
+  Dim3 grid, block;
+  unsigned shared_bytes;
+  void** arguments;
+  void** extra;
+};
+
+/// cudaMemsetParams and cudaMemsetParamsV2 as far as they agree.
+struct SetParameters {
+  void* destination;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
+
+/// cudaHostNodeParams.
+struct HostParameters {
+  void (*function)(void*);
+  void* data;
+};
+
+/// cudaGraphNodeParams: the kinds that are supported.
+struct NodeParameters {
+  int kind;
+  int reserved[3];
+  union {
+    long long bytes[29];
+    KernelParameters kernel;
+    struct {
+      char flags[16];
+      Copy3D copy;
+    } copy;
+    SetParameters set;
+    HostParameters host;
+    Graph child;
+    Event event;
+  };
+  long long reserved2;
+};
+static_assert(sizeof(NodeParameters) == 256);
+
+/// cudaGraphEdgeData: all zero is a full dependency, the only kind here.
+struct EdgeData {
+  unsigned char bytes[8];
+};
+
+int describe_kernel(const KernelParameters& from, Parameters* to) {
+  if (from.extra != nullptr) {
+    return not_supported("kernel nodes with packed arguments");
+  }
+  to->kind = GPEMU_CUDA_NODE_KERNEL;
+  to->launch = {.grid = {from.grid.x, from.grid.y, from.grid.z},
+                .block = {from.block.x, from.block.y, from.block.z},
+                .dynamic_shared_bytes = from.shared_bytes,
+                .cooperative = 0,
+                .arguments = from.arguments};
+  return find_kernel(from.function, &to->kernel);
+}
+
+int describe_set(const SetParameters& from, Parameters* to) {
+  to->kind = GPEMU_CUDA_NODE_SET;
+  to->set_address = address_of(from.destination);
+  to->set_pitch = from.pitch;
+  to->set_count = from.width;
+  to->set_height = from.height;
+  to->set_value = from.value;
+  to->set_element_bytes = from.element_bytes;
+  return kSuccess;
+}
+
+int describe(const NodeParameters& from, Parameters* to) {
+  to->kind = static_cast<gpemu_cuda_node_kind>(from.kind);
+  switch (from.kind) {
+    case GPEMU_CUDA_NODE_KERNEL:
+      return describe_kernel(from.kernel, to);
+    case GPEMU_CUDA_NODE_COPY:
+      return describe_copy(&from.copy.copy, &to->copy);
+    case GPEMU_CUDA_NODE_SET:
+      return describe_set(from.set, to);
+    case GPEMU_CUDA_NODE_HOST:
+      to->host_function = from.host.function;
+      to->host_data = from.host.data;
+      return from.host.function == nullptr ? kInvalidValue : kSuccess;
+    case GPEMU_CUDA_NODE_GRAPH:
+      to->child = from.child;
+      return kSuccess;
+    case GPEMU_CUDA_NODE_EMPTY:
+      return kSuccess;
+    case GPEMU_CUDA_NODE_WAIT_EVENT:
+    case GPEMU_CUDA_NODE_RECORD_EVENT:
+      to->event = from.event;
+      return kSuccess;
+    default:
+      return not_supported("graph nodes of memory, semaphores and conditions");
+  }
+}
+
+int add(Node* node, Graph graph, NodePointer dependencies, size_t count,
+        const Parameters& parameters) {
+  return node == nullptr || (dependencies == nullptr && count > 0)
+             ? kInvalidValue
+             : gpemu_cuda_graph_add(graph, dependencies, count, &parameters, node);
+}
+
+/// Adds a node that `fill` describes.
+template <typename Fill>
+int add_described(Node* node, Graph graph, NodePointer dependencies, size_t count, Fill&& fill) {
+  return in_context([&] {
+    Parameters parameters{};
+    const int status = fill(&parameters);
+    return status == kSuccess ? add(node, graph, dependencies, count, parameters) : status;
+  });
+}
+
+bool are_plain(const EdgeData* edges, size_t count) {
+  static constexpr EdgeData kPlain{};
+  return edges == nullptr || std::all_of(edges, edges + count, [](const EdgeData& edge) {
+           return std::memcmp(&edge, &kPlain, sizeof(edge)) == 0;
+         });
+}
+
+void fill_plain(EdgeData* edges, size_t count) {
+  if (edges != nullptr) {
+    std::fill_n(edges, count, EdgeData{});
+  }
+}
+
+int add_node(Node* node, Graph graph, NodePointer dependencies, const EdgeData* edges, size_t count,
+             const NodeParameters* parameters) {
+  if (parameters == nullptr) {
+    return record(kInvalidValue);
+  }
+  if (!are_plain(edges, count)) {
+    return not_supported("programmatic dependencies of graph nodes");
+  }
+  return add_described(node, graph, dependencies, count,
+                       [=](Parameters* to) { return describe(*parameters, to); });
+}
+
+/// Yields the nodes of a graph that depend on none.
+int get_roots(Graph graph, Node* roots, size_t* count) {
+  size_t nodes = 0;
+  int status = gpemu_cuda_graph_nodes(graph, nullptr, &nodes);
+  if (status != kSuccess) {
+    return status;
+  }
+  auto* all = new Node[nodes + 1];
+  status = gpemu_cuda_graph_nodes(graph, all, &nodes);
+  size_t found = 0;
+  for (size_t index = 0; status == kSuccess && index < nodes; ++index) {
+    size_t dependencies = 0;
+    status = gpemu_cuda_node_dependencies(all[index], nullptr, &dependencies);
+    if (status == kSuccess && dependencies == 0) {
+      if (roots != nullptr && found < *count) {
+        roots[found] = all[index];
+      }
+      ++found;
+    }
+  }
+  delete[] all;
+  if (status == kSuccess) {
+    *count = found;
+  }
+  return status;
+}
+
+int get_dependencies(Node node, Node* dependencies, EdgeData* edges, size_t* count) {
+  return in_context([=] {
+    if (count == nullptr) {
+      return kInvalidValue;
+    }
+    const size_t capacity = *count;
+    const int status = gpemu_cuda_node_dependencies(node, dependencies, count);
+    if (status == kSuccess) {
+      fill_plain(edges, std::min(capacity, *count));
+    }
+    return status;
+  });
+}
+
+int get_edges(Graph graph, Node* from, Node* to, EdgeData* edges, size_t* count) {
+  return in_context([=] {
+    if (count == nullptr || (from == nullptr) != (to == nullptr)) {
+      return kInvalidValue;
+    }
+    const size_t capacity = *count;
+    const int status = gpemu_cuda_graph_edges(graph, from, to, count);
+    if (status == kSuccess) {
+      fill_plain(edges, std::min(capacity, *count));
+    }
+    return status;
+  });
+}
+
+/// The options of instantiation that change how a graph runs are not emulated; freeing on launch
+/// (1) and priorities of nodes (8) are the program's and the scheduler's business.
+int instantiate(Exec* exec, Graph graph, unsigned long long flags) {
+  constexpr unsigned long long kKnown = 0xf;
+  constexpr unsigned long long kDeviceLaunch = 4;
+  return in_context([=] {
+    if (exec == nullptr || (flags & ~kKnown) != 0) {
+      return kInvalidValue;
+    }
+    if ((flags & kDeviceLaunch) != 0) {
+      return not_supported("graphs launched from the device");
+    }
+    return static_cast<int>(gpemu_cuda_graph_instantiate(graph, exec));
+  });
+}
+
+/// cudaGraphInstantiateParams.
+struct InstantiateParameters {
+  unsigned long long flags;
+  Stream upload_stream;
+  Node error_node;
+  int result;
+};
+
+int get_capture(Stream stream, int* status_out, unsigned long long* id, Graph* graph,
+                NodePointer* dependencies, size_t* count) {
+  return in_context([=] {
+    if (status_out == nullptr) {
+      return kInvalidValue;
+    }
+    gpemu_cuda_capture_info info{};
+    const int status = gpemu_cuda_capture_get_info(stream, &info);
+    if (status != kSuccess) {
+      return status;
+    }
+    *status_out = info.status;
+    const bool active = info.status == 1;
+    if (active && id != nullptr) {
+      *id = info.id;
+    }
+    if (active && graph != nullptr) {
+      *graph = info.graph;
+    }
+    if (active && dependencies != nullptr) {
+      *dependencies = info.dependencies;
+    }
+    if (active && count != nullptr) {
+      *count = info.dependency_count;
+    }
+    return kSuccess;
+  });
+}
+
+int set_dependencies(Stream stream, NodePointer dependencies, size_t count, unsigned flags) {
+  return in_context([=] {
+    // 0 adds, 1 replaces.
+    return flags > 1 || (dependencies == nullptr && count > 0)
+               ? kInvalidValue
+               : gpemu_cuda_capture_set_dependencies(stream, dependencies, count,
+                                                     flags == 0 ? 1 : 0);
+  });
+}
+
+int begin_capture(Stream stream, int mode, Graph graph) {
+  return in_context([=] {
+    return mode < 0 || mode > 2 ? kInvalidValue : gpemu_cuda_begin_capture(stream, mode, graph);
+  });
+}
+
+/// Reads back what a node was made with.
+template <typename Read>
+int read_node(Node node, const void* out, int kind, Read&& read) {
+  return in_context([&] {
+    Parameters parameters{};
+    const int status = out == nullptr ? kInvalidValue : gpemu_cuda_node_get(node, &parameters);
+    if (status != kSuccess || parameters.kind != kind) {
+      return status != kSuccess ? status : kInvalidValue;
+    }
+    read(parameters);
+    return kSuccess;
+  });
+}
+
+/// cudaGraphExecUpdateResultInfo.
+struct UpdateResult {
+  int result;
+  Node error_node, error_from_node;
+};
+
+}  // namespace
+
+// ---- Capture ----
+
+GPEMU_TWINS(cudaStreamBeginCapture, _ptsz, (Stream stream, int mode),
+            return begin_capture(on(stream), mode, nullptr);)
+
+GPEMU_TWINS(
+    cudaStreamBeginCaptureToGraph, _ptsz,
+    (Stream stream, Graph graph, NodePointer dependencies, const EdgeData* edges, size_t count,
+     int mode),
+    if (graph == nullptr || !are_plain(edges, count)) {
+      return record(kInvalidValue);
+    } const int status = begin_capture(on(stream), mode, graph);
+    return status != kSuccess || count == 0 ? status
+                                            : set_dependencies(on(stream), dependencies, count, 1);)
+
+GPEMU_TWINS(cudaStreamEndCapture, _ptsz, (Stream stream, Graph* graph), return in_context([=] {
+              return graph == nullptr ? kInvalidValue : gpemu_cuda_end_capture(on(stream), graph);
+            });)
+
+GPEMU_TWINS(cudaStreamIsCapturing, _ptsz, (Stream stream, int* status),
+            return get_capture(on(stream), status, nullptr, nullptr, nullptr, nullptr);)
+
+GPEMU_SHIM_EXPORT int cudaThreadExchangeStreamCaptureMode(int* mode) {
+  return record(mode == nullptr || *mode < 0 || *mode > 2 ? kInvalidValue
+                                                          : gpemu_cuda_exchange_capture_mode(mode));
+}
+
+#if GPEMU_CUDA_MAJOR == 12
+GPEMU_TWINS(cudaStreamGetCaptureInfo, _ptsz, (Stream stream, int* status, unsigned long long* id),
+            return get_capture(on(stream), status, id, nullptr, nullptr, nullptr);)
+
+GPEMU_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,
+            (Stream stream, int* status, unsigned long long* id, Graph* graph,
+             NodePointer* dependencies, size_t* count),
+            return get_capture(on(stream), status, id, graph, dependencies, count);)
+
+GPEMU_TWINS(
+    cudaStreamGetCaptureInfo_v3, _ptsz,
+    (Stream stream, int* status, unsigned long long* id, Graph* graph, NodePointer* dependencies,
+     const EdgeData** edges, size_t* count),
+    if (edges != nullptr) { *edges = nullptr; }  // all are plain
+    return get_capture(on(stream), status, id, graph, dependencies, count);)
+
+GPEMU_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
+            (Stream stream, NodePointer dependencies, size_t count, unsigned flags),
+            return set_dependencies(on(stream), dependencies, count, flags);)
+
+GPEMU_TWINS(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
+            (Stream stream, NodePointer dependencies, const EdgeData* edges, size_t count,
+             unsigned flags),
+            return are_plain(edges, count)
+                       ? set_dependencies(on(stream), dependencies, count, flags)
+                       : record(kInvalidValue);)
+#else
+GPEMU_TWINS(
+    cudaStreamGetCaptureInfo, _ptsz,
+    (Stream stream, int* status, unsigned long long* id, Graph* graph, NodePointer* dependencies,
+     const EdgeData** edges, size_t* count),
+    if (edges != nullptr) { *edges = nullptr; }  // all are plain
+    return get_capture(on(stream), status, id, graph, dependencies, count);)
+
+GPEMU_TWINS(cudaStreamUpdateCaptureDependencies, _ptsz,
+            (Stream stream, NodePointer dependencies, const EdgeData* edges, size_t count,
+             unsigned flags),
+            return are_plain(edges, count)
+                       ? set_dependencies(on(stream), dependencies, count, flags)
+                       : record(kInvalidValue);)
+#endif
+
+// ---- Graphs ----
+
+GPEMU_SHIM_EXPORT int cudaGraphCreate(Graph* graph, unsigned flags) {
+  return in_context([=] {
+    return graph == nullptr || flags != 0 ? kInvalidValue : gpemu_cuda_graph_create(graph);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphClone(Graph* clone, Graph graph) {
+  return in_context(
+      [=] { return clone == nullptr ? kInvalidValue : gpemu_cuda_graph_clone(graph, clone); });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphDestroy(Graph graph) {
+  return in_context([=] { return gpemu_cuda_graph_destroy(graph); });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphGetNodes(Graph graph, Node* nodes, size_t* count) {
+  return in_context([=] {
+    return count == nullptr ? kInvalidValue : gpemu_cuda_graph_nodes(graph, nodes, count);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphGetRootNodes(Graph graph, Node* roots, size_t* count) {
+  return in_context(
+      [=] { return count == nullptr ? kInvalidValue : get_roots(graph, roots, count); });
+}
+
+#if GPEMU_CUDA_MAJOR == 12
+GPEMU_SHIM_EXPORT int cudaGraphGetEdges(Graph graph, Node* from, Node* to, size_t* count) {
+  return get_edges(graph, from, to, nullptr, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphGetEdges_v2(Graph graph, Node* from, Node* to, EdgeData* edges,
+                                           size_t* count) {
+  return get_edges(graph, from, to, edges, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependencies(Node node, Node* dependencies, size_t* count) {
+  return get_dependencies(node, dependencies, nullptr, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependencies_v2(Node node, Node* dependencies,
+                                                      EdgeData* edges, size_t* count) {
+  return get_dependencies(node, dependencies, edges, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddNode(Node* node, Graph graph, NodePointer dependencies,
+                                       size_t count, const NodeParameters* parameters) {
+  return add_node(node, graph, dependencies, nullptr, count, parameters);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddNode_v2(Node* node, Graph graph, NodePointer dependencies,
+                                          const EdgeData* edges, size_t count,
+                                          const NodeParameters* parameters) {
+  return add_node(node, graph, dependencies, edges, count, parameters);
+}
+#else
+GPEMU_SHIM_EXPORT int cudaGraphGetEdges(Graph graph, Node* from, Node* to, EdgeData* edges,
+                                        size_t* count) {
+  return get_edges(graph, from, to, edges, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependencies(Node node, Node* dependencies, EdgeData* edges,
+                                                   size_t* count) {
+  return get_dependencies(node, dependencies, edges, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddNode(Node* node, Graph graph, NodePointer dependencies,
+                                       const EdgeData* edges, size_t count,
+                                       const NodeParameters* parameters) {
+  return add_node(node, graph, dependencies, edges, count, parameters);
+}
+#endif
+
+GPEMU_SHIM_EXPORT int cudaGraphAddKernelNode(Node* node, Graph graph, NodePointer dependencies,
+                                             size_t count, const KernelParameters* parameters) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    return parameters == nullptr ? kInvalidValue : describe_kernel(*parameters, to);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode(Node* node, Graph graph, NodePointer dependencies,
+                                             size_t count, const Copy3D* parameters) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_COPY;
+    return describe_copy(parameters, &to->copy);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode1D(Node* node, Graph graph, NodePointer dependencies,
+                                               size_t count, void* destination, const void* source,
+                                               size_t bytes, int kind) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_COPY;
+    to->copy = {.destination = address_of(destination),
+                .source = address_of(source),
+                .width_bytes = bytes,
+                .height = 1,
+                .depth = 1,
+                .kind = static_cast<gpemu_cuda_copy_kind>(kind)};
+    return is_copy_kind(kind) ? kSuccess
+                              : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddMemsetNode(Node* node, Graph graph, NodePointer dependencies,
+                                             size_t count, const SetParameters* parameters) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    return parameters == nullptr ? kInvalidValue : describe_set(*parameters, to);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddHostNode(Node* node, Graph graph, NodePointer dependencies,
+                                           size_t count, const HostParameters* parameters) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    if (parameters == nullptr || parameters->function == nullptr) {
+      return kInvalidValue;
+    }
+    to->kind = GPEMU_CUDA_NODE_HOST;
+    to->host_function = parameters->function;
+    to->host_data = parameters->data;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddChildGraphNode(Node* node, Graph graph, NodePointer dependencies,
+                                                 size_t count, Graph child) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_GRAPH;
+    to->child = child;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddEmptyNode(Node* node, Graph graph, NodePointer dependencies,
+                                            size_t count) {
+  return add_described(node, graph, dependencies, count, [](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_EMPTY;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddEventRecordNode(Node* node, Graph graph, NodePointer dependencies,
+                                                  size_t count, Event event) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_RECORD_EVENT;
+    to->event = event;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddEventWaitNode(Node* node, Graph graph, NodePointer dependencies,
+                                                size_t count, Event event) {
+  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_WAIT_EVENT;
+    to->event = event;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetType(Node node, int* kind) {
+  return in_context([=] {
+    Parameters parameters{};
+    const int status = kind == nullptr ? kInvalidValue : gpemu_cuda_node_get(node, &parameters);
+    if (status == kSuccess) {
+      *kind = parameters.kind;
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphHostNodeGetParams(Node node, HostParameters* out) {
+  return read_node(node, out, GPEMU_CUDA_NODE_HOST, [=](const Parameters& parameters) {
+    *out = {parameters.host_function, parameters.host_data};
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphMemsetNodeGetParams(Node node, SetParameters* out) {
+  return read_node(node, out, GPEMU_CUDA_NODE_SET, [=](const Parameters& parameters) {
+    *out = {pointer_to(parameters.set_address), parameters.set_pitch, parameters.set_value,
+            parameters.set_element_bytes,       parameters.set_count, parameters.set_height};
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphChildGraphNodeGetGraph(Node node, Graph* out) {
+  return read_node(node, out, GPEMU_CUDA_NODE_GRAPH,
+                   [=](const Parameters& parameters) { *out = parameters.child; });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphEventRecordNodeGetEvent(Node node, Event* out) {
+  return read_node(node, out, GPEMU_CUDA_NODE_RECORD_EVENT,
+                   [=](const Parameters& parameters) { *out = parameters.event; });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphEventWaitNodeGetEvent(Node node, Event* out) {
+  return read_node(node, out, GPEMU_CUDA_NODE_WAIT_EVENT,
+                   [=](const Parameters& parameters) { *out = parameters.event; });
+}
+
+// ---- Executable graphs ----
+
+// The signature since CUDA 12.
+GPEMU_SHIM_EXPORT int cudaGraphInstantiate(Exec* exec, Graph graph, unsigned long long flags) {
+  return instantiate(exec, graph, flags);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphInstantiateWithFlags(Exec* exec, Graph graph,
+                                                    unsigned long long flags) {
+  return instantiate(exec, graph, flags);
+}
+
+GPEMU_TWINS(
+    cudaGraphInstantiateWithParams, _ptsz,
+    (Exec * exec, Graph graph, InstantiateParameters* parameters),
+    if (parameters == nullptr) { return record(kInvalidValue); }(void)on(parameters->upload_stream);
+    const int status = instantiate(exec, graph, parameters->flags);
+    parameters->error_node = nullptr;
+    parameters->result = status == kSuccess ? 0 : 1;  // cudaGraphInstantiateError
+    return status;)
+
+GPEMU_SHIM_EXPORT int cudaGraphExecDestroy(Exec exec) {
+  return in_context([=] { return gpemu_cuda_exec_destroy(exec); });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphExecUpdate(Exec exec, Graph graph, UpdateResult* result) {
+  return in_context([=] {
+    if (result == nullptr) {
+      return kInvalidValue;
+    }
+    const int status = gpemu_cuda_exec_update(exec, graph);
+    *result = {status == kSuccess ? 0 : 1, nullptr, nullptr};
+    return status;
+  });
+}
+
+GPEMU_TWINS(cudaGraphLaunch, _ptsz, (Exec exec, Stream stream),
+            return in_context([=] { return gpemu_cuda_graph_launch(exec, on(stream)); });)
+
+// ---- Objects that graphs own ----
+
+GPEMU_SHIM_EXPORT int cudaUserObjectCreate(UserObject* object, void* data, void (*destroy)(void*),
+                                           unsigned references, unsigned flags) {
+  constexpr unsigned kNoDestructorSync = 1;
+  return record(object == nullptr || destroy == nullptr || references == 0 ||
+                        flags != kNoDestructorSync
+                    ? kInvalidValue
+                    : gpemu_cuda_user_object_create(data, destroy, references, object));
+}
+
+GPEMU_SHIM_EXPORT int cudaUserObjectRetain(UserObject object, unsigned count) {
+  return record(count == 0 ? kInvalidValue : gpemu_cuda_user_object_retain(object, count));
+}
+
+GPEMU_SHIM_EXPORT int cudaUserObjectRelease(UserObject object, unsigned count) {
+  return record(count == 0 ? kInvalidValue : gpemu_cuda_user_object_release(object, count));
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphRetainUserObject(Graph graph, UserObject object, unsigned count,
+                                                unsigned flags) {
+  return record(count == 0 || flags > 1 ? kInvalidValue
+                                        : gpemu_cuda_graph_retain_user_object(
+                                              graph, object, count, static_cast<int>(flags)));
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code that programs load themselves, and what they look up in the driver.
+#include <dlfcn.h>
+
+#include "runtime.hpp"
+
+namespace {
+
+using Library = gpemu_cuda_module_handle;
+
+int get_variable(void** memory, size_t* bytes, Library library, const char* name) {
+  return in_context([=] {
+    uint64_t address = 0;
+    uint64_t size = 0;
+    const int status = name == nullptr || (memory == nullptr && bytes == nullptr)
+                           ? kInvalidValue
+                           : gpemu_cuda_module_variable(library, name, &address, &size);
+    if (status == kSuccess && memory != nullptr) {
+      *memory = pointer_to(address);
+    }
+    if (status == kSuccess && bytes != nullptr) {
+      *bytes = size;
+    }
+    return status;
+  });
+}
+
+using GetProcAddress = int (*)(const char* symbol, void** function, int version, uint64_t flags,
+                               int* found);
+
+int get_entry_point(const char* symbol, void** function, unsigned version, unsigned long long flags,
+                    int* found) {
+  constexpr unsigned long long kLastFlag = 2;  // cudaEnablePerThreadDefaultStream
+  if (symbol == nullptr || function == nullptr || flags > kLastFlag) {
+    return kInvalidValue;
+  }
+  void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
+  void* get = driver == nullptr ? nullptr : dlsym(driver, "cuGetProcAddress_v2");
+  if (get == nullptr) {
+    return 35;  // cudaErrorInsufficientDriver
+  }
+  int answer = 0;
+  const int status = reinterpret_cast<GetProcAddress>(get)(
+      symbol, function, static_cast<int>(version), flags, &answer);
+  if (status != kSuccess) {
+    *function = nullptr;
+  }
+  if (found == nullptr) {
+    return status;
+  }
+  // Who asks for it learns there, and not by the status, that a function is not known.
+  *found = answer;
+  return status == GPEMU_CUDA_ERROR_NOT_FOUND ? kSuccess : status;
+}
+
+constexpr unsigned kRuntimeVersion = GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020;
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cudaLibraryLoadData(Library* library, const void* image,
+                                          const int* /*jit_options*/, void** /*jit_values*/,
+                                          unsigned /*jit_count*/, const int* /*options*/,
+                                          void** /*values*/, unsigned /*count*/) {
+  return in_context([=] {
+    return library == nullptr || image == nullptr ? kInvalidValue
+                                                  : gpemu_cuda_module_load(image, library);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaLibraryLoadFromFile(Library* library, const char* path,
+                                              const int* /*jit_options*/, void** /*jit_values*/,
+                                              unsigned /*jit_count*/, const int* /*options*/,
+                                              void** /*values*/, unsigned /*count*/) {
+  return in_context([=] {
+    return library == nullptr || path == nullptr ? kInvalidValue
+                                                 : gpemu_cuda_module_load_file(path, library);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaLibraryUnload(Library library) {
+  return in_context([=] { return gpemu_cuda_module_unload(library); });
+}
+
+GPEMU_SHIM_EXPORT int cudaLibraryGetKernel(Kernel* kernel, Library library, const char* name) {
+  return in_context([=] {
+    return kernel == nullptr || name == nullptr ? kInvalidValue
+                                                : gpemu_cuda_module_kernel(library, name, kernel);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaLibraryGetKernelCount(unsigned* count, Library library) {
+  return in_context([=] {
+    return count == nullptr ? kInvalidValue : gpemu_cuda_module_kernel_count(library, count);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaLibraryEnumerateKernels(Kernel* kernels, unsigned count,
+                                                  Library library) {
+  return in_context([=] {
+    return kernels == nullptr || count == 0 ? kInvalidValue
+                                            : gpemu_cuda_module_kernels(library, kernels, count);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaLibraryGetGlobal(void** memory, size_t* bytes, Library library,
+                                           const char* name) {
+  return get_variable(memory, bytes, library, name);
+}
+
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint(const char* symbol, void** function,
+                                              unsigned long long flags, int* found) {
+  return record(get_entry_point(symbol, function, kRuntimeVersion, flags, found));
+}
+
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion(const char* symbol, void** function,
+                                                       unsigned version, unsigned long long flags,
+                                                       int* found) {
+  return record(get_entry_point(symbol, function, version, flags, found));
+}
+
+// Programs compiled for per-thread default streams get functions that mean those.
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function,
+                                                   unsigned long long flags, int* found) {
+  return cudaGetDriverEntryPoint(symbol, function, flags == 0 ? 2 : flags, found);
+}
+
+GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** function,
+                                                            unsigned version,
+                                                            unsigned long long flags, int* found) {
+  return cudaGetDriverEntryPointByVersion(symbol, function, version, flags == 0 ? 2 : flags, found);
+}
+
+#if GPEMU_CUDA_MAJOR == 13
+GPEMU_SHIM_EXPORT void* __cudaGetProcAddress(const char* /*symbol*/) {
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "__cudaGetProcAddress");
+  return nullptr;
+}
+#endif
+
+// Undocumented tables of functions are not offered: programs that link the runtime statically ask
+// for them.
+GPEMU_SHIM_EXPORT int cudaGetExportTable(const void** table, const void* /*id*/) {
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudaGetExportTable");
+  if (table != nullptr) {
+    *table = nullptr;
+  }
+  return record(GPEMU_CUDA_ERROR_NOT_FOUND);
+}

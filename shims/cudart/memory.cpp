@@ -1,0 +1,391 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy3d.hpp"
+
+namespace {
+
+// The alignment of rows (cudaDeviceProp::textureAlignment).
+constexpr size_t kPitchAlignment = 512;
+
+int allocate(void** memory, size_t bytes) {
+  uint64_t address = 0;
+  const int status = gpemu_cuda_malloc(bytes, &address);
+  if (status == kSuccess) {
+    *memory = pointer_to(address);
+  }
+  return status;
+}
+
+int allocate_rows(void** memory, size_t* pitch, size_t width, size_t rows) {
+  if (width > SIZE_MAX - kPitchAlignment) {
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const size_t padded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+  size_t bytes = 0;
+  if (__builtin_mul_overflow(padded, rows, &bytes)) {
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const int status = allocate(memory, bytes);
+  if (status == kSuccess) {
+    *pitch = padded;
+  }
+  return status;
+}
+
+int host_allocate(void** memory, size_t bytes, unsigned flags) {
+  constexpr unsigned kAllFlags = 7;  // portable, mapped, write-combined
+  return in_context([=] {
+    return memory == nullptr || (flags & ~kAllFlags) != 0
+               ? kInvalidValue
+               : gpemu_cuda_host_alloc(bytes, flags, memory);
+  });
+}
+
+/// cudaPointerAttributes.
+struct PointerAttributes {
+  int type;
+  int device;
+  void* device_pointer;
+  void* host_pointer;
+#if GPEMU_CUDA_MAJOR == 13
+  long reserved[8];
+#endif
+};
+static_assert(sizeof(PointerAttributes) == (GPEMU_CUDA_MAJOR == 12 ? 24 : 88));
+
+int get_pointer_attributes(PointerAttributes* attributes, const void* pointer) {
+  constexpr int kNoDevice = -2;  // cudaInvalidDeviceId
+  gpemu_cuda_pointer info{};
+  const int status = gpemu_cuda_pointer_info(address_of(pointer), &info);
+  if (status != kSuccess) {
+    return status;
+  }
+  const bool known = info.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
+  *attributes = {};
+  attributes->type = info.kind;
+  attributes->device = known ? info.device : kNoDevice;
+  attributes->device_pointer = known ? const_cast<void*>(pointer) : nullptr;
+  attributes->host_pointer =
+      info.kind == GPEMU_CUDA_MEMORY_DEVICE ? nullptr : const_cast<void*>(pointer);
+  return kSuccess;
+}
+
+/// Yields what is known of registered host memory.
+template <typename Out, typename Part>
+int get_host_part(void* memory, Out* out, Part part) {
+  return in_context([=] {
+    gpemu_cuda_pointer info{};
+    const int status =
+        out == nullptr ? kInvalidValue : gpemu_cuda_pointer_info(address_of(memory), &info);
+    if (status != kSuccess || info.kind != GPEMU_CUDA_MEMORY_HOST) {
+      return status != kSuccess ? status : kInvalidValue;
+    }
+    *out = part(info);
+    return kSuccess;
+  });
+}
+
+/// cudaMemLocation.
+struct Location {
+  int type;
+  int id;
+};
+constexpr int kDeviceLocation = 1;
+
+/// cudaMemPoolProps.
+struct PoolProperties {
+  int allocation_type;
+  int handle_types;
+  Location location;
+  void* security;
+  size_t max_size;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+static_assert(sizeof(PoolProperties) == 88);
+
+/// cudaMemAccessDesc.
+struct Access {
+  Location location;
+  int flags;
+};
+
+using Pool = gpemu_cuda_pool_handle;
+
+// The first three attributes of a pool are int, the others 64 bits wide.
+bool is_int(int attribute) {
+  return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+int set_pool_access(Pool pool, const Access* accesses, size_t count) {
+  constexpr int kReadWrite = 3;
+  if (pool == nullptr || (accesses == nullptr && count > 0)) {
+    return kInvalidValue;
+  }
+  for (size_t index = 0; index < count; ++index) {
+    const Access& access = accesses[index];
+    if (access.location.type != kDeviceLocation ||
+        (access.flags != 0 && access.flags != kReadWrite)) {
+      return kInvalidValue;
+    }
+    const int status =
+        gpemu_cuda_pool_set_access(pool, access.location.id, access.flags == kReadWrite ? 1 : 0);
+    if (status != kSuccess) {
+      return status;
+    }
+  }
+  return kSuccess;
+}
+
+int allocate_async(void** memory, size_t bytes, Pool pool, Stream stream) {
+  if (memory == nullptr) {
+    return kInvalidValue;
+  }
+  uint64_t address = 0;
+  const int status = gpemu_cuda_malloc_async(bytes, pool, stream, &address);
+  if (status == kSuccess) {
+    *memory = pointer_to(address);
+  }
+  return status;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cudaMalloc(void** memory, size_t bytes) {
+  return in_context([=] { return memory == nullptr ? kInvalidValue : allocate(memory, bytes); });
+}
+
+GPEMU_SHIM_EXPORT int cudaMallocPitch(void** memory, size_t* pitch, size_t width, size_t height) {
+  return in_context([=] {
+    return memory == nullptr || pitch == nullptr ? kInvalidValue
+                                                 : allocate_rows(memory, pitch, width, height);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaMalloc3D(PitchedPointer* memory, Extent extent) {
+  return in_context([=] {
+    size_t rows = 0;
+    if (memory == nullptr || __builtin_mul_overflow(extent.height, extent.depth, &rows)) {
+      return kInvalidValue;
+    }
+    PitchedPointer made{nullptr, 0, extent.width, extent.height};
+    const int status = allocate_rows(&made.pointer, &made.pitch, extent.width, rows);
+    if (status == kSuccess) {
+      *memory = made;
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaMallocManaged(void** memory, size_t bytes, unsigned flags) {
+  return in_context([=] {
+    uint64_t address = 0;
+    const int status = memory == nullptr || bytes == 0 || (flags != 1 && flags != 2)
+                           ? kInvalidValue
+                           : gpemu_cuda_malloc_managed(bytes, flags, &address);
+    if (status == kSuccess) {
+      *memory = pointer_to(address);
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaFree(void* memory) {
+  return in_context([=] { return gpemu_cuda_free(address_of(memory)); });
+}
+
+GPEMU_SHIM_EXPORT int cudaMallocHost(void** memory, size_t bytes) {
+  return host_allocate(memory, bytes, 0);
+}
+
+GPEMU_SHIM_EXPORT int cudaHostAlloc(void** memory, size_t bytes, unsigned flags) {
+  return host_allocate(memory, bytes, flags);
+}
+
+GPEMU_SHIM_EXPORT int cudaFreeHost(void* memory) {
+  return in_context([=] { return memory == nullptr ? kSuccess : gpemu_cuda_host_free(memory); });
+}
+
+GPEMU_SHIM_EXPORT int cudaHostRegister(void* memory, size_t bytes, unsigned flags) {
+  constexpr unsigned kAllFlags = 0xf;  // portable, mapped, I/O memory, read-only
+  return in_context([=] {
+    return memory == nullptr || bytes == 0 || (flags & ~kAllFlags) != 0
+               ? kInvalidValue
+               : gpemu_cuda_host_register(memory, bytes, flags);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaHostUnregister(void* memory) {
+  return in_context(
+      [=] { return memory == nullptr ? kInvalidValue : gpemu_cuda_host_unregister(memory); });
+}
+
+GPEMU_SHIM_EXPORT int cudaHostGetDevicePointer(void** device_memory, void* memory, unsigned flags) {
+  return flags != 0 ? record(kInvalidValue)
+                    : get_host_part(memory, device_memory,
+                                    [=](const gpemu_cuda_pointer&) { return memory; });
+}
+
+GPEMU_SHIM_EXPORT int cudaHostGetFlags(unsigned* flags, void* memory) {
+  return get_host_part(memory, flags, [](const gpemu_cuda_pointer& info) { return info.flags; });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
+  return in_context([=] {
+    uint64_t free = 0;
+    uint64_t total = 0;
+    const int status = free_bytes == nullptr || total_bytes == nullptr
+                           ? kInvalidValue
+                           : gpemu_cuda_mem_info(&free, &total);
+    if (status == kSuccess) {
+      *free_bytes = free;
+      *total_bytes = total;
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
+  return in_context([=] {
+    return attributes == nullptr ? kInvalidValue : get_pointer_attributes(attributes, pointer);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGetSymbolAddress(void** memory, const void* symbol) {
+  return in_context([=] {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    const int status = memory == nullptr ? kInvalidValue
+                                         : gpemu_cuda_registered_variable(symbol, &address, &bytes);
+    if (status == kSuccess) {
+      *memory = pointer_to(address);
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGetSymbolSize(size_t* size, const void* symbol) {
+  return in_context([=] {
+    uint64_t address = 0;
+    uint64_t bytes = 0;
+    const int status =
+        size == nullptr ? kInvalidValue : gpemu_cuda_registered_variable(symbol, &address, &bytes);
+    if (status == kSuccess) {
+      *size = bytes;
+    }
+    return status;
+  });
+}
+
+// ---- Stream-ordered memory ----
+
+GPEMU_TWINS(cudaMallocAsync, _ptsz, (void** memory, size_t bytes, Stream stream),
+            return in_context([=] { return allocate_async(memory, bytes, nullptr, on(stream)); });)
+
+GPEMU_TWINS(cudaMallocFromPoolAsync, _ptsz, (void** memory, size_t bytes, Pool pool, Stream stream),
+            return in_context([=] {
+              return pool == nullptr ? kInvalidValue
+                                     : allocate_async(memory, bytes, pool, on(stream));
+            });)
+
+GPEMU_TWINS(cudaFreeAsync, _ptsz, (void* memory, Stream stream), return in_context([=] {
+              return memory == nullptr ? kInvalidValue
+                                       : gpemu_cuda_free_async(address_of(memory), on(stream));
+            });)
+
+GPEMU_SHIM_EXPORT int cudaMemPoolCreate(Pool* pool, const PoolProperties* properties) {
+  constexpr int kPinned = 1;
+  return in_context([=] {
+    if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {
+      return kInvalidValue;
+    }
+    if (properties->location.type != kDeviceLocation || properties->handle_types != 0) {
+      return not_supported("cudaMemPoolCreate of host memory or for other processes");
+    }
+    return static_cast<int>(
+        gpemu_cuda_pool_create(properties->location.id, properties->max_size, pool));
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemPoolDestroy(Pool pool) {
+  return in_context(
+      [=] { return pool == nullptr ? kInvalidValue : gpemu_cuda_pool_destroy(pool); });
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetDefaultMemPool(Pool* pool, int device) {
+  return record(gpemu_cuda_pool_default(device, pool));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetMemPool(Pool* pool, int device) {
+  return record(gpemu_cuda_pool_current(device, pool));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceSetMemPool(int device, Pool pool) {
+  return record(pool == nullptr ? kInvalidValue : gpemu_cuda_pool_set_current(device, pool));
+}
+
+GPEMU_SHIM_EXPORT int cudaMemPoolTrimTo(Pool pool, size_t keep_bytes) {
+  return in_context(
+      [=] { return pool == nullptr ? kInvalidValue : gpemu_cuda_pool_trim(pool, keep_bytes); });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemPoolGetAttribute(Pool pool, int attribute, void* value) {
+  return in_context([=] {
+    uint64_t got = 0;
+    const int status =
+        pool == nullptr || value == nullptr
+            ? kInvalidValue
+            : gpemu_cuda_pool_get(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), &got);
+    if (status == kSuccess && is_int(attribute)) {
+      *static_cast<int*>(value) = static_cast<int>(got);
+    } else if (status == kSuccess) {
+      *static_cast<uint64_t*>(value) = got;
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemPoolSetAttribute(Pool pool, int attribute, const void* value) {
+  return in_context([=] {
+    if (pool == nullptr || value == nullptr) {
+      return kInvalidValue;
+    }
+    const uint64_t wanted = is_int(attribute)
+                                ? static_cast<uint64_t>(*static_cast<const int*>(value))
+                                : *static_cast<const uint64_t*>(value);
+    return static_cast<int>(
+        gpemu_cuda_pool_set(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), wanted));
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemPoolSetAccess(Pool pool, const Access* accesses, size_t count) {
+  return in_context([=] { return set_pool_access(pool, accesses, count); });
+}
+
+// ---- Memory of other processes ----
+
+GPEMU_SHIM_EXPORT int cudaIpcGetMemHandle(gpemu_cuda_ipc* handle, void* memory) {
+  return in_context([=] {
+    return handle == nullptr || memory == nullptr
+               ? kInvalidValue
+               : gpemu_cuda_ipc_export_memory(address_of(memory), handle);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaIpcOpenMemHandle(void** memory, gpemu_cuda_ipc handle, unsigned flags) {
+  return in_context([&] {
+    uint64_t address = 0;
+    const int status = memory == nullptr || flags > 1
+                           ? kInvalidValue
+                           : gpemu_cuda_ipc_open_memory(&handle, &address);
+    if (status == kSuccess) {
+      *memory = pointer_to(address);
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaIpcCloseMemHandle(void* memory) {
+  return in_context([=] {
+    return memory == nullptr ? kInvalidValue : gpemu_cuda_ipc_close_memory(address_of(memory));
+  });
+}

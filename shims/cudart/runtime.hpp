@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "shim.hpp"
+
+using Stream = gpemu_cuda_stream_handle;
+using Event = gpemu_cuda_event_handle;
+using Kernel = gpemu_cuda_kernel_handle;
+
+constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
+constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
+
+/// Records a status as the thread's last error, if it is one, and returns it.
+inline int record(int status) {
+  if (status != kSuccess) {
+    gpemu_cuda_set_last_error(status);
+  }
+  return status;
+}
+
+/// Runs a call with the current device's context current, and records what it returns.
+template <typename Call>
+int in_context(Call&& call) {
+  const int status = gpemu_cuda_ensure_context();
+  return record(status == kSuccess ? call() : status);
+}
+
+/// Records and counts that something is not supported which a supported function was asked for.
+inline int not_supported(const char* what) {
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, what);
+  return record(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
+}
+
+/// What NULL means as a stream: the legacy default stream, or the thread's own.
+inline Stream legacy(Stream stream) {
+  return stream;
+}
+inline Stream per_thread(Stream stream) {
+  return stream == nullptr ? reinterpret_cast<Stream>(uintptr_t{2}) : stream;
+}
+
+/// Defines a function and its twin for programs compiled with per-thread default streams. `on` in
+/// the body turns the caller's stream into the one that is meant.
+#define GPEMU_TWINS(name, suffix, parameters, ...) \
+  GPEMU_SHIM_EXPORT int name parameters {          \
+    constexpr auto on = legacy;                    \
+    __VA_ARGS__                                    \
+  }                                                \
+  GPEMU_SHIM_EXPORT int name##suffix parameters {  \
+    constexpr auto on = per_thread;                \
+    __VA_ARGS__                                    \
+  }
+
+/// dim3.
+struct Dim3 {
+  uint32_t x, y, z;
+};
+
+/// Yields the kernel that a pointer means: the host's side of a registered one, or a cudaKernel_t.
+inline int find_kernel(const void* function, Kernel* kernel) {
+  const int status = gpemu_cuda_registered_kernel(function, kernel);
+  if (status != GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION) {
+    return status;
+  }
+  gpemu_cuda_kernel_info info{};
+  const auto handle = static_cast<Kernel>(const_cast<void*>(function));
+  if (gpemu_cuda_kernel_get_info(handle, &info) != kSuccess) {
+    return status;
+  }
+  *kernel = handle;
+  return kSuccess;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime.hpp"
+#include "status_text.hpp"
+
+GPEMU_SHIM_EXPORT int cudaGetLastError() {
+  return gpemu_cuda_last_error(1);
+}
+
+GPEMU_SHIM_EXPORT int cudaPeekAtLastError() {
+  return gpemu_cuda_last_error(0);
+}
+
+GPEMU_SHIM_EXPORT const char* cudaGetErrorName(int error) {
+  const StatusText* entry = find_status(error);
+  return entry != nullptr && *entry->runtime_name != '\0' ? entry->runtime_name
+                                                          : "unrecognized error code";
+}
+
+GPEMU_SHIM_EXPORT const char* cudaGetErrorString(int error) {
+  const StatusText* entry = find_status(error);
+  return entry != nullptr && *entry->runtime_name != '\0' ? entry->meaning
+                                                          : "unrecognized error code";
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "runtime.hpp"
+
+namespace {
+
+using StreamCallback = void (*)(Stream stream, int status, void* data);
+
+struct Callback {
+  StreamCallback function;
+  Stream stream;
+  void* data;
+};
+
+// cudaStreamAttrID.
+constexpr int kPriority = 8;
+
+int get_info(Stream stream, gpemu_cuda_stream_info* info) {
+  return gpemu_cuda_stream_get_info(stream, info);
+}
+
+/// Yields one part of what is known of a stream.
+template <typename Out, typename Part>
+int get_part(Stream stream, Out* out, Part part) {
+  return in_context([=] {
+    if (out == nullptr) {
+      return kInvalidValue;
+    }
+    gpemu_cuda_stream_info info{};
+    const int status = get_info(stream, &info);
+    if (status == kSuccess) {
+      *out = static_cast<Out>(part(info));
+    }
+    return status;
+  });
+}
+
+int create(Stream* stream, unsigned flags, int priority) {
+  return in_context([=] {
+    return stream == nullptr || flags > 1 ? kInvalidValue
+                                          : gpemu_cuda_stream_create(flags, priority, stream);
+  });
+}
+
+int add_callback(Stream stream, StreamCallback function, void* data, unsigned flags) {
+  if (function == nullptr || flags != 0) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_capture_info capture{};
+  if (const int status = gpemu_cuda_capture_get_info(stream, &capture); status != kSuccess) {
+    return status;
+  }
+  if (capture.status != 0) {
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  auto callback = std::make_unique<Callback>(Callback{function, stream, data});
+  const auto call = [](void* argument) {
+    const std::unique_ptr<Callback> owned(static_cast<Callback*>(argument));
+    owned->function(owned->stream, kSuccess, owned->data);
+  };
+  const int status = gpemu_cuda_launch_host_function(stream, call, callback.get());
+  if (status == kSuccess) {
+    (void)callback.release();
+  }
+  return status;
+}
+
+int get_attribute(Stream stream, int attribute, int* value) {
+  if (attribute != kPriority) {
+    return not_supported("cudaStreamGetAttribute");
+  }
+  return get_part(stream, value, [](const gpemu_cuda_stream_info& info) { return info.priority; });
+}
+
+int set_attribute(const void* value) {
+  return value == nullptr ? record(kInvalidValue) : not_supported("cudaStreamSetAttribute");
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cudaStreamCreate(Stream* stream) {
+  return create(stream, 0, 0);
+}
+
+GPEMU_SHIM_EXPORT int cudaStreamCreateWithFlags(Stream* stream, unsigned flags) {
+  return create(stream, flags, 0);
+}
+
+GPEMU_SHIM_EXPORT int cudaStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
+  return create(stream, flags, priority);
+}
+
+GPEMU_SHIM_EXPORT int cudaStreamDestroy(Stream stream) {
+  return in_context([=] { return gpemu_cuda_stream_destroy(stream); });
+}
+
+GPEMU_TWINS(cudaStreamSynchronize, _ptsz, (Stream stream),
+            return in_context([=] { return gpemu_cuda_stream_synchronize(on(stream)); });)
+
+GPEMU_TWINS(cudaStreamQuery, _ptsz, (Stream stream),
+            return in_context([=] { return gpemu_cuda_stream_query(on(stream)); });)
+
+GPEMU_TWINS(cudaStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
+            return in_context([=] {
+              return flags > 1 ? kInvalidValue : gpemu_cuda_stream_wait_event(on(stream), event);
+            });)
+
+GPEMU_TWINS(cudaStreamGetPriority, _ptsz, (Stream stream, int* priority),
+            return get_part(on(stream), priority,
+                            [](const gpemu_cuda_stream_info& info) { return info.priority; });)
+
+GPEMU_TWINS(cudaStreamGetFlags, _ptsz, (Stream stream, unsigned* flags),
+            return get_part(on(stream), flags,
+                            [](const gpemu_cuda_stream_info& info) { return info.flags; });)
+
+GPEMU_TWINS(cudaStreamGetId, _ptsz, (Stream stream, unsigned long long* id),
+            return get_part(on(stream), id,
+                            [](const gpemu_cuda_stream_info& info) { return info.id; });)
+
+GPEMU_TWINS(cudaStreamGetDevice, _ptsz, (Stream stream, int* device),
+            return get_part(on(stream), device,
+                            [](const gpemu_cuda_stream_info& info) { return info.device; });)
+
+GPEMU_TWINS(cudaStreamGetAttribute, _ptsz, (Stream stream, int attribute, int* value),
+            return get_attribute(on(stream), attribute, value);)
+
+GPEMU_TWINS(cudaStreamSetAttribute, _ptsz, (Stream stream, int /*attribute*/, const void* value),
+            (void)on(stream);
+            return set_attribute(value);)
+
+GPEMU_TWINS(cudaStreamAddCallback, _ptsz,
+            (Stream stream, StreamCallback function, void* data, unsigned flags),
+            return in_context([=] { return add_callback(on(stream), function, data, flags); });)
+
+GPEMU_TWINS(cudaLaunchHostFunc, _ptsz, (Stream stream, void (*function)(void*), void* data),
+            return in_context([=] {
+              return function == nullptr
+                         ? kInvalidValue
+                         : gpemu_cuda_launch_host_function(on(stream), function, data);
+            });)
+
+#if GPEMU_CUDA_MAJOR == 13
+// How the device waits for the function (the last argument) is gpemu's choice.
+GPEMU_TWINS(cudaLaunchHostFunc_v2, _ptsz,
+            (Stream stream, void (*function)(void*), void* data, unsigned mode),
+            return in_context([=] {
+              return function == nullptr || mode > 1
+                         ? kInvalidValue
+                         : gpemu_cuda_launch_host_function(on(stream), function, data);
+            });)
+#endif
+
+// Memory is attached to streams on devices without concurrent access by host and device only as far
+// as the program may touch it; the check of pointer and length is all that is left to do.
+GPEMU_TWINS(cudaStreamAttachMemAsync, _ptsz,
+            (Stream stream, void* memory, size_t /*length*/, unsigned flags), (void)on(stream);
+            return in_context([=] {
+              gpemu_cuda_pointer info{};
+              const int status = gpemu_cuda_pointer_info(address_of(memory), &info);
+              return status == kSuccess && (info.kind != GPEMU_CUDA_MEMORY_MANAGED || flags > 4)
+                         ? kInvalidValue
+                         : status;
+            });)
