@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <charconv>
 #include <memory>
 #include <string>
 #include <vector>
@@ -8,12 +7,12 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/device/device_config.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "command.hpp"
+#include "device_list.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -30,30 +29,10 @@ struct NodeOptions {
   bool as_json = false;
 };
 
-/// Reads "NAME" or "NAME:COUNT" and adds that many devices.
-Result<void> add_devices(const profile::Database& database, const std::string& text,
-                         std::vector<device::DeviceConfig>& devices) {
-  const std::size_t colon = text.rfind(':');
-  int count = 1;
-  if (colon != std::string::npos) {
-    const char* const end = text.data() + text.size();
-    const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, count);
-    if (error != std::errc() || stop != end || count < 1 || count > 4096) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "--gpu {}: write NAME or NAME:COUNT with a count of 1 to 4096", text);
-    }
-  }
-  GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(text.substr(0, colon)));
-  devices.insert(devices.end(), static_cast<std::size_t>(count), device::device_config(spec));
-  return {};
-}
-
 Result<void> create_node(const NodeOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   device::NodeConfig config{.name = options.name};
-  for (const std::string& gpu : options.gpus) {
-    GPEMU_TRY(add_devices(database, gpu, config.devices));
-  }
+  GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/profile/database.hpp"
+
+namespace gpemu::tools {
+
+/// Reads a list of "NAME" or "NAME:COUNT" as the options --gpu take it.
+///
+/// Errors: kInvalidArgument for a count out of range, kNotFound for an unknown GPU.
+[[nodiscard]] Result<std::vector<device::DeviceConfig>> read_device_list(
+    const profile::Database& database, const std::vector<std::string>& texts);
+
+}  // namespace gpemu::tools
