@@ -13,15 +13,17 @@ ALLOWED = {
     "base": set(),
     "sim": {"base"},
     "profile": {"base"},
-    "cost": {"base", "profile"},
+    "abi": set(),
+    "cost": {"abi", "base", "profile"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
     "cluster": {"base", "sim", "cost"},
+    "cuda": {"abi", "base", "sim", "profile", "cost", "device"},
     "train": {"base", "sim", "profile", "cost", "device", "data"},
 }
-# libgpemu.so stands on all modules; shims and plug-ins see nothing but its headers.
+# libgpemu.so stands on all modules; shims and plug-ins see nothing but its headers, "abi".
 ALLOWED["capi"] = set(ALLOWED)
-C_ABI_HEADERS = ("gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h")
+C_ABI_HEADERS = ("gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h", "gpemu/monitor.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -30,7 +32,7 @@ def module_of(path):
     """Returns the module that a repository path belongs to, or None."""
     parts = path.split("/")
     if path in tuple("include/" + header for header in C_ABI_HEADERS):
-        return "capi"
+        return "abi"
     if path.startswith("include/gpemu/") and len(parts) >= 4:
         return parts[2]
     if path.startswith("src/") and len(parts) >= 3:
