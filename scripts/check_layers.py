@@ -13,7 +13,7 @@ ALLOWED = {
     "base": set(),
     "sim": {"base"},
     "profile": {"base"},
-    "abi": set(),
+    "abi": {"base"},
     "cost": {"abi", "base", "profile"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
