@@ -61,10 +61,8 @@ struct EdgeData {
   unsigned char bytes[8];
 };
 
+// Arguments that come packed in `extra` are not looked at: the grid prices the kernel.
 int describe_kernel(const KernelParameters& from, Parameters* to) {
-  if (from.extra != nullptr) {
-    return not_supported("kernel nodes with packed arguments");
-  }
   to->kind = GPEMU_CUDA_NODE_KERNEL;
   to->launch = {.grid = {from.grid.x, from.grid.y, from.grid.z},
                 .block = {from.block.x, from.block.y, from.block.z},

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "shim.hpp"
+#include "stream_twins.hpp"
 
-using Stream = gpemu_cuda_stream_handle;
 using Event = gpemu_cuda_event_handle;
 using Kernel = gpemu_cuda_kernel_handle;
 
@@ -30,26 +29,6 @@ inline int not_supported(const char* what) {
   gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, what);
   return record(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
 }
-
-/// What NULL means as a stream: the legacy default stream, or the thread's own.
-inline Stream legacy(Stream stream) {
-  return stream;
-}
-inline Stream per_thread(Stream stream) {
-  return stream == nullptr ? reinterpret_cast<Stream>(uintptr_t{2}) : stream;
-}
-
-/// Defines a function and its twin for programs compiled with per-thread default streams. `on` in
-/// the body turns the caller's stream into the one that is meant.
-#define GPEMU_TWINS(name, suffix, parameters, ...) \
-  GPEMU_SHIM_EXPORT int name parameters {          \
-    constexpr auto on = legacy;                    \
-    __VA_ARGS__                                    \
-  }                                                \
-  GPEMU_SHIM_EXPORT int name##suffix parameters {  \
-    constexpr auto on = per_thread;                \
-    __VA_ARGS__                                    \
-  }
 
 /// dim3.
 struct Dim3 {

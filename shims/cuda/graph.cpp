@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cstring>
+
+#include "copy.hpp"
+
+namespace {
+
+using Graph = gpemu_cuda_graph_handle;
+using Node = gpemu_cuda_node_handle;
+using Exec = gpemu_cuda_exec_handle;
+using UserObject = gpemu_cuda_user_object_handle;
+using Parameters = gpemu_cuda_node_parameters;
+using NodePointer = const Node*;
+
+/// CUDA_KERNEL_NODE_PARAMS; the second version adds two handles of which one is set.
+struct KernelParameters {
+  Kernel function;
+  unsigned grid[3], block[3];
+  unsigned shared_bytes;
+  void** arguments;
+  void** extra;
+};
+struct KernelParametersV2 {
+  KernelParameters first;
+  Kernel kernel;
+  Context context;
+};
+static_assert(sizeof(KernelParameters) == 56 && sizeof(KernelParametersV2) == 72);
+
+/// CUDA_MEMSET_NODE_PARAMS.
+struct SetParameters {
+  Address destination;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
+
+/// CUDA_HOST_NODE_PARAMS.
+struct HostParameters {
+  void (*function)(void*);
+  void* data;
+};
+
+/// CUgraphEdgeData: all zero is a full dependency, the only kind here.
+struct EdgeData {
+  unsigned char bytes[8];
+};
+
+/// CUDA_GRAPH_INSTANTIATE_PARAMS.
+struct InstantiateParameters {
+  uint64_t flags;
+  Stream upload_stream;
+  Node error_node;
+  int result;
+};
+
+/// CUgraphExecUpdateResultInfo.
+struct UpdateResult {
+  int result;
+  Node error_node, error_from_node;
+};
+
+// Arguments that come packed in `extra` are not looked at: the grid prices the kernel.
+int describe_kernel(const KernelParameters* from, Kernel kernel, Parameters* to) {
+  if (from == nullptr) {
+    return kInvalidValue;
+  }
+  to->kind = GPEMU_CUDA_NODE_KERNEL;
+  to->kernel = kernel;
+  to->launch = {.grid = {from->grid[0], from->grid[1], from->grid[2]},
+                .block = {from->block[0], from->block[1], from->block[2]},
+                .dynamic_shared_bytes = from->shared_bytes,
+                .cooperative = 0,
+                .arguments = from->arguments};
+  return kSuccess;
+}
+
+/// Adds a node that `fill` describes.
+template <typename Fill>
+int add(Node* node, Graph graph, NodePointer dependencies, size_t count, Fill&& fill) {
+  Parameters parameters{};
+  const int status =
+      node == nullptr || (dependencies == nullptr && count > 0) ? kInvalidValue : fill(&parameters);
+  return status == kSuccess
+             ? driver_status(gpemu_cuda_graph_add(graph, dependencies, count, &parameters, node))
+             : status;
+}
+
+bool are_plain(const EdgeData* edges, size_t count) {
+  static constexpr EdgeData kPlain{};
+  return edges == nullptr || std::all_of(edges, edges + count, [](const EdgeData& edge) {
+           return std::memcmp(&edge, &kPlain, sizeof(edge)) == 0;
+         });
+}
+
+int get_edges(Graph graph, Node* from, Node* to, EdgeData* edges, size_t* count) {
+  if (count == nullptr || (from == nullptr) != (to == nullptr)) {
+    return kInvalidValue;
+  }
+  const size_t capacity = *count;
+  const int status = gpemu_cuda_graph_edges(graph, from, to, count);
+  if (status == kSuccess && edges != nullptr) {
+    std::fill_n(edges, std::min(capacity, *count), EdgeData{});
+  }
+  return status;
+}
+
+int get_dependencies(Node node, Node* dependencies, EdgeData* edges, size_t* count) {
+  if (count == nullptr) {
+    return kInvalidValue;
+  }
+  const size_t capacity = *count;
+  const int status = gpemu_cuda_node_dependencies(node, dependencies, count);
+  if (status == kSuccess && edges != nullptr) {
+    std::fill_n(edges, std::min(capacity, *count), EdgeData{});
+  }
+  return status;
+}
+
+int instantiate(Exec* exec, Graph graph, uint64_t flags) {
+  constexpr uint64_t kKnown = 0xf;
+  constexpr uint64_t kDeviceLaunch = 4;
+  if (exec == nullptr || (flags & ~kKnown) != 0) {
+    return kInvalidValue;
+  }
+  return (flags & kDeviceLaunch) != 0 ? not_supported("graphs launched from the device")
+                                      : gpemu_cuda_graph_instantiate(graph, exec);
+}
+
+// The form of instantiation until CUDA 11: errors are told in a text.
+int instantiate_with_log(Exec* exec, Graph graph, Node* error_node, char* log, size_t log_bytes) {
+  if (error_node != nullptr) {
+    *error_node = nullptr;
+  }
+  if (log != nullptr && log_bytes > 0) {
+    *log = '\0';
+  }
+  return instantiate(exec, graph, 0);
+}
+
+int get_capture(Stream stream, int* status_out, uint64_t* id, Graph* graph,
+                NodePointer* dependencies, size_t* count) {
+  return in_context([=] {
+    gpemu_cuda_capture_info info{};
+    const int status =
+        status_out == nullptr ? kInvalidValue : gpemu_cuda_capture_get_info(stream, &info);
+    if (status != kSuccess) {
+      return status;
+    }
+    *status_out = info.status;
+    const bool active = info.status == 1;
+    if (active && id != nullptr) {
+      *id = info.id;
+    }
+    if (active && graph != nullptr) {
+      *graph = info.graph;
+    }
+    if (active && dependencies != nullptr) {
+      *dependencies = info.dependencies;
+    }
+    if (active && count != nullptr) {
+      *count = info.dependency_count;
+    }
+    return kSuccess;
+  });
+}
+
+int set_dependencies(Stream stream, NodePointer dependencies, size_t count, unsigned flags) {
+  return in_context([=] {
+    // 0 adds, 1 replaces.
+    return flags > 1 || (dependencies == nullptr && count > 0)
+               ? kInvalidValue
+               : gpemu_cuda_capture_set_dependencies(stream, dependencies, count,
+                                                     flags == 0 ? 1 : 0);
+  });
+}
+
+int begin_capture(Stream stream, int mode, Graph graph) {
+  return in_context([=] {
+    return mode < 0 || mode > 2 ? kInvalidValue : gpemu_cuda_begin_capture(stream, mode, graph);
+  });
+}
+
+}  // namespace
+
+// ---- Capture ----
+
+GPEMU_TWINS(cuStreamBeginCapture, _ptsz, (Stream stream),
+            return begin_capture(on(stream), 0, nullptr);)
+
+GPEMU_TWINS(cuStreamBeginCapture_v2, _ptsz, (Stream stream, int mode),
+            return begin_capture(on(stream), mode, nullptr);)
+
+GPEMU_TWINS(
+    cuStreamBeginCaptureToGraph, _ptsz,
+    (Stream stream, Graph graph, NodePointer dependencies, const EdgeData* edges, size_t count,
+     int mode),
+    if (graph == nullptr || !are_plain(edges, count)) {
+      return kInvalidValue;
+    } const int status = begin_capture(on(stream), mode, graph);
+    return status != kSuccess || count == 0 ? status
+                                            : set_dependencies(on(stream), dependencies, count, 1);)
+
+GPEMU_TWINS(cuStreamEndCapture, _ptsz, (Stream stream, Graph* graph), return in_context([=] {
+              return graph == nullptr ? kInvalidValue : gpemu_cuda_end_capture(on(stream), graph);
+            });)
+
+GPEMU_TWINS(cuStreamIsCapturing, _ptsz, (Stream stream, int* status),
+            return get_capture(on(stream), status, nullptr, nullptr, nullptr, nullptr);)
+
+GPEMU_TWINS(cuStreamGetCaptureInfo, _ptsz, (Stream stream, int* status, uint64_t* id),
+            return get_capture(on(stream), status, id, nullptr, nullptr, nullptr);)
+
+GPEMU_TWINS(cuStreamGetCaptureInfo_v2, _ptsz,
+            (Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
+             size_t* count),
+            return get_capture(on(stream), status, id, graph, dependencies, count);)
+
+GPEMU_TWINS(
+    cuStreamGetCaptureInfo_v3, _ptsz,
+    (Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
+     const EdgeData** edges, size_t* count),
+    if (edges != nullptr) { *edges = nullptr; }  // all are plain
+    return get_capture(on(stream), status, id, graph, dependencies, count);)
+
+GPEMU_TWINS(cuStreamUpdateCaptureDependencies, _ptsz,
+            (Stream stream, NodePointer dependencies, size_t count, unsigned flags),
+            return set_dependencies(on(stream), dependencies, count, flags);)
+
+GPEMU_TWINS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
+            (Stream stream, NodePointer dependencies, const EdgeData* edges, size_t count,
+             unsigned flags),
+            return are_plain(edges, count)
+                       ? set_dependencies(on(stream), dependencies, count, flags)
+                       : kInvalidValue;)
+
+GPEMU_SHIM_EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {
+  return mode == nullptr || *mode < 0 || *mode > 2 ? kInvalidValue
+                                                   : gpemu_cuda_exchange_capture_mode(mode);
+}
+
+// ---- Graphs ----
+
+GPEMU_SHIM_EXPORT int cuGraphCreate(Graph* graph, unsigned flags) {
+  return graph == nullptr || flags != 0 ? kInvalidValue : gpemu_cuda_graph_create(graph);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphClone(Graph* clone, Graph graph) {
+  return clone == nullptr ? kInvalidValue : gpemu_cuda_graph_clone(graph, clone);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphDestroy(Graph graph) {
+  return gpemu_cuda_graph_destroy(graph);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphGetNodes(Graph graph, Node* nodes, size_t* count) {
+  return count == nullptr ? kInvalidValue : gpemu_cuda_graph_nodes(graph, nodes, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphGetEdges(Graph graph, Node* from, Node* to, size_t* count) {
+  return get_edges(graph, from, to, nullptr, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphGetEdges_v2(Graph graph, Node* from, Node* to, EdgeData* edges,
+                                         size_t* count) {
+  return get_edges(graph, from, to, edges, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphNodeGetDependencies(Node node, Node* dependencies, size_t* count) {
+  return get_dependencies(node, dependencies, nullptr, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphNodeGetDependencies_v2(Node node, Node* dependencies, EdgeData* edges,
+                                                    size_t* count) {
+  return get_dependencies(node, dependencies, edges, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphNodeGetType(Node node, int* kind) {
+  Parameters parameters{};
+  const int status = kind == nullptr ? kInvalidValue : gpemu_cuda_node_get(node, &parameters);
+  return yield(status, kind, parameters.kind);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddKernelNode(Node* node, Graph graph, NodePointer dependencies,
+                                           size_t count, const KernelParameters* parameters) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    return describe_kernel(parameters, parameters == nullptr ? nullptr : parameters->function, to);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddKernelNode_v2(Node* node, Graph graph, NodePointer dependencies,
+                                              size_t count, const KernelParametersV2* parameters) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    if (parameters == nullptr) {
+      return kInvalidValue;
+    }
+    const Kernel function = parameters->first.function;
+    return describe_kernel(&parameters->first, function != nullptr ? function : parameters->kernel,
+                           to);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddMemcpyNode(Node* node, Graph graph, NodePointer dependencies,
+                                           size_t count, const Copy3D* parameters,
+                                           Context /*context*/) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_COPY;
+    return describe_copy(parameters, &to->copy);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddMemsetNode(Node* node, Graph graph, NodePointer dependencies,
+                                           size_t count, const SetParameters* parameters,
+                                           Context /*context*/) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    if (parameters == nullptr) {
+      return kInvalidValue;
+    }
+    to->kind = GPEMU_CUDA_NODE_SET;
+    to->set_address = parameters->destination;
+    to->set_pitch = parameters->pitch;
+    to->set_count = parameters->width;
+    to->set_height = parameters->height;
+    to->set_value = parameters->value;
+    to->set_element_bytes = parameters->element_bytes;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddHostNode(Node* node, Graph graph, NodePointer dependencies,
+                                         size_t count, const HostParameters* parameters) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    if (parameters == nullptr || parameters->function == nullptr) {
+      return kInvalidValue;
+    }
+    to->kind = GPEMU_CUDA_NODE_HOST;
+    to->host_function = parameters->function;
+    to->host_data = parameters->data;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddChildGraphNode(Node* node, Graph graph, NodePointer dependencies,
+                                               size_t count, Graph child) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_GRAPH;
+    to->child = child;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddEmptyNode(Node* node, Graph graph, NodePointer dependencies,
+                                          size_t count) {
+  return add(node, graph, dependencies, count, [](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_EMPTY;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddEventRecordNode(Node* node, Graph graph, NodePointer dependencies,
+                                                size_t count, Event event) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_RECORD_EVENT;
+    to->event = event;
+    return kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddEventWaitNode(Node* node, Graph graph, NodePointer dependencies,
+                                              size_t count, Event event) {
+  return add(node, graph, dependencies, count, [=](Parameters* to) {
+    to->kind = GPEMU_CUDA_NODE_WAIT_EVENT;
+    to->event = event;
+    return kSuccess;
+  });
+}
+
+// ---- Executable graphs ----
+
+GPEMU_SHIM_EXPORT int cuGraphInstantiate(Exec* exec, Graph graph, Node* error_node, char* log,
+                                         size_t log_bytes) {
+  return instantiate_with_log(exec, graph, error_node, log, log_bytes);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphInstantiate_v2(Exec* exec, Graph graph, Node* error_node, char* log,
+                                            size_t log_bytes) {
+  return instantiate_with_log(exec, graph, error_node, log, log_bytes);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphInstantiateWithFlags(Exec* exec, Graph graph, uint64_t flags) {
+  return instantiate(exec, graph, flags);
+}
+
+GPEMU_TWINS(
+    cuGraphInstantiateWithParams, _ptsz,
+    (Exec * exec, Graph graph, InstantiateParameters* parameters),
+    if (parameters == nullptr) { return kInvalidValue; }(void)on(parameters->upload_stream);
+    const int status = instantiate(exec, graph, parameters->flags);
+    parameters->error_node = nullptr;
+    parameters->result = status == kSuccess ? 0 : 1;  // CUDA_GRAPH_INSTANTIATE_ERROR
+    return status;)
+
+GPEMU_SHIM_EXPORT int cuGraphExecDestroy(Exec exec) {
+  return gpemu_cuda_exec_destroy(exec);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphExecUpdate(Exec exec, Graph graph, Node* error_node, int* result) {
+  const int status = result == nullptr ? kInvalidValue : gpemu_cuda_exec_update(exec, graph);
+  if (error_node != nullptr) {
+    *error_node = nullptr;
+  }
+  if (result != nullptr) {
+    *result = status == kSuccess ? 0 : 1;
+  }
+  return status;
+}
+
+GPEMU_SHIM_EXPORT int cuGraphExecUpdate_v2(Exec exec, Graph graph, UpdateResult* result) {
+  const int status = result == nullptr ? kInvalidValue : gpemu_cuda_exec_update(exec, graph);
+  if (result != nullptr) {
+    *result = {status == kSuccess ? 0 : 1, nullptr, nullptr};
+  }
+  return status;
+}
+
+GPEMU_TWINS(cuGraphLaunch, _ptsz, (Exec exec, Stream stream),
+            return in_context([=] { return gpemu_cuda_graph_launch(exec, on(stream)); });)
+
+// ---- Objects that graphs own ----
+
+GPEMU_SHIM_EXPORT int cuUserObjectCreate(UserObject* object, void* data, void (*destroy)(void*),
+                                         unsigned references, unsigned flags) {
+  constexpr unsigned kNoDestructorSync = 1;
+  return object == nullptr || destroy == nullptr || references == 0 || flags != kNoDestructorSync
+             ? kInvalidValue
+             : gpemu_cuda_user_object_create(data, destroy, references, object);
+}
+
+GPEMU_SHIM_EXPORT int cuUserObjectRetain(UserObject object, unsigned count) {
+  return count == 0 ? kInvalidValue : gpemu_cuda_user_object_retain(object, count);
+}
+
+GPEMU_SHIM_EXPORT int cuUserObjectRelease(UserObject object, unsigned count) {
+  return count == 0 ? kInvalidValue : gpemu_cuda_user_object_release(object, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphRetainUserObject(Graph graph, UserObject object, unsigned count,
+                                              unsigned flags) {
+  return count == 0 || flags > 1
+             ? kInvalidValue
+             : gpemu_cuda_graph_retain_user_object(graph, object, count, static_cast<int>(flags));
+}

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver.hpp"
+
+namespace {
+
+constexpr size_t kPitchAlignment = 512;  // CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT
+
+int allocate(Address* address, size_t bytes) {
+  return in_context([=] {
+    return address == nullptr || bytes == 0 ? kInvalidValue : gpemu_cuda_malloc(bytes, address);
+  });
+}
+
+int host_allocate(void** memory, size_t bytes, unsigned flags) {
+  constexpr unsigned kAllFlags = 7;  // portable, mapped, write-combined
+  return in_context([=] {
+    return memory == nullptr || bytes == 0 || (flags & ~kAllFlags) != 0
+               ? kInvalidValue
+               : gpemu_cuda_host_alloc(bytes, flags, memory);
+  });
+}
+
+int pointer_info(Address address, gpemu_cuda_pointer* info) {
+  const int status = gpemu_cuda_pointer_info(address, info);
+  return status == kSuccess && info->kind == GPEMU_CUDA_MEMORY_UNREGISTERED ? kInvalidValue
+                                                                            : status;
+}
+
+/// Yields one part of what is known of page-locked host memory.
+template <typename Out, typename Part>
+int get_host_part(void* memory, Out* out, Part part) {
+  return in_context([=] {
+    gpemu_cuda_pointer info{};
+    const int status = pointer_info(address_of(memory), &info);
+    return status == kSuccess && info.kind != GPEMU_CUDA_MEMORY_HOST
+               ? kInvalidValue
+               : yield(status, out, part(info));
+  });
+}
+
+// CUpointer_attribute.
+enum PointerAttribute {
+  kContext = 1,
+  kMemoryType = 2,
+  kDevicePointer = 3,
+  kHostPointer = 4,
+  kSyncMemops = 6,
+  kBufferId = 7,
+  kIsManaged = 8,
+  kDeviceOrdinal = 9,
+  kIsLegacyIpc = 10,
+  kRangeStart = 11,
+  kRangeSize = 12,
+  kMapped = 13,
+  kHandleTypes = 14,
+  kIsRdma = 15,
+  kAccessFlags = 16,
+  kPool = 17
+};
+
+template <typename Value>
+int put(void* data, Value value) {
+  *static_cast<Value*>(data) = value;
+  return kSuccess;
+}
+
+int put_attribute(void* data, int attribute, Address address, const gpemu_cuda_pointer& info) {
+  constexpr unsigned kHostMemory = 1;
+  constexpr unsigned kDeviceMemory = 2;
+  constexpr int kReadWrite = 3;
+  const bool on_device = info.kind != GPEMU_CUDA_MEMORY_HOST;
+  const bool on_host = info.kind != GPEMU_CUDA_MEMORY_DEVICE;
+  switch (attribute) {
+    case kContext:
+      return put(data, context_of(info.device));
+    case kMemoryType:
+      return put(data, on_device ? kDeviceMemory : kHostMemory);
+    case kDevicePointer:
+      return put(data, address);
+    case kHostPointer:
+      return on_host ? put(data, pointer_to(address)) : kInvalidValue;
+    case kBufferId:
+      return put(data, info.buffer_id);
+    case kSyncMemops:
+      return put(data, 0U);
+    case kIsManaged:
+      return put(data, info.kind == GPEMU_CUDA_MEMORY_MANAGED ? 1U : 0U);
+    case kDeviceOrdinal:
+      return put(data, info.device);
+    case kIsLegacyIpc:
+      return put(data, info.kind == GPEMU_CUDA_MEMORY_DEVICE ? 1U : 0U);
+    case kRangeStart:
+      return put(data, info.base);
+    case kRangeSize:
+      return put(data, size_t{info.bytes});
+    case kMapped:
+      return put(data, 1U);
+    case kHandleTypes:
+      return put(data, uint64_t{0});
+    case kIsRdma:
+      return put(data, 0U);
+    case kAccessFlags:
+      return put(data, kReadWrite);
+    default:
+      return kInvalidValue;
+  }
+}
+
+/// What an attribute is of memory that CUDA does not know.
+int put_default(void* data, int attribute) {
+  switch (attribute) {
+    case kMemoryType:
+    case kSyncMemops:
+    case kIsManaged:
+    case kIsLegacyIpc:
+    case kMapped:
+    case kIsRdma:
+    case kAccessFlags:
+      return put(data, 0U);
+    case kDeviceOrdinal:
+      return put(data, -2);  // CU_DEVICE_INVALID
+    case kContext:
+    case kDevicePointer:
+    case kHostPointer:
+    case kBufferId:
+    case kRangeStart:
+    case kRangeSize:
+    case kHandleTypes:
+    case kPool:
+      return put(data, uint64_t{0});
+    default:
+      return kInvalidValue;
+  }
+}
+
+int get_attributes(unsigned count, const int* attributes, void** data, Address address) {
+  if (count == 0 || attributes == nullptr || data == nullptr) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_pointer info{};
+  int status = gpemu_cuda_pointer_info(address, &info);
+  for (unsigned index = 0; status == kSuccess && index < count; ++index) {
+    if (data[index] == nullptr) {
+      return kInvalidValue;
+    }
+    // An attribute that this memory lacks, such as a host pointer of device memory, is 0.
+    status = put_default(data[index], attributes[index]);
+    if (status == kSuccess && info.kind != GPEMU_CUDA_MEMORY_UNREGISTERED) {
+      (void)put_attribute(data[index], attributes[index], address, info);
+    }
+  }
+  return status;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
+  return in_context([=] {
+    uint64_t free = 0;
+    uint64_t total = 0;
+    const int status = free_bytes == nullptr || total_bytes == nullptr
+                           ? kInvalidValue
+                           : gpemu_cuda_mem_info(&free, &total);
+    if (status == kSuccess) {
+      *free_bytes = free;
+      *total_bytes = total;
+    }
+    return status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuMemAlloc_v2(Address* address, size_t bytes) {
+  return allocate(address, bytes);
+}
+
+GPEMU_SHIM_EXPORT int cuMemAllocPitch_v2(Address* address, size_t* pitch, size_t width,
+                                         size_t height, unsigned element_bytes) {
+  size_t bytes = 0;
+  if (pitch == nullptr || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) ||
+      width > SIZE_MAX - kPitchAlignment) {
+    return kInvalidValue;
+  }
+  const size_t padded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+  if (__builtin_mul_overflow(padded, height, &bytes)) {
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  const int status = allocate(address, bytes);
+  return yield(status, pitch, padded);
+}
+
+GPEMU_SHIM_EXPORT int cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {
+  return in_context([=] {
+    return address == nullptr || bytes == 0 || (flags != 1 && flags != 2)
+               ? kInvalidValue
+               : gpemu_cuda_malloc_managed(bytes, flags, address);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuMemFree_v2(Address address) {
+  return in_context([=] { return gpemu_cuda_free(address); });
+}
+
+GPEMU_SHIM_EXPORT int cuMemGetAddressRange_v2(Address* base, size_t* bytes, Address address) {
+  return in_context([=] {
+    gpemu_cuda_pointer info{};
+    const int status = pointer_info(address, &info);
+    if (status == kSuccess && base != nullptr) {
+      *base = info.base;
+    }
+    if (status == kSuccess && bytes != nullptr) {
+      *bytes = info.bytes;
+    }
+    return status == kInvalidValue ? static_cast<int>(GPEMU_CUDA_ERROR_NOT_FOUND) : status;
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuMemAllocHost_v2(void** memory, size_t bytes) {
+  return host_allocate(memory, bytes, 0);
+}
+
+GPEMU_SHIM_EXPORT int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags) {
+  return host_allocate(memory, bytes, flags);
+}
+
+GPEMU_SHIM_EXPORT int cuMemFreeHost(void* memory) {
+  return in_context(
+      [=] { return memory == nullptr ? kInvalidValue : gpemu_cuda_host_free(memory); });
+}
+
+GPEMU_SHIM_EXPORT int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
+  constexpr unsigned kAllFlags = 0xf;
+  return in_context([=] {
+    return memory == nullptr || bytes == 0 || (flags & ~kAllFlags) != 0
+               ? kInvalidValue
+               : gpemu_cuda_host_register(memory, bytes, flags);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuMemHostRegister(void* memory, size_t bytes, unsigned flags) {
+  return cuMemHostRegister_v2(memory, bytes, flags);
+}
+
+GPEMU_SHIM_EXPORT int cuMemHostUnregister(void* memory) {
+  return in_context(
+      [=] { return memory == nullptr ? kInvalidValue : gpemu_cuda_host_unregister(memory); });
+}
+
+GPEMU_SHIM_EXPORT int cuMemHostGetDevicePointer_v2(Address* address, void* memory, unsigned flags) {
+  return flags != 0 ? kInvalidValue
+                    : get_host_part(memory, address,
+                                    [=](const gpemu_cuda_pointer&) { return address_of(memory); });
+}
+
+GPEMU_SHIM_EXPORT int cuMemHostGetFlags(unsigned* flags, void* memory) {
+  return get_host_part(memory, flags, [](const gpemu_cuda_pointer& info) { return info.flags; });
+}
+
+GPEMU_SHIM_EXPORT int cuPointerGetAttribute(void* data, int attribute, Address address) {
+  gpemu_cuda_pointer info{};
+  const int status = data == nullptr ? kInvalidValue : pointer_info(address, &info);
+  return status == kSuccess ? put_attribute(data, attribute, address, info) : status;
+}
+
+GPEMU_SHIM_EXPORT int cuPointerGetAttributes(unsigned count, const int* attributes, void** data,
+                                             Address address) {
+  return get_attributes(count, attributes, data, address);
+}
+
+// ---- Memory of other processes ----
+
+GPEMU_SHIM_EXPORT int cuIpcGetMemHandle(gpemu_cuda_ipc* handle, Address address) {
+  return in_context([=] {
+    return handle == nullptr ? kInvalidValue : gpemu_cuda_ipc_export_memory(address, handle);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuIpcOpenMemHandle_v2(Address* address, gpemu_cuda_ipc handle,
+                                            unsigned flags) {
+  return in_context([&] {
+    return address == nullptr || flags > 1 ? kInvalidValue
+                                           : gpemu_cuda_ipc_open_memory(&handle, address);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuIpcOpenMemHandle(Address* address, gpemu_cuda_ipc handle, unsigned flags) {
+  return cuIpcOpenMemHandle_v2(address, handle, flags);
+}
+
+GPEMU_SHIM_EXPORT int cuIpcCloseMemHandle(Address address) {
+  return in_context([=] { return gpemu_cuda_ipc_close_memory(address); });
+}
+
+GPEMU_SHIM_EXPORT int cuIpcGetEventHandle(gpemu_cuda_ipc* handle, Event event) {
+  return in_context([=] {
+    return handle == nullptr ? kInvalidValue : gpemu_cuda_ipc_export_event(event, handle);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuIpcOpenEventHandle(Event* event, gpemu_cuda_ipc handle) {
+  return in_context(
+      [&] { return event == nullptr ? kInvalidValue : gpemu_cuda_ipc_open_event(&handle, event); });
+}

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "driver.hpp"
+#include "status_text.hpp"
+
+namespace {
+
+int find_text(int status, const char** text, const char* StatusText::* part) {
+  if (text == nullptr) {
+    return kInvalidValue;
+  }
+  const StatusText* entry = find_status(status);
+  const bool known = entry != nullptr && *entry->driver_name != '\0';
+  *text = known ? entry->*part : nullptr;
+  return known ? kSuccess : kInvalidValue;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cuGetErrorName(int status, const char** text) {
+  return find_text(status, text, &StatusText::driver_name);
+}
+
+GPEMU_SHIM_EXPORT int cuGetErrorString(int status, const char** text) {
+  return find_text(status, text, &StatusText::meaning);
+}
+
+GPEMU_SHIM_EXPORT int cuProfilerStart() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cuProfilerStop() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
+  return kSuccess;
+}

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "driver.hpp"
+
+namespace {
+
+using StreamCallback = void (*)(Stream stream, int status, void* data);
+
+struct Callback {
+  StreamCallback function;
+  Stream stream;
+  void* data;
+};
+
+/// Yields one part of what is known of a stream.
+template <typename Out, typename Part>
+int get_part(Stream stream, Out* out, Part part) {
+  return in_context([=] {
+    gpemu_cuda_stream_info info{};
+    const int status = out == nullptr ? kInvalidValue : gpemu_cuda_stream_get_info(stream, &info);
+    return yield(status, out, part(info));
+  });
+}
+
+int create(Stream* stream, unsigned flags, int priority) {
+  return in_context([=] {
+    return stream == nullptr || flags > 1 ? kInvalidValue
+                                          : gpemu_cuda_stream_create(flags, priority, stream);
+  });
+}
+
+int add_callback(Stream stream, StreamCallback function, void* data, unsigned flags) {
+  if (function == nullptr || flags != 0) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_capture_info capture{};
+  if (const int status = gpemu_cuda_capture_get_info(stream, &capture); status != kSuccess) {
+    return status;
+  }
+  if (capture.status != 0) {
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  auto callback = std::make_unique<Callback>(Callback{function, stream, data});
+  const auto call = [](void* argument) {
+    const std::unique_ptr<Callback> owned(static_cast<Callback*>(argument));
+    owned->function(owned->stream, kSuccess, owned->data);
+  };
+  const int status = gpemu_cuda_launch_host_function(stream, call, callback.get());
+  if (status == kSuccess) {
+    (void)callback.release();
+  }
+  return status;
+}
+
+int record(Event event, Stream stream, unsigned flags) {
+  return in_context(
+      [=] { return flags > 1 ? kInvalidValue : gpemu_cuda_event_record(event, stream, flags); });
+}
+
+int elapsed_time(float* milliseconds, Event start, Event end) {
+  constexpr double kNanosecondsPerMillisecond = 1e6;
+  return in_context([=] {
+    int64_t elapsed = 0;
+    const int status =
+        milliseconds == nullptr ? kInvalidValue : gpemu_cuda_event_elapsed(start, end, &elapsed);
+    return yield(status, milliseconds, static_cast<double>(elapsed) / kNanosecondsPerMillisecond);
+  });
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cuStreamCreate(Stream* stream, unsigned flags) {
+  return create(stream, flags, 0);
+}
+
+GPEMU_SHIM_EXPORT int cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
+  return create(stream, flags, priority);
+}
+
+GPEMU_SHIM_EXPORT int cuStreamDestroy(Stream stream) {
+  return in_context([=] { return gpemu_cuda_stream_destroy(stream); });
+}
+
+GPEMU_SHIM_EXPORT int cuStreamDestroy_v2(Stream stream) {
+  return cuStreamDestroy(stream);
+}
+
+GPEMU_TWINS(cuStreamSynchronize, _ptsz, (Stream stream),
+            return in_context([=] { return gpemu_cuda_stream_synchronize(on(stream)); });)
+
+GPEMU_TWINS(cuStreamQuery, _ptsz, (Stream stream),
+            return in_context([=] { return gpemu_cuda_stream_query(on(stream)); });)
+
+GPEMU_TWINS(cuStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
+            return in_context([=] {
+              return flags > 1 ? kInvalidValue : gpemu_cuda_stream_wait_event(on(stream), event);
+            });)
+
+GPEMU_TWINS(cuStreamGetPriority, _ptsz, (Stream stream, int* priority),
+            return get_part(on(stream), priority,
+                            [](const gpemu_cuda_stream_info& info) { return info.priority; });)
+
+GPEMU_TWINS(cuStreamGetFlags, _ptsz, (Stream stream, unsigned* flags),
+            return get_part(on(stream), flags,
+                            [](const gpemu_cuda_stream_info& info) { return info.flags; });)
+
+GPEMU_TWINS(cuStreamGetId, _ptsz, (Stream stream, unsigned long long* id),
+            return get_part(on(stream), id,
+                            [](const gpemu_cuda_stream_info& info) { return info.id; });)
+
+GPEMU_TWINS(cuStreamGetDevice, _ptsz, (Stream stream, Device* device),
+            return get_part(on(stream), device,
+                            [](const gpemu_cuda_stream_info& info) { return info.device; });)
+
+GPEMU_TWINS(cuStreamGetCtx, _ptsz, (Stream stream, Context* context),
+            return get_part(on(stream), context, [](const gpemu_cuda_stream_info& info) {
+              return context_of(info.device);
+            });)
+
+// A stream of a green context has none of ours; all others have no green context.
+GPEMU_TWINS(
+    cuStreamGetCtx_v2, _ptsz, (Stream stream, Context* context, void** green),
+    const int status = get_part(on(stream), context,
+                                [](const gpemu_cuda_stream_info& info) {
+                                  return context_of(info.device);
+                                });
+    if (status == kSuccess && green != nullptr) { *green = nullptr; } return status;)
+
+GPEMU_TWINS(cuStreamGetAttribute, _ptsz, (Stream stream, int attribute, int* value),
+            constexpr int kPriority = 8;
+            return attribute != kPriority
+                       ? not_supported("cuStreamGetAttribute of other than the priority")
+                       : get_part(on(stream), value, [](const gpemu_cuda_stream_info& info) {
+                           return info.priority;
+                         });)
+
+GPEMU_TWINS(cuStreamAddCallback, _ptsz,
+            (Stream stream, StreamCallback function, void* data, unsigned flags),
+            return in_context([=] { return add_callback(on(stream), function, data, flags); });)
+
+GPEMU_TWINS(cuLaunchHostFunc, _ptsz, (Stream stream, void (*function)(void*), void* data),
+            return in_context([=] {
+              return function == nullptr
+                         ? kInvalidValue
+                         : gpemu_cuda_launch_host_function(on(stream), function, data);
+            });)
+
+// How the device waits for the function (the last argument) is gpemu's choice.
+GPEMU_TWINS(cuLaunchHostFunc_v2, _ptsz,
+            (Stream stream, void (*function)(void*), void* data, unsigned mode),
+            return in_context([=] {
+              return function == nullptr || mode > 1
+                         ? kInvalidValue
+                         : gpemu_cuda_launch_host_function(on(stream), function, data);
+            });)
+
+// ---- Events ----
+
+GPEMU_SHIM_EXPORT int cuEventCreate(Event* event, unsigned flags) {
+  constexpr unsigned kAllFlags = 7;  // blocking, no timing, between processes
+  return in_context([=] {
+    return event == nullptr || (flags & ~kAllFlags) != 0 ? kInvalidValue
+                                                         : gpemu_cuda_event_create(flags, event);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cuEventDestroy(Event event) {
+  return in_context([=] { return gpemu_cuda_event_destroy(event); });
+}
+
+GPEMU_SHIM_EXPORT int cuEventDestroy_v2(Event event) {
+  return cuEventDestroy(event);
+}
+
+GPEMU_SHIM_EXPORT int cuEventQuery(Event event) {
+  return in_context([=] { return gpemu_cuda_event_query(event); });
+}
+
+GPEMU_SHIM_EXPORT int cuEventSynchronize(Event event) {
+  return in_context([=] { return gpemu_cuda_event_synchronize(event); });
+}
+
+GPEMU_SHIM_EXPORT int cuEventElapsedTime(float* milliseconds, Event start, Event end) {
+  return elapsed_time(milliseconds, start, end);
+}
+
+GPEMU_SHIM_EXPORT int cuEventElapsedTime_v2(float* milliseconds, Event start, Event end) {
+  return elapsed_time(milliseconds, start, end);
+}
+
+GPEMU_TWINS(cuEventRecord, _ptsz, (Event event, Stream stream),
+            return record(event, on(stream), 0);)
+
+GPEMU_TWINS(cuEventRecordWithFlags, _ptsz, (Event event, Stream stream, unsigned flags),
+            return record(event, on(stream), flags);)

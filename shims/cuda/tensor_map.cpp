@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tensor maps: what a kernel hands to the copy engine of a multiprocessor. Kernels are not run, so
+// that nobody reads a map; its arguments are checked as documented and kept in it.
+#include <cstring>
+#include <iterator>
+
+#include "driver.hpp"
+
+namespace {
+
+constexpr uint32_t kMaxRank = 5;
+
+/// The content of a CUtensorMap, which is opaque to programs.
+struct TensorMap {
+  uint64_t address;
+  uint64_t dimensions[kMaxRank];
+  uint32_t strides[kMaxRank];  // in units of 16 bytes
+  uint16_t box[kMaxRank];
+  uint8_t element_strides[kMaxRank];
+  uint8_t type, rank, interleave, swizzle, promotion, fill;
+  uint8_t reserved[36];
+};
+static_assert(sizeof(TensorMap) == 128);
+
+/// The bytes of an element, by CUtensorMapDataType; 0 for types packed below a byte.
+constexpr uint32_t kElementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 0, 0, 0};
+
+// cuTensorMapEncodeTiled documents these limits.
+constexpr uint64_t kAlignment = 16;
+constexpr uint64_t kMaxDimension = uint64_t{1} << 32;
+constexpr uint64_t kMaxStride = uint64_t{1} << 40;
+constexpr uint32_t kMaxBox = 256;
+constexpr uint32_t kMaxElementStride = 8;
+constexpr int kMaxInterleave = 2;
+constexpr int kMaxSwizzle = 6;
+constexpr int kMaxPromotion = 3;
+
+bool are_sizes_valid(const TensorMap& map, const uint64_t* dimensions, const uint64_t* strides,
+                     const uint32_t* box, const uint32_t* element_strides) {
+  for (uint32_t index = 0; index < map.rank; ++index) {
+    if (dimensions[index] == 0 || dimensions[index] > kMaxDimension || box[index] == 0 ||
+        box[index] > kMaxBox || element_strides[index] == 0 ||
+        element_strides[index] > kMaxElementStride) {
+      return false;
+    }
+    if (index + 1 < map.rank &&
+        (strides[index] % kAlignment != 0 || strides[index] >= kMaxStride)) {
+      return false;
+    }
+  }
+  const uint64_t row_bytes = uint64_t{box[0]} * kElementBytes[map.type];
+  return map.interleave != 0 || row_bytes % kAlignment == 0;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cuTensorMapEncodeTiled(void* out, int type, uint32_t rank, void* address,
+                                             const uint64_t* dimensions, const uint64_t* strides,
+                                             const uint32_t* box, const uint32_t* element_strides,
+                                             int interleave, int swizzle, int promotion, int fill) {
+  const bool known = type >= 0 && type < static_cast<int>(std::size(kElementBytes)) &&
+                     interleave >= 0 && interleave <= kMaxInterleave && swizzle >= 0 &&
+                     swizzle <= kMaxSwizzle && promotion >= 0 && promotion <= kMaxPromotion &&
+                     (fill == 0 || fill == 1);
+  if (out == nullptr || !known || rank == 0 || rank > kMaxRank ||
+      address_of(address) % kAlignment != 0 || dimensions == nullptr || box == nullptr ||
+      element_strides == nullptr || (rank > 1 && strides == nullptr)) {
+    return kInvalidValue;
+  }
+  TensorMap map{};
+  map.address = address_of(address);
+  map.type = static_cast<uint8_t>(type);
+  map.rank = static_cast<uint8_t>(rank);
+  map.interleave = static_cast<uint8_t>(interleave);
+  map.swizzle = static_cast<uint8_t>(swizzle);
+  map.promotion = static_cast<uint8_t>(promotion);
+  map.fill = static_cast<uint8_t>(fill);
+  if (!are_sizes_valid(map, dimensions, strides, box, element_strides)) {
+    return kInvalidValue;
+  }
+  for (uint32_t index = 0; index < rank; ++index) {
+    map.dimensions[index] = dimensions[index];
+    map.box[index] = static_cast<uint16_t>(box[index]);
+    map.element_strides[index] = static_cast<uint8_t>(element_strides[index]);
+    if (index + 1 < rank) {
+      map.strides[index] = static_cast<uint32_t>(strides[index] / kAlignment);
+    }
+  }
+  std::memcpy(out, &map, sizeof(map));
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cuTensorMapReplaceAddress(void* map, void* address) {
+  if (map == nullptr || address_of(address) % kAlignment != 0) {
+    return kInvalidValue;
+  }
+  const uint64_t value = address_of(address);
+  std::memcpy(static_cast<char*>(map) + offsetof(TensorMap, address), &value, sizeof(value));
+  return kSuccess;
+}

@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// Virtual memory management and stream-ordered memory.
+#include "driver.hpp"
+
+namespace {
+
+/// CUmemLocation.
+struct Location {
+  int type;
+  int id;
+};
+constexpr int kDeviceLocation = 1;
+constexpr int kPinned = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
+constexpr int kFileDescriptor = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
+
+/// CUmemAllocationProp.
+struct AllocationProperties {
+  int type;
+  int handle_types;
+  Location location;
+  void* security;
+  unsigned char compression, rdma;
+  unsigned short usage;
+  unsigned char reserved[4];
+};
+static_assert(sizeof(AllocationProperties) == 32);
+
+/// CUmemAccessDesc.
+struct Access {
+  Location location;
+  unsigned flags;
+};
+
+int check(const AllocationProperties* properties) {
+  if (properties == nullptr || properties->type != kPinned) {
+    return kInvalidValue;
+  }
+  if (properties->location.type != kDeviceLocation ||
+      (properties->handle_types & ~kFileDescriptor) != 0 || properties->compression != 0) {
+    return not_supported("memory on the host, compressed, or shared by other than descriptors");
+  }
+  return kSuccess;
+}
+
+int set_access(Address address, size_t bytes, const Access* accesses, size_t count) {
+  if (accesses == nullptr || count == 0) {
+    return kInvalidValue;
+  }
+  int status = kSuccess;
+  for (size_t index = 0; status == kSuccess && index < count; ++index) {
+    const Access& access = accesses[index];
+    status = access.location.type != kDeviceLocation
+                 ? kInvalidValue
+                 : gpemu_cuda_vmm_set_access(address, bytes, access.location.id, access.flags);
+  }
+  return status;
+}
+
+using Pool = gpemu_cuda_pool_handle;
+
+/// CUmemPoolProps.
+struct PoolProperties {
+  int allocation_type;
+  int handle_types;
+  Location location;
+  void* security;
+  size_t max_size;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+static_assert(sizeof(PoolProperties) == 88);
+
+int create_pool(Pool* pool, const PoolProperties* properties) {
+  if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {
+    return kInvalidValue;
+  }
+  if (properties->location.type != kDeviceLocation || properties->handle_types != 0) {
+    return not_supported("cuMemPoolCreate of host memory or for other processes");
+  }
+  return gpemu_cuda_pool_create(properties->location.id, properties->max_size, pool);
+}
+
+// The first three attributes of a pool are int, the others 64 bits wide.
+bool is_int(int attribute) {
+  return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+int get_attribute(Pool pool, int attribute, void* value) {
+  uint64_t got = 0;
+  const int status =
+      pool == nullptr || value == nullptr
+          ? kInvalidValue
+          : gpemu_cuda_pool_get(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), &got);
+  if (status == kSuccess && is_int(attribute)) {
+    *static_cast<int*>(value) = static_cast<int>(got);
+  } else if (status == kSuccess) {
+    *static_cast<uint64_t*>(value) = got;
+  }
+  return status;
+}
+
+int set_attribute(Pool pool, int attribute, const void* value) {
+  if (pool == nullptr || value == nullptr) {
+    return kInvalidValue;
+  }
+  const uint64_t wanted = is_int(attribute) ? static_cast<uint64_t>(*static_cast<const int*>(value))
+                                            : *static_cast<const uint64_t*>(value);
+  return gpemu_cuda_pool_set(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), wanted);
+}
+
+int set_pool_access(Pool pool, const Access* accesses, size_t count) {
+  constexpr unsigned kReadWrite = 3;
+  if (pool == nullptr || accesses == nullptr) {
+    return kInvalidValue;
+  }
+  int status = kSuccess;
+  for (size_t index = 0; status == kSuccess && index < count; ++index) {
+    const Access& access = accesses[index];
+    status =
+        access.location.type != kDeviceLocation || (access.flags != 0 && access.flags != kReadWrite)
+            ? kInvalidValue
+            : gpemu_cuda_pool_set_access(pool, access.location.id,
+                                         access.flags == kReadWrite ? 1 : 0);
+  }
+  return status;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cuMemGetAllocationGranularity(size_t* bytes,
+                                                    const AllocationProperties* properties,
+                                                    int option) {
+  const int status =
+      bytes == nullptr || option < 0 || option > 1 ? kInvalidValue : check(properties);
+  return status == kSuccess ? gpemu_cuda_vmm_granularity(properties->location.id, bytes) : status;
+}
+
+GPEMU_SHIM_EXPORT int cuMemAddressReserve(Address* address, size_t bytes, size_t alignment,
+                                          Address wanted, unsigned long long flags) {
+  return address == nullptr || flags != 0
+             ? kInvalidValue
+             : gpemu_cuda_vmm_reserve(bytes, alignment, wanted, address);
+}
+
+GPEMU_SHIM_EXPORT int cuMemAddressFree(Address address, size_t bytes) {
+  return gpemu_cuda_vmm_unreserve(address, bytes);
+}
+
+GPEMU_SHIM_EXPORT int cuMemCreate(uint64_t* handle, size_t bytes,
+                                  const AllocationProperties* properties,
+                                  unsigned long long flags) {
+  const int status = handle == nullptr || flags != 0 ? kInvalidValue : check(properties);
+  return status == kSuccess ? gpemu_cuda_vmm_create(properties->location.id, bytes, handle)
+                            : status;
+}
+
+GPEMU_SHIM_EXPORT int cuMemRelease(uint64_t handle) {
+  return gpemu_cuda_vmm_release(handle);
+}
+
+GPEMU_SHIM_EXPORT int cuMemRetainAllocationHandle(uint64_t* handle, void* address) {
+  return handle == nullptr ? kInvalidValue : gpemu_cuda_vmm_retain(address_of(address), handle);
+}
+
+GPEMU_SHIM_EXPORT int cuMemGetAllocationPropertiesFromHandle(AllocationProperties* properties,
+                                                             uint64_t handle) {
+  int32_t device = 0;
+  const int status = properties == nullptr ? kInvalidValue : gpemu_cuda_vmm_device(handle, &device);
+  if (status == kSuccess) {
+    *properties = {.type = kPinned,
+                   .handle_types = kFileDescriptor,
+                   .location = {.type = kDeviceLocation, .id = device}};
+  }
+  return status;
+}
+
+GPEMU_SHIM_EXPORT int cuMemMap(Address address, size_t bytes, size_t offset, uint64_t handle,
+                               unsigned long long flags) {
+  return flags != 0 ? kInvalidValue : gpemu_cuda_vmm_map(address, bytes, offset, handle);
+}
+
+GPEMU_SHIM_EXPORT int cuMemUnmap(Address address, size_t bytes) {
+  return gpemu_cuda_vmm_unmap(address, bytes);
+}
+
+GPEMU_SHIM_EXPORT int cuMemSetAccess(Address address, size_t bytes, const Access* accesses,
+                                     size_t count) {
+  return set_access(address, bytes, accesses, count);
+}
+
+GPEMU_SHIM_EXPORT int cuMemGetAccess(unsigned long long* flags, const Location* location,
+                                     Address address) {
+  uint32_t access = 0;
+  const int status = flags == nullptr || location == nullptr || location->type != kDeviceLocation
+                         ? kInvalidValue
+                         : gpemu_cuda_vmm_get_access(address, location->id, &access);
+  return status == kSuccess ? yield(status, flags, access) : status;
+}
+
+GPEMU_SHIM_EXPORT int cuMemExportToShareableHandle(void* shareable, uint64_t handle, int type,
+                                                   unsigned long long flags) {
+  if (type != kFileDescriptor) {
+    return not_supported("cuMemExportToShareableHandle as other than a file descriptor");
+  }
+  return shareable == nullptr || flags != 0
+             ? kInvalidValue
+             : gpemu_cuda_vmm_export(handle, static_cast<int32_t*>(shareable));
+}
+
+GPEMU_SHIM_EXPORT int cuMemImportFromShareableHandle(uint64_t* handle, void* shareable, int type) {
+  if (type != kFileDescriptor) {
+    return not_supported("cuMemImportFromShareableHandle of other than a file descriptor");
+  }
+  return handle == nullptr
+             ? kInvalidValue
+             : gpemu_cuda_vmm_import(static_cast<int32_t>(reinterpret_cast<intptr_t>(shareable)),
+                                     handle);
+}
+
+// ---- Stream-ordered memory ----
+
+GPEMU_TWINS(cuMemAllocAsync, _ptsz, (Address * address, size_t bytes, Stream stream),
+            return in_context([=] {
+              return address == nullptr || bytes == 0
+                         ? kInvalidValue
+                         : gpemu_cuda_malloc_async(bytes, nullptr, on(stream), address);
+            });)
+
+GPEMU_TWINS(cuMemAllocFromPoolAsync, _ptsz,
+            (Address * address, size_t bytes, Pool pool, Stream stream), return in_context([=] {
+              return address == nullptr || bytes == 0 || pool == nullptr
+                         ? kInvalidValue
+                         : gpemu_cuda_malloc_async(bytes, pool, on(stream), address);
+            });)
+
+GPEMU_TWINS(cuMemFreeAsync, _ptsz, (Address address, Stream stream), return in_context([=] {
+              return address == 0 ? kInvalidValue : gpemu_cuda_free_async(address, on(stream));
+            });)
+
+GPEMU_SHIM_EXPORT int cuMemPoolCreate(Pool* pool, const PoolProperties* properties) {
+  return create_pool(pool, properties);
+}
+
+GPEMU_SHIM_EXPORT int cuMemPoolDestroy(Pool pool) {
+  return pool == nullptr ? kInvalidValue : gpemu_cuda_pool_destroy(pool);
+}
+
+GPEMU_SHIM_EXPORT int cuMemPoolTrimTo(Pool pool, size_t keep_bytes) {
+  return pool == nullptr ? kInvalidValue : gpemu_cuda_pool_trim(pool, keep_bytes);
+}
+
+GPEMU_SHIM_EXPORT int cuMemPoolGetAttribute(Pool pool, int attribute, void* value) {
+  return get_attribute(pool, attribute, value);
+}
+
+GPEMU_SHIM_EXPORT int cuMemPoolSetAttribute(Pool pool, int attribute, const void* value) {
+  return set_attribute(pool, attribute, value);
+}
+
+GPEMU_SHIM_EXPORT int cuMemPoolSetAccess(Pool pool, const Access* accesses, size_t count) {
+  return set_pool_access(pool, accesses, count);
+}
