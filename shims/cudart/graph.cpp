@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <vector>
 
 #include "copy3d.hpp"
 
@@ -159,8 +161,8 @@ int get_roots(Graph graph, Node* roots, size_t* count) {
   if (status != kSuccess) {
     return status;
   }
-  auto* all = new Node[nodes + 1];
-  status = gpemu_cuda_graph_nodes(graph, all, &nodes);
+  std::vector<Node> all(nodes);
+  status = gpemu_cuda_graph_nodes(graph, all.data(), &nodes);
   size_t found = 0;
   for (size_t index = 0; status == kSuccess && index < nodes; ++index) {
     size_t dependencies = 0;
@@ -172,7 +174,6 @@ int get_roots(Graph graph, Node* roots, size_t* count) {
       ++found;
     }
   }
-  delete[] all;
   if (status == kSuccess) {
     *count = found;
   }
@@ -295,6 +296,46 @@ struct UpdateResult {
   int result;
   Node error_node, error_from_node;
 };
+
+/// Writes a graph's nodes and edges in the language of Graphviz.
+int write_dot(Graph graph, const char* path) {
+  size_t node_count = 0;
+  size_t edge_count = 0;
+  int status = gpemu_cuda_graph_nodes(graph, nullptr, &node_count);
+  if (status == kSuccess) {
+    status = gpemu_cuda_graph_edges(graph, nullptr, nullptr, &edge_count);
+  }
+  std::vector<Node> nodes(node_count);
+  std::vector<Node> from(edge_count);
+  std::vector<Node> to(edge_count);
+  if (status == kSuccess) {
+    status = gpemu_cuda_graph_nodes(graph, nodes.data(), &node_count);
+  }
+  if (status == kSuccess) {
+    status = gpemu_cuda_graph_edges(graph, from.data(), to.data(), &edge_count);
+  }
+  if (status != kSuccess) {
+    return status;
+  }
+  std::ofstream file(path);
+  file << "digraph graph_1 {\n";
+  for (const Node node : nodes) {
+    Parameters parameters{};
+    gpemu_cuda_kernel_info kernel{};
+    (void)gpemu_cuda_node_get(node, &parameters);
+    const bool is_kernel = parameters.kind == GPEMU_CUDA_NODE_KERNEL &&
+                           gpemu_cuda_kernel_get_info(parameters.kernel, &kernel) == kSuccess;
+    file << "  \"" << static_cast<const void*>(node) << "\" [label=\"kind " << parameters.kind
+         << (is_kernel ? " " : "") << (is_kernel ? kernel.name : "") << "\"];\n";
+  }
+  for (size_t index = 0; index < edge_count; ++index) {
+    file << "  \"" << static_cast<const void*>(from[index]) << "\" -> \""
+         << static_cast<const void*>(to[index]) << "\";\n";
+  }
+  file << "}\n";
+  file.close();
+  return file.good() ? kSuccess : static_cast<int>(GPEMU_CUDA_ERROR_OPERATING_SYSTEM);
+}
 
 }  // namespace
 
@@ -526,6 +567,10 @@ GPEMU_SHIM_EXPORT int cudaGraphAddEventWaitNode(Node* node, Graph graph, NodePoi
     to->event = event;
     return kSuccess;
   });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphDebugDotPrint(Graph graph, const char* path, unsigned /*flags*/) {
+  return record(path == nullptr ? kInvalidValue : write_dot(graph, path));
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetType(Node node, int* kind) {
