@@ -1,0 +1,38 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Compiles samples/*.cu with NVIDIA's compiler, which it fetches from PyPI into ~/.cache/gpemu.
+#
+# Usage: scripts/build_samples.sh [<folder for the programs, default build/samples>]
+#
+# The programs link the shared runtime, so that `gpemu run -- build/samples/vector_add` runs them.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+out=${1:-$root/build/samples}
+cache=${GPEMU_CACHE:-$HOME/.cache/gpemu}/nvcc-13.0
+packages=(nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.*
+          nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.0.*)
+
+if [ ! -e "$cache/complete" ]; then
+  echo "fetching the compiler into $cache (about 600 MB)" >&2
+  mkdir -p "$cache"
+  python3 -m pip install --quiet --no-deps --upgrade --target "$cache" "${packages[@]}"
+  touch "$cache/complete"
+fi
+toolkit=$cache/nvidia/cu13
+# The linker looks for the names without a version.
+ln -sf libcudart.so.13 "$toolkit/lib/libcudart.so"
+ln -sf libcublas.so.13 "$toolkit/lib/libcublas.so"
+
+mkdir -p "$out"
+for source in "$root"/samples/*.cu; do
+  name=$(basename "$source" .cu)
+  libraries=()
+  if [ "$name" = cublas_gemm ]; then
+    libraries=(-lcublas -lcublasLt)
+    ln -sf libcublasLt.so.13 "$toolkit/lib/libcublasLt.so"
+  fi
+  "$toolkit/bin/nvcc" -O2 -std=c++17 -arch=sm_80 -cudart shared -I "$root/samples" \
+    -L "$toolkit/lib" "$source" -o "$out/$name" "${libraries[@]}"
+  echo "$out/$name"
+done
