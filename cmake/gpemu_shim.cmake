@@ -1,14 +1,16 @@
 # gpemu_add_shim(<name>
 #   SONAME <soname>              e.g. libcuda.so.1: one shared object for every CUDA, or
 #   CUDA12 <soname> CUDA13 <soname>   one for each CUDA, from the same sources
-#   [VERSIONED]                  the library's symbols carry its SONAME as their version
+#   [VERSIONED]                  the library's symbols carry its SONAME as their version, or
+#   [SYMBOL_VERSION <name>]           this one
 #   [NOT_SUPPORTED <status>]     what functions that are not supported return; none without it
 #   SOURCES <file>...)
 #
 # Builds the stand-in whose symbols functions.def in the current folder lists, see shims/README.md.
 # It lies in shims/{common,cuda12,cuda13} of the build tree under its SONAME.
 function(gpemu_add_shim name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "VERSIONED" "SONAME;CUDA12;CUDA13;NOT_SUPPORTED" "SOURCES")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "VERSIONED"
+    "SONAME;CUDA12;CUDA13;SYMBOL_VERSION;NOT_SUPPORTED" "SOURCES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "gpemu_add_shim(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
   endif()
@@ -83,6 +85,8 @@ function(gpemu_write_version_script functions major soname file)
   set(node "")
   if(arg_VERSIONED)
     set(node "${soname} ")
+  elseif(arg_SYMBOL_VERSION)
+    set(node "${arg_SYMBOL_VERSION} ")
   endif()
   file(CONFIGURE OUTPUT "${file}"
     CONTENT "@node@{\n  global:\n@symbols@  local:\n    *;\n};\n" @ONLY)

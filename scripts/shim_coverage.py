@@ -18,6 +18,7 @@ SHIMS = pathlib.Path(__file__).resolve().parent.parent / "shims"
 LINE = re.compile(r"^(IMPLEMENTED|NOT_SUPPORTED)(?:_(12|13))?\((\w+)\)$", re.M)
 CALL = re.compile(r"gpemu_add_shim\((\w+)([^)]*)\)")
 SONAME = re.compile(r"\b(SONAME|CUDA12|CUDA13)\s+([\w.+-]+)")
+SYMBOL_VERSION = re.compile(r"\bSYMBOL_VERSION\s+(\w+)")
 # A symbol that is imported with its library's name as version: cudaMalloc@libcudart.so.12.
 IMPORT = re.compile(r"\bU\s+(\w+)(?:@+(\S+))?")
 NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
@@ -33,6 +34,8 @@ class Library:
         text = re.sub(r"#[^\n]*", "", text)
         self.name = folder.name
         self.sonames = {}
+        match = SYMBOL_VERSION.search(text)
+        self.symbol_version = match.group(1) if match else None
         for _, arguments in CALL.findall(text):
             for kind, soname in SONAME.findall(arguments):
                 self.sonames["" if kind == "SONAME" else kind[-2:]] = soname
@@ -85,7 +88,8 @@ class Wheel:
         names = set()
         listed = {name for _, _, name in library.lines}
         for name, version in self.imports:
-            if library.major_of(version) is not None or (not version and name in listed):
+            own = library.major_of(version) is not None or version == library.symbol_version
+            if own if version else name in listed:
                 names.add(name)
         return names
 
