@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Factorisations and solves of batches of small matrices. Every matrix is reported as regular.
+#include <cstring>
+
+#include "blas.hpp"
+
+namespace {
+
+/// Work of one matrix: arithmetic operations, elements read and written.
+struct PerMatrix {
+  int64_t operations, elements;
+};
+
+struct Batch {
+  const char* function;
+  gpemu_data_type type;
+  int64_t count;
+};
+
+int run(const void* handle, bool valid, const Batch& batch, PerMatrix work) {
+  const Context* const context = context_of(handle);
+  if (context == nullptr) {
+    return kNotInitialized;
+  }
+  if (!valid || batch.count < 0) {
+    return kInvalidValue;
+  }
+  if (batch.count == 0 || work.elements == 0) {
+    return kSuccess;
+  }
+  return submit(
+      *context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
+      {batch.count * work.operations, batch.count * work.elements * bytes_of(batch.type)});
+}
+
+/// Reports success of each matrix in an array of the device.
+int report(int status, int* info, int64_t count) {
+  if (status != kSuccess || info == nullptr || count == 0) {
+    return status;
+  }
+  return write_zeros(info, static_cast<uint64_t>(count) * sizeof(int));
+}
+
+/// Reports that the arguments were right in an integer of the host.
+int report_on_host(int status, int* info) {
+  if (status == kSuccess) {
+    *info = 0;
+  }
+  return status;
+}
+
+constexpr int64_t wide(int64_t n) {
+  return n;
+}
+
+}  // namespace
+
+// Operations: LAPACK Working Note 41, appendix C.
+#define GETRF(name, type)                                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, void* const* /*a*/, int lda, int* /*pivot*/, \
+                             int* info, int batch) {                                           \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n);                             \
+    const int status =                                                                         \
+        run(handle, valid, {#name, type, batch}, {2 * wide(n) * n * n / 3, 2 * wide(n) * n});  \
+    return report(status, info, batch);                                                        \
+  }
+
+#define GETRI(name, type)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,          \
+                             const int* /*pivot*/, void* const* /*c*/, int ldc, int* info,    \
+                             int batch) {                                                     \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);           \
+    const int status =                                                                        \
+        run(handle, valid, {#name, type, batch}, {4 * wide(n) * n * n / 3, 2 * wide(n) * n}); \
+    return report(status, info, batch);                                                       \
+  }
+
+#define MATINV(name, type)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,           \
+                             void* const* /*inverse*/, int ldi, int* info, int batch) {        \
+    const bool valid = n >= 0 && n <= 32 && info != nullptr && holds(lda, n) && holds(ldi, n); \
+    const int status =                                                                         \
+        run(handle, valid, {#name, type, batch}, {2 * wide(n) * n * n, 2 * wide(n) * n});      \
+    return report(status, info, batch);                                                        \
+  }
+
+#define GETRS(name, type)                                                                        \
+  GPEMU_SHIM_EXPORT int name(void* handle, int trans, int n, int nrhs, const void* const* /*a*/, \
+                             int lda, const int* /*pivot*/, void* const* /*b*/, int ldb,         \
+                             int* info, int batch) {                                             \
+    const bool valid = is_transpose(trans) && n >= 0 && nrhs >= 0 && info != nullptr &&          \
+                       holds(lda, n) && holds(ldb, n);                                           \
+    const int status = run(handle, valid, {#name, type, batch},                                  \
+                           {2 * wide(n) * n * nrhs, wide(n) * (n + 2 * wide(nrhs))});            \
+    return report_on_host(status, info);                                                         \
+  }
+
+#define GEQRF(name, type)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* /*a*/, int lda,         \
+                             void* const* /*tau*/, int* info, int batch) {                    \
+    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);                  \
+    const int64_t small = m < n ? m : n;                                                      \
+    const int64_t large = m < n ? n : m;                                                      \
+    const int status = run(handle, valid, {#name, type, batch},                               \
+                           {2 * small * small * (3 * large - small) / 3, 2 * small * large}); \
+    return report_on_host(status, info);                                                      \
+  }
+
+#define GELS(name, type)                                                                          \
+  GPEMU_SHIM_EXPORT int name(void* handle, int trans, int m, int n, int nrhs, void* const* /*a*/, \
+                             int lda, void* const* /*c*/, int ldc, int* info, int* device_info,   \
+                             int batch) {                                                         \
+    const bool valid =                                                                            \
+        m >= 0 && n >= 0 && nrhs >= 0 && info != nullptr && holds(lda, m) && holds(ldc, m);       \
+    if (valid && (trans != kNone || m < n)) { /* overdetermined systems only, as documented */    \
+      gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, #name);                                         \
+      return kNotSupported;                                                                       \
+    }                                                                                             \
+    const int64_t operations = 2 * wide(n) * n * (3 * wide(m) - n) / 3 + 4 * wide(m) * n * nrhs;  \
+    const int status =                                                                            \
+        run(handle, valid, {#name, type, batch}, {operations, 2 * wide(m) * (n + wide(nrhs))});   \
+    return report(report_on_host(status, info), device_info, batch);                              \
+  }
+
+#define LAPACK(FAMILY, function)                           \
+  FAMILY(cublasS##function##Batched, GPEMU_TYPE_FP32)      \
+  FAMILY(cublasD##function##Batched, GPEMU_TYPE_FP64)      \
+  FAMILY(cublasC##function##Batched, GPEMU_TYPE_COMPLEX64) \
+  FAMILY(cublasZ##function##Batched, GPEMU_TYPE_COMPLEX128)
+LAPACK(GETRF, getrf)
+LAPACK(GETRI, getri)
+LAPACK(GETRS, getrs)
+LAPACK(GEQRF, geqrf)
+LAPACK(GELS, gels)
+LAPACK(MATINV, matinv)

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "library_types.hpp"
+#include "shim.hpp"
+
+/// Numbered as cublasStatus_t.
+enum Status : int {
+  kSuccess = 0,
+  kNotInitialized = 1,
+  kAllocationFailed = 3,
+  kInvalidValue = 7,
+  kExecutionFailed = 13,
+  kInternalError = 14,
+  kNotSupported = 15,
+};
+
+/// cublasOperation_t.
+enum Transpose : int { kNone = 0, kTransposed = 1, kConjugated = 2 };
+
+/// What a cublasHandle_t holds.
+struct Context {
+  gpemu_cuda_stream_handle stream = nullptr;
+  int math_mode = 0;
+  int pointer_mode = 0;  // 0 host, 1 device
+  int atomics_mode = 0;
+  int sm_count_target = 0;
+};
+
+/// Returns the context of a handle, or null when it is not alive.
+Context* context_of(const void* handle);
+
+/// Returns the cublasStatus_t for what libgpemu says.
+int status_of(gpemu_cuda_status status);
+
+/// Returns whether FP32 products may use TF32 (CUBLAS_TF32_TENSOR_OP_MATH).
+bool allows_tf32(const Context& context);
+
+/// The work of a call: what gpemu_operation holds, in the order of its fields.
+struct Work {
+  const char* function;
+  gpemu_operation_kind kind;
+  gpemu_data_type type;
+  gpemu_data_type compute_type;
+};
+
+/// Puts the work on the context's stream.
+int submit(const Context& context, const Work& work, std::initializer_list<int64_t> shape);
+
+/// Ends a call that yields `bytes` at `result`: in host pointer mode it waits for the stream, as
+/// cuBLAS does. Values are not computed: the result is 0.
+int yield_zero(const Context& context, void* result, uint64_t bytes);
+
+/// Writes zeros where the caller will look, in memory of the host or of a device.
+int write_zeros(void* destination, uint64_t bytes);
+
+/// Returns whether `value` is one of cublasOperation_t.
+constexpr bool is_transpose(int value) {
+  return value >= kNone && value <= kConjugated;
+}
+
+/// Returns whether a leading dimension holds `rows` rows.
+constexpr bool holds(int64_t leading, int64_t rows) {
+  return leading >= (rows > 1 ? rows : 1);
+}
+
+/// Expands `FAMILY(name, type, Int)` for the 32-bit function and its 64-bit variant.
+#define GPEMU_BLAS_BOTH(FAMILY, name, type) \
+  FAMILY(name, type, int)                   \
+  FAMILY(name##_64, type, int64_t)
+
+/// The same for the four types that a function is named after, with a letter between two parts.
+#define GPEMU_BLAS_REAL(FAMILY, function)                     \
+  GPEMU_BLAS_BOTH(FAMILY, cublasS##function, GPEMU_TYPE_FP32) \
+  GPEMU_BLAS_BOTH(FAMILY, cublasD##function, GPEMU_TYPE_FP64)
+#define GPEMU_BLAS_COMPLEX(FAMILY, function)                       \
+  GPEMU_BLAS_BOTH(FAMILY, cublasC##function, GPEMU_TYPE_COMPLEX64) \
+  GPEMU_BLAS_BOTH(FAMILY, cublasZ##function, GPEMU_TYPE_COMPLEX128)
+#define GPEMU_BLAS_ALL(FAMILY, function) \
+  GPEMU_BLAS_REAL(FAMILY, function)      \
+  GPEMU_BLAS_COMPLEX(FAMILY, function)

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+
+#include "blas.hpp"
+#include "handle_table.hpp"
+
+// A cuBLAS handle serves as a cuBLASLt handle (cuBLAS documentation, "cublasLtHandle_t"), so it is
+// one: cuBLASLt gives it out and knows it.
+extern "C" {
+int cublasLtCreate(void** handle);
+int cublasLtDestroy(void* handle);
+}
+
+namespace {
+
+// CUBLAS_VERSION = major * 10000 + minor * 100 + patch, of the newest library of each CUDA.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {12, 8, 4};
+constexpr size_t kCudartVersion = 12080;
+#else
+constexpr int kVersion[] = {13, 4, 1};
+constexpr size_t kCudartVersion = 13020;
+#endif
+
+// cublasMath_t: the low bits name the mode, the flag 16 forbids reduced precision in sums.
+constexpr int kMathModes = 15;
+constexpr int kTf32Mode = 3;
+constexpr int kHighestMathMode = GPEMU_CUDA_MAJOR == 12 ? 4 : 8;
+
+HandleTable<Context>& contexts() {
+  static auto* const table = new HandleTable<Context>;  // outlives the destructors of statics
+  return *table;
+}
+
+template <typename Value>
+int get(const void* handle, Value Context::* member, Value* value) {
+  const Context* const context = context_of(handle);
+  if (context == nullptr) {
+    return kNotInitialized;
+  }
+  if (value == nullptr) {
+    return kInvalidValue;
+  }
+  *value = context->*member;
+  return kSuccess;
+}
+
+template <typename Value>
+int set(const void* handle, Value Context::* member, Value value, bool valid) {
+  Context* const context = context_of(handle);
+  if (context == nullptr) {
+    return kNotInitialized;
+  }
+  if (!valid) {
+    return kInvalidValue;
+  }
+  context->*member = value;
+  return kSuccess;
+}
+
+struct StatusText {
+  int status;
+  const char* name;
+  const char* text;
+};
+
+constexpr StatusText kStatusTexts[] = {
+    {0, "CUBLAS_STATUS_SUCCESS", "the function completed with success"},
+    {1, "CUBLAS_STATUS_NOT_INITIALIZED", "the library was not initialized"},
+    {3, "CUBLAS_STATUS_ALLOC_FAILED", "the resource allocation failed"},
+    {7, "CUBLAS_STATUS_INVALID_VALUE", "an unsupported value or parameter was passed"},
+    {8, "CUBLAS_STATUS_ARCH_MISMATCH", "the device lacks a feature that is needed"},
+    {11, "CUBLAS_STATUS_MAPPING_ERROR", "an access to GPU memory space failed"},
+    {13, "CUBLAS_STATUS_EXECUTION_FAILED", "the GPU program failed to execute"},
+    {14, "CUBLAS_STATUS_INTERNAL_ERROR", "an internal operation failed"},
+    {15, "CUBLAS_STATUS_NOT_SUPPORTED", "the functionality is not supported"},
+    {16, "CUBLAS_STATUS_LICENSE_ERROR", "the license check failed"},
+};
+
+const StatusText* text_of(int status) {
+  for (const StatusText& text : kStatusTexts) {
+    if (text.status == status) {
+      return &text;
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Context* context_of(const void* handle) {
+  return contexts().find(handle);
+}
+
+int status_of(gpemu_cuda_status status) {
+  switch (status) {
+    case GPEMU_CUDA_SUCCESS:
+      return kSuccess;
+    case GPEMU_CUDA_ERROR_NOT_INITIALIZED:
+    case GPEMU_CUDA_ERROR_NO_DEVICE:
+      return kNotInitialized;
+    case GPEMU_CUDA_ERROR_OUT_OF_MEMORY:
+      return kAllocationFailed;
+    default:
+      return kExecutionFailed;
+  }
+}
+
+bool allows_tf32(const Context& context) {
+  return (context.math_mode & kMathModes) == kTf32Mode;
+}
+
+int submit(const Context& context, const Work& work, std::initializer_list<int64_t> shape) {
+  gpemu_operation operation{};
+  operation.struct_size = sizeof(operation);
+  operation.kind = work.kind;
+  operation.type = work.type;
+  operation.compute_type = work.compute_type;
+  operation.name = work.function;
+  size_t i = 0;
+  for (const int64_t entry : shape) {
+    operation.shape[i++] = entry;
+  }
+  return status_of(gpemu_cuda_submit(&operation, context.stream));
+}
+
+int write_zeros(void* destination, uint64_t bytes) {
+  gpemu_cuda_pointer info{};
+  if (const auto status = gpemu_cuda_pointer_info(address_of(destination), &info);
+      status != GPEMU_CUDA_SUCCESS) {
+    return status_of(status);
+  }
+  if (info.kind != GPEMU_CUDA_MEMORY_DEVICE) {
+    std::memset(destination, 0, bytes);
+    return kSuccess;
+  }
+  const std::unique_ptr<void, decltype(&std::free)> zeros(std::calloc(1, bytes), std::free);
+  if (zeros == nullptr) {
+    return kAllocationFailed;
+  }
+  return status_of(gpemu_cuda_poke(address_of(destination), zeros.get(), bytes));
+}
+
+int yield_zero(const Context& context, void* result, uint64_t bytes) {
+  if (context.pointer_mode != 0) {
+    return write_zeros(result, bytes);
+  }
+  if (const int status = status_of(gpemu_cuda_stream_synchronize(context.stream));
+      status != kSuccess) {
+    return status;
+  }
+  std::memset(result, 0, bytes);
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasCreate_v2(void** handle) {
+  if (handle == nullptr) {
+    return kInvalidValue;
+  }
+  void* created = nullptr;
+  if (const int status = cublasLtCreate(&created); status != kSuccess) {
+    return status;
+  }
+  contexts().add(created, std::make_unique<Context>());
+  *handle = created;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasDestroy_v2(void* handle) {
+  return contexts().remove(handle) ? cublasLtDestroy(handle) : static_cast<int>(kNotInitialized);
+}
+
+GPEMU_SHIM_EXPORT int cublasGetVersion_v2(void* /*handle*/, int* version) {
+  if (version == nullptr) {
+    return kInvalidValue;
+  }
+  *version = kVersion[0] * 10000 + kVersion[1] * 100 + kVersion[2];
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasGetProperty(int type, int* value) {
+  if (type < 0 || type > 2 || value == nullptr) {
+    return kInvalidValue;
+  }
+  *value = kVersion[type];
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT size_t cublasGetCudartVersion() {
+  return kCudartVersion;
+}
+
+GPEMU_SHIM_EXPORT int cublasSetStream_v2(void* handle, gpemu_cuda_stream_handle stream) {
+  return set(handle, &Context::stream, stream, true);
+}
+
+GPEMU_SHIM_EXPORT int cublasGetStream_v2(void* handle, gpemu_cuda_stream_handle* stream) {
+  return get(handle, &Context::stream, stream);
+}
+
+GPEMU_SHIM_EXPORT int cublasSetMathMode(void* handle, int mode) {
+  const bool valid = mode >= 0 && (mode & kMathModes) <= kHighestMathMode;
+  return set(handle, &Context::math_mode, mode, valid);
+}
+
+GPEMU_SHIM_EXPORT int cublasGetMathMode(void* handle, int* mode) {
+  return get(handle, &Context::math_mode, mode);
+}
+
+GPEMU_SHIM_EXPORT int cublasSetPointerMode_v2(void* handle, int mode) {
+  return set(handle, &Context::pointer_mode, mode, mode == 0 || mode == 1);
+}
+
+GPEMU_SHIM_EXPORT int cublasGetPointerMode_v2(void* handle, int* mode) {
+  return get(handle, &Context::pointer_mode, mode);
+}
+
+GPEMU_SHIM_EXPORT int cublasSetAtomicsMode(void* handle, int mode) {
+  return set(handle, &Context::atomics_mode, mode, mode == 0 || mode == 1);
+}
+
+GPEMU_SHIM_EXPORT int cublasGetAtomicsMode(void* handle, int* mode) {
+  return get(handle, &Context::atomics_mode, mode);
+}
+
+GPEMU_SHIM_EXPORT int cublasSetSmCountTarget(void* handle, int count) {
+  return set(handle, &Context::sm_count_target, count, count >= 0);
+}
+
+GPEMU_SHIM_EXPORT int cublasGetSmCountTarget(void* handle, int* count) {
+  return get(handle, &Context::sm_count_target, count);
+}
+
+// The workspace does not change what an operation costs.
+GPEMU_SHIM_EXPORT int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
+  if (context_of(handle) == nullptr) {
+    return kNotInitialized;
+  }
+  const bool aligned = address_of(workspace) % 256 == 0;
+  return aligned && (workspace != nullptr || bytes == 0) ? kSuccess : kInvalidValue;
+}
+
+GPEMU_SHIM_EXPORT const char* cublasGetStatusName(int status) {
+  const StatusText* const text = text_of(status);
+  return text == nullptr ? "CUBLAS_STATUS_UNKNOWN" : text->name;
+}
+
+GPEMU_SHIM_EXPORT const char* cublasGetStatusString(int status) {
+  const StatusText* const text = text_of(status);
+  return text == nullptr ? "unknown status" : text->text;
+}

@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: Apache-2.0
+// Levels 2 and 3 but for general products, and BLAS-like extensions.
+#include "blas.hpp"
+
+namespace {
+
+/// Runs `body(context)` when the handle is alive and the arguments are valid.
+template <typename Body>
+int checked(const void* handle, bool valid, bool empty, Body body) {
+  const Context* const context = context_of(handle);
+  if (context == nullptr) {
+    return kNotInitialized;
+  }
+  if (!valid) {
+    return kInvalidValue;
+  }
+  return empty ? static_cast<int>(kSuccess) : body(*context);
+}
+
+struct Shape {
+  int64_t batch, m, n, k;
+};
+
+/// A product in which a triangle or a symmetric matrix takes part.
+int multiply(const char* function, const Context& context, gpemu_data_type type, Shape s) {
+  const bool tf32 = type == GPEMU_TYPE_FP32 && allows_tf32(context);
+  return submit(context, {function, GPEMU_OPERATION_MATMUL, type, tf32 ? GPEMU_TYPE_TF32 : type},
+                {s.batch, s.m, s.n, s.k});
+}
+
+/// Half of a triangle's work, rounded up.
+constexpr int64_t half(int64_t n) {
+  return (n + 1) / 2;
+}
+
+/// Solves a triangle of size `n` for `columns` right-hand sides: n * n multiplications and
+/// additions each; the triangle is read, the sides are read and written.
+int solve(const char* function, const Context& context, gpemu_data_type type, Shape s) {
+  const int64_t triangle = half(s.n * s.n);
+  const int64_t bytes = s.batch * (triangle + 2 * s.n * s.k) * bytes_of(type);
+  return submit(context, {function, GPEMU_OPERATION_OTHER, type, type},
+                {s.batch * s.n * s.n * s.k, bytes});
+}
+
+int update(const char* function, const Context& context, gpemu_data_type type, int64_t elements,
+           int64_t operations) {
+  return submit(context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
+                {elements, elements, operations});
+}
+
+constexpr bool is_flag(int value) {
+  return value == 0 || value == 1;
+}
+
+}  // namespace
+
+// ---- Level 2 ----
+
+#define GEMV(name, type, Int)                                                               \
+  GPEMU_SHIM_EXPORT int name(void* handle, int trans, Int m, Int n, const void* /*alpha*/,  \
+                             const void* /*a*/, Int lda, const void* /*x*/, Int incx,       \
+                             const void* /*beta*/, void* /*y*/, Int incy) {                 \
+    const bool valid =                                                                      \
+        is_transpose(trans) && m >= 0 && n >= 0 && holds(lda, m) && incx != 0 && incy != 0; \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {           \
+      return trans == kNone ? multiply(#name, context, type, {1, m, 1, n})                  \
+                            : multiply(#name, context, type, {1, n, 1, m});                 \
+    });                                                                                     \
+  }
+GPEMU_BLAS_ALL(GEMV, gemv_v2)
+
+#define SYMV(name, type, Int)                                                              \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,         \
+                             const void* /*a*/, Int lda, const void* /*x*/, Int incx,      \
+                             const void* /*beta*/, void* /*y*/, Int incy) {                \
+    const bool valid = is_flag(uplo) && n >= 0 && holds(lda, n) && incx != 0 && incy != 0; \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                    \
+      return multiply(#name, context, type, {1, n, 1, n});                                 \
+    });                                                                                    \
+  }
+GPEMU_BLAS_ALL(SYMV, symv_v2)
+GPEMU_BLAS_COMPLEX(SYMV, hemv_v2)
+
+#define GER(name, type, Int)                                                                       \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* /*alpha*/, const void* /*x*/, \
+                             Int incx, const void* /*y*/, Int incy, void* /*a*/, Int lda) {        \
+    const bool valid = m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);                \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
+      return update(#name, context, type, static_cast<int64_t>(m) * n, 2);                         \
+    });                                                                                            \
+  }
+GPEMU_BLAS_REAL(GER, ger_v2)
+GPEMU_BLAS_COMPLEX(GER, geru_v2)
+GPEMU_BLAS_COMPLEX(GER, gerc_v2)
+
+#define SYR(name, type, Int)                                                       \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/, \
+                             const void* /*x*/, Int incx, void* /*a*/, Int lda) {  \
+    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n);      \
+    return checked(handle, valid, n == 0, [=](const Context& context) {            \
+      return update(#name, context, type, half(static_cast<int64_t>(n) * n), 2);   \
+    });                                                                            \
+  }
+GPEMU_BLAS_ALL(SYR, syr_v2)
+GPEMU_BLAS_COMPLEX(SYR, her_v2)
+
+#define SYR2(name, type, Int)                                                              \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,         \
+                             const void* /*x*/, Int incx, const void* /*y*/, Int incy,     \
+                             void* /*a*/, Int lda) {                                       \
+    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n); \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                    \
+      return update(#name, context, type, half(static_cast<int64_t>(n) * n), 4);           \
+    });                                                                                    \
+  }
+GPEMU_BLAS_ALL(SYR2, syr2_v2)
+GPEMU_BLAS_COMPLEX(SYR2, her2_v2)
+
+#define TRMV(name, type, Int)                                                             \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, int diag, Int n,          \
+                             const void* /*a*/, Int lda, void* /*x*/, Int incx) {         \
+    const bool valid = is_flag(uplo) && is_transpose(trans) && is_flag(diag) && n >= 0 && \
+                       holds(lda, n) && incx != 0;                                        \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                   \
+      return solve(#name, context, type, {1, 0, n, 1});                                   \
+    });                                                                                   \
+  }
+GPEMU_BLAS_ALL(TRMV, trmv_v2)
+GPEMU_BLAS_ALL(TRMV, trsv_v2)
+
+// ---- Level 3 ----
+
+#define SYMM(name, type, Int)                                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, Int m, Int n,                       \
+                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
+                             Int ldb, const void* /*beta*/, void* /*c*/, Int ldc) {                \
+    const Int inner = side == 0 ? m : n;                                                           \
+    const bool valid = is_flag(side) && is_flag(uplo) && m >= 0 && n >= 0 && holds(lda, inner) &&  \
+                       holds(ldb, m) && holds(ldc, m);                                             \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
+      return multiply(#name, context, type, {1, m, n, inner});                                     \
+    });                                                                                            \
+  }
+GPEMU_BLAS_ALL(SYMM, symm_v2)
+GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
+
+// Half of the output is written.
+#define SYRK(name, type, Int)                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,      \
+                             const void* /*alpha*/, const void* /*a*/, Int lda,    \
+                             const void* /*beta*/, void* /*c*/, Int ldc) {         \
+    const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 && \
+                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);        \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {  \
+      return multiply(#name, context, type, {1, n, half(n), k});                   \
+    });                                                                            \
+  }
+GPEMU_BLAS_ALL(SYRK, syrk_v2)
+GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
+
+// Two products, of each of which half the output is written.
+#define SYR2K(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,                      \
+                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
+                             Int ldb, const void* /*beta*/, void* /*c*/, Int ldc) {                \
+    const Int rows = trans == kNone ? n : k;                                                       \
+    const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 &&                 \
+                       holds(lda, rows) && holds(ldb, rows) && holds(ldc, n);                      \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                  \
+      return multiply(#name, context, type, {1, n, n, k});                                         \
+    });                                                                                            \
+  }
+GPEMU_BLAS_ALL(SYR2K, syr2k_v2)
+GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
+
+#define TRMM(name, type, Int)                                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n,  \
+                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
+                             Int ldb, void* /*c*/, Int ldc) {                                      \
+    const Int inner = side == 0 ? m : n;                                                           \
+    const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&   \
+                       m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m);    \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
+      return multiply(#name, context, type, {1, m, n, half(inner)});                               \
+    });                                                                                            \
+  }
+GPEMU_BLAS_ALL(TRMM, trmm_v2)
+
+#define TRSM(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
+                             const void* /*alpha*/, const void* /*a*/, Int lda, void* /*b*/,      \
+                             Int ldb) {                                                           \
+    const Int inner = side == 0 ? m : n;                                                          \
+    const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
+                       m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m);                    \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
+      return solve(#name, context, type, {1, 0, inner, side == 0 ? n : m});                       \
+    });                                                                                           \
+  }
+GPEMU_BLAS_ALL(TRSM, trsm_v2)
+
+#define TRSM_BATCHED(name, type, Int)                                                             \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
+                             const void* /*alpha*/, const void* const* /*a*/, Int lda,            \
+                             void* const* /*b*/, Int ldb, Int batch) {                            \
+    const Int inner = side == 0 ? m : n;                                                          \
+    const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
+                       m >= 0 && n >= 0 && batch >= 0 && holds(lda, inner) && holds(ldb, m);      \
+    return checked(handle, valid, m == 0 || n == 0 || batch == 0, [=](const Context& context) {   \
+      return solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m});                   \
+    });                                                                                           \
+  }
+GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
+
+// ---- Extensions ----
+
+#define GEAM(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, const void* /*alpha*/,   \
+                             const void* /*a*/, Int lda, const void* /*beta*/, const void* /*b*/, \
+                             Int ldb, void* /*c*/, Int ldc) {                                     \
+    const bool valid = is_transpose(ta) && is_transpose(tb) && m >= 0 && n >= 0 &&                \
+                       holds(lda, ta == kNone ? m : n) && holds(ldb, tb == kNone ? m : n) &&      \
+                       holds(ldc, m);                                                             \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
+      const int64_t elements = static_cast<int64_t>(m) * n;                                       \
+      return submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},                    \
+                    {2 * elements, elements, 3});                                                 \
+    });                                                                                           \
+  }
+GPEMU_BLAS_ALL(GEAM, geam)
+
+#define DGMM(name, type, Int)                                                                  \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda, \
+                             const void* /*x*/, Int /*incx*/, void* /*c*/, Int ldc) {          \
+    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);    \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {              \
+      return update(#name, context, type, static_cast<int64_t>(m) * n, 1);                     \
+    });                                                                                        \
+  }
+GPEMU_BLAS_ALL(DGMM, dgmm)

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// Versions, names of statuses, logging.
+#include "lt.hpp"
+
+namespace {
+
+// The newest library of each CUDA.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {12, 8, 4};
+constexpr size_t kCudartVersion = 12080;
+#else
+constexpr int kVersion[] = {13, 4, 1};
+constexpr size_t kCudartVersion = 13020;
+#endif
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT size_t cublasLtGetVersion() {
+  return static_cast<size_t>(kVersion[0] * 10000 + kVersion[1] * 100 + kVersion[2]);
+}
+
+GPEMU_SHIM_EXPORT size_t cublasLtGetCudartVersion() {
+  return kCudartVersion;
+}
+
+GPEMU_SHIM_EXPORT int cublasLtGetProperty(int type, int* value) {
+  if (type < 0 || type > 2 || value == nullptr) {
+    return kInvalidValue;
+  }
+  *value = kVersion[type];
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT const char* cublasLtGetStatusName(int status) {
+  switch (status) {
+    case kSuccess:
+      return "CUBLAS_STATUS_SUCCESS";
+    case kNotInitialized:
+      return "CUBLAS_STATUS_NOT_INITIALIZED";
+    case kAllocationFailed:
+      return "CUBLAS_STATUS_ALLOC_FAILED";
+    case kInvalidValue:
+      return "CUBLAS_STATUS_INVALID_VALUE";
+    case kExecutionFailed:
+      return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case kNotSupported:
+      return "CUBLAS_STATUS_NOT_SUPPORTED";
+    default:
+      return "CUBLAS_STATUS_UNKNOWN";
+  }
+}
+
+GPEMU_SHIM_EXPORT const char* cublasLtGetStatusString(int status) {
+  return cublasLtGetStatusName(status);
+}
+
+// Nothing is cached: an answer takes no time worth saving.
+GPEMU_SHIM_EXPORT int cublasLtHeuristicsCacheGetCapacity(size_t* capacity) {
+  if (capacity == nullptr) {
+    return kInvalidValue;
+  }
+  *capacity = 0;
+  return kSuccess;
+}

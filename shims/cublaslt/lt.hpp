@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "handle_table.hpp"
+#include "library_types.hpp"
+#include "shim.hpp"
+
+/// Numbered as cublasStatus_t.
+enum Status : int {
+  kSuccess = 0,
+  kNotInitialized = 1,
+  kAllocationFailed = 3,
+  kInvalidValue = 7,
+  kExecutionFailed = 13,
+  kNotSupported = 15,
+};
+
+/// A descriptor: attributes by number, each the bytes that the caller set.
+///
+/// The library checks an attribute's number and size against a table; what an attribute means
+/// matters to whoever reads it.
+class Descriptor {
+ public:
+  /// Keeps an attribute.
+  void set(int attribute, const void* bytes, size_t size) {
+    const auto* const first = static_cast<const std::byte*>(bytes);
+    attributes_[attribute].assign(first, first + size);
+  }
+
+  template <typename Value>
+  void set(int attribute, Value value) {
+    set(attribute, &value, sizeof(value));
+  }
+
+  /// Returns the bytes of an attribute, or null when it was never set.
+  [[nodiscard]] const std::vector<std::byte>* find(int attribute) const {
+    const auto found = attributes_.find(attribute);
+    return found == attributes_.end() ? nullptr : &found->second;
+  }
+
+  /// Returns an attribute, or `otherwise` when it was never set.
+  template <typename Value>
+  [[nodiscard]] Value get(int attribute, Value otherwise) const;
+
+ private:
+  std::map<int, std::vector<std::byte>> attributes_;
+};
+
+template <typename Value>
+Value Descriptor::get(int attribute, Value otherwise) const {
+  const auto* const bytes = find(attribute);
+  if (bytes == nullptr || bytes->size() != sizeof(Value)) {
+    return otherwise;
+  }
+  Value value{};
+  __builtin_memcpy(&value, bytes->data(), sizeof(Value));
+  return value;
+}
+
+/// cublasLtMatrixLayoutAttribute_t.
+enum LayoutAttribute : int {
+  kLayoutType = 0,
+  kLayoutOrder = 1,
+  kLayoutRows = 2,
+  kLayoutColumns = 3,
+  kLayoutLeading = 4,
+  kLayoutBatch = 5,
+  kLayoutLast = 8,
+};
+
+/// cublasLtMatmulDescAttributes_t.
+enum MatmulAttribute : int {
+  kMatmulComputeType = 0,
+  kMatmulScaleType = 1,
+  kMatmulTransposeA = 3,
+  kMatmulTransposeB = 4,
+  kMatmulEpilogue = 7,
+  kMatmulLast = 40,
+};
+
+/// cublasLtMatmulPreferenceAttributes_t.
+constexpr int kPreferenceLast = 15;
+
+struct Layout : Descriptor {};
+struct Matmul : Descriptor {};
+struct Preference : Descriptor {};
+struct Transform : Descriptor {};
+
+/// Returns the live descriptors of a kind.
+template <typename Kind>
+HandleTable<Kind>& alive() {
+  static auto* const table = new HandleTable<Kind>;  // outlives the destructors of statics
+  return *table;
+}
+
+/// Returns whether cublasLtCreate gave out a handle that has not been destroyed.
+bool is_handle(const void* handle);
+
+/// Returns the cublasStatus_t for what libgpemu says.
+int status_of(gpemu_cuda_status status);

@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <cstring>
+
+#include "lt.hpp"
+
+namespace {
+
+/// cublasLtMatmulAlgo_t: the caller holds it; the first words are the configuration by
+/// cublasLtMatmulAlgoConfigAttributes_t, the last tells that this library made it.
+struct Algorithm {
+  uint32_t configuration[9];
+  uint32_t unused[6];
+  uint32_t mark;
+};
+static_assert(sizeof(Algorithm) == 64);
+
+constexpr uint32_t kMark = 0x67656d6d;
+constexpr int kConfigurationLast = 8;
+
+/// cublasLtMatmulHeuristicResult_t.
+struct HeuristicResult {
+  Algorithm algorithm;
+  size_t workspace_bytes;
+  int32_t state;
+  float waves;
+  int32_t reserved[4];
+};
+
+struct Matrices {
+  const void* a;
+  const void* b;
+  const void* c;
+  const void* d;
+};
+
+struct Product {
+  int64_t batch, m, n, k;
+  gpemu_data_type type, compute_type;
+};
+
+struct Size {
+  int64_t rows, columns;
+};
+
+Size size_of(const Layout& layout, int32_t transpose) {
+  const auto rows = static_cast<int64_t>(layout.get<uint64_t>(kLayoutRows, 0));
+  const auto columns = static_cast<int64_t>(layout.get<uint64_t>(kLayoutColumns, 0));
+  return transpose == 0 ? Size{rows, columns} : Size{columns, rows};
+}
+
+/// Returns whether the leading dimension holds the matrix. Tiled orders (beyond 1) have rules of
+/// their own, which depend on the tile.
+bool fits(const Layout& layout) {
+  const auto order = layout.get<int32_t>(kLayoutOrder, 0);
+  const Size size = size_of(layout, 0);
+  const auto leading = layout.get<int64_t>(kLayoutLeading, 0);
+  return order > 1 || leading >= (order == 0 ? size.rows : size.columns);
+}
+
+/// Finds out what a matmul is asked to do.
+int describe(const void* descriptor, const Matrices& matrices, Product* product) {
+  const Matmul* const matmul = alive<Matmul>().find(descriptor);
+  const Layout* const a = alive<Layout>().find(matrices.a);
+  const Layout* const b = alive<Layout>().find(matrices.b);
+  const Layout* const c = alive<Layout>().find(matrices.c);
+  const Layout* const d = alive<Layout>().find(matrices.d);
+  if (matmul == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr) {
+    return kInvalidValue;
+  }
+  const Size left = size_of(*a, matmul->get<int32_t>(kMatmulTransposeA, 0));
+  const Size right = size_of(*b, matmul->get<int32_t>(kMatmulTransposeB, 0));
+  const Size result = size_of(*d, 0);
+  if (left.columns != right.rows || result.rows != left.rows || result.columns != right.columns ||
+      !fits(*a) || !fits(*b) || !fits(*d)) {
+    return kInvalidValue;
+  }
+  const auto type = type_of_cuda(static_cast<int>(a->get<uint32_t>(kLayoutType, 0)));
+  if (type == GPEMU_TYPE_UNKNOWN) {
+    return kNotSupported;
+  }
+  const auto compute = matmul->get<int32_t>(kMatmulComputeType, 0);
+  *product = {d->get<int32_t>(kLayoutBatch, 1),
+              left.rows,
+              right.columns,
+              left.columns,
+              type,
+              compute_type_of_cublas(compute, type, false)};
+  return kSuccess;
+}
+
+/// Returns the one algorithm there is: it needs no workspace.
+HeuristicResult answer() {
+  HeuristicResult result{};
+  result.algorithm.configuration[2] = 1;  // CUBLASLT_ALGO_CONFIG_SPLITK_NUM
+  result.algorithm.mark = kMark;
+  result.waves = 1.0F;
+  return result;
+}
+
+bool is_algorithm(const Algorithm* algorithm) {
+  return algorithm != nullptr && algorithm->mark == kMark;
+}
+
+int elementwise(const char* name, gpemu_data_type type, int64_t elements,
+                gpemu_cuda_stream_handle stream) {
+  gpemu_operation operation{};
+  operation.struct_size = sizeof(operation);
+  operation.kind = GPEMU_OPERATION_ELEMENTWISE;
+  operation.type = type;
+  operation.name = name;
+  operation.shape[0] = elements;
+  operation.shape[1] = elements;
+  operation.shape[2] = 1;
+  return status_of(gpemu_cuda_submit(&operation, stream));
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, void* descriptor, void* a,
+                                                     void* b, void* c, void* d, void* preference,
+                                                     int requested, HeuristicResult* results,
+                                                     int* returned) {
+  if (!is_handle(handle)) {
+    return kNotInitialized;
+  }
+  if (alive<Preference>().find(preference) == nullptr || requested <= 0 || results == nullptr ||
+      returned == nullptr) {
+    return kInvalidValue;
+  }
+  Product product{};
+  if (const int status = describe(descriptor, {a, b, c, d}, &product); status != kSuccess) {
+    *returned = 0;
+    return status;
+  }
+  results[0] = answer();
+  *returned = 1;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoCheck(void* handle, void* descriptor, void* a, void* b,
+                                              void* c, void* d, const Algorithm* algorithm,
+                                              HeuristicResult* result) {
+  if (!is_handle(handle)) {
+    return kNotInitialized;
+  }
+  if (!is_algorithm(algorithm) || result == nullptr) {
+    return kInvalidValue;
+  }
+  Product product{};
+  if (const int status = describe(descriptor, {a, b, c, d}, &product); status != kSuccess) {
+    return status;
+  }
+  const Algorithm checked = *algorithm;
+  *result = answer();
+  result->algorithm = checked;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoGetIds(void* handle, int /*compute*/, int /*scale_type*/,
+                                               int a_type, int b_type, int /*c_type*/,
+                                               int /*d_type*/, int requested, int* ids,
+                                               int* returned) {
+  if (!is_handle(handle)) {
+    return kNotInitialized;
+  }
+  if (requested <= 0 || ids == nullptr || returned == nullptr) {
+    return kInvalidValue;
+  }
+  if (type_of_cuda(a_type) == GPEMU_TYPE_UNKNOWN || type_of_cuda(b_type) == GPEMU_TYPE_UNKNOWN) {
+    return kNotSupported;
+  }
+  ids[0] = 0;
+  *returned = 1;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoInit(void* handle, int /*compute*/, int /*scale_type*/,
+                                             int /*a_type*/, int /*b_type*/, int /*c_type*/,
+                                             int /*d_type*/, int id, Algorithm* algorithm) {
+  if (!is_handle(handle)) {
+    return kNotInitialized;
+  }
+  if (id < 0 || algorithm == nullptr) {
+    return kInvalidValue;
+  }
+  *algorithm = answer().algorithm;
+  algorithm->configuration[0] = static_cast<uint32_t>(id);
+  return kSuccess;
+}
+
+// An attribute is 4 bytes, or 2 for the last two.
+GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoConfigSetAttribute(Algorithm* algorithm, int attribute,
+                                                           const void* bytes, size_t size) {
+  if (!is_algorithm(algorithm) || attribute <= 0 || attribute > kConfigurationLast ||
+      bytes == nullptr || (size != 2 && size != 4)) {
+    return kInvalidValue;
+  }
+  algorithm->configuration[attribute] = 0;
+  std::memcpy(&algorithm->configuration[attribute], bytes, size);
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm,
+                                                           int attribute, void* bytes, size_t size,
+                                                           size_t* written) {
+  constexpr int kFirstShort = 7;
+  if (!is_algorithm(algorithm) || attribute < 0 || attribute > kConfigurationLast) {
+    return kInvalidValue;
+  }
+  const size_t have = attribute < kFirstShort ? 4 : 2;
+  if (written != nullptr) {
+    *written = have;
+  }
+  if (size == 0) {
+    return written == nullptr ? kInvalidValue : kSuccess;
+  }
+  if (bytes == nullptr || size != have) {
+    return kInvalidValue;
+  }
+  std::memcpy(bytes, &algorithm->configuration[attribute], size);
+  return kSuccess;
+}
+
+// An epilogue is fused: it adds no pass over the memory.
+GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void* alpha,
+                                     const void* /*a*/, void* a_layout, const void* /*b*/,
+                                     void* b_layout, const void* beta, const void* /*c*/,
+                                     void* c_layout, void* d, void* d_layout,
+                                     const Algorithm* algorithm, void* /*workspace*/,
+                                     size_t /*workspace_bytes*/, gpemu_cuda_stream_handle stream) {
+  if (!is_handle(handle)) {
+    return kNotInitialized;
+  }
+  if (alpha == nullptr || beta == nullptr || d == nullptr ||
+      (algorithm != nullptr && !is_algorithm(algorithm))) {
+    return kInvalidValue;
+  }
+  Product product{};
+  if (const int status = describe(descriptor, {a_layout, b_layout, c_layout, d_layout}, &product);
+      status != kSuccess) {
+    return status;
+  }
+  if (product.m == 0 || product.n == 0 || product.batch == 0) {
+    return kSuccess;
+  }
+  if (product.k == 0) {
+    return elementwise("cublasLtMatmul", product.type, product.batch * product.m * product.n,
+                       stream);
+  }
+  gpemu_operation operation{};
+  operation.struct_size = sizeof(operation);
+  operation.kind = GPEMU_OPERATION_MATMUL;
+  operation.type = product.type;
+  operation.compute_type = product.compute_type;
+  operation.name = "cublasLtMatmul";
+  operation.shape[0] = product.batch;
+  operation.shape[1] = product.m;
+  operation.shape[2] = product.n;
+  operation.shape[3] = product.k;
+  return status_of(gpemu_cuda_submit(&operation, stream));
+}
+
+GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, const void* alpha,
+                                              const void* /*a*/, void* a_layout,
+                                              const void* /*beta*/, const void* /*b*/,
+                                              void* /*b_layout*/, void* c, void* c_layout,
+                                              gpemu_cuda_stream_handle stream) {
+  if (!is_handle(handle)) {
+    return kNotInitialized;
+  }
+  const Layout* const from = alive<Layout>().find(a_layout);
+  const Layout* const to = alive<Layout>().find(c_layout);
+  if (alive<Transform>().find(descriptor) == nullptr || from == nullptr || to == nullptr ||
+      alpha == nullptr || c == nullptr) {
+    return kInvalidValue;
+  }
+  const Size size = size_of(*to, 0);
+  return elementwise("cublasLtMatrixTransform",
+                     type_of_cuda(static_cast<int>(to->get<uint32_t>(kLayoutType, 0))),
+                     size.rows * size.columns * to->get<int32_t>(kLayoutBatch, 1), stream);
+}
