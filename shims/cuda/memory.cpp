@@ -152,6 +152,19 @@ int get_attributes(unsigned count, const int* attributes, void** data, Address a
   return status;
 }
 
+/// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
+int check_advice(Address address, size_t bytes, int advice) {
+  constexpr int kLastAdvice = 6;
+  if (advice < 1 || advice > kLastAdvice || bytes == 0) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_pointer info{};
+  const int status = gpemu_cuda_pointer_info(address, &info);
+  const bool inside =
+      info.kind == GPEMU_CUDA_MEMORY_MANAGED && bytes <= info.bytes - (address - info.base);
+  return status == kSuccess && !inside ? kInvalidValue : status;
+}
+
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
@@ -264,6 +277,20 @@ GPEMU_SHIM_EXPORT int cuPointerGetAttribute(void* data, int attribute, Address a
 GPEMU_SHIM_EXPORT int cuPointerGetAttributes(unsigned count, const int* attributes, void** data,
                                              Address address) {
   return get_attributes(count, attributes, data, address);
+}
+
+// Where pages of managed memory lie is advice; the emulated memory is one.
+GPEMU_SHIM_EXPORT int cuMemAdvise(Address address, size_t bytes, int advice, Device /*device*/) {
+  return in_context([=] { return check_advice(address, bytes, advice); });
+}
+
+struct MemoryLocation {
+  int type, id;
+};
+
+GPEMU_SHIM_EXPORT int cuMemAdvise_v2(Address address, size_t bytes, int advice,
+                                     MemoryLocation /*location*/) {
+  return in_context([=] { return check_advice(address, bytes, advice); });
 }
 
 // ---- Memory of other processes ----

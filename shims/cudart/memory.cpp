@@ -148,6 +148,19 @@ int allocate_async(void** memory, size_t bytes, Pool pool, Stream stream) {
   return status;
 }
 
+/// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
+int check_advice(const void* memory, size_t bytes, int advice) {
+  constexpr int kLastAdvice = 6;
+  if (advice < 1 || advice > kLastAdvice || bytes == 0) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_pointer info{};
+  const int status = gpemu_cuda_pointer_info(address_of(memory), &info);
+  const bool inside = info.kind == GPEMU_CUDA_MEMORY_MANAGED &&
+                      bytes <= info.bytes - (address_of(memory) - info.base);
+  return status == kSuccess && !inside ? kInvalidValue : status;
+}
+
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cudaMalloc(void** memory, size_t bytes) {
@@ -389,3 +402,22 @@ GPEMU_SHIM_EXPORT int cudaIpcCloseMemHandle(void* memory) {
     return memory == nullptr ? kInvalidValue : gpemu_cuda_ipc_close_memory(address_of(memory));
   });
 }
+
+// ---- Managed memory ----
+
+// Where pages lie is advice; the emulated memory is one.
+#if GPEMU_CUDA_MAJOR == 12
+GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice, int /*device*/) {
+  return in_context([=] { return check_advice(memory, bytes, advice); });
+}
+
+GPEMU_SHIM_EXPORT int cudaMemAdvise_v2(const void* memory, size_t bytes, int advice,
+                                       Location /*location*/) {
+  return in_context([=] { return check_advice(memory, bytes, advice); });
+}
+#else
+GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice,
+                                    Location /*location*/) {
+  return in_context([=] { return check_advice(memory, bytes, advice); });
+}
+#endif
