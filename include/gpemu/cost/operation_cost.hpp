@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/cost/estimate.hpp"
+#include "gpemu/operation.h"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::cost {
+
+/// How reports group operations.
+enum class OperationClass : std::uint8_t {
+  kMatmul,
+  kConvolution,
+  kAttention,
+  kRecurrent,
+  kNormalization,
+  kPooling,
+  kElementwise,
+  kReduction,
+  kOptimizer,
+  kIndexing,
+  kSorting,
+  kFft,
+  kCopy,
+  kSet,
+  kOther,
+};
+inline constexpr int kOperationClassCount = 15;
+
+inline constexpr std::array<std::string_view, kOperationClassCount> kOperationClassNames = {
+    "matmul",  "convolution", "attention", "recurrent", "normalization",
+    "pooling", "elementwise", "reduction", "optimizer", "indexing",
+    "sorting", "fft",         "copy",      "set",       "other"};
+
+[[nodiscard]] constexpr std::string_view operation_class_name(OperationClass operation_class) {
+  return kOperationClassNames[static_cast<std::size_t>(operation_class)];
+}
+
+/// What holds an operation back.
+enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };
+
+struct OperationCost {
+  Estimate estimate;
+  OperationClass operation_class = OperationClass::kOther;
+  Limit limit = Limit::kLatency;
+};
+
+/// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
+struct KernelTraits {
+  OperationClass operation_class = OperationClass::kOther;
+  /// How the elements that one launch handles are found.
+  enum class Elements : std::uint8_t {
+    kFromThreads,        ///< one per thread of the grid.
+    kFromFirstArgument,  ///< the first argument, an int.
+    kFromReduction,      ///< the configuration inside the first argument, PyTorch's reduce_kernel.
+    kFromChunks,         ///< a chunk per block, PyTorch's multi_tensor_apply_kernel.
+  };
+  Elements elements = Elements::kFromThreads;
+  int tensors = 2;        ///< how many tensors an element is read from or written to.
+  int element_bytes = 4;  ///< size of one number.
+};
+
+/// Analyses a mangled name.
+[[nodiscard]] KernelTraits kernel_traits(std::string_view mangled_name);
+
+/// Predicts how long an operation takes on one GPU by a roofline over the datasheet's rates: a
+/// fixed latency, arithmetic at the rate of its type with tiles and waves rounded up, and bytes at
+/// the memory's bandwidth. docs/design/operation-costs.md has the equations and the constants.
+///
+/// A pure function of its inputs; no operation costs nothing. Thread safety: any thread.
+class OperationCostModel {
+ public:
+  explicit OperationCostModel(const profile::GpuSpec& spec);
+
+  /// Prices anything but a kernel. Entries of the shape that are negative count as 0.
+  [[nodiscard]] OperationCost price(const gpemu_operation& operation) const;
+
+  /// Prices one launch of a kernel. Requires: operation.kind is GPEMU_OPERATION_KERNEL.
+  [[nodiscard]] OperationCost price_kernel(const KernelTraits& traits,
+                                           const gpemu_operation& operation) const;
+
+ private:
+  struct Work;
+  [[nodiscard]] double flops_per_s(gpemu_data_type type) const;
+  [[nodiscard]] double tile_efficiency(double rows, double columns, double batch) const;
+  [[nodiscard]] OperationCost cost_of(const Work& work) const;
+  [[nodiscard]] Work matmul(const gpemu_operation& operation) const;
+  [[nodiscard]] Work convolution(const gpemu_operation& operation) const;
+  [[nodiscard]] Work attention(const gpemu_operation& operation) const;
+  [[nodiscard]] Work recurrent(const gpemu_operation& operation) const;
+  [[nodiscard]] Work memory_bound(const gpemu_operation& operation) const;
+
+  double fp32_ = 0;
+  double fp64_ = 0;
+  double tf32_ = 0;
+  double fp16_ = 0;
+  double bf16_ = 0;
+  double fp8_ = 0;
+  double bandwidth_ = 0;
+  int multiprocessors_ = 1;
+  bool tensor_cores_ = false;
+};
+
+}  // namespace gpemu::cost

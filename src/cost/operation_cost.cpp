@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/operation_cost.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+namespace gpemu::cost {
+namespace {
+
+/// What every kernel takes at least on the device. Source: 2 to 3 us for an empty kernel on P100 to
+/// A100, as microbenchmarks of kernel launch latency report it.
+constexpr double kKernelLatency_s = 2.5e-6;
+
+/// Share of the memory's bandwidth that streaming kernels reach. Source: STREAM-like benchmarks
+/// reach 80 to 90 % on these GPUs.
+constexpr double kBandwidthShare = 0.8;
+
+/// Shares of the peak rate that full waves of tiles reach. Source: fits to the step times that
+/// GPEmu (VLDB 2025) measured on six GPUs give 0.6 to 1.0 by class.
+constexpr double kMatmulShare = 0.75;
+constexpr double kConvolutionShare = 0.7;
+constexpr double kTensorConvolutionShare = 0.45;
+constexpr double kGroupedShare = 0.25;
+/// 3 x 3 filters with stride 1 in FP32 are done by Winograd's algorithm, which saves up to 2.25
+/// multiplications of 4. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural
+/// Networks", CVPR 2016, F(2x2, 3x3).
+constexpr double kWinogradGain = 1.6;
+
+/// Half-widths of the bars by class: what the analytic model was found off by, twice. Later
+/// calibration narrows them.
+constexpr double kKnownWorkError = 0.6;
+constexpr double kUnknownWorkError = 1.0;
+
+constexpr int kTile = 128;
+constexpr int kSmallTile = 64;
+
+double element_bytes(gpemu_data_type type) {
+  switch (type) {
+    case GPEMU_TYPE_FP64:
+    case GPEMU_TYPE_INT64:
+    case GPEMU_TYPE_COMPLEX64:
+      return 8;
+    case GPEMU_TYPE_FP16:
+    case GPEMU_TYPE_BF16:
+    case GPEMU_TYPE_INT16:
+      return 2;
+    case GPEMU_TYPE_FP8:
+    case GPEMU_TYPE_INT8:
+      return 1;
+    case GPEMU_TYPE_COMPLEX128:
+      return 16;
+    case GPEMU_TYPE_UNKNOWN:
+    case GPEMU_TYPE_FP32:
+    case GPEMU_TYPE_TF32:
+    case GPEMU_TYPE_INT32:
+      return 4;
+  }
+  return 4;
+}
+
+/// A complex product takes four real ones.
+double arithmetic_factor(gpemu_data_type type) {
+  return type == GPEMU_TYPE_COMPLEX64 || type == GPEMU_TYPE_COMPLEX128 ? 4 : 1;
+}
+
+gpemu_data_type arithmetic_type(const gpemu_operation& operation) {
+  return operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
+}
+
+double shape(const gpemu_operation& operation, int index) {
+  return static_cast<double>(std::max<std::int64_t>(operation.shape[index], 0));
+}
+
+}  // namespace
+
+/// What there is to do, before it is priced.
+struct OperationCostModel::Work {
+  OperationClass operation_class = OperationClass::kOther;
+  double flops = 0;
+  double flops_per_s = 1;
+  double bytes = 0;
+  int kernels = 1;
+  double error = kKnownWorkError;
+};
+
+OperationCostModel::OperationCostModel(const profile::GpuSpec& spec)
+    : fp32_(spec.fp32_flops),
+      // GeForce and older boards do FP64 at 1/32. Source: CUDA C++ Programming Guide, throughput of
+      // native arithmetic instructions.
+      fp64_(spec.fp64_flops.value_or(spec.fp32_flops / 32)),
+      tf32_(spec.tf32_tensor_flops.value_or(spec.fp32_flops)),
+      fp16_(spec.fp16_tensor_flops.value_or(spec.fp32_flops)),
+      bf16_(spec.bf16_tensor_flops.value_or(spec.fp32_flops)),
+      fp8_(spec.fp8_tensor_flops.value_or(fp16_)),
+      bandwidth_(spec.memory_bandwidth_bytes_per_s),
+      multiprocessors_(spec.multiprocessors),
+      tensor_cores_(spec.fp16_tensor_flops.has_value()) {}
+
+double OperationCostModel::flops_per_s(gpemu_data_type type) const {
+  switch (type) {
+    case GPEMU_TYPE_FP64:
+    case GPEMU_TYPE_COMPLEX128:
+      return fp64_;
+    case GPEMU_TYPE_TF32:
+      return tf32_;
+    case GPEMU_TYPE_FP16:
+      return fp16_;
+    case GPEMU_TYPE_BF16:
+      return bf16_;
+    case GPEMU_TYPE_FP8:
+    case GPEMU_TYPE_INT8:
+      return fp8_;
+    default:
+      return fp32_;
+  }
+}
+
+/// Returns what share of the multiprocessors' time tiles of the output use: the last wave of tiles
+/// is rarely full, and neither are the tiles at the edges. The better of two tile sizes counts.
+double OperationCostModel::tile_efficiency(double rows, double columns, double batch) const {
+  const auto efficiency = [&](double tile) {
+    const double tiles = std::ceil(rows / tile) * std::ceil(columns / tile) * batch;
+    const double waves = std::ceil(tiles / multiprocessors_);
+    return rows * columns * batch / (waves * multiprocessors_ * tile * tile);
+  };
+  // A small tile reuses its operands half as much.
+  return std::max({efficiency(kTile), 0.75 * efficiency(kSmallTile), 1e-3});
+}
+
+OperationCost OperationCostModel::cost_of(const Work& work) const {
+  const double compute_s = work.flops / work.flops_per_s;
+  const double memory_s = work.bytes / (bandwidth_ * kBandwidthShare);
+  const double latency_s = kKernelLatency_s * work.kernels;
+  const double total_s = latency_s + std::max(compute_s, memory_s);
+  OperationCost cost;
+  cost.operation_class = work.operation_class;
+  cost.limit = latency_s >= std::max(compute_s, memory_s) ? Limit::kLatency
+               : compute_s >= memory_s                    ? Limit::kCompute
+                                                          : Limit::kMemory;
+  // Shapes come from programs; beyond an hour they are nonsense, and the ledger must not overflow.
+  constexpr double kLongest_s = 3600;
+  cost.estimate = {.time = from_seconds(std::min(total_s, kLongest_s)),
+                   .evidence = Evidence::kAnalytic,
+                   .relative_error = work.error};
+  return cost;
+}
+
+OperationCostModel::Work OperationCostModel::matmul(const gpemu_operation& operation) const {
+  const double batch = shape(operation, 0), m = shape(operation, 1), n = shape(operation, 2),
+               k = shape(operation, 3);
+  const gpemu_data_type type = arithmetic_type(operation);
+  // A product with few output tiles is split along k, so that the tiles of all splits count.
+  const double tiles = std::ceil(m / kSmallTile) * std::ceil(n / kSmallTile) * batch;
+  const double splits =
+      std::clamp(std::floor(multiprocessors_ / std::max(tiles, 1.0)), 1.0, std::ceil(k / 512));
+  return {.operation_class = OperationClass::kMatmul,
+          .flops = 2 * batch * m * n * k * arithmetic_factor(type),
+          .flops_per_s = flops_per_s(type) * kMatmulShare * tile_efficiency(m, n, batch * splits),
+          .bytes = (m * k + k * n + m * n * splits) * batch * element_bytes(operation.type)};
+}
+
+OperationCostModel::Work OperationCostModel::convolution(const gpemu_operation& operation) const {
+  const double batch = shape(operation, 0), groups = std::max(shape(operation, 3), 1.0);
+  const double in_channels = shape(operation, 1), out_channels = shape(operation, 2);
+  double input = 1, filter = 1, output = 1, stride = 1;
+  for (int i = 0; i < 3; ++i) {
+    input *= std::max(shape(operation, 5 + i), 1.0);
+    filter *= std::max(shape(operation, 8 + i), 1.0);
+    output *= std::max(shape(operation, 11 + i), 1.0);
+    stride = std::max(stride, shape(operation, 14 + i));
+  }
+  const gpemu_data_type type = arithmetic_type(operation);
+  const double bytes_each = element_bytes(operation.type);
+  // As a matrix product: rows are output pixels, columns output channels, k is the window.
+  double rows = batch * output, columns = out_channels / groups;
+  double depth = in_channels / groups * filter;
+  if (operation.kind == GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA) {
+    rows = batch * input;
+    columns = in_channels / groups;
+  } else if (operation.kind == GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER) {
+    rows = depth;
+    depth = batch * output;
+    // Split along the pixels until the multiprocessors are busy.
+    rows *= std::clamp(depth / 4096, 1.0, 64.0);
+  }
+  const bool tensor = tensor_cores_ && type != GPEMU_TYPE_FP32 && type != GPEMU_TYPE_FP64;
+  double share = tensor ? kTensorConvolutionShare : kConvolutionShare;
+  if (groups > 1) share = kGroupedShare;
+  if (!tensor && groups == 1 && filter == 9 && stride == 1 && type == GPEMU_TYPE_FP32) {
+    share *= kWinogradGain;
+  }
+  // Groups with few channels leave most of a tile of columns empty, but their kernels use narrower
+  // tiles; their low share stands for both.
+  const double efficiency = groups > 1 ? 1.0 : tile_efficiency(rows, columns, 1);
+  return {.operation_class = OperationClass::kConvolution,
+          .flops = 2 * batch * output * out_channels * in_channels / groups * filter,
+          .flops_per_s =
+              flops_per_s(groups > 1 && columns < 16 ? GPEMU_TYPE_FP32 : type) * share * efficiency,
+          .bytes = (batch * (input * in_channels + output * out_channels) +
+                    out_channels * in_channels / groups * filter) *
+                   bytes_each};
+}
+
+OperationCostModel::Work OperationCostModel::attention(const gpemu_operation& operation) const {
+  const double batch = shape(operation, 0), heads = shape(operation, 1),
+               kv_heads = shape(operation, 2), queries = shape(operation, 3),
+               keys = shape(operation, 4), size = shape(operation, 5);
+  const bool backward = operation.kind == GPEMU_OPERATION_ATTENTION_BACKWARD;
+  const double causal = shape(operation, 6) > 0 ? 0.5 : 1;
+  const gpemu_data_type type = arithmetic_type(operation);
+  // Two products forward; backward recomputes one and has four. Source: Dao, "FlashAttention-2",
+  // 2023, which also reaches about half of the peak.
+  return {.operation_class = OperationClass::kAttention,
+          .flops = (backward ? 10 : 4) * batch * heads * queries * keys * size * causal,
+          .flops_per_s = flops_per_s(type) * 0.5 * tile_efficiency(queries, kTile, batch * heads),
+          .bytes = (backward ? 3 : 1) * batch * 2 * (heads * queries + kv_heads * keys) * size *
+                   element_bytes(operation.type)};
+}
+
+OperationCostModel::Work OperationCostModel::recurrent(const gpemu_operation& operation) const {
+  const double layers = shape(operation, 0), directions = shape(operation, 1),
+               length = shape(operation, 2), batch = shape(operation, 3),
+               input = shape(operation, 4), hidden = shape(operation, 5),
+               gates = shape(operation, 6);
+  const double factor = operation.kind == GPEMU_OPERATION_RNN_BACKWARD ? 2 : 1;
+  const gpemu_data_type type = arithmetic_type(operation);
+  const double weights = layers * directions * gates * hidden * (input + hidden);
+  Work work{
+      .operation_class = OperationClass::kRecurrent,
+      .flops = factor * 2 * length * batch * weights,
+      .flops_per_s = flops_per_s(type) * kMatmulShare * tile_efficiency(batch, gates * hidden, 1),
+      .bytes = factor *
+               (length * batch * (input + 2 * gates * hidden) * layers * directions + weights) *
+               element_bytes(operation.type)};
+  // One step after the other; a step of a layer is a product and a kernel of gates.
+  work.kernels = static_cast<int>(std::min(factor * 2 * length * layers, 1e6));
+  return work;
+}
+
+OperationCostModel::Work OperationCostModel::memory_bound(const gpemu_operation& operation) const {
+  const double each = element_bytes(operation.type);
+  const double first = shape(operation, 0), second = shape(operation, 1);
+  Work work{.flops_per_s = fp32_ * 0.5};
+  switch (operation.kind) {
+    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
+      work.operation_class = OperationClass::kNormalization;
+      work.bytes = 3 * first * each;
+      break;
+    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
+      work.operation_class = OperationClass::kNormalization;
+      work.bytes = 5 * first * each;
+      break;
+    case GPEMU_OPERATION_POOLING:
+      work.operation_class = OperationClass::kPooling;
+      work.bytes = (first + second) * each;
+      work.flops = second * shape(operation, 2);
+      break;
+    case GPEMU_OPERATION_ELEMENTWISE:
+      work.operation_class = OperationClass::kElementwise;
+      work.bytes = (first + second) * each;
+      work.flops = second * shape(operation, 2);
+      break;
+    case GPEMU_OPERATION_REDUCTION:
+      work.operation_class = OperationClass::kReduction;
+      work.bytes = (first + second) * each;
+      break;
+    case GPEMU_OPERATION_FFT: {
+      const double points = std::max(second, 1.0) * std::max(shape(operation, 2), 1.0) *
+                            std::max(shape(operation, 3), 1.0);
+      work.operation_class = OperationClass::kFft;
+      // Cooley and Tukey: 5 n log2 n. Source: the convention of FFTW's benchmarks.
+      work.flops = 5 * first * points * std::log2(std::max(points, 2.0));
+      work.bytes = 4 * first * points * each;
+      break;
+    }
+    case GPEMU_OPERATION_COPY_ON_DEVICE:
+      work.operation_class = OperationClass::kCopy;
+      work.bytes = 2 * first;
+      break;
+    case GPEMU_OPERATION_SET:
+      work.operation_class = OperationClass::kSet;
+      work.bytes = first;
+      break;
+    default:
+      work.flops = first * arithmetic_factor(operation.type);
+      work.flops_per_s = flops_per_s(arithmetic_type(operation)) * 0.3;
+      work.bytes = second;
+      work.error = kUnknownWorkError;
+      break;
+  }
+  return work;
+}
+
+OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
+  switch (operation.kind) {
+    case GPEMU_OPERATION_KERNEL:
+      return price_kernel(kernel_traits(operation.name), operation);
+    case GPEMU_OPERATION_MATMUL:
+      return cost_of(matmul(operation));
+    case GPEMU_OPERATION_CONVOLUTION_FORWARD:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
+      return cost_of(convolution(operation));
+    case GPEMU_OPERATION_ATTENTION_FORWARD:
+    case GPEMU_OPERATION_ATTENTION_BACKWARD:
+      return cost_of(attention(operation));
+    case GPEMU_OPERATION_RNN_FORWARD:
+    case GPEMU_OPERATION_RNN_BACKWARD:
+      return cost_of(recurrent(operation));
+    default:
+      return cost_of(memory_bound(operation));
+  }
+}
+
+namespace {
+
+/// Elements per block of multi_tensor_apply_kernel. Source: PyTorch, kChunkSize in
+/// aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+constexpr double kChunkElements = 65536;
+
+/// Finds the number of inputs that PyTorch's reduce_kernel handles: its only argument holds, after
+/// two small members, the configuration, whose block sizes must be the launch's. Source: struct
+/// ReduceConfig in aten/src/ATen/native/cuda/Reduce.cuh.
+double reduction_inputs(const gpemu_operation& operation) {
+  const double threads = shape(operation, 0) * shape(operation, 1) * shape(operation, 2) *
+                         shape(operation, 3) * shape(operation, 4) * shape(operation, 5);
+  if (operation.arguments == nullptr || operation.arguments[0] == nullptr) return threads;
+  constexpr int kLastOffset = 16;  // In ints; ops and ident are at most two complex numbers each.
+  constexpr int kBlockWidth = 11;  // Position of block_width in the configuration, in ints.
+  const auto* ints = static_cast<const std::int32_t*>(operation.arguments[0]);
+  for (int offset = 0; offset <= kLastOffset; ++offset) {
+    const std::int32_t* config = ints + offset;
+    if (config[kBlockWidth] == operation.shape[3] &&
+        config[kBlockWidth + 1] == operation.shape[4] &&
+        config[kBlockWidth + 2] == operation.shape[3] * operation.shape[4] && config[1] > 0 &&
+        config[2] > 0) {
+      return static_cast<double>(config[1]) * config[2];
+    }
+  }
+  return threads;
+}
+
+}  // namespace
+
+OperationCost OperationCostModel::price_kernel(const KernelTraits& traits,
+                                               const gpemu_operation& operation) const {
+  double blocks = 1, threads = 1;
+  for (int i = 0; i < 3; ++i) {
+    blocks *= std::max(shape(operation, i), 1.0);
+    threads *= std::max(shape(operation, 3 + i), 1.0);
+  }
+  double elements = blocks * threads;
+  const bool has_argument = operation.arguments != nullptr && operation.arguments[0] != nullptr;
+  switch (traits.elements) {
+    case KernelTraits::Elements::kFromThreads:
+      break;
+    case KernelTraits::Elements::kFromFirstArgument:
+      // A block of these kernels handles at most 64 elements per thread.
+      if (has_argument) {
+        const int count = *static_cast<const int*>(operation.arguments[0]);
+        elements = std::clamp<double>(count, 0, 64 * blocks * threads);
+      }
+      break;
+    case KernelTraits::Elements::kFromReduction:
+      elements = reduction_inputs(operation);
+      break;
+    case KernelTraits::Elements::kFromChunks:
+      elements = blocks * kChunkElements;
+      break;
+  }
+  return cost_of({.operation_class = traits.operation_class,
+                  .bytes = elements * traits.tensors * traits.element_bytes,
+                  .error = traits.elements == KernelTraits::Elements::kFromThreads
+                               ? kUnknownWorkError
+                               : kKnownWorkError});
+}
+
+}  // namespace gpemu::cost
