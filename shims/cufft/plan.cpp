@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "shim.hpp"
+
+namespace {
+
+// Source: cufft.h, cufftResult.
+constexpr int kSuccess = 0;
+constexpr int kInvalidPlan = 1;
+constexpr int kInvalidType = 3;
+constexpr int kInvalidValue = 4;
+constexpr int kExecFailed = 6;
+constexpr int kInvalidSize = 8;
+
+// Source: cufft.h, cufftType.
+constexpr int kR2C = 0x2a;
+constexpr int kC2R = 0x2c;
+constexpr int kC2C = 0x29;
+constexpr int kD2Z = 0x6a;
+constexpr int kZ2D = 0x6c;
+constexpr int kZ2Z = 0x69;
+
+struct Plan {
+  bool made = false;
+  gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
+  int cufft_type = 0;  // 0 when made by cufftXt
+  int64_t batch = 0;
+  int64_t sizes[3] = {1, 1, 1};
+  size_t work_bytes = 0;
+  bool auto_allocation = true;
+  uint64_t allocated = 0;
+  gpemu_cuda_stream_handle stream = nullptr;
+
+  Plan() = default;
+  Plan(const Plan&) = delete;
+  Plan& operator=(const Plan&) = delete;
+  ~Plan() {
+    if (allocated != 0) {
+      gpemu_cuda_free(allocated);
+    }
+  }
+};
+
+// Handles are small numbers, as the real library's.
+std::mutex mutex;
+std::unordered_map<int, std::unique_ptr<Plan>> plans;
+int next_plan = 1;
+
+Plan* find_plan(int handle) {
+  const std::lock_guard lock(mutex);
+  const auto found = plans.find(handle);
+  return found == plans.end() ? nullptr : found->second.get();
+}
+
+gpemu_data_type type_of(int cufft_type) {
+  switch (cufft_type) {
+    case kR2C:
+    case kC2R:
+    case kC2C:
+      return GPEMU_TYPE_COMPLEX64;
+    case kD2Z:
+    case kZ2D:
+    case kZ2Z:
+      return GPEMU_TYPE_COMPLEX128;
+    default:
+      return GPEMU_TYPE_UNKNOWN;
+  }
+}
+
+// cudaDataType: half precision transforms are priced as FP16 in memory.
+gpemu_data_type type_of_cuda(int type) {
+  switch (type) {
+    case 0:
+    case 4:
+      return GPEMU_TYPE_COMPLEX64;
+    case 1:
+    case 5:
+      return GPEMU_TYPE_COMPLEX128;
+    case 2:
+    case 6:
+      return GPEMU_TYPE_FP16;
+    case 14:
+    case 15:
+      return GPEMU_TYPE_BF16;
+    default:
+      return GPEMU_TYPE_UNKNOWN;
+  }
+}
+
+size_t bytes_of(gpemu_data_type type) {
+  return type == GPEMU_TYPE_COMPLEX128 ? 16 : type == GPEMU_TYPE_COMPLEX64 ? 8 : 4;
+}
+
+// Fills in a plan; the work area is one copy of the data, as the real library's usually is.
+template <typename Int>
+int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type type,
+         size_t* work_bytes) {
+  Plan* const plan = find_plan(handle);
+  if (plan == nullptr || plan->made) {
+    return kInvalidPlan;
+  }
+  if (type == GPEMU_TYPE_UNKNOWN) {
+    return kInvalidType;
+  }
+  if (sizes == nullptr || rank < 1 || rank > 3) {
+    return kInvalidValue;
+  }
+  int64_t elements = batch;
+  if (batch < 1) {
+    return kInvalidSize;
+  }
+  for (int i = 0; i < rank; ++i) {
+    if (sizes[i] < 1 || static_cast<int64_t>(sizes[i]) > INT64_MAX / 64 / elements) {
+      return kInvalidSize;
+    }
+    elements *= sizes[i];
+  }
+  const size_t bytes = static_cast<size_t>(elements) * bytes_of(type);
+  if (plan->auto_allocation && gpemu_cuda_malloc(bytes, &plan->allocated) != GPEMU_CUDA_SUCCESS) {
+    return 2;  // CUFFT_ALLOC_FAILED
+  }
+  std::copy_n(sizes, rank, plan->sizes);
+  plan->type = type;
+  plan->batch = batch;
+  plan->work_bytes = bytes;
+  plan->made = true;
+  if (work_bytes != nullptr) {
+    *work_bytes = bytes;
+  }
+  return kSuccess;
+}
+
+template <typename Int>
+int make_typed(int handle, int rank, const Int* sizes, int64_t batch, int type,
+               size_t* work_bytes) {
+  const int status = make(handle, rank, sizes, batch, type_of(type), work_bytes);
+  if (status == kSuccess) {
+    find_plan(handle)->cufft_type = type;
+  }
+  return status;
+}
+
+template <typename Int>
+int estimate(int rank, const Int* sizes, int64_t batch, int type, size_t* work_bytes) {
+  if (work_bytes == nullptr || sizes == nullptr || rank < 1 || rank > 3) {
+    return kInvalidValue;
+  }
+  if (type_of(type) == GPEMU_TYPE_UNKNOWN) {
+    return kInvalidType;
+  }
+  int64_t elements = batch;
+  if (batch < 1) {
+    return kInvalidSize;
+  }
+  for (int i = 0; i < rank; ++i) {
+    if (sizes[i] < 1 || static_cast<int64_t>(sizes[i]) > INT64_MAX / 64 / elements) {
+      return kInvalidSize;
+    }
+    elements *= sizes[i];
+  }
+  *work_bytes = static_cast<size_t>(elements) * bytes_of(type_of(type));
+  return kSuccess;
+}
+
+int run(const char* name, int handle, int wanted_type, const void* input, const void* output) {
+  const Plan* const plan = find_plan(handle);
+  if (plan == nullptr || !plan->made) {
+    return kInvalidPlan;
+  }
+  if (wanted_type != 0 && plan->cufft_type != wanted_type) {
+    return kInvalidPlan;
+  }
+  if (input == nullptr || output == nullptr) {
+    return kInvalidValue;
+  }
+  gpemu_operation operation = {};
+  operation.struct_size = sizeof(operation);
+  operation.kind = GPEMU_OPERATION_FFT;
+  operation.type = plan->type;
+  operation.shape[0] = plan->batch;
+  std::copy_n(plan->sizes, 3, operation.shape + 1);
+  operation.name = name;
+  return gpemu_cuda_submit(&operation, plan->stream) == GPEMU_CUDA_SUCCESS ? kSuccess : kExecFailed;
+}
+
+bool valid_direction(int direction) {
+  return direction == -1 || direction == 1;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cufftCreate(int* handle) {
+  if (handle == nullptr) {
+    return kInvalidValue;
+  }
+  const std::lock_guard lock(mutex);
+  *handle = next_plan++;
+  plans.emplace(*handle, std::make_unique<Plan>());
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cufftDestroy(int handle) {
+  std::unique_ptr<Plan> plan;  // its work area is freed without the lock
+  const std::lock_guard lock(mutex);
+  const auto found = plans.find(handle);
+  if (found == plans.end()) {
+    return kInvalidPlan;
+  }
+  plan = std::move(found->second);
+  plans.erase(found);
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cufftMakePlan1d(int handle, int size, int type, int batch, size_t* work) {
+  return make_typed(handle, 1, &size, batch, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftMakePlan2d(int handle, int x, int y, int type, size_t* work) {
+  const int sizes[] = {x, y};
+  return make_typed(handle, 2, sizes, 1, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftMakePlan3d(int handle, int x, int y, int z, int type, size_t* work) {
+  const int sizes[] = {x, y, z};
+  return make_typed(handle, 3, sizes, 1, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftMakePlanMany(int handle, int rank, int* sizes, int*, int, int, int*, int,
+                                        int, int type, int batch, size_t* work) {
+  return make_typed(handle, rank, sizes, batch, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftMakePlanMany64(int handle, int rank, long long* sizes, long long*,
+                                          long long, long long, long long*, long long, long long,
+                                          int type, long long batch, size_t* work) {
+  return make_typed(handle, rank, sizes, batch, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftXtMakePlanMany(int handle, int rank, long long* sizes, long long*,
+                                          long long, long long, int, long long*, long long,
+                                          long long, int, long long batch, size_t* work,
+                                          int execution_type) {
+  return make(handle, rank, sizes, batch, type_of_cuda(execution_type), work);
+}
+
+namespace {
+
+// cufftPlan*: creates a plan and makes it; none is left behind when that fails.
+template <typename Make>
+int create_and_make(int* handle, const Make& make_plan) {
+  const int created = cufftCreate(handle);
+  if (created != kSuccess) {
+    return created;
+  }
+  const int made = make_plan(*handle);
+  if (made != kSuccess) {
+    cufftDestroy(*handle);
+  }
+  return made;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cufftPlan1d(int* handle, int size, int type, int batch) {
+  return create_and_make(
+      handle, [&](int plan) { return cufftMakePlan1d(plan, size, type, batch, nullptr); });
+}
+GPEMU_SHIM_EXPORT int cufftPlan2d(int* handle, int x, int y, int type) {
+  return create_and_make(handle,
+                         [&](int plan) { return cufftMakePlan2d(plan, x, y, type, nullptr); });
+}
+GPEMU_SHIM_EXPORT int cufftPlan3d(int* handle, int x, int y, int z, int type) {
+  return create_and_make(handle,
+                         [&](int plan) { return cufftMakePlan3d(plan, x, y, z, type, nullptr); });
+}
+GPEMU_SHIM_EXPORT int cufftPlanMany(int* handle, int rank, int* sizes, int*, int, int, int*, int,
+                                    int, int type, int batch) {
+  return create_and_make(
+      handle, [&](int plan) { return make_typed(plan, rank, sizes, batch, type, nullptr); });
+}
+
+GPEMU_SHIM_EXPORT int cufftEstimate1d(int size, int type, int batch, size_t* work) {
+  return estimate(1, &size, batch, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftEstimate2d(int x, int y, int type, size_t* work) {
+  const int sizes[] = {x, y};
+  return estimate(2, sizes, 1, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftEstimate3d(int x, int y, int z, int type, size_t* work) {
+  const int sizes[] = {x, y, z};
+  return estimate(3, sizes, 1, type, work);
+}
+GPEMU_SHIM_EXPORT int cufftEstimateMany(int rank, int* sizes, int*, int, int, int*, int, int,
+                                        int type, int batch, size_t* work) {
+  return estimate(rank, sizes, batch, type, work);
+}
+
+GPEMU_SHIM_EXPORT int cufftGetSize(int handle, size_t* work) {
+  const Plan* const plan = find_plan(handle);
+  if (plan == nullptr || !plan->made) {
+    return kInvalidPlan;
+  }
+  if (work == nullptr) {
+    return kInvalidValue;
+  }
+  *work = plan->work_bytes;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cufftSetWorkArea(int handle, void* area) {
+  Plan* const plan = find_plan(handle);
+  if (plan == nullptr || !plan->made) {
+    return kInvalidPlan;
+  }
+  if (area == nullptr && plan->work_bytes > 0) {
+    return kInvalidValue;
+  }
+  if (plan->allocated != 0) {
+    gpemu_cuda_free(plan->allocated);
+    plan->allocated = 0;
+  }
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cufftSetAutoAllocation(int handle, int automatic) {
+  Plan* const plan = find_plan(handle);
+  if (plan == nullptr) {
+    return kInvalidPlan;
+  }
+  plan->auto_allocation = automatic != 0;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cufftSetStream(int handle, gpemu_cuda_stream_handle stream) {
+  Plan* const plan = find_plan(handle);
+  if (plan == nullptr) {
+    return kInvalidPlan;
+  }
+  plan->stream = stream;
+  return kSuccess;
+}
+
+#define GPEMU_EXECUTE_COMPLEX(name, type)                                                \
+  GPEMU_SHIM_EXPORT int name(int plan, const void* in, void* out, int direction) {       \
+    return valid_direction(direction) ? run(#name, plan, type, in, out) : kInvalidValue; \
+  }
+#define GPEMU_EXECUTE_REAL(name, type)                              \
+  GPEMU_SHIM_EXPORT int name(int plan, const void* in, void* out) { \
+    return run(#name, plan, type, in, out);                         \
+  }
+GPEMU_EXECUTE_COMPLEX(cufftExecC2C, kC2C)
+GPEMU_EXECUTE_COMPLEX(cufftExecZ2Z, kZ2Z)
+GPEMU_EXECUTE_REAL(cufftExecR2C, kR2C)
+GPEMU_EXECUTE_REAL(cufftExecC2R, kC2R)
+GPEMU_EXECUTE_REAL(cufftExecD2Z, kD2Z)
+GPEMU_EXECUTE_REAL(cufftExecZ2D, kZ2D)
+GPEMU_EXECUTE_COMPLEX(cufftXtExec, 0)
+
+GPEMU_SHIM_EXPORT int cufftGetVersion(int* version) {
+  if (version == nullptr) {
+    return kInvalidValue;
+  }
+  // Source: cufft.h of cuFFT 11.3.3 and 12.2.0, CUFFT_VERSION.
+  *version = GPEMU_CUDA_MAJOR == 12 ? 11303 : 12200;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cufftGetProperty(int property, int* value) {
+  int version = 0;
+  if (value == nullptr || property < 0 || property > 2) {
+    return kInvalidValue;
+  }
+  cufftGetVersion(&version);
+  const int parts[] = {version / 1000, version / 100 % 10, version % 100};
+  *value = parts[property];
+  return kSuccess;
+}

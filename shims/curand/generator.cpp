@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generation takes its time; the numbers are not computed, the memory keeps what it held.
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "shim.hpp"
+
+namespace {
+
+// Source: curand.h, curandStatus_t.
+constexpr int kSuccess = 0;
+constexpr int kNotInitialized = 101;
+constexpr int kTypeError = 103;
+constexpr int kOutOfRange = 104;
+constexpr int kLengthNotMultiple = 105;
+constexpr int kLaunchFailure = 201;
+constexpr int kInitializationFailed = 203;
+
+// Source: curand.h, curandRngType; cuRAND documentation, "curandSetQuasiRandomGeneratorDimensions".
+constexpr int kQuasi = 200;
+constexpr int kMaxDimensions = 20000;
+
+struct Generator {
+  bool quasi;
+  gpemu_cuda_stream_handle stream = nullptr;
+};
+
+std::mutex mutex;
+std::unordered_map<const void*, std::unique_ptr<Generator>> generators;
+
+Generator* find(const void* handle) {
+  const std::lock_guard lock(mutex);
+  const auto found = generators.find(handle);
+  return found == generators.end() ? nullptr : found->second.get();
+}
+
+bool valid_type(int type) {
+  switch (type) {
+    case 100:
+    case 101:
+    case 121:
+    case 141:
+    case 142:
+    case 161:
+    case 200:
+    case 201:
+    case 202:
+    case 203:
+    case 204:
+      return true;
+    default:
+      return false;
+  }
+}
+
+int alive(const void* handle) {
+  return find(handle) == nullptr ? kNotInitialized : kSuccess;
+}
+
+// `operations`: per number; a generator takes about ten, a transformation to a normal
+// distribution (Box and Muller) about as many again.
+int generate(const char* name, const void* handle, const void* output, size_t count,
+             gpemu_data_type type, int64_t operations) {
+  const Generator* const generator = find(handle);
+  if (generator == nullptr) {
+    return kNotInitialized;
+  }
+  if ((output == nullptr && count > 0) || count > static_cast<size_t>(INT64_MAX) / 16) {
+    return kOutOfRange;
+  }
+  gpemu_operation operation = {};
+  operation.struct_size = sizeof(operation);
+  operation.kind = GPEMU_OPERATION_ELEMENTWISE;
+  operation.type = type;
+  operation.shape[1] = static_cast<int64_t>(count);
+  operation.shape[2] = operations;
+  operation.name = name;
+  return gpemu_cuda_submit(&operation, generator->stream) == GPEMU_CUDA_SUCCESS ? kSuccess
+                                                                                : kLaunchFailure;
+}
+
+int generate_pairs(const char* name, const void* handle, const void* output, size_t count,
+                   gpemu_data_type type) {
+  return count % 2 == 1 ? kLengthNotMultiple : generate(name, handle, output, count, type, 20);
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int curandCreateGenerator(void** handle, int type) {
+  if (handle == nullptr || !valid_type(type)) {
+    return kTypeError;
+  }
+  if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
+    return kInitializationFailed;
+  }
+  auto created = std::make_unique<Generator>(Generator{.quasi = type >= kQuasi});
+  const std::lock_guard lock(mutex);
+  *handle = created.get();
+  generators.emplace(*handle, std::move(created));
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int curandDestroyGenerator(const void* handle) {
+  const std::lock_guard lock(mutex);
+  return generators.erase(handle) == 1 ? kSuccess : kNotInitialized;
+}
+
+GPEMU_SHIM_EXPORT int curandSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
+  Generator* const generator = find(handle);
+  if (generator == nullptr) {
+    return kNotInitialized;
+  }
+  generator->stream = stream;
+  return kSuccess;
+}
+
+// Which numbers come has no price.
+GPEMU_SHIM_EXPORT int curandSetPseudoRandomGeneratorSeed(const void* handle, unsigned long long) {
+  const Generator* const generator = find(handle);
+  return generator == nullptr ? kNotInitialized : generator->quasi ? kTypeError : kSuccess;
+}
+GPEMU_SHIM_EXPORT int curandSetGeneratorOffset(const void* handle, unsigned long long) {
+  return alive(handle);
+}
+GPEMU_SHIM_EXPORT int curandSetGeneratorOrdering(const void* handle, int ordering) {
+  return ordering < 100 || ordering > 201 ? kOutOfRange : alive(handle);
+}
+GPEMU_SHIM_EXPORT int curandSetQuasiRandomGeneratorDimensions(const void* handle,
+                                                              unsigned dimensions) {
+  const Generator* const generator = find(handle);
+  if (generator == nullptr) {
+    return kNotInitialized;
+  }
+  if (dimensions < 1 || dimensions > kMaxDimensions) {
+    return kOutOfRange;
+  }
+  return generator->quasi ? kSuccess : kTypeError;
+}
+GPEMU_SHIM_EXPORT int curandGenerateSeeds(const void* handle) {
+  return alive(handle);
+}
+
+GPEMU_SHIM_EXPORT int curandGenerate(const void* handle, unsigned* output, size_t count) {
+  return generate("curandGenerate", handle, output, count, GPEMU_TYPE_INT32, 10);
+}
+GPEMU_SHIM_EXPORT int curandGenerateLongLong(const void* handle, unsigned long long* output,
+                                             size_t count) {
+  return generate("curandGenerateLongLong", handle, output, count, GPEMU_TYPE_INT64, 20);
+}
+GPEMU_SHIM_EXPORT int curandGenerateUniform(const void* handle, float* output, size_t count) {
+  return generate("curandGenerateUniform", handle, output, count, GPEMU_TYPE_FP32, 11);
+}
+GPEMU_SHIM_EXPORT int curandGenerateUniformDouble(const void* handle, double* output,
+                                                  size_t count) {
+  return generate("curandGenerateUniformDouble", handle, output, count, GPEMU_TYPE_FP64, 21);
+}
+GPEMU_SHIM_EXPORT int curandGenerateNormal(const void* handle, float* output, size_t count, float,
+                                           float) {
+  return generate_pairs("curandGenerateNormal", handle, output, count, GPEMU_TYPE_FP32);
+}
+GPEMU_SHIM_EXPORT int curandGenerateNormalDouble(const void* handle, double* output, size_t count,
+                                                 double, double) {
+  return generate_pairs("curandGenerateNormalDouble", handle, output, count, GPEMU_TYPE_FP64);
+}
+GPEMU_SHIM_EXPORT int curandGenerateLogNormal(const void* handle, float* output, size_t count,
+                                              float, float) {
+  return generate_pairs("curandGenerateLogNormal", handle, output, count, GPEMU_TYPE_FP32);
+}
+GPEMU_SHIM_EXPORT int curandGenerateLogNormalDouble(const void* handle, double* output,
+                                                    size_t count, double, double) {
+  return generate_pairs("curandGenerateLogNormalDouble", handle, output, count, GPEMU_TYPE_FP64);
+}
+GPEMU_SHIM_EXPORT int curandGeneratePoisson(const void* handle, unsigned* output, size_t count,
+                                            double lambda) {
+  return lambda > 0 ? generate("curandGeneratePoisson", handle, output, count, GPEMU_TYPE_INT32, 40)
+                    : kOutOfRange;
+}
+
+GPEMU_SHIM_EXPORT int curandGetVersion(int* version) {
+  if (version == nullptr) {
+    return kOutOfRange;
+  }
+  *version = 10309;  // Source: curand.h of cuRAND 10.3.9, CURAND_VERSION
+  return kSuccess;
+}

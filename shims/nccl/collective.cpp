@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// With one rank every collective is a copy from the send to the receive buffer.
+#include <algorithm>
+#include <iterator>
+#include <vector>
+
+#include "communicator.hpp"
+
+namespace {
+
+// Source: nccl.h, ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, FP16, FP32, FP64,
+// BF16, and two of FP8.
+constexpr size_t kBytesOfType[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
+constexpr int kPredefinedReductions = 5;  // sum, product, max, min, average
+
+struct Transfer {
+  const void* buffer;
+  size_t bytes;
+  const void* communicator;
+  gpemu_cuda_stream_handle stream;
+};
+
+// What the calling thread has asked for since its outermost ncclGroupStart.
+thread_local int group_depth = 0;
+thread_local std::vector<Transfer> sends;
+thread_local std::vector<Transfer> receives;
+
+int move(void* destination, const void* source, size_t bytes, gpemu_cuda_stream_handle stream) {
+  if (destination == source || bytes == 0) {
+    return kSuccess;
+  }
+  const gpemu_cuda_status status =
+      gpemu_cuda_memcpy(address_of(destination), address_of(source), bytes,
+                        GPEMU_CUDA_COPY_DEVICE_TO_DEVICE, stream, 0);
+  return status == GPEMU_CUDA_SUCCESS ? kSuccess : kUnhandledCudaError;
+}
+
+struct Collective {
+  const void* source;
+  void* destination;
+  size_t count;
+  int type;
+  int root;
+  const void* communicator;
+  gpemu_cuda_stream_handle stream;
+};
+
+int run(const Collective& call) {
+  if (find_communicator(call.communicator) == nullptr || call.type < 0 ||
+      call.type >= static_cast<int>(std::size(kBytesOfType)) || call.root != 0) {
+    return kInvalidArgument;
+  }
+  const size_t size = kBytesOfType[call.type];
+  if (call.count > SIZE_MAX / size ||
+      (call.count > 0 && (call.source == nullptr || call.destination == nullptr))) {
+    return kInvalidArgument;
+  }
+  return move(call.destination, call.source, call.count * size, call.stream);
+}
+
+int reduce(const Collective& call, int reduction) {
+  if (reduction < 0 || reduction >= kPredefinedReductions) {
+    return kInvalidArgument;
+  }
+  return run(call);
+}
+
+int queue(std::vector<Transfer>& transfers, const void* buffer, size_t count, int type, int peer,
+          const void* communicator, gpemu_cuda_stream_handle stream) {
+  if (find_communicator(communicator) == nullptr || peer != 0 || type < 0 ||
+      type >= static_cast<int>(std::size(kBytesOfType)) || count > SIZE_MAX / kBytesOfType[type] ||
+      (buffer == nullptr && count > 0)) {
+    return kInvalidArgument;
+  }
+  if (group_depth == 0) {
+    return kInvalidUsage;  // a rank that sends to itself outside of a group waits for ever
+  }
+  transfers.push_back({buffer, count * kBytesOfType[type], communicator, stream});
+  return kSuccess;
+}
+
+int match_transfers() {
+  int result = kSuccess;
+  for (const Transfer& send : sends) {
+    const auto receive = std::ranges::find_if(receives, [&](const Transfer& candidate) {
+      return candidate.communicator == send.communicator;
+    });
+    if (receive == receives.end() || receive->bytes != send.bytes) {
+      result = kInvalidUsage;
+      break;
+    }
+    const int moved =
+        move(const_cast<void*>(receive->buffer), send.buffer, send.bytes, receive->stream);
+    result = result == kSuccess ? moved : result;
+    receives.erase(receive);
+  }
+  if (!receives.empty()) {
+    result = kInvalidUsage;
+  }
+  sends.clear();
+  receives.clear();
+  return result;
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int ncclAllReduce(const void* source, void* destination, size_t count, int type,
+                                    int reduction, const void* communicator,
+                                    gpemu_cuda_stream_handle stream) {
+  return reduce({source, destination, count, type, 0, communicator, stream}, reduction);
+}
+GPEMU_SHIM_EXPORT int ncclReduce(const void* source, void* destination, size_t count, int type,
+                                 int reduction, int root, const void* communicator,
+                                 gpemu_cuda_stream_handle stream) {
+  return reduce({source, destination, count, type, root, communicator, stream}, reduction);
+}
+GPEMU_SHIM_EXPORT int ncclReduceScatter(const void* source, void* destination, size_t count,
+                                        int type, int reduction, const void* communicator,
+                                        gpemu_cuda_stream_handle stream) {
+  return reduce({source, destination, count, type, 0, communicator, stream}, reduction);
+}
+GPEMU_SHIM_EXPORT int ncclBroadcast(const void* source, void* destination, size_t count, int type,
+                                    int root, const void* communicator,
+                                    gpemu_cuda_stream_handle stream) {
+  return run({source, destination, count, type, root, communicator, stream});
+}
+GPEMU_SHIM_EXPORT int ncclBcast(void* buffer, size_t count, int type, int root,
+                                const void* communicator, gpemu_cuda_stream_handle stream) {
+  return run({buffer, buffer, count, type, root, communicator, stream});
+}
+GPEMU_SHIM_EXPORT int ncclAllGather(const void* source, void* destination, size_t count, int type,
+                                    const void* communicator, gpemu_cuda_stream_handle stream) {
+  return run({source, destination, count, type, 0, communicator, stream});
+}
+GPEMU_SHIM_EXPORT int ncclAlltoAll(const void* source, void* destination, size_t count, int type,
+                                   const void* communicator, gpemu_cuda_stream_handle stream) {
+  return run({source, destination, count, type, 0, communicator, stream});
+}
+GPEMU_SHIM_EXPORT int ncclGather(const void* source, void* destination, size_t count, int type,
+                                 int root, const void* communicator,
+                                 gpemu_cuda_stream_handle stream) {
+  return run({source, destination, count, type, root, communicator, stream});
+}
+GPEMU_SHIM_EXPORT int ncclScatter(const void* source, void* destination, size_t count, int type,
+                                  int root, const void* communicator,
+                                  gpemu_cuda_stream_handle stream) {
+  return run({source, destination, count, type, root, communicator, stream});
+}
+GPEMU_SHIM_EXPORT int ncclSend(const void* buffer, size_t count, int type, int peer,
+                               const void* communicator, gpemu_cuda_stream_handle stream) {
+  return queue(sends, buffer, count, type, peer, communicator, stream);
+}
+GPEMU_SHIM_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer,
+                               const void* communicator, gpemu_cuda_stream_handle stream) {
+  return queue(receives, buffer, count, type, peer, communicator, stream);
+}
+
+GPEMU_SHIM_EXPORT int ncclGroupStart() {
+  ++group_depth;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int ncclGroupEnd() {
+  if (group_depth == 0) {
+    return kInvalidUsage;
+  }
+  return --group_depth == 0 ? match_transfers() : kSuccess;
+}
+
+#define GPEMU_PROFILING_NAME(name) \
+  extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) p##name;
+GPEMU_PROFILING_NAME(ncclAllReduce)
+GPEMU_PROFILING_NAME(ncclReduce)
+GPEMU_PROFILING_NAME(ncclReduceScatter)
+GPEMU_PROFILING_NAME(ncclBroadcast)
+GPEMU_PROFILING_NAME(ncclBcast)
+GPEMU_PROFILING_NAME(ncclAllGather)
+GPEMU_PROFILING_NAME(ncclAlltoAll)
+GPEMU_PROFILING_NAME(ncclGather)
+GPEMU_PROFILING_NAME(ncclScatter)
+GPEMU_PROFILING_NAME(ncclSend)
+GPEMU_PROFILING_NAME(ncclRecv)
+GPEMU_PROFILING_NAME(ncclGroupStart)
+GPEMU_PROFILING_NAME(ncclGroupEnd)

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator.hpp"
+
+#include <atomic>
+#include <cstring>
+#include <iterator>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+namespace {
+
+// Source: nccl.h of NCCL 2.30.7, NCCL_VERSION_CODE.
+constexpr int kVersion = 23007;
+constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
+
+struct UniqueId {
+  char bytes[128];
+};
+
+std::mutex mutex;
+std::unordered_map<const void*, std::unique_ptr<Communicator>> communicators;
+
+int create(void** handle, int ranks, int rank, int device) {
+  if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks) {
+    return kInvalidArgument;
+  }
+  if (ranks > 1) {
+    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "communicators of several ranks");
+    return kInvalidUsage;
+  }
+  auto communicator = std::make_unique<Communicator>(Communicator{device});
+  const std::lock_guard lock(mutex);
+  *handle = communicator.get();
+  communicators.emplace(*handle, std::move(communicator));
+  return kSuccess;
+}
+
+int create_on_current_device(void** handle, int ranks, int rank) {
+  int32_t device = 0;
+  if (gpemu_cuda_current_device(&device) != GPEMU_CUDA_SUCCESS) {
+    return kUnhandledCudaError;
+  }
+  return create(handle, ranks, rank, device);
+}
+
+int destroy(const void* handle) {
+  const std::lock_guard lock(mutex);
+  return communicators.erase(handle) == 1 ? kSuccess : kInvalidArgument;
+}
+
+}  // namespace
+
+Communicator* find_communicator(const void* handle) {
+  const std::lock_guard lock(mutex);
+  const auto found = communicators.find(handle);
+  return found == communicators.end() ? nullptr : found->second.get();
+}
+
+GPEMU_SHIM_EXPORT int ncclGetVersion(int* version) {
+  if (version == nullptr) {
+    return kInvalidArgument;
+  }
+  *version = kVersion;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int ncclGetUniqueId(UniqueId* id) {
+  static std::atomic<uint64_t> next{1};
+  if (id == nullptr) {
+    return kInvalidArgument;
+  }
+  *id = {};
+  const uint64_t number = next++;
+  std::memcpy(id->bytes, &number, sizeof(number));
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int ncclCommInitRank(void** handle, int ranks, UniqueId, int rank) {
+  return create_on_current_device(handle, ranks, rank);
+}
+
+GPEMU_SHIM_EXPORT int ncclCommInitRankConfig(void** handle, int ranks, UniqueId, int rank,
+                                             const void*) {
+  return create_on_current_device(handle, ranks, rank);
+}
+
+GPEMU_SHIM_EXPORT int ncclCommInitRankScalable(void** handle, int ranks, int rank, int ids,
+                                               const UniqueId* unique_ids, const void*) {
+  if (ids < 1 || ids > ranks || unique_ids == nullptr) {
+    return kInvalidArgument;
+  }
+  return create_on_current_device(handle, ranks, rank);
+}
+
+GPEMU_SHIM_EXPORT int ncclCommInitAll(void** handles, int devices, const int* list) {
+  int32_t count = 0;
+  if (gpemu_cuda_device_count(&count) != GPEMU_CUDA_SUCCESS) {
+    return kUnhandledCudaError;
+  }
+  const int device = list == nullptr ? 0 : list[0];
+  if (devices < 1 || devices > count || device < 0 || device >= count) {
+    return kInvalidArgument;
+  }
+  return create(handles, devices, 0, device);
+}
+
+GPEMU_SHIM_EXPORT int ncclCommSplit(const void* handle, int color, int, void** split, const void*) {
+  const Communicator* communicator = find_communicator(handle);
+  if (communicator == nullptr || split == nullptr || color < kNoColor) {
+    return kInvalidArgument;
+  }
+  if (color == kNoColor) {
+    *split = nullptr;
+    return kSuccess;
+  }
+  return create(split, 1, 0, communicator->device);
+}
+
+GPEMU_SHIM_EXPORT int ncclCommFinalize(const void* handle) {
+  return find_communicator(handle) == nullptr ? kInvalidArgument : kSuccess;
+}
+GPEMU_SHIM_EXPORT int ncclCommDestroy(const void* handle) {
+  return handle == nullptr ? kSuccess : destroy(handle);
+}
+GPEMU_SHIM_EXPORT int ncclCommAbort(const void* handle) {
+  return handle == nullptr ? kSuccess : destroy(handle);
+}
+
+namespace {
+
+int answer(const void* handle, int* result, int value) {
+  if (find_communicator(handle) == nullptr || result == nullptr) {
+    return kInvalidArgument;
+  }
+  *result = value;
+  return kSuccess;
+}
+
+}  // namespace
+
+// All work is done when a call returns, so no communicator fails later.
+GPEMU_SHIM_EXPORT int ncclCommGetAsyncError(const void* handle, int* error) {
+  return answer(handle, error, kSuccess);
+}
+GPEMU_SHIM_EXPORT int ncclCommCount(const void* handle, int* ranks) {
+  return answer(handle, ranks, 1);
+}
+GPEMU_SHIM_EXPORT int ncclCommUserRank(const void* handle, int* rank) {
+  return answer(handle, rank, 0);
+}
+GPEMU_SHIM_EXPORT int ncclCommCuDevice(const void* handle, int* device) {
+  const Communicator* communicator = find_communicator(handle);
+  return answer(handle, device, communicator == nullptr ? 0 : communicator->device);
+}
+
+GPEMU_SHIM_EXPORT int ncclMemAlloc(void** memory, size_t bytes) {
+  uint64_t address = 0;
+  if (memory == nullptr) {
+    return kInvalidArgument;
+  }
+  if (gpemu_cuda_malloc(bytes, &address) != GPEMU_CUDA_SUCCESS) {
+    return kUnhandledCudaError;
+  }
+  *memory = pointer_to(address);
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int ncclMemFree(void* memory) {
+  return gpemu_cuda_free(address_of(memory)) == GPEMU_CUDA_SUCCESS ? kSuccess : kUnhandledCudaError;
+}
+
+GPEMU_SHIM_EXPORT const char* ncclGetErrorString(int result) {
+  static constexpr const char* kTexts[] = {
+      "no error",
+      "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+      "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+      "internal error - please report this issue to the NCCL developers",
+      "invalid argument (run with NCCL_DEBUG=WARN for details)",
+      "invalid usage (run with NCCL_DEBUG=WARN for details)",
+      "remote process exited or there was a network error",
+      "NCCL operation in progress",
+      "NCCL operation timed out",
+  };
+  return result >= 0 && result < static_cast<int>(std::size(kTexts)) ? kTexts[result]
+                                                                     : "unknown result code";
+}
+GPEMU_SHIM_EXPORT const char* ncclGetLastError(const void*) {
+  return "gpemu: NCCL with several ranks is not supported";
+}
+
+#define GPEMU_PROFILING_NAME(name) \
+  extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) p##name;
+GPEMU_PROFILING_NAME(ncclGetVersion)
+GPEMU_PROFILING_NAME(ncclGetUniqueId)
+GPEMU_PROFILING_NAME(ncclCommInitRank)
+GPEMU_PROFILING_NAME(ncclCommInitRankConfig)
+GPEMU_PROFILING_NAME(ncclCommInitRankScalable)
+GPEMU_PROFILING_NAME(ncclCommInitAll)
+GPEMU_PROFILING_NAME(ncclCommSplit)
+GPEMU_PROFILING_NAME(ncclCommFinalize)
+GPEMU_PROFILING_NAME(ncclCommDestroy)
+GPEMU_PROFILING_NAME(ncclCommAbort)
+GPEMU_PROFILING_NAME(ncclCommGetAsyncError)
+GPEMU_PROFILING_NAME(ncclCommCount)
+GPEMU_PROFILING_NAME(ncclCommUserRank)
+GPEMU_PROFILING_NAME(ncclCommCuDevice)
+GPEMU_PROFILING_NAME(ncclMemAlloc)
+GPEMU_PROFILING_NAME(ncclMemFree)
+GPEMU_PROFILING_NAME(ncclGetErrorString)
+GPEMU_PROFILING_NAME(ncclGetLastError)

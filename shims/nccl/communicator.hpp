@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "shim.hpp"
+
+/// A communicator of one rank.
+struct Communicator {
+  int device;
+};
+
+// Source: nccl.h, ncclResult_t.
+inline constexpr int kSuccess = 0;
+inline constexpr int kUnhandledCudaError = 1;
+inline constexpr int kInvalidArgument = 4;
+inline constexpr int kInvalidUsage = 5;
+
+/// Returns a communicator that is alive, or null.
+Communicator* find_communicator(const void* handle);

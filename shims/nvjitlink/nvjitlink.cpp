@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shim.hpp"
+
+GPEMU_SHIM_EXPORT int nvJitLinkVersion(unsigned* major, unsigned* minor) {
+  constexpr int kSuccess = 0;
+  constexpr int kNullInput = 10;  // Source: nvJitLink.h, NVJITLINK_ERROR_NULL_INPUT
+  if (major == nullptr || minor == nullptr) {
+    return kNullInput;
+  }
+  // Source: the linkers that PyTorch 2.8 and 2.15 ask for are of CUDA 12.8 and 13.
+  *major = GPEMU_CUDA_MAJOR;
+  *minor = GPEMU_CUDA_MAJOR == 12 ? 8 : 2;
+  return kSuccess;
+}

@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// Programs built with NVTX 3, which is headers only, load the library that NVTX_INJECTION64_PATH
+// names, call InitializeInjectionNvtx2 in it, and take their functions from there.
+#include <iterator>
+
+#include "nvtx.hpp"
+
+namespace {
+
+// Source: nvtxTypes.h, NvtxExportTableID, NvtxCallbackModule and the callback ids.
+constexpr uint32_t kTableOfCallbacks = 1;
+constexpr int kModuleCore = 1;
+constexpr int kModuleCore2 = 5;
+
+struct Callbacks {
+  size_t struct_size;
+  int (*get_module)(int module, void**** table, unsigned* size);
+};
+
+struct Slot {
+  unsigned id;
+  void* function;
+};
+
+template <typename Function>
+Slot slot(unsigned id, Function* function) {
+  return {id, reinterpret_cast<void*>(function)};
+}
+
+bool fill(const Callbacks& callbacks, int module, const Slot* slots, size_t count) {
+  void*** table = nullptr;
+  unsigned size = 0;
+  if (callbacks.get_module(module, &table, &size) == 0 || table == nullptr) {
+    return false;
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (slots[i].id < size && table[slots[i].id] != nullptr) {
+      *table[slots[i].id] = slots[i].function;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+/// Returns 1 when it has handed over its functions, 0 otherwise.
+GPEMU_SHIM_EXPORT int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t id)) {
+  if (export_table == nullptr) {
+    return 0;
+  }
+  const auto* callbacks = static_cast<const Callbacks*>(export_table(kTableOfCallbacks));
+  if (callbacks == nullptr || callbacks->struct_size < sizeof(Callbacks) ||
+      callbacks->get_module == nullptr) {
+    return 0;
+  }
+  const Slot core[] = {
+      slot(1, nvtxMarkEx),       slot(2, nvtxMarkA),       slot(3, nvtxMarkW),
+      slot(4, nvtxRangeStartEx), slot(5, nvtxRangeStartA), slot(6, nvtxRangeStartW),
+      slot(7, nvtxRangeEnd),     slot(8, nvtxRangePushEx), slot(9, nvtxRangePushA),
+      slot(10, nvtxRangePushW),  slot(11, nvtxRangePop),
+  };
+  const Slot core2[] = {
+      slot(1, nvtxDomainMarkEx),
+      slot(2, nvtxDomainRangeStartEx),
+      slot(3, nvtxDomainRangeEnd),
+      slot(4, nvtxDomainRangePushEx),
+      slot(5, nvtxDomainRangePop),
+      slot(10, nvtxDomainRegisterStringA),
+      slot(11, nvtxDomainRegisterStringW),
+      slot(12, nvtxDomainCreateA),
+      slot(13, nvtxDomainCreateW),
+      slot(14, nvtxDomainDestroy),
+      slot(15, +[](const void*) {}),  // nvtxInitialize
+  };
+  const bool filled = fill(*callbacks, kModuleCore, core, std::size(core));
+  return filled && fill(*callbacks, kModuleCore2, core2, std::size(core2)) ? 1 : 0;
+}
