@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <new>
+#include <sys/mman.h>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::cuda {
+
+/// Objects of one kind that a program names by pointers. Any bits may be asked for: the table finds
+/// out whether they name a live object without touching what they point at.
+///
+/// Slots are reused and their memory is never given back. Thread safety: any thread; who destroys
+/// an object that another thread is using errs as on a GPU, but finds mapped memory.
+template <typename Object>
+class HandleTable {
+ public:
+  explicit HandleTable(std::size_t capacity) : capacity_(capacity) {
+    // Untouched slots cost address space only.
+    void* const memory = ::mmap(nullptr, capacity * sizeof(Slot), PROT_READ | PROT_WRITE,
+                                MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    GPEMU_CHECK(memory != MAP_FAILED, "no address space for a table of handles");
+    slots_ = static_cast<Slot*>(memory);
+  }
+  HandleTable(const HandleTable&) = delete;
+  HandleTable& operator=(const HandleTable&) = delete;
+  ~HandleTable() = delete;  ///< tables live as long as the process.
+
+  /// Returns a new object, or null when the table is full.
+  template <typename... Args>
+  Object* create(Args&&... args) {
+    const std::lock_guard lock(mutex_);
+    Slot* slot = nullptr;
+    if (!free_.empty()) {
+      slot = free_.back();
+      free_.pop_back();
+    } else if (used_ < capacity_) {
+      slot = &slots_[used_++];
+    } else {
+      return nullptr;
+    }
+    auto* const object = new (slot->object) Object{std::forward<Args>(args)...};
+    slot->alive.store(true, std::memory_order_release);
+    return object;
+  }
+
+  /// Returns the live object that `handle` names, or null.
+  [[nodiscard]] Object* find(const void* handle) const {
+    const auto offset =
+        reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(slots_);
+    if (offset >= capacity_ * sizeof(Slot) || offset % sizeof(Slot) != 0) return nullptr;
+    Slot& slot = slots_[offset / sizeof(Slot)];
+    if (!slot.alive.load(std::memory_order_acquire)) return nullptr;
+    return std::launder(reinterpret_cast<Object*>(slot.object));
+  }
+
+  /// Requires: `object` is alive.
+  void destroy(Object* object) {
+    Slot* const slot = reinterpret_cast<Slot*>(object);
+    if (!slot->alive.exchange(false)) return;
+    object->~Object();
+    const std::lock_guard lock(mutex_);
+    free_.push_back(slot);
+  }
+
+ private:
+  struct Slot {
+    alignas(Object) std::byte object[sizeof(Object)];
+    std::atomic<bool> alive;
+  };
+
+  std::size_t capacity_;
+  Slot* slots_ = nullptr;
+  std::mutex mutex_;
+  std::size_t used_ = 0;     ///< guarded by mutex_.
+  std::vector<Slot*> free_;  ///< guarded by mutex_.
+};
+
+}  // namespace gpemu::cuda

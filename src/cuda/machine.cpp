@@ -1,0 +1,467 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "machine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <mutex>
+#include <pthread.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "memory.hpp"
+#include "recorder.hpp"
+#include "stream.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// What a CUDA context takes from the device's memory. Source: 300 to 500 MB are commonly reported
+/// for PyTorch on Volta to Ampere.
+constexpr Bytes kContextBytes = 400 * kMiB;
+
+enum class Phase : int { kDetached, kAttached, kForked, kFailed };
+
+/// The state of the process. Never destroyed: threads of the program may call while it exits.
+struct Machine {
+  std::mutex mutex;
+  std::atomic<Phase> phase{Phase::kDetached};
+  std::unique_ptr<sim::Clock> clock;
+  std::shared_ptr<device::Node> node;
+  std::deque<DeviceState> devices;
+};
+
+Machine& machine() {
+  static auto* const instance = new Machine;
+  return *instance;
+}
+
+/// What CUDA keeps per thread.
+struct ThreadState {
+  std::vector<std::int32_t> contexts;  ///< the driver's stack; the last is current.
+  std::int32_t device = 0;             ///< the runtime's current device.
+  Status last_error = GPEMU_CUDA_SUCCESS;
+};
+thread_local ThreadState thread_state;
+
+void tell(std::string_view message) {
+  fmt::print(stderr, "gpemu: {}\n", message);
+}
+
+const char* environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// ---- Devices
+
+/// Limits by compute capability. Source: CUDA C++ Programming Guide, table "Technical
+/// Specifications per Compute Capability".
+struct Capability {
+  int number;  ///< 10 * major + minor.
+  int threads_per_multiprocessor, blocks_per_multiprocessor;
+  int shared_kib_per_multiprocessor, shared_kib_optin;
+};
+constexpr std::array kCapabilities = {
+    Capability{37, 2048, 16, 112, 48},  Capability{52, 2048, 32, 96, 48},
+    Capability{60, 2048, 32, 64, 48},   Capability{61, 2048, 32, 96, 48},
+    Capability{70, 2048, 32, 96, 96},   Capability{75, 1024, 16, 64, 64},
+    Capability{80, 2048, 32, 164, 163}, Capability{86, 1536, 16, 100, 99},
+    Capability{89, 1536, 24, 100, 99},  Capability{90, 2048, 32, 228, 227},
+    Capability{100, 2048, 32, 228, 227}};
+
+/// Returns the newest entry that is not newer than the device.
+const Capability& capability_of(const profile::GpuSpec& spec) {
+  const int number = spec.compute_capability_major * 10 + spec.compute_capability_minor;
+  const Capability* best = &kCapabilities.front();
+  for (const Capability& entry : kCapabilities) {
+    if (entry.number <= number) best = &entry;
+  }
+  return *best;
+}
+
+template <std::size_t Size>
+void copy_text(char (&destination)[Size], std::string_view text) {
+  destination[text.copy(destination, Size - 1)] = '\0';
+}
+
+void fill_uuid(std::uint8_t (&bytes)[16], std::string_view text) {
+  std::string digits;
+  for (const char c : text.substr(text.starts_with("GPU-") ? 4 : 0)) {
+    if (c != '-') digits += c;
+  }
+  for (std::size_t i = 0; i < 16 && 2 * i + 2 <= digits.size(); ++i) {
+    std::from_chars(digits.data() + 2 * i, digits.data() + 2 * i + 2, bytes[i], 16);
+  }
+}
+
+gpemu_cuda_device describe(const profile::GpuSpec& spec, const device::DeviceSnapshot& snapshot) {
+  const Capability& capability = capability_of(spec);
+  const bool ampere = spec.compute_capability_major >= 8;
+  gpemu_cuda_device info{};
+  copy_text(info.name, spec.product_name);
+  fill_uuid(info.uuid, snapshot.uuid);
+  // NVML writes the domain with eight digits, CUDA with four.
+  const std::string_view bus = snapshot.pci_bus_id;
+  copy_text(info.pci_bus_id, bus.size() > 12 ? bus.substr(4) : bus);
+  unsigned domain = 0, pci_bus = 0, pci_device = 0;
+  if (std::sscanf(snapshot.pci_bus_id.c_str(), "%x:%x:%x", &domain, &pci_bus, &pci_device) == 3) {
+    info.pci_domain = static_cast<std::int32_t>(domain);
+    info.pci_bus = static_cast<std::int32_t>(pci_bus);
+    info.pci_device = static_cast<std::int32_t>(pci_device);
+  }
+  info.total_memory = snapshot.memory_total;
+  info.major = spec.compute_capability_major;
+  info.minor = spec.compute_capability_minor;
+  info.multiprocessors = spec.multiprocessors;
+  info.clock_khz = static_cast<std::int32_t>(spec.boost_clock_mhz * 1e3);
+  info.memory_bus_bits = spec.memory_bus_bits;
+  // Two transfers per clock.
+  info.memory_clock_khz = static_cast<std::int32_t>(spec.memory_bandwidth_bytes_per_s * 8 /
+                                                    (2.0 * spec.memory_bus_bits) / 1e3);
+  info.l2_cache_bytes = spec.l2_cache_bytes;
+  info.shared_memory_per_block = 48 * kKiB;
+  info.shared_memory_per_block_optin = static_cast<Bytes>(capability.shared_kib_optin) * kKiB;
+  info.shared_memory_per_multiprocessor =
+      static_cast<Bytes>(capability.shared_kib_per_multiprocessor) * kKiB;
+  info.reserved_shared_memory_per_block = ampere ? kKiB : 0;
+  info.registers_per_block = 65536;
+  info.registers_per_multiprocessor = capability.number == 37 ? 131072 : 65536;
+  info.max_threads_per_block = 1024;
+  info.max_threads_per_multiprocessor = capability.threads_per_multiprocessor;
+  info.max_blocks_per_multiprocessor = capability.blocks_per_multiprocessor;
+  info.max_block[0] = info.max_block[1] = 1024;
+  info.max_block[2] = 64;
+  info.max_grid[0] = 2147483647;
+  info.max_grid[1] = info.max_grid[2] = 65535;
+  info.constant_memory = 64 * kKiB;
+  info.copy_engines = 2;
+  info.cooperative_launch = spec.compute_capability_major >= 6;
+  info.managed_memory = 1;
+  info.can_map_host_memory = 1;
+  info.concurrent_kernels = 1;
+  info.cluster_launch = spec.compute_capability_major >= 9;
+  info.fp64_to_fp32 = spec.fp64_flops.value_or(spec.fp32_flops / 32) / spec.fp32_flops;
+  return info;
+}
+
+/// Returns the node's devices that CUDA_VISIBLE_DEVICES lets see, in its order: up to the first
+/// entry that names none, as CUDA does.
+std::vector<int> visible_devices(const device::Node& node, TimePoint now) {
+  std::vector<int> visible;
+  const char* const selection = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (selection == nullptr) {
+    for (int i = 0; i < node.device_count(); ++i) visible.push_back(i);
+    return visible;
+  }
+  std::string_view rest = selection;
+  while (!rest.empty()) {
+    std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    while (entry.starts_with(' ')) entry.remove_prefix(1);
+    while (entry.ends_with(' ')) entry.remove_suffix(1);
+    int index = -1;
+    if (entry.starts_with("GPU-")) {
+      for (int i = 0; i < node.device_count(); ++i) {
+        if (node.device_snapshot(i, now).uuid.starts_with(entry)) index = i;
+      }
+    } else {
+      std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    }
+    if (index < 0 || index >= node.device_count() || std::ranges::count(visible, index) > 0) break;
+    visible.push_back(index);
+  }
+  return visible;
+}
+
+Result<void> open_node(Machine& state, const profile::Database& database) {
+  const std::string name = environment("GPEMU_NODE");
+  const bool is_virtual = std::string_view(environment("GPEMU_CLOCK")) == "virtual";
+  if (is_virtual) {
+    state.clock = std::make_unique<sim::VirtualClock>();
+  } else {
+    state.clock = std::make_unique<sim::RealClock>();
+  }
+  if (!name.empty()) {
+    GPEMU_ASSIGN(state.node, device::Node::open(name));
+    return {};
+  }
+  const std::string gpu = environment("GPEMU_GPU");
+  if (gpu.empty()) {
+    return fail(ErrorCode::kNotFound,
+                "no emulated GPU: start the program with `gpemu run --gpu NAME -- PROGRAM`, or set "
+                "GPEMU_NODE or GPEMU_GPU");
+  }
+  GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(gpu));
+  device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
+  GPEMU_ASSIGN(state.node, device::Node::create_private(config));
+  return {};
+}
+
+Result<void> attach_now(Machine& state) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_TRY(open_node(state, database));
+  const TimePoint now = state.clock->now();
+  int ordinal = 0;
+  for (const int index : visible_devices(*state.node, now)) {
+    const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
+    DeviceState& device = state.devices.emplace_back();
+    device.ordinal = ordinal++;
+    device.index = index;
+    GPEMU_ASSIGN(device.spec, database.gpu(snapshot.gpu));
+    device.info = describe(device.spec, snapshot);
+    device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
+  }
+  return {};
+}
+
+}  // namespace
+
+Status attach() {
+  Machine& state = machine();
+  const auto status_of = [](Phase phase) {
+    return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS
+           : phase == Phase::kForked ? GPEMU_CUDA_ERROR_NOT_INITIALIZED
+                                     : GPEMU_CUDA_ERROR_NO_DEVICE;
+  };
+  const Phase phase = state.phase.load(std::memory_order_acquire);
+  if (phase != Phase::kDetached) return status_of(phase);
+  const std::lock_guard lock(state.mutex);
+  if (state.phase != Phase::kDetached) return status_of(state.phase);
+  ::pthread_atfork(nullptr, nullptr, [] {
+    if (machine().phase == Phase::kAttached) machine().phase = Phase::kForked;
+  });
+  const Result<void> attached = attach_now(state);
+  if (!attached) tell(attached.error().message);
+  state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
+  if (state.phase == Phase::kAttached) start_recorder();
+  return status_of(state.phase);
+}
+
+sim::Clock& clock() {
+  return *machine().clock;
+}
+
+int device_count() {
+  return static_cast<int>(machine().devices.size());
+}
+
+DeviceState& device_at(int ordinal) {
+  return machine().devices[static_cast<std::size_t>(ordinal)];
+}
+
+Status device_with_context(int ordinal, DeviceState** device) {
+  if (const Status status = attach(); status != GPEMU_CUDA_SUCCESS) return status;
+  Machine& state = machine();
+  if (ordinal < 0 || ordinal >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  DeviceState& found = state.devices[static_cast<std::size_t>(ordinal)];
+  *device = &found;
+  if (found.active.load(std::memory_order_acquire)) return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(state.mutex);
+  if (found.active) return GPEMU_CUDA_SUCCESS;
+  auto opened = device::Device::open(state.node, found.index, *state.clock);
+  if (!opened) {
+    tell(opened.error().message);
+    return GPEMU_CUDA_ERROR_NO_DEVICE;
+  }
+  if (const auto context = (*opened)->allocate(kContextBytes); !context) {
+    tell(context.error().message);
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  found.device = *std::move(opened);
+  make_default_stream(found);
+  found.active = true;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status current_device(DeviceState** device) {
+  const ThreadState& thread = thread_state;
+  return device_with_context(thread.contexts.empty() ? thread.device : thread.contexts.back(),
+                             device);
+}
+
+void wait_for(DeviceState& device) {
+  device.device->synchronize();
+  wait_for_host_functions();
+}
+
+}  // namespace gpemu::cuda
+
+// ---- The C interface
+
+using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::Bytes;
+
+gpemu_cuda_status gpemu_cuda_last_error(int32_t clear) {
+  const Status status = thread_state.last_error;
+  if (clear != 0) thread_state.last_error = GPEMU_CUDA_SUCCESS;
+  return status;
+}
+
+void gpemu_cuda_set_last_error(gpemu_cuda_status status) {
+  thread_state.last_error = status;
+}
+
+gpemu_cuda_status gpemu_cuda_init(void) {
+  return attach();
+}
+
+gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) {
+  if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  *count = device_count();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *info = &device_at(device).info;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_current(int32_t* device) {
+  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  *device = thread_state.contexts.empty() ? -1 : thread_state.contexts.back();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device) {
+  GPEMU_CUDA_TRY(attach());
+  if (device < -1 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  std::vector<std::int32_t>& contexts = thread_state.contexts;
+  if (!contexts.empty()) contexts.pop_back();
+  if (device >= 0) {
+    contexts.push_back(device);
+    thread_state.device = device;
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_push(int32_t device) {
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  thread_state.contexts.push_back(device);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device) {
+  GPEMU_CUDA_TRY(attach());
+  if (thread_state.contexts.empty()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  if (device != nullptr) *device = thread_state.contexts.back();
+  thread_state.contexts.pop_back();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_retain(int32_t device) {
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(device_with_context(device, &state));
+  ++state->context_users;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_release(int32_t device) {
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  // The context itself stays until the process ends or resets it: the runtime may be using it.
+  if (device_at(device).context_users == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  --device_at(device).context_users;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active) {
+  if (active == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *active = device_at(device).active ? 1 : 0;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) {
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  DeviceState& state = device_at(device);
+  if (!state.active) return GPEMU_CUDA_SUCCESS;
+  wait_for(state);
+  release_memory(state);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
+  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  *device = thread_state.contexts.empty() ? thread_state.device : thread_state.contexts.back();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) {
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(device_with_context(device, &state));
+  return gpemu_cuda_context_set_current(device);
+}
+
+gpemu_cuda_status gpemu_cuda_ensure_context(void) {
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(current_device(&state));
+  if (thread_state.contexts.empty()) thread_state.contexts.push_back(state->ordinal);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_device_synchronize(void) {
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(current_device(&state));
+  GPEMU_CUDA_TRY(check_unsafe_call());
+  wait_for(*state);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can) {
+  if (can == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count() || peer < 0 || peer >= device_count()) {
+    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  *can = device != peer ? 1 : 0;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) {
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(current_device(&state));
+  if (peer < 0 || peer >= device_count() || peer == state->ordinal) {
+    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  if (state->peers.contains(peer)) return GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  state->peers.insert(peer);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) {
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(current_device(&state));
+  return state->peers.erase(peer) > 0 ? GPEMU_CUDA_SUCCESS
+                                      : GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes) {
+  if (free_bytes == nullptr || total_bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(current_device(&state));
+  const gpemu::device::MemoryInfo info = state->device->memory_info();
+  *free_bytes = info.free;
+  *total_bytes = info.total;
+  return GPEMU_CUDA_SUCCESS;
+}

@@ -1,0 +1,570 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <shared_mutex>
+#include <sys/mman.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpemu/device/pinned_memory.hpp"
+
+#include "recorder.hpp"
+#include "stream.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Allocations below this size share a page of the GPU's memory; larger ones take whole pages.
+/// Source: cudaMalloc's physical granularity is 2 MiB on GPUs since Pascal, and it places small
+/// allocations together, aligned to 512 bytes.
+constexpr Bytes kPage = 2 * kMiB;
+constexpr Bytes kSmall = kMiB;
+constexpr Bytes kAlignment = 512;
+
+/// How much larger than the memory the range of its addresses is, so that freed ranges of unequal
+/// sizes do not run it out.
+constexpr Bytes kAddressSpaceFactor = 8;
+
+/// Time from a copy's start to its first byte. Source: 5 to 10 us is commonly measured for small
+/// cudaMemcpy calls over PCIe.
+constexpr Duration kCopyLatency = std::chrono::microseconds(6);
+
+/// A pageable copy as a share of the pinned one's rate. Source: GPEmu (VLDB 2025) measured 4 to 6
+/// GB/s where pinned memory gave 12.
+constexpr double kPageableShare = 0.42;
+
+/// Up to so many bytes a pageable copy to the device only waits for its staging. Source: CUDA
+/// Runtime API, "API synchronization behavior".
+constexpr Bytes kStagedBytes = 64 * kKiB;
+
+/// Setting at least so many bytes to zero gives the host's pages back.
+constexpr Bytes kDropBytes = 64 * kKiB;
+
+struct Block {
+  Bytes bytes = 0;
+  gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
+  int device = 0;
+  std::uint32_t flags = 0;
+  std::uint64_t id = 0;
+  device::DeviceAddress ledger = 0;            ///< in the device's ledger; 0 for host memory.
+  std::optional<device::PinnedMemory> pinned;  ///< of host_alloc.
+};
+
+/// The addresses of one device's memory. Content lies in the host's memory, at the address itself:
+/// pages that nobody wrote read as zeros and take nothing.
+struct AddressSpace {
+  std::uint64_t base = 0;
+  Bytes size = 0;
+  std::map<std::uint64_t, Bytes> free;  ///< start to size, no two adjacent.
+  Bytes held = 0;
+  Bytes peak = 0;
+};
+
+struct Memory {
+  mutable std::shared_mutex mutex;
+  std::map<std::uint64_t, Block> blocks;  ///< by start.
+  std::map<int, AddressSpace> spaces;     ///< by device.
+  std::uint64_t next_id = 1;
+};
+
+/// Never destroyed: programs free memory while they exit.
+Memory& memory() {
+  static auto* const instance = new Memory;
+  return *instance;
+}
+
+constexpr Bytes round_up(Bytes bytes, Bytes unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Requires: the lock.
+AddressSpace* space_of(Memory& state, const DeviceState& device) {
+  AddressSpace& space = state.spaces[device.ordinal];
+  if (space.base != 0) return &space;
+  const Bytes size = round_up(device.info.total_memory * kAddressSpaceFactor, kPage);
+  void* const range = ::mmap(nullptr, size + kPage, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return nullptr;
+  // A single written byte must not take a huge page.
+  ::madvise(range, size + kPage, MADV_NOHUGEPAGE);
+  ::madvise(range, size + kPage, MADV_DONTDUMP);
+  space.base = round_up(reinterpret_cast<std::uint64_t>(range), kPage);
+  space.size = size;
+  space.free.emplace(space.base, size);
+  return &space;
+}
+
+std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
+  for (auto range = space.free.begin(); range != space.free.end(); ++range) {
+    if (range->second < bytes) continue;
+    const std::uint64_t start = range->first;
+    const Bytes rest = range->second - bytes;
+    space.free.erase(range);
+    if (rest > 0) space.free.emplace(start + bytes, rest);
+    return start;
+  }
+  return std::nullopt;
+}
+
+void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
+  auto next = space.free.lower_bound(start);
+  if (next != space.free.end() && start + bytes == next->first) {
+    bytes += next->second;
+    next = space.free.erase(next);
+  }
+  if (next != space.free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == start) {
+      before->second += bytes;
+      return;
+    }
+  }
+  space.free.emplace(start, bytes);
+}
+
+/// Makes a range of whole pages read as zeros and gives the host's memory back; the ends are set.
+void clear(std::uint64_t address, Bytes bytes) {
+  constexpr Bytes kHostPage = 4096;
+  auto* const start = reinterpret_cast<std::byte*>(address);
+  if (bytes < kDropBytes) {
+    std::memset(start, 0, bytes);
+    return;
+  }
+  const std::uint64_t first = round_up(address, kHostPage);
+  const std::uint64_t last = (address + bytes) / kHostPage * kHostPage;
+  std::memset(start, 0, first - address);
+  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  std::memset(reinterpret_cast<std::byte*>(last), 0, address + bytes - last);
+}
+
+/// Returns the block that holds an address, or null. Requires: the lock.
+const std::pair<const std::uint64_t, Block>* block_at(const Memory& state, std::uint64_t address) {
+  auto found = state.blocks.upper_bound(address);
+  if (found == state.blocks.begin()) return nullptr;
+  --found;
+  return address - found->first < found->second.bytes ? &*found : nullptr;
+}
+
+Bytes charged(Bytes bytes) {
+  return bytes < kSmall ? round_up(bytes, kAlignment) : round_up(bytes, kPage);
+}
+
+/// What one side of a copy is.
+struct Side {
+  gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
+  int device = -1;
+  bool inside = true;  ///< whether the whole range lies in the block.
+  [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
+};
+
+/// Requires: the lock.
+Side side_of(const Memory& state, std::uint64_t address, Bytes extent) {
+  const auto* const block = block_at(state, address);
+  if (block == nullptr) {
+    // Addresses of devices that no allocation covers are nobody's.
+    for (const auto& [device, space] : state.spaces) {
+      if (address - space.base < space.size) {
+        return {.kind = GPEMU_CUDA_MEMORY_DEVICE, .device = device, .inside = false};
+      }
+    }
+    return {};
+  }
+  return {.kind = block->second.kind,
+          .device = block->second.device,
+          .inside = extent <= block->second.bytes - (address - block->first)};
+}
+
+/// The bytes from a copy's first to its last on one side.
+Bytes extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes plane_pitch) {
+  return (copy.depth - 1) * plane_pitch + (copy.height - 1) * pitch + copy.width_bytes;
+}
+
+void move_content(const gpemu_cuda_copy& copy) {
+  for (std::uint64_t z = 0; z < copy.depth; ++z) {
+    for (std::uint64_t y = 0; y < copy.height; ++y) {
+      const std::uint64_t to =
+          copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch;
+      const std::uint64_t from = copy.source + z * copy.source_plane_pitch + y * copy.source_pitch;
+      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
+                   copy.width_bytes);
+    }
+  }
+}
+
+bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
+  // Managed memory may stand on either side.
+  const auto host = [](const Side& side) { return !side.on_device(); };
+  const auto device = [](const Side& side) {
+    return side.on_device() || side.kind == GPEMU_CUDA_MEMORY_MANAGED ||
+           side.kind == GPEMU_CUDA_MEMORY_HOST;
+  };
+  switch (kind) {
+    case GPEMU_CUDA_COPY_HOST_TO_HOST:
+      return host(to) && host(from);
+    case GPEMU_CUDA_COPY_HOST_TO_DEVICE:
+      return device(to) && host(from);
+    case GPEMU_CUDA_COPY_DEVICE_TO_HOST:
+      return host(to) && device(from);
+    case GPEMU_CUDA_COPY_DEVICE_TO_DEVICE:
+      return device(to) && device(from);
+    case GPEMU_CUDA_COPY_DEFAULT:
+      return true;
+  }
+  return false;
+}
+
+Duration at_rate(Bytes bytes, double bytes_per_s) {
+  return kCopyLatency + from_seconds(static_cast<double>(bytes) / bytes_per_s);
+}
+
+device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to, const Side& from,
+                            Bytes bytes) {
+  const DeviceState& device = device_of(stream);
+  const bool pinned =
+      to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
+  const double link = device.spec.pinned_copy_bytes_per_s * (pinned ? 1.0 : kPageableShare);
+  if (to.on_device() && from.on_device() && to.device == from.device) {
+    const gpemu_operation operation{.struct_size = sizeof(operation),
+                                    .kind = GPEMU_OPERATION_COPY_ON_DEVICE,
+                                    .shape = {static_cast<std::int64_t>(bytes)},
+                                    .name = "copy on device"};
+    return enqueue(stream, device::Engine::kCompute, bytes,
+                   device.costs->price(operation).estimate.time, operation.name);
+  }
+  if (to.on_device() && from.on_device()) {
+    const double rate = device.spec.nvlink_bytes_per_s.value_or(link);
+    return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes, at_rate(bytes, rate),
+                   "copy to peer");
+  }
+  return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,
+                                  at_rate(bytes, link), "copy host to device")
+                        : enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
+                                  at_rate(bytes, link), "copy device to host");
+}
+
+Status free_block(std::uint64_t address, bool host) {
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = state.blocks.find(address);
+  if (found == state.blocks.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  Block& block = found->second;
+  if (host) {
+    if (!block.pinned) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    state.blocks.erase(found);
+    return GPEMU_CUDA_SUCCESS;
+  }
+  if (block.ledger == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  AddressSpace& space = state.spaces[block.device];
+  const Bytes bytes = charged(block.bytes);
+  clear(address, bytes);
+  give_back_range(space, address, bytes);
+  space.held -= bytes;
+  const auto freed = device_at(block.device).device->free(block.ledger);
+  GPEMU_CHECK(freed.has_value(), "the ledger knows what the address space does");
+  state.blocks.erase(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address) {
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(current_device(&device));
+  GPEMU_CUDA_TRY(check_unsafe_call());
+  if (bytes == 0) {
+    *address = 0;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  if (bytes > device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  const Bytes taken = charged(bytes);
+  const auto ledger = device->device->allocate(taken);
+  if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  AddressSpace* const space = space_of(state, *device);
+  const auto start = space == nullptr ? std::nullopt : take_range(*space, taken);
+  if (!start) {
+    static_cast<void>(device->device->free(*ledger));
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  space->held += taken;
+  space->peak = std::max(space->peak, space->held);
+  state.blocks.emplace(*start, Block{.bytes = bytes,
+                                     .kind = kind,
+                                     .device = device->ordinal,
+                                     .id = state.next_id++,
+                                     .ledger = *ledger});
+  *address = *start;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
+  const Bytes bytes = copy.width_bytes * copy.height * copy.depth;
+  if (bytes == 0) return GPEMU_CUDA_SUCCESS;
+  if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  Side to, from;
+  {
+    const Memory& state = memory();
+    const std::shared_lock lock(state.mutex);
+    to = side_of(state, copy.destination,
+                 extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch));
+    from = side_of(state, copy.source, extent_of(copy, copy.source_pitch, copy.source_plane_pitch));
+  }
+  if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
+  move_content(copy);
+  if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
+      from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
+    return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
+  }
+  const device::Interval interval = queue_copy(stream, to, from, bytes);
+  const bool pageable =
+      to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
+  const bool staged = to.on_device() && bytes <= kStagedBytes;
+  if ((blocking && !(pageable && staged)) || (pageable && !staged)) {
+    const TimePoint before = clock().now();
+    clock().wait_until(interval.end);
+    record_wait(clock().now() - before);
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream) {
+  const Bytes width = node.set_count * node.set_element_bytes;
+  if (width == 0 || node.set_height == 0) return GPEMU_CUDA_SUCCESS;
+  {
+    const Memory& state = memory();
+    const std::shared_lock lock(state.mutex);
+    const Side side =
+        side_of(state, node.set_address, (node.set_height - 1) * node.set_pitch + width);
+    if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
+      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  for (std::uint64_t row = 0; row < node.set_height; ++row) {
+    const std::uint64_t start = node.set_address + row * node.set_pitch;
+    if (node.set_value == 0) {
+      clear(start, width);
+      continue;
+    }
+    auto* const bytes = reinterpret_cast<std::byte*>(start);
+    for (std::uint64_t i = 0; i < node.set_count; ++i) {
+      std::memcpy(bytes + i * node.set_element_bytes, &node.set_value, node.set_element_bytes);
+    }
+  }
+  const gpemu_operation operation{.struct_size = sizeof(operation),
+                                  .kind = GPEMU_OPERATION_SET,
+                                  .shape = {static_cast<std::int64_t>(width * node.set_height)},
+                                  .name = "set memory"};
+  return gpemu_cuda_submit(&operation, &stream);
+}
+
+void release_memory(DeviceState& device) {
+  std::vector<std::uint64_t> addresses;
+  {
+    const Memory& state = memory();
+    const std::shared_lock lock(state.mutex);
+    for (const auto& [address, block] : state.blocks) {
+      if (block.ledger != 0 && block.device == device.ordinal) addresses.push_back(address);
+    }
+  }
+  for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
+}
+
+MemoryStatistics memory_statistics(const DeviceState& device) {
+  const Memory& state = memory();
+  const std::shared_lock lock(state.mutex);
+  const auto found = state.spaces.find(device.ordinal);
+  if (found == state.spaces.end()) return {};
+  return {.held = found->second.held, .peak = found->second.peak};
+}
+
+}  // namespace gpemu::cuda
+
+// ---- The C interface
+
+using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+
+gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) {
+  if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  return allocate(bytes, GPEMU_CUDA_MEMORY_DEVICE, address);
+}
+
+gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags, uint64_t* address) {
+  // 1: attached to all streams, 2: to the host. Source: cudaMemAttachGlobal, cudaMemAttachHost.
+  if (address == nullptr || (flags != 1 && flags != 2) || bytes == 0) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  return allocate(bytes, GPEMU_CUDA_MEMORY_MANAGED, address);
+}
+
+gpemu_cuda_status gpemu_cuda_free(uint64_t address) {
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(current_device(&device));
+  if (address == 0) return GPEMU_CUDA_SUCCESS;
+  GPEMU_CUDA_TRY(check_unsafe_call());
+  wait_for(*device);
+  return free_block(address, false);
+}
+
+gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) {
+  if (pointer == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(gpemu_cuda_ensure_context());
+  if (bytes == 0) {
+    *pointer = nullptr;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  auto pinned = gpemu::device::PinnedMemory::allocate(bytes);
+  if (!pinned) {
+    fmt::print(stderr, "gpemu: {}\n", pinned.error().message);
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  void* const start = pinned->bytes().data();
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  state.blocks.emplace(reinterpret_cast<std::uint64_t>(start), Block{.bytes = bytes,
+                                                                     .kind = GPEMU_CUDA_MEMORY_HOST,
+                                                                     .flags = flags,
+                                                                     .id = state.next_id++,
+                                                                     .pinned = *std::move(pinned)});
+  *pointer = start;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_host_free(void* pointer) {
+  GPEMU_CUDA_TRY(attach());
+  if (pointer == nullptr) return GPEMU_CUDA_SUCCESS;
+  return free_block(reinterpret_cast<std::uint64_t>(pointer), true);
+}
+
+gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) {
+  if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(gpemu_cuda_ensure_context());
+  const auto address = reinterpret_cast<std::uint64_t>(pointer);
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto next = state.blocks.lower_bound(address);
+  if (block_at(state, address) != nullptr ||
+      (next != state.blocks.end() && next->first - address < bytes)) {
+    return GPEMU_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  }
+  if (::mlock(pointer, bytes) != 0) {
+    fmt::print(stderr, "gpemu: cannot lock {} bytes of host memory: {}; see `ulimit -l`\n", bytes,
+               gpemu::errno_message(errno));
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  state.blocks.emplace(
+      address,
+      Block{.bytes = bytes, .kind = GPEMU_CUDA_MEMORY_HOST, .flags = flags, .id = state.next_id++});
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) {
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = state.blocks.find(reinterpret_cast<std::uint64_t>(pointer));
+  if (found == state.blocks.end() || found->second.kind != GPEMU_CUDA_MEMORY_HOST ||
+      found->second.pinned) {
+    return GPEMU_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
+  }
+  ::munlock(pointer, found->second.bytes);
+  state.blocks.erase(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  const Memory& state = memory();
+  const std::shared_lock lock(state.mutex);
+  const auto* const block = block_at(state, address);
+  if (block == nullptr) {
+    *info = {.device = -1};
+    return GPEMU_CUDA_SUCCESS;
+  }
+  *info = {.kind = block->second.kind,
+           .device = block->second.device,
+           .base = block->first,
+           .bytes = block->second.bytes,
+           .flags = block->second.flags,
+           .buffer_id = block->second.id};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
+                                         gpemu_cuda_stream_handle stream, int32_t blocking) {
+  if (copy == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (copy->kind < GPEMU_CUDA_COPY_HOST_TO_HOST || copy->kind > GPEMU_CUDA_COPY_DEFAULT) {
+    return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
+  }
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  return run_copy(*copy, *found, blocking != 0);
+}
+
+gpemu_cuda_status gpemu_cuda_memcpy(uint64_t destination, uint64_t source, uint64_t bytes,
+                                    gpemu_cuda_copy_kind kind, gpemu_cuda_stream_handle stream,
+                                    int32_t blocking) {
+  const gpemu_cuda_copy copy{.destination = destination,
+                             .source = source,
+                             .width_bytes = bytes,
+                             .height = 1,
+                             .depth = 1,
+                             .kind = kind};
+  return gpemu_cuda_copy_memory(&copy, stream, blocking);
+}
+
+gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32_t value,
+                                        uint32_t element_bytes, uint64_t count, uint64_t height,
+                                        gpemu_cuda_stream_handle stream) {
+  if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_SET};
+  node.set_address = address;
+  node.set_pitch = pitch;
+  node.set_value = element_bytes == 1 ? value & 0xff : element_bytes == 2 ? value & 0xffff : value;
+  node.set_element_bytes = element_bytes;
+  node.set_count = count;
+  node.set_height = height;
+  return run_set(node, *found);
+}
+
+namespace {
+
+/// Checks that a range lies in memory that a device can use.
+Status check_range(std::uint64_t address, gpemu::Bytes bytes) {
+  GPEMU_CUDA_TRY(attach());
+  const Memory& state = memory();
+  const std::shared_lock lock(state.mutex);
+  const Side side = side_of(state, address, bytes);
+  return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
+             ? GPEMU_CUDA_SUCCESS
+             : GPEMU_CUDA_ERROR_INVALID_VALUE;
+}
+
+}  // namespace
+
+gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes) {
+  if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(check_range(address, bytes));
+  std::memcpy(reinterpret_cast<void*>(address), data, bytes);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) {
+  if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(check_range(address, bytes));
+  std::memcpy(data, reinterpret_cast<const void*>(address), bytes);
+  return GPEMU_CUDA_SUCCESS;
+}

@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream.hpp"
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <queue>
+#include <thread>
+#include <vector>
+
+#include "handle_table.hpp"
+#include "recorder.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// More than any program keeps alive; an untouched slot costs address space only.
+constexpr std::size_t kMaxStreams = 1 << 16;
+constexpr std::size_t kMaxEvents = 1 << 20;
+
+constexpr std::uint32_t kNonBlocking = 1;
+constexpr std::uint32_t kDisableTiming = 2;
+constexpr std::uint32_t kAllEventFlags = 7;
+
+/// Source: cudaDeviceGetStreamPriorityRange on GPUs since Kepler: 0 to -5.
+constexpr std::int32_t kLeastPriority = 0;
+constexpr std::int32_t kGreatestPriority = -5;
+
+HandleTable<gpemu_cuda_stream>& streams() {
+  static auto* const table = new HandleTable<gpemu_cuda_stream>(kMaxStreams);
+  return *table;
+}
+
+HandleTable<gpemu_cuda_event>& events() {
+  static auto* const table = new HandleTable<gpemu_cuda_event>(kMaxEvents);
+  return *table;
+}
+
+std::atomic<std::uint64_t> next_stream_id{1};
+thread_local std::int32_t capture_mode = 0;
+
+/// Calls functions of the program at their emulated time, one after the other.
+class HostFunctions {
+ public:
+  void add(TimePoint time, void (*function)(void*), void* data) {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    calls_.push({time, next_++, function, data});
+    ++added_;
+    changed_.notify_all();
+  }
+
+  /// Blocks until every call whose time has come has returned.
+  void wait_for_due() {
+    if (added_.load(std::memory_order_acquire) == 0) return;
+    std::unique_lock lock(mutex_);
+    // A function that synchronises would wait for itself.
+    if (std::this_thread::get_id() == thread_.get_id()) return;
+    done_.wait(lock,
+               [this] { return !busy_ && (calls_.empty() || calls_.top().time > clock().now()); });
+  }
+
+ private:
+  struct Call {
+    TimePoint time;
+    std::uint64_t order;
+    void (*function)(void*);
+    void* data;
+    bool operator<(const Call& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !calls_.empty(); });
+      const Call call = calls_.top();
+      lock.unlock();
+      clock().wait_until(call.time);
+      lock.lock();
+      // An earlier one may have come meanwhile.
+      if (calls_.top().order != call.order) continue;
+      calls_.pop();
+      busy_ = true;
+      lock.unlock();
+      call.function(call.data);
+      lock.lock();
+      busy_ = false;
+      done_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_, done_;
+  std::priority_queue<Call> calls_;
+  std::uint64_t next_ = 0;
+  bool busy_ = false;
+  std::atomic<std::uint64_t> added_{0};
+  std::thread thread_;
+};
+
+/// Never destroyed: its thread runs until the process ends.
+HostFunctions& host_functions() {
+  static auto* const functions = new HostFunctions;
+  return *functions;
+}
+
+void wait_until(TimePoint time) {
+  const TimePoint before = clock().now();
+  clock().wait_until(time);
+  record_wait(clock().now() - before);
+}
+
+}  // namespace
+
+void make_default_stream(DeviceState& device) {
+  device.default_stream = streams().create();
+  GPEMU_CHECK(device.default_stream != nullptr, "no slot for a default stream");
+  device.default_stream->device = &device;
+  device.default_stream->stream = &device.device->default_stream();
+  device.default_stream->id = next_stream_id++;
+}
+
+void wait_for_host_functions() {
+  host_functions().wait_for_due();
+}
+
+Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(handle);
+  // The per-thread default stream is the legacy one of a program that has one thread.
+  if (bits <= 2) {
+    DeviceState* device = nullptr;
+    GPEMU_CUDA_TRY(current_device(&device));
+    *stream = device->default_stream;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  GPEMU_CUDA_TRY(attach());
+  gpemu_cuda_stream* const found = streams().find(handle);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  *stream = found;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+DeviceState& device_of(gpemu_cuda_stream& stream) {
+  return *stream.device;
+}
+
+device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
+                         Duration duration, const char* name) {
+  const device::Interval interval = engine == device::Engine::kCompute
+                                        ? stream.stream->launch(duration)
+                                        : stream.stream->copy(engine, bytes, duration);
+  record({.device = stream.device,
+          .stream_id = stream.id,
+          .interval = interval,
+          .operation_class = cost::OperationClass::kCopy,
+          .name = name,
+          .bytes = bytes});
+  return interval;
+}
+
+bool capturing(gpemu_cuda_stream& /*stream*/) {
+  return false;
+}
+
+Status capture(gpemu_cuda_stream& /*stream*/, const gpemu_cuda_node_parameters& /*node*/) {
+  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+}
+
+Status check_unsafe_call() {
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace gpemu::cuda
+
+// ---- The C interface
+
+using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+
+gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
+                                           gpemu_cuda_stream_handle* stream) {
+  if (stream == nullptr || flags > kNonBlocking) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(current_device(&device));
+  gpemu_cuda_stream* const created = streams().create();
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  created->device = device;
+  created->owned = device->device->create_stream((flags & kNonBlocking) != 0
+                                                     ? gpemu::device::StreamKind::kNonBlocking
+                                                     : gpemu::device::StreamKind::kBlocking);
+  created->stream = created->owned.get();
+  created->flags = flags;
+  created->priority = std::min(std::max(priority, kGreatestPriority), kLeastPriority);
+  created->id = next_stream_id++;
+  *stream = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) {
+  GPEMU_CUDA_TRY(attach());
+  gpemu_cuda_stream* const found = streams().find(stream);
+  if (found == nullptr || found->owned == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  streams().destroy(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle stream,
+                                             gpemu_cuda_stream_info* info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  *info = {.device = found->device->ordinal,
+           .flags = found->flags,
+           .priority = found->priority,
+           .id = found->id};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(check_unsafe_call());
+  wait_until(found->stream->tail());
+  wait_for_host_functions();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  return found->stream->idle() ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_NOT_READY;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
+                                               gpemu_cuda_event_handle event) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  const gpemu_cuda_event* const waited = events().find(event);
+  if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  found->stream->wait(waited->event);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
+                                                  void (*function)(void*), void* data) {
+  if (function == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  host_functions().add(found->stream->tail(), function, data);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest) {
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) {
+  if (event == nullptr || flags > kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  gpemu_cuda_event* const created = events().create();
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  created->flags = flags;
+  *event = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) {
+  GPEMU_CUDA_TRY(attach());
+  gpemu_cuda_event* const found = events().find(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  events().destroy(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
+                                          gpemu_cuda_stream_handle stream, uint32_t /*flags*/) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  gpemu_cuda_event* const recorded = events().find(event);
+  if (recorded == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  found->stream->record(recorded->event);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
+  GPEMU_CUDA_TRY(attach());
+  const gpemu_cuda_event* const found = events().find(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  return !found->event.recorded() || found->event.time() <= gpemu::cuda::clock().now()
+             ? GPEMU_CUDA_SUCCESS
+             : GPEMU_CUDA_ERROR_NOT_READY;
+}
+
+gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
+  GPEMU_CUDA_TRY(attach());
+  const gpemu_cuda_event* const found = events().find(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found->event.recorded()) wait_until(found->event.time());
+  wait_for_host_functions();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
+                                           gpemu_cuda_event_handle end, int64_t* elapsed_ns) {
+  if (elapsed_ns == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  const gpemu_cuda_event* const first = events().find(start);
+  const gpemu_cuda_event* const second = events().find(end);
+  if (first == nullptr || second == nullptr || !first->event.recorded() ||
+      !second->event.recorded() || ((first->flags | second->flags) & kDisableTiming) != 0) {
+    return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (std::max(first->event.time(), second->event.time()) > gpemu::cuda::clock().now()) {
+    return GPEMU_CUDA_ERROR_NOT_READY;
+  }
+  *elapsed_ns = (second->event.time() - first->event.time()).count();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle stream,
+                                              gpemu_cuda_capture_info* info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  *info = {};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode) {
+  if (mode == nullptr || *mode < 0 || *mode > 2) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, capture_mode);
+  return GPEMU_CUDA_SUCCESS;
+}
