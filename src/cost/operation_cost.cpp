@@ -19,12 +19,17 @@ constexpr double kBandwidthShare = 0.8;
 /// GPEmu (VLDB 2025) measured on six GPUs give 0.6 to 1.0 by class.
 constexpr double kMatmulShare = 0.75;
 constexpr double kConvolutionShare = 0.7;
-constexpr double kTensorConvolutionShare = 0.45;
+constexpr double kTensorConvolutionShare = 0.55;
 constexpr double kGroupedShare = 0.25;
-/// 3 x 3 filters with stride 1 in FP32 are done by Winograd's algorithm, which saves up to 2.25
-/// multiplications of 4. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural
-/// Networks", CVPR 2016, F(2x2, 3x3).
-constexpr double kWinogradGain = 1.6;
+/// Convolutions with one channel a group have no reuse for tiles to live from, and the gradient of
+/// their filters is a reduction over all pixels. Source: chosen by hand so that MobileNetV2 comes
+/// near its steps in GPEmu's measurements (VLDB 2025).
+constexpr double kDepthwiseShare = 0.08;
+constexpr double kDepthwiseFilterShare = 0.03;
+/// 3 x 3 filters with stride 1 in FP32 are done by Winograd's algorithm, which saves 20 of 36
+/// multiplications. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
+/// CVPR 2016, F(2x2, 3x3). VGG-16 in GPEmu's measurements (VLDB 2025) agrees.
+constexpr double kWinogradGain = 2.25;
 
 /// Half-widths of the bars by class: what the analytic model was found off by, twice. Later
 /// calibration narrows them.
@@ -67,6 +72,12 @@ gpemu_data_type arithmetic_type(const gpemu_operation& operation) {
   return operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
 }
 
+/// The type that the ordinary arithmetic units compute in, when tensor cores are of no use.
+gpemu_data_type plain_type(gpemu_data_type type) {
+  const bool wide = type == GPEMU_TYPE_FP64 || type == GPEMU_TYPE_COMPLEX128;
+  return wide ? type : GPEMU_TYPE_FP32;
+}
+
 double shape(const gpemu_operation& operation, int index) {
   return static_cast<double>(std::max<std::int64_t>(operation.shape[index], 0));
 }
@@ -79,6 +90,7 @@ struct OperationCostModel::Work {
   double flops = 0;
   double flops_per_s = 1;
   double bytes = 0;
+  double extra_bytes = 0;  ///< moved by kernels of their own, before or after.
   int kernels = 1;
   double error = kKnownWorkError;
 };
@@ -93,8 +105,7 @@ OperationCostModel::OperationCostModel(const profile::GpuSpec& spec)
       bf16_(spec.bf16_tensor_flops.value_or(spec.fp32_flops)),
       fp8_(spec.fp8_tensor_flops.value_or(fp16_)),
       bandwidth_(spec.memory_bandwidth_bytes_per_s),
-      multiprocessors_(spec.multiprocessors),
-      tensor_cores_(spec.fp16_tensor_flops.has_value()) {}
+      multiprocessors_(std::max(spec.multiprocessors, 1)) {}
 
 double OperationCostModel::flops_per_s(gpemu_data_type type) const {
   switch (type) {
@@ -115,6 +126,11 @@ double OperationCostModel::flops_per_s(gpemu_data_type type) const {
   }
 }
 
+/// Returns whether products of this type run at another rate than that of the ordinary units.
+bool OperationCostModel::uses_tensor_cores(gpemu_data_type type) const {
+  return plain_type(type) != type && flops_per_s(type) > fp32_;
+}
+
 /// Returns what share of the multiprocessors' time tiles of the output use: the last wave of tiles
 /// is rarely full, and neither are the tiles at the edges. The better of two tile sizes counts.
 double OperationCostModel::tile_efficiency(double rows, double columns, double batch) const {
@@ -131,7 +147,8 @@ OperationCost OperationCostModel::cost_of(const Work& work) const {
   const double compute_s = work.flops / work.flops_per_s;
   const double memory_s = work.bytes / (bandwidth_ * kBandwidthShare);
   const double latency_s = kKernelLatency_s * work.kernels;
-  const double total_s = latency_s + std::max(compute_s, memory_s);
+  const double extra_s = work.extra_bytes / (bandwidth_ * kBandwidthShare);
+  const double total_s = latency_s + extra_s + std::max(compute_s, memory_s);
   OperationCost cost;
   cost.operation_class = work.operation_class;
   cost.limit = latency_s >= std::max(compute_s, memory_s) ? Limit::kLatency
@@ -183,22 +200,29 @@ OperationCostModel::Work OperationCostModel::convolution(const gpemu_operation& 
     // Split along the pixels until the multiprocessors are busy.
     rows *= std::clamp(depth / 4096, 1.0, 64.0);
   }
-  const bool tensor = tensor_cores_ && type != GPEMU_TYPE_FP32 && type != GPEMU_TYPE_FP64;
+  const bool filter_gradient = operation.kind == GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER;
+  const bool depthwise = groups > 1 && in_channels == groups;
+  const bool tensor = !depthwise && uses_tensor_cores(type);
   double share = tensor ? kTensorConvolutionShare : kConvolutionShare;
   if (groups > 1) share = kGroupedShare;
+  if (depthwise) share = filter_gradient ? kDepthwiseFilterShare : kDepthwiseShare;
   if (!tensor && groups == 1 && filter == 9 && stride == 1 && type == GPEMU_TYPE_FP32) {
     share *= kWinogradGain;
   }
   // Groups with few channels leave most of a tile of columns empty, but their kernels use narrower
   // tiles; their low share stands for both.
   const double efficiency = groups > 1 ? 1.0 : tile_efficiency(rows, columns, 1);
+  const double activations = batch * (input * in_channels + output * out_channels);
+  // Kernels for tensor cores want the channels last: what lies otherwise is turned over before and
+  // after, read and written once more. Source: NVIDIA, "Convolutional Layers User's Guide", tensor
+  // layouts.
+  const bool transposed = tensor && operation.channels_last == 0;
   return {.operation_class = OperationClass::kConvolution,
           .flops = 2 * batch * output * out_channels * in_channels / groups * filter,
-          .flops_per_s =
-              flops_per_s(groups > 1 && columns < 16 ? GPEMU_TYPE_FP32 : type) * share * efficiency,
-          .bytes = (batch * (input * in_channels + output * out_channels) +
-                    out_channels * in_channels / groups * filter) *
-                   bytes_each};
+          .flops_per_s = flops_per_s(tensor ? type : plain_type(type)) * share * efficiency,
+          .bytes = (activations + out_channels * in_channels / groups * filter) * bytes_each,
+          .extra_bytes = transposed ? 2 * activations * bytes_each : 0,
+          .kernels = transposed ? 3 : 1};
 }
 
 OperationCostModel::Work OperationCostModel::attention(const gpemu_operation& operation) const {

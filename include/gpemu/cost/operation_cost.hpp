@@ -87,6 +87,7 @@ class OperationCostModel {
  private:
   struct Work;
   [[nodiscard]] double flops_per_s(gpemu_data_type type) const;
+  [[nodiscard]] bool uses_tensor_cores(gpemu_data_type type) const;
   [[nodiscard]] double tile_efficiency(double rows, double columns, double batch) const;
   [[nodiscard]] OperationCost cost_of(const Work& work) const;
   [[nodiscard]] Work matmul(const gpemu_operation& operation) const;
@@ -103,7 +104,6 @@ class OperationCostModel {
   double fp8_ = 0;
   double bandwidth_ = 0;
   int multiprocessors_ = 1;
-  bool tensor_cores_ = false;
 };
 
 }  // namespace gpemu::cost
