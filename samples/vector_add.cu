@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel that the memory bounds: it cannot be faster than the memory, and not much slower.
+// A kernel that the memory bounds runs near the memory's bandwidth. The emulator does not see what
+// the kernel reads; it prices the launch by its grid, so that a factor of two remains open.
 #include "sample.cuh"
 
 __global__ void add(int count, const float* left, const float* right, float* sum) {
@@ -27,7 +28,7 @@ int main() {
   CHECK(cudaGetLastError());
   const double bytes = 3.0 * kCount * sizeof(float) * kRepeats;
   const double peak = peak_bandwidth();
-  expect("bandwidth", bytes / elapsed / 1e6, 0.4 * peak, peak, "GB/s");
+  expect("bandwidth", bytes / elapsed / 1e6, 0.5 * peak, 2 * peak, "GB/s");
   for (float* array : memory) {
     CHECK(cudaFree(array));
   }

@@ -122,7 +122,8 @@ def print_table(all_libraries, wheels):
     print("|" + "---|" * len(heads))
     for library in all_libraries:
         functions = library.functions("")
-        row = [f"`{library.name}`", ", ".join(f"`{name}`" for name in library.sonames.values())]
+        sonames = sorted(set(library.sonames.values()))
+        row = [f"`{library.name}`", ", ".join(f"`{name}`" for name in sonames)]
         row += [str(len(functions)), str(sum(functions.values()))]
         for wheel in wheels:
             names = wheel.imports_of(library)
