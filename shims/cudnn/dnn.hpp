@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <vector>
+
+#include "handle_table.hpp"
+#include "library_types.hpp"
+#include "shim.hpp"
+
+/// Numbered as cudnnStatus_t.
+enum Status : int {
+  kSuccess = 0,
+  kNotInitialized = 1001,
+  kBadParam = 2000,
+  kNullPointer = 2002,
+  kNotFinalized = 2004,
+  kOutOfBound = 2005,
+  kSizeInsufficient = 2006,
+  kShapeMismatch = 2008,
+  kAttributeType = 2010,
+  kUnsupported = 3000,
+  kDeviceAllocationFailed = 4004,
+  kExecutionFailed = 5000,
+};
+
+/// What a cudnnHandle_t holds.
+struct Context {
+  gpemu_cuda_stream_handle stream = nullptr;
+};
+
+struct Tensor {
+  int data_type = 0;
+  std::vector<int> sizes, strides;
+};
+
+struct Filter {
+  int data_type = 0, format = 0;
+  std::vector<int> sizes;
+};
+
+struct Convolution {
+  std::vector<int> padding, stride, dilation;
+  int mode = 0, compute_type = 0, math_type = 0, groups = 1;
+};
+
+struct Pooling {
+  int mode = 0;
+  std::vector<int> window, padding, stride;
+};
+
+struct Activation {
+  int mode = 0;
+  double coefficient = 0;
+};
+
+struct Dropout {
+  float probability = 0;
+};
+
+struct CtcLoss {
+  int compute_type = 0;
+};
+
+struct SpatialTransformer {
+  int data_type = 0;
+  std::vector<int> sizes;
+};
+
+struct Rnn {
+  int cell = 0, bias_mode = 2, direction = 0, data_type = 0;
+  int input = 0, hidden = 0, projection = 0, layers = 0;
+};
+
+struct RnnData {
+  int data_type = 0, sequence = 0, batch = 0, vector = 0;
+};
+
+/// Returns the live descriptors of a kind.
+template <typename Kind>
+HandleTable<Kind>& alive() {
+  static auto* const table = new HandleTable<Kind>;  // outlives the destructors of statics
+  return *table;
+}
+
+/// Returns the object of a handle or descriptor, or null when it is not alive.
+template <typename Kind>
+Kind* find(const void* descriptor) {
+  return alive<Kind>().find(descriptor);
+}
+
+/// Returns the type that a cudnnDataType_t names.
+gpemu_data_type type_of(int data_type);
+
+/// Returns the cudnnStatus_t for what libgpemu says.
+int status_of(gpemu_cuda_status status);
+
+/// Returns the compute capability's major number of the current device, 0 when there is none.
+int compute_capability_major();
+
+/// Returns the product of sizes.
+template <typename Integer>
+int64_t elements_of(const std::vector<Integer>& sizes) {
+  int64_t elements = sizes.empty() ? 0 : 1;
+  for (const Integer size : sizes) {
+    elements *= size;
+  }
+  return elements;
+}
+
+/// Returns an operation with its shape.
+gpemu_operation make_operation(const char* name, gpemu_operation_kind kind, gpemu_data_type type,
+                               std::initializer_list<int64_t> shape);
+
+/// Puts an operation on a stream.
+int submit(const Context& context, const gpemu_operation& operation);
+
+/// A convolution's tensors as the graph interface and the older one both have them: batch,
+/// channels, then one to three spatial dimensions.
+struct ConvolutionShape {
+  std::vector<int64_t> input, filter, output;
+  std::vector<int64_t> stride, dilation;
+  int64_t groups = 0;  // 0: by the channels of input and filter
+  bool channels_last = false;
+};
+
+/// Describes a convolution; false when the tensors do not fit together.
+bool describe_convolution(const ConvolutionShape& shape, gpemu_operation* operation);
+
+/// What cuDNN asks its callers for in memory, in one place. The first engine that heuristics choose
+/// is an implicit GEMM, which needs none; torch.cuda.max_memory_allocated of training convolutional
+/// networks shows no more (the measured rows of GPEmu's database exclude workspaces altogether).
+constexpr uint64_t kConvolutionWorkspaceBytes = 0;

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Batch normalisation, pooling, CTC loss and spatial transformers. Values are not computed.
+#include "dnn.hpp"
+
+namespace {
+
+constexpr int kLastNormalizationOps = 2;
+constexpr int kPlainNormalization = 0;  // CUDNN_BATCHNORM_OPS_BN: no activation is kept
+
+bool is_mode(int mode, int ops) {
+  return mode >= 0 && mode <= 2 && ops >= 0 && ops <= kLastNormalizationOps;
+}
+
+int normalize(const char* name, gpemu_operation_kind kind, const void* handle, const void* x_desc) {
+  const Context* const context = find<Context>(handle);
+  const Tensor* const x = find<Tensor>(x_desc);
+  if (context == nullptr || x == nullptr || x->sizes.size() < 2) {
+    return kBadParam;
+  }
+  return submit(*context, make_operation(name, kind, type_of(x->data_type),
+                                         {elements_of(x->sizes), x->sizes[1]}));
+}
+
+int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
+  if (find<Context>(handle) == nullptr || find<Tensor>(x_desc) == nullptr || bytes == nullptr) {
+    return kBadParam;
+  }
+  *bytes = 0;
+  return kSuccess;
+}
+
+/// One pass over what a spatial transformer makes: elements read and written in units of the
+/// tensor.
+int transform(const char* name, const void* handle, const void* descriptor, int64_t read,
+              int64_t written) {
+  const Context* const context = find<Context>(handle);
+  const SpatialTransformer* const transformer = find<SpatialTransformer>(descriptor);
+  if (context == nullptr || transformer == nullptr || transformer->sizes.empty()) {
+    return kBadParam;
+  }
+  constexpr int64_t kInterpolation = 8;  // four neighbours, each weighted
+  const int64_t elements = elements_of(transformer->sizes);
+  return submit(*context,
+                make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(transformer->data_type),
+                               {read * elements, written * elements, kInterpolation}));
+}
+
+/// Alpha and beta of the CTC recurrence: each probability is read twice, each gradient written.
+int ctc(const char* name, const void* handle, const void* probabilities, const void* gradients,
+        const void* loss) {
+  const Context* const context = find<Context>(handle);
+  const Tensor* const tensor = find<Tensor>(probabilities);
+  if (context == nullptr || tensor == nullptr || tensor->sizes.size() != 3 ||
+      find<CtcLoss>(loss) == nullptr ||
+      (gradients != nullptr && find<Tensor>(gradients) == nullptr)) {
+    return kBadParam;
+  }
+  constexpr int64_t kOperations = 10;
+  const int64_t elements = elements_of(tensor->sizes);
+  return submit(*context,
+                make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(tensor->data_type),
+                               {2 * elements, elements, kOperations}));
+}
+
+// Alpha of each time step and label position; positions are at most twice the classes.
+int ctc_workspace(const void* handle, const void* probabilities, const void* loss, size_t* bytes) {
+  const Tensor* const tensor = find<Tensor>(probabilities);
+  if (find<Context>(handle) == nullptr || tensor == nullptr || find<CtcLoss>(loss) == nullptr ||
+      bytes == nullptr) {
+    return kBadParam;
+  }
+  *bytes = static_cast<size_t>(2 * elements_of(tensor->sizes)) * sizeof(float);
+  return kSuccess;
+}
+
+}  // namespace
+
+// ---- Batch normalisation ----
+
+GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
+    void* handle, int mode, int ops, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
+    const void* /*x*/, void* /*z_desc*/, const void* /*z*/, void* y_desc, void* /*y*/,
+    void* parameter_desc, const void* /*scale*/, const void* /*bias*/, double /*factor*/,
+    void* /*running_mean*/, void* /*running_variance*/, double epsilon, void* /*saved_mean*/,
+    void* /*saved_inverse*/, void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/,
+    void* /*reserve*/, size_t /*reserve_bytes*/) {
+  if (!is_mode(mode, ops) || epsilon < 0 || find<Tensor>(y_desc) == nullptr ||
+      find<Tensor>(parameter_desc) == nullptr) {
+    return kBadParam;
+  }
+  return normalize("cudnnBatchNormalizationForwardTrainingEx",
+                   GPEMU_OPERATION_NORMALIZATION_FORWARD, handle, x_desc);
+}
+
+// The statistics are known: one pass over the elements.
+GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
+    void* handle, int mode, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
+    const void* /*x*/, void* y_desc, void* /*y*/, void* parameter_desc, const void* /*scale*/,
+    const void* /*bias*/, const void* /*mean*/, const void* /*variance*/, double epsilon) {
+  const Context* const context = find<Context>(handle);
+  const Tensor* const x = find<Tensor>(x_desc);
+  if (context == nullptr || x == nullptr || !is_mode(mode, kPlainNormalization) || epsilon < 0 ||
+      find<Tensor>(y_desc) == nullptr || find<Tensor>(parameter_desc) == nullptr) {
+    return kBadParam;
+  }
+  const int64_t elements = elements_of(x->sizes);
+  return submit(*context, make_operation("cudnnBatchNormalizationForwardInference",
+                                         GPEMU_OPERATION_ELEMENTWISE, type_of(x->data_type),
+                                         {elements, elements, 2}));
+}
+
+GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
+    void* handle, int mode, int ops, const void* /*alpha_data*/, const void* /*beta_data*/,
+    const void* /*alpha_parameters*/, const void* /*beta_parameters*/, void* x_desc,
+    const void* /*x*/, void* /*y_desc*/, const void* /*y*/, void* dy_desc, const void* /*dy*/,
+    void* /*dz_desc*/, void* /*dz*/, void* dx_desc, void* /*dx*/, void* parameter_desc,
+    const void* /*scale*/, const void* /*bias*/, void* /*dscale*/, void* /*dbias*/, double epsilon,
+    const void* /*saved_mean*/, const void* /*saved_inverse*/, void* /*activation*/,
+    void* /*workspace*/, size_t /*workspace_bytes*/, void* /*reserve*/, size_t /*reserve_bytes*/) {
+  if (!is_mode(mode, ops) || epsilon < 0 || find<Tensor>(dy_desc) == nullptr ||
+      find<Tensor>(dx_desc) == nullptr || find<Tensor>(parameter_desc) == nullptr) {
+    return kBadParam;
+  }
+  return normalize("cudnnBatchNormalizationBackwardEx", GPEMU_OPERATION_NORMALIZATION_BACKWARD,
+                   handle, x_desc);
+}
+
+GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
+    void* handle, int mode, int ops, void* x_desc, void* /*z_desc*/, void* /*y_desc*/,
+    void* /*parameter_desc*/, void* /*activation*/, size_t* bytes) {
+  return is_mode(mode, ops) ? no_bytes(handle, x_desc, bytes) : static_cast<int>(kBadParam);
+}
+
+GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
+    void* handle, int mode, int ops, void* x_desc, void* /*y_desc*/, void* /*dy_desc*/,
+    void* /*dz_desc*/, void* /*dx_desc*/, void* /*parameter_desc*/, void* /*activation*/,
+    size_t* bytes) {
+  return is_mode(mode, ops) ? no_bytes(handle, x_desc, bytes) : static_cast<int>(kBadParam);
+}
+
+// A fused activation keeps one bit of each element; without one nothing is kept.
+GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
+    void* handle, int mode, int ops, void* /*activation*/, void* x_desc, size_t* bytes) {
+  const Tensor* const x = find<Tensor>(x_desc);
+  if (find<Context>(handle) == nullptr || x == nullptr || bytes == nullptr || !is_mode(mode, ops)) {
+    return kBadParam;
+  }
+  *bytes = ops == kPlainNormalization ? 0 : static_cast<size_t>(elements_of(x->sizes) + 7) / 8;
+  return kSuccess;
+}
+
+// ---- Pooling ----
+
+GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const void* /*alpha*/,
+                                          void* x_desc, const void* /*x*/, const void* /*beta*/,
+                                          void* y_desc, void* /*y*/) {
+  const Context* const context = find<Context>(handle);
+  const Pooling* const pooling = find<Pooling>(descriptor);
+  const Tensor* const x = find<Tensor>(x_desc);
+  const Tensor* const y = find<Tensor>(y_desc);
+  if (context == nullptr || pooling == nullptr || x == nullptr || y == nullptr) {
+    return kBadParam;
+  }
+  return submit(
+      *context,
+      make_operation("cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
+                     {elements_of(x->sizes), elements_of(y->sizes), elements_of(pooling->window)}));
+}
+
+// ---- CTC loss ----
+
+GPEMU_SHIM_EXPORT int cudnnCTCLoss(void* handle, void* probabilities, const void* /*data*/,
+                                   const int* /*labels*/, const int* /*label_lengths*/,
+                                   const int* /*input_lengths*/, void* /*costs*/, void* gradients,
+                                   void* /*gradient_data*/, int /*algorithm*/, void* loss,
+                                   void* /*workspace*/, size_t /*bytes*/) {
+  return ctc("cudnnCTCLoss", handle, probabilities, gradients, loss);
+}
+
+GPEMU_SHIM_EXPORT int cudnnCTCLoss_v8(void* handle, int /*algorithm*/, void* loss,
+                                      void* probabilities, const void* /*data*/,
+                                      const int* /*labels*/, const int* /*label_lengths*/,
+                                      const int* /*input_lengths*/, void* /*costs*/,
+                                      void* gradients, void* /*gradient_data*/, size_t /*bytes*/,
+                                      void* /*workspace*/) {
+  return ctc("cudnnCTCLoss_v8", handle, probabilities, gradients, loss);
+}
+
+GPEMU_SHIM_EXPORT int cudnnGetCTCLossWorkspaceSize(void* handle, void* probabilities,
+                                                   void* /*gradients*/, const int* /*labels*/,
+                                                   const int* /*label_lengths*/,
+                                                   const int* /*input_lengths*/, int /*algorithm*/,
+                                                   void* loss, size_t* bytes) {
+  return ctc_workspace(handle, probabilities, loss, bytes);
+}
+
+GPEMU_SHIM_EXPORT int cudnnGetCTCLossWorkspaceSize_v8(void* handle, int /*algorithm*/, void* loss,
+                                                      void* probabilities, void* /*gradients*/,
+                                                      size_t* bytes) {
+  return ctc_workspace(handle, probabilities, loss, bytes);
+}
+
+// ---- Spatial transformers ----
+
+GPEMU_SHIM_EXPORT int cudnnSpatialTfGridGeneratorForward(void* handle, void* descriptor,
+                                                         const void* /*theta*/, void* /*grid*/) {
+  return transform("cudnnSpatialTfGridGeneratorForward", handle, descriptor, 0, 1);
+}
+
+GPEMU_SHIM_EXPORT int cudnnSpatialTfGridGeneratorBackward(void* handle, void* descriptor,
+                                                          const void* /*dgrid*/, void* /*dtheta*/) {
+  return transform("cudnnSpatialTfGridGeneratorBackward", handle, descriptor, 1, 1);
+}
+
+GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerForward(void* handle, void* descriptor,
+                                                   const void* /*alpha*/, void* x_desc,
+                                                   const void* /*x*/, const void* /*grid*/,
+                                                   const void* /*beta*/, void* y_desc,
+                                                   void* /*y*/) {
+  if (find<Tensor>(x_desc) == nullptr || find<Tensor>(y_desc) == nullptr) {
+    return kBadParam;
+  }
+  return transform("cudnnSpatialTfSamplerForward", handle, descriptor, 2, 1);
+}
+
+GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerBackward(
+    void* handle, void* descriptor, const void* /*alpha*/, void* x_desc, const void* /*x*/,
+    const void* /*beta*/, void* dx_desc, void* /*dx*/, const void* /*alpha_grid*/, void* dy_desc,
+    const void* /*dy*/, const void* /*grid*/, const void* /*beta_grid*/, void* /*dgrid*/) {
+  if (find<Tensor>(x_desc) == nullptr || find<Tensor>(dx_desc) == nullptr ||
+      find<Tensor>(dy_desc) == nullptr) {
+    return kBadParam;
+  }
+  return transform("cudnnSpatialTfSamplerBackward", handle, descriptor, 3, 2);
+}

@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dnn.hpp"
+
+namespace {
+
+constexpr int kLstm = 2;
+constexpr int kGru = 3;
+constexpr int kDoubleBias = 2;
+
+int64_t gates_of(const Rnn& rnn) {
+  if (rnn.cell == kLstm) {
+    return 4;
+  }
+  return rnn.cell == kGru ? 3 : 1;
+}
+
+int64_t directions_of(const Rnn& rnn) {
+  return rnn.direction + 1;
+}
+
+/// Returns the length of a layer's output vector in one direction.
+int64_t output_of(const Rnn& rnn) {
+  return rnn.projection > 0 ? rnn.projection : rnn.hidden;
+}
+
+int64_t input_of(const Rnn& rnn, int64_t pseudo_layer) {
+  return pseudo_layer < directions_of(rnn) ? rnn.input : output_of(rnn) * directions_of(rnn);
+}
+
+int64_t biases_of(const Rnn& rnn) {
+  if (rnn.bias_mode == 0) {
+    return 0;
+  }
+  return rnn.bias_mode == kDoubleBias ? 2 : 1;
+}
+
+/// Elements of the matrices of one pseudo-layer: inputs, recurrences, the projection.
+int64_t matrices_of(const Rnn& rnn, int64_t pseudo_layer) {
+  const int64_t projection = rnn.projection > 0 ? output_of(rnn) * rnn.hidden : 0;
+  return gates_of(rnn) * rnn.hidden * (input_of(rnn, pseudo_layer) + output_of(rnn)) + projection;
+}
+
+int64_t layers_of(const Rnn& rnn) {
+  return rnn.layers * directions_of(rnn);
+}
+
+/// Where a matrix and its bias lie in the weights, in elements. All matrices come first, one
+/// pseudo-layer after the other, then all biases.
+struct Place {
+  int64_t matrix, rows, columns;
+  int64_t bias;  // -1: there is none
+};
+
+bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* place) {
+  const int64_t gates = gates_of(rnn);
+  const bool is_projection = rnn.projection > 0 && linear == 2 * gates;
+  if (pseudo_layer < 0 || pseudo_layer >= layers_of(rnn) || linear < 0 ||
+      (linear >= 2 * gates && !is_projection)) {
+    return false;
+  }
+  int64_t begin = 0;
+  int64_t all = 0;
+  for (int64_t layer = 0; layer < layers_of(rnn); ++layer) {
+    begin += layer < pseudo_layer ? matrices_of(rnn, layer) : 0;
+    all += matrices_of(rnn, layer);
+  }
+  const int64_t input = input_of(rnn, pseudo_layer);
+  const int64_t output = output_of(rnn);
+  if (is_projection) {
+    *place = {begin + gates * rnn.hidden * (input + output), output, rnn.hidden, -1};
+    return true;
+  }
+  const bool is_input = linear < gates;
+  const int64_t recurrent = linear - gates;
+  place->matrix = begin + (is_input ? linear * rnn.hidden * input
+                                    : rnn.hidden * (gates * input + recurrent * output));
+  place->rows = rnn.hidden;
+  place->columns = is_input ? input : output;
+  // One bias belongs to the inputs (mode 1) or to the recurrences (mode 3).
+  const int64_t biases = biases_of(rnn);
+  const bool has_bias = biases == 2 || (biases == 1 && is_input == (rnn.bias_mode == 1));
+  const int64_t index = biases == 2 ? linear : linear % gates;
+  place->bias = has_bias ? all + (pseudo_layer * biases * gates + index) * rnn.hidden
+                         : static_cast<int64_t>(-1);
+  return true;
+}
+
+int64_t weights_of(const Rnn& rnn) {
+  int64_t elements = layers_of(rnn) * biases_of(rnn) * gates_of(rnn) * rnn.hidden;
+  for (int64_t layer = 0; layer < layers_of(rnn); ++layer) {
+    elements += matrices_of(rnn, layer);
+  }
+  return elements;
+}
+
+gpemu_operation describe(const char* name, gpemu_operation_kind kind, const Rnn& rnn,
+                         const RnnData& data) {
+  return make_operation(name, kind, type_of(rnn.data_type),
+                        {rnn.layers, directions_of(rnn), data.sequence, data.batch, rnn.input,
+                         rnn.hidden, gates_of(rnn)});
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int cudnnGetRNNWeightSpaceSize(void* handle, void* descriptor, size_t* bytes) {
+  const Rnn* const rnn = find<Rnn>(descriptor);
+  if (find<Context>(handle) == nullptr || rnn == nullptr || bytes == nullptr) {
+    return kBadParam;
+  }
+  *bytes = static_cast<size_t>(weights_of(*rnn) * bytes_of(type_of(rnn->data_type)));
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, int32_t pseudo_layer,
+                                              size_t space_bytes, const void* space, int32_t linear,
+                                              void* matrix_descriptor, void** matrix,
+                                              void* bias_descriptor, void** bias) {
+  const Rnn* const rnn = find<Rnn>(descriptor);
+  Tensor* const matrix_tensor = find<Tensor>(matrix_descriptor);
+  Tensor* const bias_tensor = find<Tensor>(bias_descriptor);
+  Place place{};
+  if (find<Context>(handle) == nullptr || rnn == nullptr || matrix_tensor == nullptr ||
+      bias_tensor == nullptr || matrix == nullptr || bias == nullptr ||
+      !find_place(*rnn, pseudo_layer, linear, &place)) {
+    return kBadParam;
+  }
+  const auto element = static_cast<uint64_t>(bytes_of(type_of(rnn->data_type)));
+  if (space_bytes < static_cast<uint64_t>(weights_of(*rnn)) * element) {
+    return kSizeInsufficient;
+  }
+  const auto rows = static_cast<int>(place.rows);
+  const auto columns = static_cast<int>(place.columns);
+  *matrix_tensor = {rnn->data_type, {1, rows, columns}, {rows * columns, columns, 1}};
+  *matrix = pointer_to(address_of(space) + static_cast<uint64_t>(place.matrix) * element);
+  if (place.bias < 0) {
+    *bias_tensor = {rnn->data_type, {0, 0, 0}, {0, 0, 0}};
+    *bias = nullptr;
+    return kSuccess;
+  }
+  *bias_tensor = {rnn->data_type, {1, rows, 1}, {rows, 1, 1}};
+  *bias = pointer_to(address_of(space) + static_cast<uint64_t>(place.bias) * element);
+  return kSuccess;
+}
+
+// The workspace holds the gates of one layer over the whole sequence. For the backward pass the
+// gates, the cells and the outputs of every layer are kept.
+GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, int mode,
+                                                void* data_descriptor, size_t* workspace,
+                                                size_t* reserve) {
+  const Rnn* const rnn = find<Rnn>(descriptor);
+  const RnnData* const data = find<RnnData>(data_descriptor);
+  if (find<Context>(handle) == nullptr || rnn == nullptr || data == nullptr || mode < 0 ||
+      mode > 1) {
+    return kBadParam;
+  }
+  const int64_t steps = int64_t{data->sequence} * data->batch * bytes_of(type_of(rnn->data_type));
+  if (workspace != nullptr) {
+    *workspace = static_cast<size_t>(steps * directions_of(*rnn) * gates_of(*rnn) * rnn->hidden);
+  }
+  if (reserve != nullptr) {
+    const int64_t kept = rnn->hidden * (gates_of(*rnn) + 2);
+    *reserve = mode == 1 ? static_cast<size_t>(steps * layers_of(*rnn) * kept) : 0;
+  }
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cudnnRNNForward(void* handle, void* descriptor, int mode,
+                                      const int32_t* /*lengths*/, void* x_descriptor, const void* x,
+                                      void* y_descriptor, void* y, void* /*h_descriptor*/,
+                                      const void* /*hx*/, void* /*hy*/, void* /*c_descriptor*/,
+                                      const void* /*cx*/, void* /*cy*/, size_t /*weight_bytes*/,
+                                      const void* weights, size_t /*workspace_bytes*/,
+                                      void* /*workspace*/, size_t /*reserve_bytes*/,
+                                      void* reserve) {
+  const Context* const context = find<Context>(handle);
+  const Rnn* const rnn = find<Rnn>(descriptor);
+  const RnnData* const data = find<RnnData>(x_descriptor);
+  if (context == nullptr || rnn == nullptr || data == nullptr ||
+      find<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
+      weights == nullptr || (mode == 1 && reserve == nullptr)) {
+    return kBadParam;
+  }
+  return submit(*context, describe("cudnnRNNForward", GPEMU_OPERATION_RNN_FORWARD, *rnn, *data));
+}
+
+GPEMU_SHIM_EXPORT int cudnnRNNBackwardData_v8(
+    void* handle, void* descriptor, const int32_t* /*lengths*/, void* y_descriptor,
+    const void* /*y*/, const void* dy, void* x_descriptor, void* dx, void* /*h_descriptor*/,
+    const void* /*hx*/, const void* /*dhy*/, void* /*dhx*/, void* /*c_descriptor*/,
+    const void* /*cx*/, const void* /*dcy*/, void* /*dcx*/, size_t /*weight_bytes*/,
+    const void* weights, size_t /*workspace_bytes*/, void* /*workspace*/, size_t /*reserve_bytes*/,
+    void* reserve) {
+  const Context* const context = find<Context>(handle);
+  const Rnn* const rnn = find<Rnn>(descriptor);
+  const RnnData* const data = find<RnnData>(x_descriptor);
+  if (context == nullptr || rnn == nullptr || data == nullptr ||
+      find<RnnData>(y_descriptor) == nullptr || dy == nullptr || dx == nullptr ||
+      weights == nullptr || reserve == nullptr) {
+    return kBadParam;
+  }
+  return submit(*context,
+                describe("cudnnRNNBackwardData_v8", GPEMU_OPERATION_RNN_BACKWARD, *rnn, *data));
+}
+
+// RNN_BACKWARD is the whole backward pass and was put on the stream with the data's gradient, which
+// always comes first. What is left is to add up the weights' gradients.
+GPEMU_SHIM_EXPORT int cudnnRNNBackwardWeights_v8(
+    void* handle, void* descriptor, int add, const int32_t* /*lengths*/, void* x_descriptor,
+    const void* x, void* /*h_descriptor*/, const void* /*hx*/, void* y_descriptor, const void* y,
+    size_t /*weight_bytes*/, void* dweights, size_t /*workspace_bytes*/, void* /*workspace*/,
+    size_t /*reserve_bytes*/, void* reserve) {
+  const Context* const context = find<Context>(handle);
+  const Rnn* const rnn = find<Rnn>(descriptor);
+  if (context == nullptr || rnn == nullptr || add != 0 || find<RnnData>(x_descriptor) == nullptr ||
+      find<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
+      dweights == nullptr || reserve == nullptr) {
+    return kBadParam;
+  }
+  const int64_t weights = weights_of(*rnn);
+  return submit(*context, make_operation("cudnnRNNBackwardWeights_v8", GPEMU_OPERATION_ELEMENTWISE,
+                                         type_of(rnn->data_type), {weights, weights, 1}));
+}
