@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: Apache-2.0
+// Singular values and eigenvalues of dense matrices, and the 64-bit interface.
+#include <algorithm>
+
+#include "dense.hpp"
+#include "library_types.hpp"
+
+namespace {
+
+bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
+  return rows >= 0 && columns >= 0 && matrix != nullptr && leading >= std::max<int64_t>(1, rows);
+}
+
+bool valid_mode(int mode) {
+  return mode == 0 || mode == 1;
+}
+bool valid_fill(int fill) {
+  return fill == 0 || fill == 1;
+}
+
+// A copy of the matrix and of its vectors.
+int64_t svd_space(int64_t m, int64_t n) {
+  return 2 * m * n + 64 * (m + n);
+}
+int64_t eigen_space(int64_t n) {
+  return 2 * n * n + 64 * n;
+}
+
+DenseWork svd(const char* name, gpemu_data_type type, double m, double n, bool vectors,
+              double batch) {
+  const double vector_elements = vectors ? m * m + n * n : 0;
+  return {name, type, batch * operations_of_svd(m, n, vectors),
+          batch * (2 * m * n + vector_elements)};
+}
+
+DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, double batch) {
+  return {name, type, batch * operations_of_syevd(n, vectors), batch * 2 * n * n};
+}
+
+}  // namespace
+
+#define GPEMU_SVD(L, T)                                                                            \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvd_bufferSize(void* handle, int m, int n, int* size) {   \
+    return m >= n && n >= 0 ? answer_work_size(handle, svd_space(m, n), size) : kInvalidValue;     \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvd(void* handle, signed char job_u, signed char, int m,  \
+                                             int n, void* a, int lda, void* s, void*, int, void*,  \
+                                             int, void*, int, void*, int* info) {                  \
+    return valid_matrix(m, n, a, lda) && m >= n && s != nullptr                                    \
+               ? submit_dense(handle, svd("cusolverDn" #L "gesvd", T, m, n, job_u != 'N', 1),      \
+                              info, 1)                                                             \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj_bufferSize(                                          \
+      void* handle, int mode, int, int m, int n, const void* a, int lda, const void*, const void*, \
+      int, const void*, int, int* size, void*) {                                                   \
+    return valid_mode(mode) && valid_matrix(m, n, a, lda)                                          \
+               ? answer_work_size(handle, svd_space(m, n), size)                                   \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj(void* handle, int mode, int, int m, int n, void* a,  \
+                                              int lda, void* s, void*, int, void*, int, void*,     \
+                                              int, int* info, void*) {                             \
+    return valid_mode(mode) && valid_matrix(m, n, a, lda) && s != nullptr                          \
+               ? submit_dense(handle, svd("cusolverDn" #L "gesvdj", T, m, n, mode == 1, 1), info,  \
+                              1)                                                                   \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched_bufferSize(                                   \
+      void* handle, int mode, int m, int n, const void* a, int lda, const void*, const void*, int, \
+      const void*, int, int* size, void*, int batch) {                                             \
+    return valid_mode(mode) && valid_matrix(m, n, a, lda) && m <= 32 && n <= 32 && batch >= 0      \
+               ? answer_work_size(handle, svd_space(m, n) * batch, size)                           \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched(                                              \
+      void* handle, int mode, int m, int n, void* a, int lda, void* s, void*, int, void*, int,     \
+      void*, int, int* info, void*, int batch) {                                                   \
+    return valid_mode(mode) && valid_matrix(m, n, a, lda) && m <= 32 && n <= 32 && batch >= 0 &&   \
+                   s != nullptr                                                                    \
+               ? submit_dense(handle,                                                              \
+                              svd("cusolverDn" #L "gesvdjBatched", T, m, n, mode == 1, batch),     \
+                              info, batch)                                                         \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched_bufferSize(                            \
+      void* handle, int mode, int rank, int m, int n, const void* a, int lda, long long,           \
+      const void*, long long, const void*, int, long long, const void*, int, long long, int* size, \
+      int batch) {                                                                                 \
+    return valid_mode(mode) && valid_matrix(m, n, a, lda) && rank >= 0 && batch >= 0               \
+               ? answer_work_size(handle, svd_space(m, n) * batch, size)                           \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched(                                       \
+      void* handle, int mode, int rank, int m, int n, const void* a, int lda, long long, void* s,  \
+      long long, void*, int, long long, void*, int, long long, void*, int, int* info,              \
+      double* norms, int batch) {                                                                  \
+    if (!valid_mode(mode) || !valid_matrix(m, n, a, lda) || rank < 0 || batch < 0 ||               \
+        s == nullptr) {                                                                            \
+      return kInvalidValue;                                                                        \
+    }                                                                                              \
+    if (norms != nullptr) {                                                                        \
+      std::fill_n(norms, batch, 0.0);                                                              \
+    }                                                                                              \
+    return submit_dense(handle,                                                                    \
+                        svd("cusolverDn" #L "gesvdaStridedBatched", T, m, n, mode == 1, batch),    \
+                        info, batch);                                                              \
+  }
+GPEMU_SVD(S, GPEMU_TYPE_FP32)
+GPEMU_SVD(D, GPEMU_TYPE_FP64)
+GPEMU_SVD(C, GPEMU_TYPE_COMPLEX64)
+GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
+
+// `E` is sy or he: real matrices are symmetric, complex ones Hermitian.
+#define GPEMU_EIGEN(L, E, T)                                                                       \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##E##evd_bufferSize(                                          \
+      void* handle, int mode, int fill, int n, const void* a, int lda, const void*, int* size) {   \
+    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda)                      \
+               ? answer_work_size(handle, eigen_space(n), size)                                    \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##E##evd(void* handle, int mode, int fill, int n, void* a,    \
+                                              int lda, void* w, void*, int, int* info) {           \
+    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
+               ? submit_dense(handle, eigen("cusolverDn" #L#E "evd", T, n, mode == 1, 1), info, 1) \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj_bufferSize(void* handle, int mode, int fill, int n,  \
+                                                         const void* a, int lda, const void*,      \
+                                                         int* size, void*) {                       \
+    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda)                      \
+               ? answer_work_size(handle, eigen_space(n), size)                                    \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj(void* handle, int mode, int fill, int n, void* a,    \
+                                              int lda, void* w, void*, int, int* info, void*) {    \
+    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
+               ? submit_dense(handle, eigen("cusolverDn" #L#E "evj", T, n, mode == 1, 1), info, 1) \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##E##evjBatched_bufferSize(                                   \
+      void* handle, int mode, int fill, int n, const void* a, int lda, const void*, int* size,     \
+      void*, int batch) {                                                                          \
+    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0        \
+               ? answer_work_size(handle, eigen_space(n) * batch, size)                            \
+               : kInvalidValue;                                                                    \
+  }                                                                                                \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##E##evjBatched(void* handle, int mode, int fill, int n,      \
+                                                     void* a, int lda, void* w, void*, int,        \
+                                                     int* info, void*, int batch) {                \
+    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0 &&     \
+                   w != nullptr                                                                    \
+               ? submit_dense(handle,                                                              \
+                              eigen("cusolverDn" #L#E "evjBatched", T, n, mode == 1, batch), info, \
+                              batch)                                                               \
+               : kInvalidValue;                                                                    \
+  }
+GPEMU_EIGEN(S, sy, GPEMU_TYPE_FP32)
+GPEMU_EIGEN(D, sy, GPEMU_TYPE_FP64)
+GPEMU_EIGEN(C, he, GPEMU_TYPE_COMPLEX64)
+GPEMU_EIGEN(Z, he, GPEMU_TYPE_COMPLEX128)
+
+GPEMU_SHIM_EXPORT int cusolverDnXpotrf_bufferSize(void* handle, void*, int fill, int64_t n,
+                                                  int type, const void* a, int64_t lda, int,
+                                                  size_t* device, size_t* host) {
+  return valid_fill(fill) && valid_matrix(n, n, a, lda)
+             ? answer_work_bytes(handle, 32 * n, type, device, host)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXpotrf(void* handle, void*, int fill, int64_t n, int type, void* a,
+                                       int64_t lda, int, void*, size_t, void*, size_t, int* info) {
+  const auto order = static_cast<double>(n);
+  return valid_fill(fill) && valid_matrix(n, n, a, lda)
+             ? submit_dense(handle,
+                            {"cusolverDnXpotrf", type_of_cuda(type), order * order * order / 3,
+                             order * order},
+                            info, 1)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXpotrs(void* handle, void*, int fill, int64_t n, int64_t columns,
+                                       int type, const void* a, int64_t lda, int, void* b,
+                                       int64_t ldb, int* info) {
+  const auto order = static_cast<double>(n);
+  const auto width = static_cast<double>(columns);
+  return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb)
+             ? submit_dense(handle,
+                            {"cusolverDnXpotrs", type_of_cuda(type), 2 * order * order * width,
+                             order * order + 4 * order * width},
+                            info, 1)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXsytrs_bufferSize(void* handle, int fill, int64_t n,
+                                                  int64_t columns, int type, const void* a,
+                                                  int64_t lda, const int64_t*, int, void* b,
+                                                  int64_t ldb, size_t* device, size_t* host) {
+  return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb)
+             ? answer_work_bytes(handle, 32 * n, type, device, host)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXsytrs(void* handle, int fill, int64_t n, int64_t columns, int type,
+                                       const void* a, int64_t lda, const int64_t*, int, void* b,
+                                       int64_t ldb, void*, size_t, void*, size_t, int* info) {
+  const auto order = static_cast<double>(n);
+  const auto width = static_cast<double>(columns);
+  return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb)
+             ? submit_dense(handle,
+                            {"cusolverDnXsytrs", type_of_cuda(type), 2 * order * order * width,
+                             order * order + 4 * order * width},
+                            info, 1)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXgeqrf_bufferSize(void* handle, void*, int64_t m, int64_t n,
+                                                  int type, const void* a, int64_t lda, int,
+                                                  const void*, int, size_t* device, size_t* host) {
+  return valid_matrix(m, n, a, lda) ? answer_work_bytes(handle, 32 * n, type, device, host)
+                                    : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n, int type, void* a,
+                                       int64_t lda, int, void* tau, int, void*, size_t, void*,
+                                       size_t, int* info) {
+  const auto rows = static_cast<double>(m);
+  const auto columns = static_cast<double>(n);
+  return valid_matrix(m, n, a, lda) && tau != nullptr
+             ? submit_dense(handle,
+                            {"cusolverDnXgeqrf", type_of_cuda(type),
+                             operations_of_geqrf(rows, columns), 2 * rows * columns},
+                            info, 1)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXsyevd_bufferSize(void* handle, void*, int mode, int fill,
+                                                  int64_t n, int type, const void* a, int64_t lda,
+                                                  int, const void*, int, size_t* device,
+                                                  size_t* host) {
+  return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda)
+             ? answer_work_bytes(handle, eigen_space(n), type, device, host)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXsyevd(void* handle, void*, int mode, int fill, int64_t n, int type,
+                                       void* a, int64_t lda, int, void* w, int, void*, size_t,
+                                       void*, size_t, int* info) {
+  return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr
+             ? submit_dense(handle,
+                            eigen("cusolverDnXsyevd", type_of_cuda(type), static_cast<double>(n),
+                                  mode == 1, 1),
+                            info, 1)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched_bufferSize(void* handle, void*, int mode, int fill,
+                                                        int64_t n, int type, const void* a,
+                                                        int64_t lda, int, const void*, int,
+                                                        size_t* device, size_t* host,
+                                                        int64_t batch) {
+  return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0
+             ? answer_work_bytes(handle, eigen_space(n) * batch, type, device, host)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched(void* handle, void*, int mode, int fill, int64_t n,
+                                             int type, void* a, int64_t lda, int, void* w, int,
+                                             void*, size_t, void*, size_t, int* info,
+                                             int64_t batch) {
+  return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0 &&
+                 w != nullptr
+             ? submit_dense(handle,
+                            eigen("cusolverDnXsyevBatched", type_of_cuda(type),
+                                  static_cast<double>(n), mode == 1, static_cast<double>(batch)),
+                            info, batch)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXgeev_bufferSize(void* handle, void*, int left, int right,
+                                                 int64_t n, int type, const void* a, int64_t lda,
+                                                 int, const void*, int, const void*, int64_t, int,
+                                                 const void*, int64_t, int, size_t* device,
+                                                 size_t* host) {
+  return valid_mode(left) && valid_mode(right) && valid_matrix(n, n, a, lda)
+             ? answer_work_bytes(handle, eigen_space(n), type, device, host)
+             : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusolverDnXgeev(void* handle, void*, int left, int right, int64_t n, int type,
+                                      void* a, int64_t lda, int, void* w, int, void*, int64_t, int,
+                                      void*, int64_t, int, void*, size_t, void*, size_t,
+                                      int* info) {
+  const auto order = static_cast<double>(n);
+  // Golub and Van Loan, section 7.5: the QR iteration with and without its vectors.
+  const double factor = left + right > 0 ? 25 : 10;
+  return valid_mode(left) && valid_mode(right) && valid_matrix(n, n, a, lda) && w != nullptr
+             ? submit_dense(handle,
+                            {"cusolverDnXgeev", type_of_cuda(type), factor * order * order * order,
+                             4 * order * order},
+                            info, 1)
+             : kInvalidValue;
+}

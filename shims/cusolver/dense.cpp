@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "dense.hpp"
+
+#include <algorithm>
+#include <vector>
+
+#include <climits>
+
+#include "library_types.hpp"
+
+namespace {
+
+bool is_complex(gpemu_data_type type) {
+  return type == GPEMU_TYPE_COMPLEX64 || type == GPEMU_TYPE_COMPLEX128;
+}
+
+}  // namespace
+
+int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count) {
+  const Solver* const solver = find_solver(handle);
+  if (solver == nullptr) {
+    return kNotInitialized;
+  }
+  if (info == nullptr || count < 0) {
+    return kInvalidValue;
+  }
+  // 2^62 keeps what no device can hold within the shape's integers.
+  constexpr double kMost = 4.6e18;
+  gpemu_operation operation = {};
+  operation.struct_size = sizeof(operation);
+  operation.kind = GPEMU_OPERATION_OTHER;
+  operation.type = work.type;
+  operation.shape[0] =
+      static_cast<int64_t>(std::min(kMost, work.operations * (is_complex(work.type) ? 4.0 : 1.0)));
+  operation.shape[1] = static_cast<int64_t>(
+      std::min(kMost, work.elements * static_cast<double>(bytes_of(work.type))));
+  operation.name = work.name;
+  if (gpemu_cuda_submit(&operation, solver->stream) != GPEMU_CUDA_SUCCESS) {
+    return kExecutionFailed;
+  }
+  const std::vector<int> zeros(static_cast<size_t>(count));
+  const gpemu_cuda_status status =
+      count == 0 ? GPEMU_CUDA_SUCCESS
+                 : gpemu_cuda_poke(address_of(info), zeros.data(), zeros.size() * sizeof(int));
+  return status == GPEMU_CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+}
+
+int answer_work_size(const void* handle, int64_t elements, int* size) {
+  if (find_solver(handle) == nullptr) {
+    return kNotInitialized;
+  }
+  if (size == nullptr || elements < 0 || elements > INT_MAX) {
+    return kInvalidValue;
+  }
+  *size = std::max(1, static_cast<int>(elements));
+  return kSuccess;
+}
+
+int answer_work_bytes(const void* handle, int64_t elements, int type, size_t* device,
+                      size_t* host) {
+  if (find_solver(handle) == nullptr) {
+    return kNotInitialized;
+  }
+  const gpemu_data_type known = type_of_cuda(type);
+  if (device == nullptr || host == nullptr || elements < 0 || known == GPEMU_TYPE_UNKNOWN) {
+    return kInvalidValue;
+  }
+  *device = static_cast<size_t>(std::max<int64_t>(1, elements) * bytes_of(known));
+  *host = 0;
+  return kSuccess;
+}
+
+double operations_of_getrf(double m, double n) {
+  const double k = std::min(m, n);
+  return 2 * (m * n * k - (m + n) * k * k / 2 + k * k * k / 3);
+}
+
+double operations_of_geqrf(double m, double n) {
+  const double k = std::min(m, n);
+  return 2 * std::max(m, n) * k * k - 2 * k * k * k / 3;
+}
+
+double operations_of_orgqr(double m, double n, double k) {
+  return 4 * m * n * k - 2 * (m + n) * k * k + 4 * k * k * k / 3;
+}
+
+double operations_of_svd(double m, double n, bool vectors) {
+  const double larger = std::max(m, n);
+  const double k = std::min(m, n);
+  return vectors ? 4 * larger * larger * k + 8 * larger * k * k + 9 * k * k * k
+                 : 4 * larger * k * k - 4 * k * k * k / 3;
+}
+
+double operations_of_syevd(double n, bool vectors) {
+  return (vectors ? 9.0 : 4.0 / 3.0) * n * n * n;
+}

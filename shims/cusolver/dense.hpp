@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cusolver.hpp"
+
+/// One factorisation, solve or decomposition, as it is priced.
+struct DenseWork {
+  const char* name;
+  gpemu_data_type type;
+  double operations;  ///< real ones of a real matrix; a complex matrix takes four times as many
+  double elements;    ///< read and written
+};
+
+/// Queues the work on a solver's stream and sets `count` devInfo entries to zero: it succeeds.
+///
+/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo.
+int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count);
+
+/// Yields the size of a work area.
+///
+/// The real sizes are not documented; these are blocks of 32 columns, as blocked algorithms keep.
+/// Errors: NOT_INITIALIZED; INVALID_VALUE for a null pointer, or beyond an int.
+int answer_work_size(const void* handle, int64_t elements, int* size);
+
+/// The same for the functions of the 64-bit interface, in bytes; nothing is needed on the host.
+int answer_work_bytes(const void* handle, int64_t elements, int type, size_t* device, size_t* host);
+
+// Arithmetic operations. Source: LAPACK Working Note 41, appendix C, leading terms; eigenvalues
+// and singular values: Golub and Van Loan, Matrix Computations, sections 5.4, 7.5 and 8.3.
+double operations_of_getrf(double m, double n);
+double operations_of_geqrf(double m, double n);
+double operations_of_orgqr(double m, double n, double k);
+double operations_of_svd(double m, double n, bool vectors);
+double operations_of_syevd(double n, bool vectors);
