@@ -344,10 +344,14 @@ gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel, int32_t 
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   const gpemu_cuda_device& info = device->info;
+  if (threads_per_block > info.max_threads_per_block ||
+      dynamic_shared > info.shared_memory_per_multiprocessor) {
+    *blocks = 0;
+    return GPEMU_CUDA_SUCCESS;
+  }
   // Warps are whole.
   const int threads = (threads_per_block + 31) / 32 * 32;
-  int fitting =
-      threads > info.max_threads_per_block ? 0 : info.max_threads_per_multiprocessor / threads;
+  int fitting = info.max_threads_per_multiprocessor / threads;
   fitting = std::min(fitting, info.registers_per_multiprocessor / (kRegisters * threads));
   fitting = std::min(fitting, info.max_blocks_per_multiprocessor);
   const std::uint64_t shared = dynamic_shared + info.reserved_shared_memory_per_block;
