@@ -21,6 +21,7 @@ void add_cost_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_node_command(CLI::App& app);
 void add_profile_command(CLI::App& app);
+void add_run_command(CLI::App& app);
 void add_smi_command(CLI::App& app);
 void add_train_command(CLI::App& app);
 void add_version_command(CLI::App& app);

@@ -3,6 +3,7 @@
 #include <exception>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
@@ -41,12 +42,14 @@ int run(int argc, char** argv) {
   add_data_command(app);
   add_node_command(app);
   add_profile_command(app);
+  add_run_command(app);
   add_smi_command(app);
   add_train_command(app);
   add_version_command(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (typeid(error) == typeid(CLI::RuntimeError)) return error.get_exit_code();
     if (error.get_exit_code() == 0) return app.exit(error);  // Help was asked for.
     return report_usage(app, error, argc > 1 ? argv[1] : "");
   } catch (const ActionFailed& failure) {

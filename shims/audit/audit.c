@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * An auditing library of the dynamic loader (man 7 rtld-audit), set by `gpemu run`: whenever a
+ * program asks for a library of NVIDIA's, by NEEDED or dlopen, by name or by path, the loader is
+ * sent to the stand-in of that name. So a process loads the stand-ins that it uses and no others,
+ * and a library that lies in the RPATH of the program does not come first, as it would before
+ * LD_LIBRARY_PATH.
+ *
+ * This code runs inside the loader, in a namespace of its own, before and beside everything else of
+ * the program. It must not allocate, print, or call anything but the plainest functions of libc.
+ */
+#define _GNU_SOURCE
+#include <limits.h>
+#include <link.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The folders below GPEMU_SHIMS, in the order in which they are searched. */
+static const char* const kFolders[] = {"common", "cuda12", "cuda13"};
+
+static const char* shims;
+
+/* Large enough for any path; a loader's lock is held whenever it is written. */
+static char path[PATH_MAX];
+
+unsigned int la_version(unsigned int version) {
+  shims = getenv("GPEMU_SHIMS");
+  if (shims != NULL && shims[0] == '\0') shims = NULL;
+  return version < LAV_CURRENT ? version : LAV_CURRENT;
+}
+
+char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
+  (void)cookie;
+  if (shims == NULL || flag != LA_SER_ORIG) return (char*)name;
+  const char* const slash = strrchr(name, '/');
+  const char* const base = slash == NULL ? name : slash + 1;
+  /* All of NVIDIA's begin so; others cost no system call. */
+  if (strncmp(base, "libcu", 5) != 0 && strncmp(base, "libnv", 5) != 0 &&
+      strncmp(base, "libnccl", 7) != 0) {
+    return (char*)name;
+  }
+  for (size_t i = 0; i < sizeof(kFolders) / sizeof(kFolders[0]); ++i) {
+    const int length = snprintf(path, sizeof(path), "%s/%s/%s", shims, kFolders[i], base);
+    if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0) return path;
+  }
+  return (char*)name;
+}

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::tools {
+
+/// Runs a program in the foreground and waits for it; returns its exit code, or 128 plus the signal
+/// that ended it, as shells do. `environment` is set on top of this process's own.
+///
+/// Ctrl-C reaches the program from the terminal, and this process lets it decide; SIGTERM is passed
+/// on to it.
+///
+/// Errors: kNotFound when there is no such program, kIo when it cannot be started.
+[[nodiscard]] Result<int> run_program(
+    const std::vector<std::string>& words,
+    const std::vector<std::pair<std::string, std::string>>& environment);
+
+}  // namespace gpemu::tools
