@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+
+#include "cusparse.hpp"
+#include "handle_table.hpp"
+#include "library_types.hpp"
+
+namespace {
+
+// cusparseMatDescr_t: the older interface's description of a matrix.
+struct Description {
+  int type = 0, fill = 0, diagonal = 0, base = 0;
+};
+
+// What an algorithm keeps between its steps.
+struct Progress {};
+
+HandleTable<Sparse> handles;
+HandleTable<Matrix> matrices;
+HandleTable<Description> descriptions;
+HandleTable<Progress> progresses;
+
+int keep(void** descriptor, const Matrix& matrix) {
+  if (descriptor == nullptr || matrix.rows < 0 || matrix.columns < 0 || matrix.entries < 0 ||
+      type_of_cuda(matrix.value_type) == GPEMU_TYPE_UNKNOWN) {
+    return kInvalidValue;
+  }
+  *descriptor = matrices.add(std::make_unique<Matrix>(matrix));
+  return kSuccess;
+}
+
+int drop(const void* descriptor) {
+  return descriptor == nullptr || matrices.remove(descriptor) ? kSuccess : kInvalidValue;
+}
+
+int create_progress(void** descriptor) {
+  if (descriptor == nullptr) {
+    return kInvalidValue;
+  }
+  *descriptor = progresses.add(std::make_unique<Progress>());
+  return kSuccess;
+}
+
+int destroy_progress(const void* descriptor) {
+  return descriptor == nullptr || progresses.remove(descriptor) ? kSuccess : kInvalidValue;
+}
+
+int set_description(const void* descriptor, int Description::* field, int value, int most) {
+  Description* const description = descriptions.find(descriptor);
+  if (description == nullptr || value < 0 || value > most) {
+    return kInvalidValue;
+  }
+  description->*field = value;
+  return kSuccess;
+}
+
+int get_description(const void* descriptor, int Description::* field) {
+  const Description* const description = descriptions.find(descriptor);
+  return description == nullptr ? 0 : description->*field;
+}
+
+}  // namespace
+
+Sparse* find_handle(const void* handle) {
+  return handles.find(handle);
+}
+Matrix* find_matrix(const void* descriptor) {
+  return matrices.find(descriptor);
+}
+
+GPEMU_SHIM_EXPORT int cusparseCreate(void** handle) {
+  if (handle == nullptr) {
+    return kInvalidValue;
+  }
+  if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
+    return kNotInitialized;
+  }
+  *handle = handles.add(std::make_unique<Sparse>());
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseDestroy(const void* handle) {
+  return handles.remove(handle) ? kSuccess : kNotInitialized;
+}
+GPEMU_SHIM_EXPORT int cusparseGetVersion(const void* handle, int* version) {
+  if (handles.find(handle) == nullptr) {
+    return kNotInitialized;
+  }
+  if (version == nullptr) {
+    return kInvalidValue;
+  }
+  // Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10, CUSPARSE_VERSION.
+  *version = GPEMU_CUDA_MAJOR == 12 ? 12508 : 12710;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
+  Sparse* const sparse = handles.find(handle);
+  if (sparse == nullptr) {
+    return kNotInitialized;
+  }
+  sparse->stream = stream;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseGetStream(const void* handle, gpemu_cuda_stream_handle* stream) {
+  const Sparse* const sparse = handles.find(handle);
+  if (sparse == nullptr) {
+    return kNotInitialized;
+  }
+  if (stream == nullptr) {
+    return kInvalidValue;
+  }
+  *stream = sparse->stream;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
+  Sparse* const sparse = handles.find(handle);
+  if (sparse == nullptr) {
+    return kNotInitialized;
+  }
+  if (mode != 0 && mode != 1) {
+    return kInvalidValue;
+  }
+  sparse->pointer_mode = mode;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseGetPointerMode(const void* handle, int* mode) {
+  const Sparse* const sparse = handles.find(handle);
+  if (sparse == nullptr) {
+    return kNotInitialized;
+  }
+  if (mode == nullptr) {
+    return kInvalidValue;
+  }
+  *mode = sparse->pointer_mode;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cusparseCreateMatDescr(void** descriptor) {
+  if (descriptor == nullptr) {
+    return kInvalidValue;
+  }
+  *descriptor = descriptions.add(std::make_unique<Description>());
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseDestroyMatDescr(const void* descriptor) {
+  return descriptor == nullptr || descriptions.remove(descriptor) ? kSuccess : kInvalidValue;
+}
+GPEMU_SHIM_EXPORT int cusparseSetMatType(const void* descriptor, int value) {
+  return set_description(descriptor, &Description::type, value, 3);
+}
+GPEMU_SHIM_EXPORT int cusparseSetMatFillMode(const void* descriptor, int value) {
+  return set_description(descriptor, &Description::fill, value, 1);
+}
+GPEMU_SHIM_EXPORT int cusparseSetMatDiagType(const void* descriptor, int value) {
+  return set_description(descriptor, &Description::diagonal, value, 1);
+}
+GPEMU_SHIM_EXPORT int cusparseSetMatIndexBase(const void* descriptor, int value) {
+  return set_description(descriptor, &Description::base, value, 1);
+}
+GPEMU_SHIM_EXPORT int cusparseGetMatType(const void* descriptor) {
+  return get_description(descriptor, &Description::type);
+}
+GPEMU_SHIM_EXPORT int cusparseGetMatFillMode(const void* descriptor) {
+  return get_description(descriptor, &Description::fill);
+}
+GPEMU_SHIM_EXPORT int cusparseGetMatDiagType(const void* descriptor) {
+  return get_description(descriptor, &Description::diagonal);
+}
+GPEMU_SHIM_EXPORT int cusparseGetMatIndexBase(const void* descriptor) {
+  return get_description(descriptor, &Description::base);
+}
+
+GPEMU_SHIM_EXPORT int cusparseCreateCsr(void** descriptor, int64_t rows, int64_t columns,
+                                        int64_t entries, void* offsets, void* indices, void* values,
+                                        int offset_type, int index_type, int base, int type) {
+  return keep(descriptor, {.sparse = true,
+                           .rows = rows,
+                           .columns = columns,
+                           .entries = entries,
+                           .format = 1,
+                           .index_base = base,
+                           .row_index_type = offset_type,
+                           .column_index_type = index_type,
+                           .value_type = type,
+                           .row_indices = offsets,
+                           .column_indices = indices,
+                           .values = values});
+}
+GPEMU_SHIM_EXPORT int cusparseCreateCoo(void** descriptor, int64_t rows, int64_t columns,
+                                        int64_t entries, void* row_indices, void* column_indices,
+                                        void* values, int index_type, int base, int type) {
+  return keep(descriptor, {.sparse = true,
+                           .rows = rows,
+                           .columns = columns,
+                           .entries = entries,
+                           .format = 3,
+                           .index_base = base,
+                           .row_index_type = index_type,
+                           .column_index_type = index_type,
+                           .value_type = type,
+                           .row_indices = row_indices,
+                           .column_indices = column_indices,
+                           .values = values});
+}
+GPEMU_SHIM_EXPORT int cusparseCreateDnMat(void** descriptor, int64_t rows, int64_t columns,
+                                          int64_t leading, void* values, int type, int order) {
+  if ((order != 1 && order != 2) || leading < (order == 1 ? rows : columns)) {
+    return kInvalidValue;
+  }
+  return keep(descriptor, {.rows = rows,
+                           .columns = columns,
+                           .leading = leading,
+                           .value_type = type,
+                           .order = order,
+                           .values = values});
+}
+GPEMU_SHIM_EXPORT int cusparseCreateDnVec(void** descriptor, int64_t size, void* values, int type) {
+  return keep(descriptor,
+              {.rows = size, .columns = 1, .leading = size, .value_type = type, .values = values});
+}
+GPEMU_SHIM_EXPORT int cusparseDestroySpMat(const void* descriptor) {
+  return drop(descriptor);
+}
+GPEMU_SHIM_EXPORT int cusparseDestroyDnMat(const void* descriptor) {
+  return drop(descriptor);
+}
+GPEMU_SHIM_EXPORT int cusparseDestroyDnVec(const void* descriptor) {
+  return drop(descriptor);
+}
+
+GPEMU_SHIM_EXPORT int cusparseSpMatGetSize(const void* descriptor, int64_t* rows, int64_t* columns,
+                                           int64_t* entries) {
+  const Matrix* const matrix = matrices.find(descriptor);
+  if (matrix == nullptr || rows == nullptr || columns == nullptr || entries == nullptr) {
+    return kInvalidValue;
+  }
+  *rows = matrix->rows;
+  *columns = matrix->columns;
+  *entries = matrix->entries;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseCsrSetPointers(const void* descriptor, void* offsets, void* indices,
+                                             void* values) {
+  Matrix* const matrix = matrices.find(descriptor);
+  if (matrix == nullptr || !matrix->sparse) {
+    return kInvalidValue;
+  }
+  matrix->row_indices = offsets;
+  matrix->column_indices = indices;
+  matrix->values = values;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int batch, int64_t,
+                                                 int64_t) {
+  Matrix* const matrix = matrices.find(descriptor);
+  if (matrix == nullptr || batch < 1) {
+    return kInvalidValue;
+  }
+  matrix->batch = batch;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int batch, int64_t) {
+  Matrix* const matrix = matrices.find(descriptor);
+  if (matrix == nullptr || batch < 1) {
+    return kInvalidValue;
+  }
+  matrix->batch = batch;
+  return kSuccess;
+}
+/// Fill mode and diagonal type: which half is read has no price.
+GPEMU_SHIM_EXPORT int cusparseSpMatSetAttribute(const void* descriptor, int attribute,
+                                                const void* data, size_t bytes) {
+  const Matrix* const matrix = matrices.find(descriptor);
+  return matrix == nullptr || attribute < 0 || attribute > 1 || data == nullptr ||
+                 bytes != sizeof(int)
+             ? kInvalidValue
+             : kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cusparseSpSV_createDescr(void** p) {
+  return create_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseSpSV_destroyDescr(const void* p) {
+  return destroy_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseSpSM_createDescr(void** p) {
+  return create_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseSpSM_destroyDescr(const void* p) {
+  return destroy_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseSpGEMM_createDescr(void** p) {
+  return create_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseSpGEMM_destroyDescr(const void* p) {
+  return destroy_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseCreateBsrsv2Info(void** p) {
+  return create_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseDestroyBsrsv2Info(const void* p) {
+  return destroy_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseCreateBsrsm2Info(void** p) {
+  return create_progress(p);
+}
+GPEMU_SHIM_EXPORT int cusparseDestroyBsrsm2Info(const void* p) {
+  return destroy_progress(p);
+}
