@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <charconv>
 
@@ -7,79 +8,174 @@
 namespace gpemu::cost {
 namespace {
 
+using Class = OperationClass;
 using Elements = KernelTraits::Elements;
 
 struct NamePart {
   std::string_view part;
-  OperationClass operation_class;
-  Elements elements;
-  int tensors;
+  Class operation_class;
+  Elements elements = Elements::kFromThreads;
+  int tensors = 3;
+  int argument = 0;
+  int second_argument = 0;
 };
 
 /// Parts of the mangled names of kernels in PyTorch, CUB and cutlass; the first that fits counts.
-/// Source: the kernels in PyTorch's aten/src/ATen/native/cuda and their use of tensors.
+/// Where the elements follow from the threads, `tensors` stands for the elements of a thread too.
+/// Source: the kernels' names and signatures in PyTorch 2.15's libtorch_cuda.so, and what they read
+/// and write.
 constexpr std::array kNameParts = {
-    NamePart{"multi_tensor_apply_kernel", OperationClass::kOptimizer, Elements::kFromChunks, 3},
-    NamePart{"reduce_kernel", OperationClass::kReduction, Elements::kFromReduction, 1},
-    NamePart{"elementwise_kernel", OperationClass::kElementwise, Elements::kFromFirstArgument, 3},
-    NamePart{"fmha", OperationClass::kAttention, Elements::kFromThreads, 64},
-    NamePart{"flash_", OperationClass::kAttention, Elements::kFromThreads, 64},
-    NamePart{"gemm", OperationClass::kMatmul, Elements::kFromThreads, 64},
-    NamePart{"batch_norm", OperationClass::kNormalization, Elements::kFromThreads, 3},
-    NamePart{"layer_norm", OperationClass::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"LayerNorm", OperationClass::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"GroupNorm", OperationClass::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"RowwiseMoments", OperationClass::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"oftmax", OperationClass::kReduction, Elements::kFromThreads, 8},
-    NamePart{"pool", OperationClass::kPooling, Elements::kFromThreads, 5},
-    NamePart{"upsample", OperationClass::kPooling, Elements::kFromThreads, 5},
-    NamePart{"conv_depthwise", OperationClass::kConvolution, Elements::kFromThreads, 12},
-    NamePart{"RadixSort", OperationClass::kSorting, Elements::kFromThreads, 40},
-    NamePart{"bitonicSort", OperationClass::kSorting, Elements::kFromThreads, 8},
-    NamePart{"radixSort", OperationClass::kSorting, Elements::kFromThreads, 40},
-    NamePart{"Scan", OperationClass::kReduction, Elements::kFromThreads, 24},
-    NamePart{"scan", OperationClass::kReduction, Elements::kFromThreads, 24},
-    NamePart{"topk", OperationClass::kSorting, Elements::kFromThreads, 16},
-    NamePart{"TopK", OperationClass::kSorting, Elements::kFromThreads, 16},
-    NamePart{"index", OperationClass::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"gather", OperationClass::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"scatter", OperationClass::kIndexing, Elements::kFromThreads, 4},
-    NamePart{"embedding", OperationClass::kIndexing, Elements::kFromThreads, 8},
-    NamePart{"CatArrayBatchedCopy", OperationClass::kCopy, Elements::kFromThreads, 8},
-    NamePart{"distribution_", OperationClass::kElementwise, Elements::kFromThreads, 4},
-    NamePart{"dropout", OperationClass::kElementwise, Elements::kFromThreads, 8},
-    NamePart{"nll_loss", OperationClass::kReduction, Elements::kFromThreads, 2},
+    NamePart{"multi_tensor_apply_kernel", Class::kOptimizer, Elements::kFromChunks, 3},
+    NamePart{"13reduce_kernelI", Class::kReduction, Elements::kFromReduction, 1},
+    NamePart{"index_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 3},
+    NamePart{"scatter_gather_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 4},
+    NamePart{"distribution_elementwise", Class::kElementwise, Elements::kFromArgument, 1},
+    NamePart{"elementwise_kernel", Class::kElementwise, Elements::kFromArgument, 3},
+    NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromSelfAttention, 4},
+    NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromSelfAttention, 4},
+    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromSelfAttention, 10},
+    NamePart{"fmha", Class::kAttention, Elements::kFromThreads, 64},
+    NamePart{"flash_", Class::kAttention, Elements::kFromThreads, 16},
+    NamePart{"softmax_warp_forward", Class::kReduction, Elements::kFromProduct, 2, 2, 4},
+    NamePart{"softmax_warp_backward", Class::kReduction, Elements::kFromProduct, 3, 3, 5},
+    NamePart{"cunn_SoftMaxForward", Class::kReduction, Elements::kFromRows, 2, 2},
+    NamePart{"cunn_SoftMaxBackward", Class::kReduction, Elements::kFromRows, 3, 3},
+    NamePart{"oftMax", Class::kReduction, Elements::kFromThreads, 8},
+    NamePart{"oftmax", Class::kReduction, Elements::kFromThreads, 8},
+    NamePart{"vectorized_layer_norm_kernel", Class::kNormalization, Elements::kFromRows, 2, 0},
+    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromRows, 1, 0},
+    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1},
+    NamePart{"layer_norm_grad_input_kernel", Class::kNormalization, Elements::kFromRows, 3, 6},
+    NamePart{"GammaBetaBackwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1},
+    NamePart{"GroupNorm", Class::kNormalization, Elements::kFromThreads, 8},
+    NamePart{"layer_norm", Class::kNormalization, Elements::kFromThreads, 8},
+    NamePart{"batch_norm", Class::kNormalization, Elements::kFromThreads, 8},
+    NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromArgument, 7},
+    NamePart{"avg_pool2d_out_cuda_frame", Class::kPooling, Elements::kFromArgument, 5},
+    NamePart{"avg_pool2d_backward_out_cuda_frame", Class::kPooling, Elements::kFromArgument, 2},
+    NamePart{"upsample_bilinear2d_out_frame", Class::kPooling, Elements::kFromArgument, 5},
+    NamePart{"_pool", Class::kPooling, Elements::kFromThreads, 5},
+    NamePart{"adaptive", Class::kPooling, Elements::kFromThreads, 5},
+    NamePart{"upsample", Class::kPooling, Elements::kFromThreads, 5},
+    NamePart{"conv_depthwise", Class::kConvolution, Elements::kFromThreads, 12},
+    NamePart{"im2col", Class::kConvolution, Elements::kFromThreads, 10},
+    NamePart{"col2im", Class::kConvolution, Elements::kFromThreads, 10},
+    NamePart{"gemm", Class::kMatmul, Elements::kFromThreads, 64},
+    NamePart{"RadixSort", Class::kSorting, Elements::kFromThreads, 40},
+    NamePart{"radixSort", Class::kSorting, Elements::kFromThreads, 40},
+    NamePart{"MergeSort", Class::kSorting, Elements::kFromThreads, 40},
+    NamePart{"itonicSort", Class::kSorting, Elements::kFromThreads, 8},
+    NamePart{"topk", Class::kSorting, Elements::kFromThreads, 16},
+    NamePart{"TopK", Class::kSorting, Elements::kFromThreads, 16},
+    NamePart{"Scan", Class::kSorting, Elements::kFromThreads, 24},
+    NamePart{"scan", Class::kSorting, Elements::kFromThreads, 24},
+    NamePart{"DeviceReduce", Class::kReduction, Elements::kFromThreads, 16},
+    NamePart{"DeviceSelect", Class::kIndexing, Elements::kFromThreads, 24},
+    NamePart{"indexSelect", Class::kIndexing, Elements::kFromThreads, 4},
+    NamePart{"indexFunc", Class::kIndexing, Elements::kFromThreads, 4},
+    NamePart{"index", Class::kIndexing, Elements::kFromThreads, 4},
+    NamePart{"gather", Class::kIndexing, Elements::kFromThreads, 8},
+    NamePart{"scatter", Class::kIndexing, Elements::kFromThreads, 4},
+    NamePart{"embedding", Class::kIndexing, Elements::kFromThreads, 8},
+    NamePart{"CatArrayBatchedCopy", Class::kCopy, Elements::kFromThreads, 8},
+    NamePart{"dropout", Class::kElementwise, Elements::kFromThreads, 8},
+    NamePart{"nll_loss", Class::kReduction, Elements::kFromThreads, 2},
 };
 
-/// Returns the number behind `key` in a mangled name, e.g. 3 for "IPcLm" in "5arrayIPcLm3EE".
-int number_behind(std::string_view name, std::string_view key, int otherwise) {
-  const std::size_t found = name.find(key);
+constexpr bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
+}
+
+/// Returns the number that follows `lead`, itself sought behind `key`: 3 for "arrayI" and "Lm" in
+/// "5arrayIPcLm3EE".
+/// `skip` characters lie between.
+int number_behind(std::string_view name, std::string_view key, std::string_view lead, int otherwise,
+                  std::size_t skip = 0) {
+  std::size_t found = name.find(key);
+  if (found == std::string_view::npos) return otherwise;
+  found = name.find(lead, found + key.size());
   if (found == std::string_view::npos) return otherwise;
   int number = otherwise;
-  std::from_chars(name.data() + found + key.size(), name.data() + name.size(), number);
-  return number;
+  name.remove_prefix(std::min(found + lead.size() + skip, name.size()));
+  std::from_chars(name.data(), name.data() + name.size(), number);
+  return std::clamp(number, 1, 1024);
+}
+
+gpemu_data_type type_in(std::string_view name) {
+  if (contains(name, "c108BFloat16E") || contains(name, "10bfloat16_tE") ||
+      contains(name, "_bf16_")) {
+    return GPEMU_TYPE_BF16;
+  }
+  const bool half =
+      contains(name, "c104HalfE") || contains(name, "6half_tE") || contains(name, "_f16_");
+  return half ? GPEMU_TYPE_FP16 : GPEMU_TYPE_FP32;
+}
+
+/// Counts how often a kernel over lists of tensors reads or writes an element.
+int list_accesses(std::string_view name) {
+  const int lists = number_behind(name, "ListMetadataI", "Li", 2);
+  // Fused optimizers write what they read, but for the gradient.
+  if (contains(name, "Fused")) return std::max(2 * lists - 1, 2);
+  // The functor ends with the index of the list that takes the result; 0 is one that is read too.
+  return contains(name, "ELi0EEE") ? lists + 1 : lists;
+}
+
+/// Counts the pointers that an element-wise kernel carries, one per tensor: array<char*, 3> is
+/// "5arrayIPcLm3EE" from the standard library and "5ArrayIPcLi3EE" in earlier versions.
+int tensors_of(std::string_view name, int otherwise) {
+  return number_behind(name, "rrayIP", "cL", otherwise, 1);
+}
+
+/// Reads the sizes of the blocks of queries and of the heads from an attention kernel's name.
+void read_attention(std::string_view name, KernelTraits& traits) {
+  if (contains(name, "fmha_cutlass")) {
+    // E.g. fmha_cutlassF_f32_aligned_64x128_rf_sm80: 64 queries, heads of at most 128 numbers.
+    traits.rows_per_block = number_behind(name, "fmha_cutlass", "aligned_", 64);
+    traits.head_size = number_behind(name, "aligned_", "x", 64);
+    return;
+  }
+  // E.g. Flash_fwd_kernel_traits<64, 128, 128, ...>: heads of 64 numbers, blocks of 128 queries;
+  // backwards, a block takes keys, whose size is the third.
+  traits.head_size = number_behind(name, "kernel_traitsI", "Li", 64);
+  const bool backward = contains(name, "flash_bwd");
+  const std::size_t second = name.find("ELi", name.find("kernel_traitsI"));
+  if (second == std::string_view::npos) return;
+  const std::string_view rest = name.substr(second);
+  const int queries = number_behind(rest, "E", "Li", 64);
+  traits.rows_per_block = backward ? number_behind(rest.substr(1), "E", "Li", 64) : queries;
 }
 
 }  // namespace
 
 KernelTraits kernel_traits(std::string_view mangled_name) {
-  KernelTraits traits;
-  for (const NamePart& part : kNameParts) {
-    if (mangled_name.find(part.part) == std::string_view::npos) continue;
-    traits = {.operation_class = part.operation_class,
-              .elements = part.elements,
-              .tensors = part.tensors};
-    break;
-  }
-  // PyTorch's element-wise kernels carry an array of pointers, one per tensor; its foreach and
-  // fused kernels carry the depth of their lists.
-  traits.tensors = number_behind(mangled_name, "ArrayIPcLi", traits.tensors);
-  traits.tensors = number_behind(mangled_name, "arrayIPcLm", traits.tensors);
-  traits.tensors = number_behind(mangled_name, "TensorListMetadataILi", traits.tensors);
-  traits.tensors = number_behind(mangled_name, "TensorListScalarListMetadataI", traits.tensors);
-  if (mangled_name.find("c104HalfE") != std::string_view::npos ||
-      mangled_name.find("c108BFloat16E") != std::string_view::npos) {
-    traits.element_bytes = 2;
+  KernelTraits traits{.type = type_in(mangled_name)};
+  const auto part = std::ranges::find_if(kNameParts, [&](const NamePart& candidate) {
+    return contains(mangled_name, candidate.part);
+  });
+  if (part == kNameParts.end()) return traits;
+  traits.operation_class = part->operation_class;
+  traits.tensors = part->tensors;
+  traits.argument = part->argument;
+  traits.second_argument = part->second_argument;
+  traits.elements = part->elements;
+  // Others may name a kernel like one of PyTorch's; its arguments are not ours to read.
+  const bool pytorch =
+      contains(mangled_name, "2at6native") || contains(mangled_name, "SoftMax_cu") ||
+      contains(mangled_name, "pytorch_flash") || contains(mangled_name, "PyTorchMemEffAttention");
+  if (!pytorch) traits.elements = Elements::kFromThreads;
+  switch (traits.elements) {
+    case Elements::kFromSelfAttention:
+      read_attention(mangled_name, traits);
+      break;
+    case Elements::kFromChunks:
+      traits.tensors = list_accesses(mangled_name);
+      break;
+    case Elements::kFromArgument:
+      // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
+      traits.tensors = tensors_of(mangled_name, traits.tensors);
+      break;
+    default:
+      break;
   }
   return traits;
 }

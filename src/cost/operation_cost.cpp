@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 namespace gpemu::cost {
 namespace {
@@ -26,6 +27,8 @@ constexpr double kGroupedShare = 0.25;
 /// near its steps in GPEmu's measurements (VLDB 2025).
 constexpr double kDepthwiseShare = 0.08;
 constexpr double kDepthwiseFilterShare = 0.03;
+/// Source: Dao, "FlashAttention-2", 2023, about half of the peak.
+constexpr double kAttentionShare = 0.5;
 /// 3 x 3 filters with stride 1 in FP32 are done by Winograd's algorithm, which saves 20 of 36
 /// multiplications. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
 /// CVPR 2016, F(2x2, 3x3). VGG-16 in GPEmu's measurements (VLDB 2025) agrees.
@@ -38,6 +41,7 @@ constexpr double kUnknownWorkError = 1.0;
 
 constexpr int kTile = 128;
 constexpr int kSmallTile = 64;
+constexpr double kThinTile = 16;
 
 double element_bytes(gpemu_data_type type) {
   switch (type) {
@@ -132,21 +136,27 @@ bool OperationCostModel::uses_tensor_cores(gpemu_data_type type) const {
 }
 
 /// Returns what share of the multiprocessors' time tiles of the output use: the last wave of tiles
-/// is rarely full, and neither are the tiles at the edges. The better of two tile sizes counts.
+/// is rarely full, and neither are the tiles at the edges. The best of the tile sizes counts.
 double OperationCostModel::tile_efficiency(double rows, double columns, double batch) const {
-  const auto efficiency = [&](double tile) {
-    const double tiles = std::ceil(rows / tile) * std::ceil(columns / tile) * batch;
+  rows = std::max(rows, 1.0);
+  columns = std::max(columns, 1.0);
+  batch = std::max(batch, 1.0);
+  const auto efficiency = [&](double tile_rows, double tile_columns) {
+    const double tiles = std::ceil(rows / tile_rows) * std::ceil(columns / tile_columns) * batch;
     const double waves = std::ceil(tiles / multiprocessors_);
-    return rows * columns * batch / (waves * multiprocessors_ * tile * tile);
+    return rows * columns * batch / (waves * multiprocessors_ * tile_rows * tile_columns);
   };
-  // A small tile reuses its operands half as much.
-  return std::max({efficiency(kTile), 0.75 * efficiency(kSmallTile), 1e-3});
+  // A small tile reuses its operands half as much. What is nearly a vector has kernels of its own,
+  // which fill no square tile and reuse one operand only.
+  return std::max({efficiency(kTile, kTile), 0.75 * efficiency(kSmallTile, kSmallTile),
+                   0.3 * efficiency(kTile, std::min(columns, kThinTile)),
+                   0.3 * efficiency(std::min(rows, kThinTile), kTile), 1e-3});
 }
 
 OperationCost OperationCostModel::cost_of(const Work& work) const {
   const double compute_s = work.flops / work.flops_per_s;
   const double memory_s = work.bytes / (bandwidth_ * kBandwidthShare);
-  const double latency_s = kKernelLatency_s * work.kernels;
+  const double latency_s = kKernelLatency_s * std::max(work.kernels, 1);
   const double extra_s = work.extra_bytes / (bandwidth_ * kBandwidthShare);
   const double total_s = latency_s + extra_s + std::max(compute_s, memory_s);
   OperationCost cost;
@@ -232,11 +242,11 @@ OperationCostModel::Work OperationCostModel::attention(const gpemu_operation& op
   const bool backward = operation.kind == GPEMU_OPERATION_ATTENTION_BACKWARD;
   const double causal = shape(operation, 6) > 0 ? 0.5 : 1;
   const gpemu_data_type type = arithmetic_type(operation);
-  // Two products forward; backward recomputes one and has four. Source: Dao, "FlashAttention-2",
-  // 2023, which also reaches about half of the peak.
+  // Two products forward; backward recomputes one and has four. Source: as kAttentionShare.
   return {.operation_class = OperationClass::kAttention,
           .flops = (backward ? 10 : 4) * batch * heads * queries * keys * size * causal,
-          .flops_per_s = flops_per_s(type) * 0.5 * tile_efficiency(queries, kTile, batch * heads),
+          .flops_per_s =
+              flops_per_s(type) * kAttentionShare * tile_efficiency(queries, kTile, batch * heads),
           .bytes = (backward ? 3 : 1) * batch * 2 * (heads * queries + kv_heads * keys) * size *
                    element_bytes(operation.type)};
 }
@@ -345,9 +355,7 @@ constexpr double kChunkElements = 65536;
 /// Finds the number of inputs that PyTorch's reduce_kernel handles: its only argument holds, after
 /// two small members, the configuration, whose block sizes must be the launch's. Source: struct
 /// ReduceConfig in aten/src/ATen/native/cuda/Reduce.cuh.
-double reduction_inputs(const gpemu_operation& operation) {
-  const double threads = shape(operation, 0) * shape(operation, 1) * shape(operation, 2) *
-                         shape(operation, 3) * shape(operation, 4) * shape(operation, 5);
+double reduction_inputs(const gpemu_operation& operation, double threads) {
   if (operation.arguments == nullptr || operation.arguments[0] == nullptr) return threads;
   constexpr int kLastOffset = 16;  // In ints; ops and ident are at most two complex numbers each.
   constexpr int kBlockWidth = 11;  // Position of block_width in the configuration, in ints.
@@ -364,39 +372,79 @@ double reduction_inputs(const gpemu_operation& operation) {
   return threads;
 }
 
+/// Returns the low 32 bits of an integer argument, for sizes are smaller; 0 where there is none.
+double argument(const gpemu_operation& operation, int index) {
+  if (operation.arguments == nullptr || operation.arguments[index] == nullptr) return 0;
+  std::int32_t value = 0;
+  std::memcpy(&value, operation.arguments[index], sizeof(value));
+  return std::max(value, 0);
+}
+
+struct Threads {
+  double blocks = 1;
+  double all = 1;
+};
+
+Threads threads_of(const gpemu_operation& operation) {
+  Threads threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.blocks *= std::max(shape(operation, i), 1.0);
+    threads.all *= std::max(shape(operation, i), 1.0) * std::max(shape(operation, 3 + i), 1.0);
+  }
+  return threads;
+}
+
+/// Returns how many elements a launch handles; at least one per thread where nothing else is known.
+double elements_of(const KernelTraits& traits, const gpemu_operation& operation) {
+  const Threads threads = threads_of(operation);
+  double elements = 0;
+  switch (traits.elements) {
+    case KernelTraits::Elements::kFromThreads:
+    case KernelTraits::Elements::kFromSelfAttention:
+      break;
+    case KernelTraits::Elements::kFromArgument:
+      elements = argument(operation, traits.argument);
+      break;
+    case KernelTraits::Elements::kFromRows:
+      elements = threads.blocks * argument(operation, traits.argument);
+      break;
+    case KernelTraits::Elements::kFromProduct:
+      elements = argument(operation, traits.argument) * argument(operation, traits.second_argument);
+      break;
+    case KernelTraits::Elements::kFromReduction:
+      elements = reduction_inputs(operation, threads.all);
+      break;
+    case KernelTraits::Elements::kFromChunks:
+      elements = threads.blocks * kChunkElements;
+      break;
+  }
+  return elements > 0 ? elements : threads.all;
+}
+
 }  // namespace
+
+OperationCostModel::Work OperationCostModel::self_attention(
+    const KernelTraits& traits, const gpemu_operation& operation) const {
+  const double rows = threads_of(operation).blocks * traits.rows_per_block;
+  // The first dimension of the grid goes over the queries, or over the keys when backwards.
+  const double keys = std::max(shape(operation, 0), 1.0) * traits.rows_per_block;
+  return {.operation_class = OperationClass::kAttention,
+          .flops = traits.tensors * rows * keys * traits.head_size,
+          .flops_per_s = flops_per_s(traits.type) * kAttentionShare,
+          .bytes = traits.tensors * rows * traits.head_size * element_bytes(traits.type),
+          .error = kUnknownWorkError};
+}
 
 OperationCost OperationCostModel::price_kernel(const KernelTraits& traits,
                                                const gpemu_operation& operation) const {
-  double blocks = 1, threads = 1;
-  for (int i = 0; i < 3; ++i) {
-    blocks *= std::max(shape(operation, i), 1.0);
-    threads *= std::max(shape(operation, 3 + i), 1.0);
+  if (traits.elements == KernelTraits::Elements::kFromSelfAttention) {
+    return cost_of(self_attention(traits, operation));
   }
-  double elements = blocks * threads;
-  const bool has_argument = operation.arguments != nullptr && operation.arguments[0] != nullptr;
-  switch (traits.elements) {
-    case KernelTraits::Elements::kFromThreads:
-      break;
-    case KernelTraits::Elements::kFromFirstArgument:
-      // A block of these kernels handles at most 64 elements per thread.
-      if (has_argument) {
-        const int count = *static_cast<const int*>(operation.arguments[0]);
-        elements = std::clamp<double>(count, 0, 64 * blocks * threads);
-      }
-      break;
-    case KernelTraits::Elements::kFromReduction:
-      elements = reduction_inputs(operation);
-      break;
-    case KernelTraits::Elements::kFromChunks:
-      elements = blocks * kChunkElements;
-      break;
-  }
-  return cost_of({.operation_class = traits.operation_class,
-                  .bytes = elements * traits.tensors * traits.element_bytes,
-                  .error = traits.elements == KernelTraits::Elements::kFromThreads
-                               ? kUnknownWorkError
-                               : kKnownWorkError});
+  const bool known = traits.elements != KernelTraits::Elements::kFromThreads;
+  return cost_of(
+      {.operation_class = traits.operation_class,
+       .bytes = elements_of(traits, operation) * traits.tensors * element_bytes(traits.type),
+       .error = known ? kKnownWorkError : kUnknownWorkError});
 }
 
 }  // namespace gpemu::cost

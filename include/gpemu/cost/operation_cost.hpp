@@ -53,19 +53,27 @@ struct OperationCost {
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
 struct KernelTraits {
   OperationClass operation_class = OperationClass::kOther;
-  /// How the elements that one launch handles are found.
+  /// How the elements that one launch handles are found. Arguments are only looked at for kernels
+  /// of PyTorch, whose signatures are known.
   enum class Elements : std::uint8_t {
     kFromThreads,        ///< one per thread of the grid.
-    kFromFirstArgument,  ///< the first argument, an int.
+    kFromArgument,       ///< an integer argument.
+    kFromRows,           ///< a row per block; an integer argument is the row's length.
+    kFromProduct,        ///< the product of two integer arguments.
     kFromReduction,      ///< the configuration inside the first argument, PyTorch's reduce_kernel.
     kFromChunks,         ///< a chunk per block, PyTorch's multi_tensor_apply_kernel.
+    kFromSelfAttention,  ///< blocks of rows of queries, as many keys as queries.
   };
   Elements elements = Elements::kFromThreads;
-  int tensors = 2;        ///< how many tensors an element is read from or written to.
-  int element_bytes = 4;  ///< size of one number.
+  int tensors = 3;  ///< how often an element is read or written.
+  gpemu_data_type type = GPEMU_TYPE_FP32;
+  int argument = 0;         ///< where kFromArgument, kFromRows and kFromProduct look.
+  int second_argument = 0;  ///< where kFromProduct looks as well.
+  int rows_per_block = 0;   ///< of queries; kFromSelfAttention only.
+  int head_size = 0;        ///< kFromSelfAttention only.
 };
 
-/// Analyses a mangled name.
+/// Analyses a mangled name. Takes microseconds, for the names are long.
 [[nodiscard]] KernelTraits kernel_traits(std::string_view mangled_name);
 
 /// Predicts how long an operation takes on one GPU by a roofline over the datasheet's rates: a
@@ -94,6 +102,8 @@ class OperationCostModel {
   [[nodiscard]] Work convolution(const gpemu_operation& operation) const;
   [[nodiscard]] Work attention(const gpemu_operation& operation) const;
   [[nodiscard]] Work recurrent(const gpemu_operation& operation) const;
+  [[nodiscard]] Work self_attention(const KernelTraits& traits,
+                                    const gpemu_operation& operation) const;
   [[nodiscard]] Work memory_bound(const gpemu_operation& operation) const;
 
   double fp32_ = 0;

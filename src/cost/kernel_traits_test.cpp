@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include "gpemu/cost/operation_cost.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+using Class = OperationClass;
+using Elements = KernelTraits::Elements;
+
+// The names below are kernels of PyTorch 2.15.
+
+TEST(KernelTraits, CountsTheTensorsOfElementWiseKernels) {
+  const KernelTraits traits = kernel_traits(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIN3c104HalfEEE"
+      "St5arrayIPcLm3EELb0EEEviT0_T1_");
+  EXPECT_EQ(traits.operation_class, Class::kElementwise);
+  EXPECT_EQ(traits.elements, Elements::kFromArgument);
+  EXPECT_EQ(traits.argument, 0);
+  EXPECT_EQ(traits.tensors, 3);
+  EXPECT_EQ(traits.type, GPEMU_TYPE_FP16);
+}
+
+TEST(KernelTraits, ReadsTheArraysOfEarlierVersions) {
+  const KernelTraits traits = kernel_traits(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIfEE"
+      "NS_6detail5ArrayIPcLi1EEEEEviT0_T1_");
+  EXPECT_EQ(traits.tensors, 1);
+  EXPECT_EQ(traits.type, GPEMU_TYPE_FP32);
+}
+
+TEST(KernelTraits, LeavesTheArgumentsOfOthersAlone) {
+  EXPECT_EQ(kernel_traits("_Z21my_elementwise_kernelPfS_").elements, Elements::kFromThreads);
+  EXPECT_EQ(kernel_traits("_Z13reduce_kernelIfEvPT_").elements, Elements::kFromThreads);
+  EXPECT_EQ(kernel_traits("").operation_class, Class::kOther);
+  EXPECT_EQ(kernel_traits("_Z3addPfS_S_").operation_class, Class::kOther);
+}
+
+TEST(KernelTraits, CountsTheListsOfOptimizers) {
+  const KernelTraits fused = kernel_traits(
+      "_ZN2at6native51_GLOBAL__N__b7f847be_18_fused_adam_impl_cu_454205f325multi_tensor_apply_"
+      "kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_"
+      "9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_");
+  EXPECT_EQ(fused.operation_class, Class::kOptimizer);
+  EXPECT_EQ(fused.elements, Elements::kFromChunks);
+  EXPECT_EQ(fused.tensors, 7);  // Four lists read, three written.
+  const KernelTraits zero = kernel_traits(
+      "_ZN2at6native50_GLOBAL__N__637ba612_17_ForeachUnaryOp_cu_77fe623d25multi_tensor_apply_"
+      "kernelINS1_18TensorListMetadataILi1EEENS1_11ZeroFunctorIfLi1ELi1ELi0EEEJEEEvT_T0_DpT1_");
+  EXPECT_EQ(zero.tensors, 2);
+}
+
+TEST(KernelTraits, FindsTheRowsOfSoftmax) {
+  const KernelTraits blocks = kernel_traits(
+      "_ZN2at6native43_GLOBAL__N__f71e7945_10_SoftMax_cu_9f978f6319cunn_SoftMaxForwardILi2Efff"
+      "NS1_22SoftMaxForwardEpilogueEEEvPT2_PKT0_i");
+  EXPECT_EQ(blocks.elements, Elements::kFromRows);
+  EXPECT_EQ(blocks.argument, 2);
+  const KernelTraits warps = kernel_traits(
+      "_ZN43_GLOBAL__N__f71e7945_10_SoftMax_cu_9f978f6320softmax_warp_forwardIfffLi0ELb0ELb0E"
+      "Li32EEEvPT0_PKT_iiiPKbib");
+  EXPECT_EQ(warps.elements, Elements::kFromProduct);
+  EXPECT_EQ(warps.second_argument, 4);
+}
+
+TEST(KernelTraits, ReadsTheTilesOfAttention) {
+  const KernelTraits flash = kernel_traits(
+      "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi32ELi4ELb0ELb0"
+      "EN7cutlass6half_tE19Flash_kernel_traitsILi64ELi128ELi32ELi4ES3_EELb0EEEvNS_16Flash_fwd_"
+      "paramsE");
+  EXPECT_EQ(flash.elements, Elements::kFromSelfAttention);
+  EXPECT_EQ(flash.head_size, 64);
+  EXPECT_EQ(flash.rows_per_block, 128);
+  EXPECT_EQ(flash.type, GPEMU_TYPE_FP16);
+  const KernelTraits backward = kernel_traits(
+      "_ZN13pytorch_flash44flash_bwd_dq_dk_dv_loop_seqk_parallel_kernelI23Flash_bwd_kernel_traits"
+      "ILi96ELi64ELi128ELi8ELi2ELi4ELi4ELb1ELb0EN7cutlass10bfloat16_tEEEvNS_16Flash_bwd_paramsE");
+  EXPECT_EQ(backward.head_size, 96);
+  EXPECT_EQ(backward.rows_per_block, 128);  // A block takes keys.
+  const KernelTraits cutlass = kernel_traits(
+      "_Z40fmha_cutlassF_f32_aligned_64x128_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIfE");
+  EXPECT_EQ(cutlass.rows_per_block, 64);
+  EXPECT_EQ(cutlass.head_size, 128);
+}
+
+TEST(KernelTraits, ClassifiesWhatItCannotCount) {
+  EXPECT_EQ(
+      kernel_traits("_ZN2at6native18radixSortKVInPlaceILi2ELin1ELi32ELi32EfljEEvv").operation_class,
+      Class::kSorting);
+  EXPECT_EQ(kernel_traits("_ZN2at6native40_GLOBAL__N__f1f992fe_8_Shape_cu_49f7391c19"
+                          "CatArrayBatchedCopyINS1_10OpaqueTypeILj4EEE")
+                .operation_class,
+            Class::kCopy);
+  EXPECT_EQ(kernel_traits("_ZN7cutlass6KernelINS_4gemm6kernel4GemmEEEvNT_6ParamsE").operation_class,
+            Class::kMatmul);
+}
+
+}  // namespace
+}  // namespace gpemu::cost

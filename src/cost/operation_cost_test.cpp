@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/operation_cost.hpp"
+
+#include <algorithm>
+#include <array>
+#include <initializer_list>
+#include <limits>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+/// Round numbers: 10 TFLOP/s, 80 on tensor cores, 1 TB/s.
+profile::GpuSpec toy_spec() {
+  profile::GpuSpec spec;
+  spec.multiprocessors = 100;
+  spec.fp32_flops = 10e12;
+  spec.fp16_tensor_flops = 80e12;
+  spec.memory_bandwidth_bytes_per_s = 1e12;
+  return spec;
+}
+
+gpemu_operation operation_of(gpemu_operation_kind kind, std::initializer_list<std::int64_t> shape,
+                             gpemu_data_type type = GPEMU_TYPE_FP32) {
+  gpemu_operation operation{.struct_size = sizeof(gpemu_operation),
+                            .kind = kind,
+                            .type = type,
+                            .compute_type = GPEMU_TYPE_UNKNOWN,
+                            .channels_last = 0,
+                            .shape = {},
+                            .name = "",
+                            .arguments = nullptr};
+  std::copy(shape.begin(), shape.end(), operation.shape);
+  return operation;
+}
+
+Duration time_of(const gpemu_operation& operation) {
+  return OperationCostModel(toy_spec()).price(operation).estimate.time;
+}
+
+TEST(OperationCostModel, NothingIsFree) {
+  for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_SET; ++kind) {
+    const OperationCost cost =
+        OperationCostModel(toy_spec())
+            .price(operation_of(static_cast<gpemu_operation_kind>(kind), {}));
+    EXPECT_GE(cost.estimate.time, std::chrono::microseconds(2)) << kind;
+    EXPECT_LE(cost.estimate.time, std::chrono::microseconds(20)) << kind;
+    EXPECT_EQ(cost.limit, Limit::kLatency) << kind;
+    EXPECT_EQ(cost.estimate.evidence, Evidence::kAnalytic) << kind;
+    EXPECT_GT(cost.estimate.relative_error, 0) << kind;
+  }
+}
+
+TEST(OperationCostModel, NonsenseShapesStayWithinAnHour) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_SET; ++kind) {
+    for (const std::int64_t size : {kMost, std::int64_t{-1}, -kMost}) {
+      gpemu_operation operation = operation_of(static_cast<gpemu_operation_kind>(kind), {});
+      std::ranges::fill(operation.shape, size);
+      EXPECT_GT(time_of(operation), Duration(0)) << kind << ' ' << size;
+      EXPECT_LE(time_of(operation), std::chrono::hours(2)) << kind << ' ' << size;
+    }
+  }
+}
+
+TEST(OperationCostModel, LargeProductsAreBoundByArithmetic) {
+  const gpemu_operation operation = operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192});
+  const OperationCost cost = OperationCostModel(toy_spec()).price(operation);
+  EXPECT_EQ(cost.operation_class, OperationClass::kMatmul);
+  EXPECT_EQ(cost.limit, Limit::kCompute);
+  // 1.1 TFLOP: 110 ms at the peak, which no product reaches.
+  EXPECT_GT(cost.estimate.time, std::chrono::milliseconds(110));
+  EXPECT_LT(cost.estimate.time, std::chrono::milliseconds(220));
+}
+
+TEST(OperationCostModel, ProductsWithVectorsAreBoundByMemory) {
+  const OperationCost cost = OperationCostModel(toy_spec())
+                                 .price(operation_of(GPEMU_OPERATION_MATMUL, {1, 65536, 1, 65536}));
+  EXPECT_EQ(cost.limit, Limit::kMemory);
+}
+
+TEST(OperationCostModel, OneMoreTileTakesAnotherWave) {
+  // 100 tiles of 128 x 128 fill the multiprocessors once.
+  const Duration full = time_of(operation_of(GPEMU_OPERATION_MATMUL, {1, 1280, 1280, 4096}));
+  const Duration more = time_of(operation_of(GPEMU_OPERATION_MATMUL, {1, 1281, 1280, 4096}));
+  EXPECT_GT(to_seconds(more), 1.2 * to_seconds(full));
+}
+
+TEST(OperationCostModel, TensorCoresServeTheTypesTheyHave) {
+  const std::initializer_list<std::int64_t> shape = {1, 8192, 8192, 8192};
+  const double fp32 = to_seconds(time_of(operation_of(GPEMU_OPERATION_MATMUL, shape)));
+  const double fp16 =
+      to_seconds(time_of(operation_of(GPEMU_OPERATION_MATMUL, shape, GPEMU_TYPE_FP16)));
+  const double bf16 =
+      to_seconds(time_of(operation_of(GPEMU_OPERATION_MATMUL, shape, GPEMU_TYPE_BF16)));
+  EXPECT_NEAR(fp32 / fp16, 8, 0.1);
+  EXPECT_NEAR(fp32 / bf16, 1, 0.1);  // The toy has none for BF16.
+}
+
+TEST(OperationCostModel, CopiesReadAndWrite) {
+  const double copy = to_seconds(time_of(operation_of(GPEMU_OPERATION_COPY_ON_DEVICE, {1 << 30})));
+  const double set = to_seconds(time_of(operation_of(GPEMU_OPERATION_SET, {1 << 30})));
+  EXPECT_GT(copy, 2 * 1.07e-3);
+  EXPECT_NEAR(copy / set, 2, 0.01);
+}
+
+TEST(OperationCostModel, WinogradServesThreeByThreeInFp32) {
+  const auto convolution = [](std::int64_t filter, std::int64_t groups) {
+    return to_seconds(time_of(operation_of(
+        GPEMU_OPERATION_CONVOLUTION_FORWARD,
+        {32, 256, 256, groups, 2, 56, 56, 1, filter, filter, 1, 56, 56, 1, 1, 1, 1, 1, 1, 1})));
+  };
+  EXPECT_LT(convolution(3, 1), 5 * convolution(1, 1));
+  EXPECT_GT(convolution(5, 1), 20 * convolution(1, 1));
+  // A depthwise convolution does 1/256 of the work, but not in 1/256 of the time.
+  EXPECT_LT(convolution(3, 256), convolution(3, 1));
+  EXPECT_GT(convolution(3, 256), convolution(3, 1) / 50);
+}
+
+gpemu_operation launch(const char* name, std::int64_t blocks, std::int64_t threads,
+                       void* const* arguments) {
+  gpemu_operation operation =
+      operation_of(GPEMU_OPERATION_KERNEL, {blocks, 1, 1, threads, 1, 1, 0});
+  operation.name = name;
+  operation.arguments = arguments;
+  return operation;
+}
+
+TEST(OperationCostModel, ElementWiseKernelsCostTheirBytes) {
+  int count = 100'000'000;
+  void* arguments[] = {&count};
+  const gpemu_operation add = launch(
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEE"
+      "St5arrayIPcLm3EELb0EEEviT0_T1_",
+      195313, 128, arguments);
+  // 1.2 GB at 80 % of 1 TB/s.
+  EXPECT_NEAR(to_milliseconds(time_of(add)), 1.5, 0.01);
+}
+
+TEST(OperationCostModel, ReductionsCostTheirInputs) {
+  // Two floats of members, then the configuration: element size, inputs, outputs, steps, blocks
+  // per output, five factors, block width and height, threads.
+  std::array<std::int32_t, 64> reduction{};
+  constexpr std::array<std::int32_t, 14> kConfig = {4, 10000, 5000, 1, 1,  1, 0,
+                                                    0, 0,     0,    0, 32, 4, 128};
+  std::ranges::copy(kConfig, reduction.begin() + 2);
+  void* arguments[] = {reduction.data()};
+  const char* name = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_";
+  gpemu_operation sum = launch(name, 1250, 32, arguments);
+  sum.shape[4] = 4;
+  // 50 million floats: 200 MB.
+  EXPECT_NEAR(to_milliseconds(time_of(sum)), 0.2525, 0.001);
+  // A configuration that is not this launch's is not believed.
+  sum.shape[4] = 8;
+  EXPECT_LT(to_milliseconds(time_of(sum)), 0.01);
+}
+
+TEST(OperationCostModel, UnknownKernelsCostTheirThreads) {
+  const OperationCost cost =
+      OperationCostModel(toy_spec()).price(launch("_Z3addPfS_S_", 1 << 20, 256, nullptr));
+  EXPECT_EQ(cost.operation_class, OperationClass::kOther);
+  EXPECT_GT(cost.estimate.time, std::chrono::milliseconds(1));
+  EXPECT_EQ(cost.estimate.relative_error, 1.0);
+}
+
+}  // namespace
+}  // namespace gpemu::cost
