@@ -94,6 +94,9 @@ int finalize_config(BackendDescriptor& config) {
   if (config.child(kConfigEngine) == nullptr) {
     return kBadParam;
   }
+  // emplace: knobs that the caller chose stay, though no engine has one
+  config.values.emplace(kConfigIntermediates, BackendValue{kDescriptorType, 0, {}, {}});
+  config.values.emplace(kConfigKnobs, BackendValue{kDescriptorType, 0, {}, {}});
   set_int64(config, kConfigWorkspace, static_cast<int64_t>(kConvolutionWorkspaceBytes));
   return kSuccess;
 }

@@ -42,6 +42,8 @@ enum BackendAttribute : int {
   kHeuristicsGraph = 201,
   kHeuristicsResults = 202,
   kConfigEngine = 300,
+  kConfigIntermediates = 301,
+  kConfigKnobs = 302,
   kConfigWorkspace = 303,
   kPlanConfig = 401,
   kPlanWorkspace = 402,
