@@ -4,17 +4,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <map>
 #include <mutex>
-#include <optional>
-#include <shared_mutex>
 #include <sys/mman.h>
 #include <vector>
 
 #include <fmt/format.h>
 
-#include "gpemu/device/pinned_memory.hpp"
-
+#include "memory_state.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
 
@@ -22,9 +18,7 @@ namespace gpemu::cuda {
 namespace {
 
 /// Allocations below this size share a page of the GPU's memory; larger ones take whole pages.
-/// Source: cudaMalloc's physical granularity is 2 MiB on GPUs since Pascal, and it places small
-/// allocations together, aligned to 512 bytes.
-constexpr Bytes kPage = 2 * kMiB;
+/// Source: cudaMalloc places small allocations together, aligned to 512 bytes.
 constexpr Bytes kSmall = kMiB;
 constexpr Bytes kAlignment = 512;
 
@@ -47,43 +41,6 @@ constexpr Bytes kStagedBytes = 64 * kKiB;
 /// Setting at least so many bytes to zero gives the host's pages back.
 constexpr Bytes kDropBytes = 64 * kKiB;
 
-struct Block {
-  Bytes bytes = 0;
-  gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
-  int device = 0;
-  std::uint32_t flags = 0;
-  std::uint64_t id = 0;
-  device::DeviceAddress ledger = 0;            ///< in the device's ledger; 0 for host memory.
-  std::optional<device::PinnedMemory> pinned;  ///< of host_alloc.
-};
-
-/// The addresses of one device's memory. Content lies in the host's memory, at the address itself:
-/// pages that nobody wrote read as zeros and take nothing.
-struct AddressSpace {
-  std::uint64_t base = 0;
-  Bytes size = 0;
-  std::map<std::uint64_t, Bytes> free;  ///< start to size, no two adjacent.
-  Bytes held = 0;
-  Bytes peak = 0;
-};
-
-struct Memory {
-  mutable std::shared_mutex mutex;
-  std::map<std::uint64_t, Block> blocks;  ///< by start.
-  std::map<int, AddressSpace> spaces;     ///< by device.
-  std::uint64_t next_id = 1;
-};
-
-/// Never destroyed: programs free memory while they exit.
-Memory& memory() {
-  static auto* const instance = new Memory;
-  return *instance;
-}
-
-constexpr Bytes round_up(Bytes bytes, Bytes unit) {
-  return (bytes + unit - 1) / unit * unit;
-}
-
 /// Requires: the lock.
 AddressSpace* space_of(Memory& state, const DeviceState& device) {
   AddressSpace& space = state.spaces[device.ordinal];
@@ -101,34 +58,6 @@ AddressSpace* space_of(Memory& state, const DeviceState& device) {
   return &space;
 }
 
-std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
-  for (auto range = space.free.begin(); range != space.free.end(); ++range) {
-    if (range->second < bytes) continue;
-    const std::uint64_t start = range->first;
-    const Bytes rest = range->second - bytes;
-    space.free.erase(range);
-    if (rest > 0) space.free.emplace(start + bytes, rest);
-    return start;
-  }
-  return std::nullopt;
-}
-
-void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
-  auto next = space.free.lower_bound(start);
-  if (next != space.free.end() && start + bytes == next->first) {
-    bytes += next->second;
-    next = space.free.erase(next);
-  }
-  if (next != space.free.begin()) {
-    const auto before = std::prev(next);
-    if (before->first + before->second == start) {
-      before->second += bytes;
-      return;
-    }
-  }
-  space.free.emplace(start, bytes);
-}
-
 /// Makes a range of whole pages read as zeros and gives the host's memory back; the ends are set.
 void clear(std::uint64_t address, Bytes bytes) {
   constexpr Bytes kHostPage = 4096;
@@ -140,7 +69,10 @@ void clear(std::uint64_t address, Bytes bytes) {
   const std::uint64_t first = round_up(address, kHostPage);
   const std::uint64_t last = (address + bytes) / kHostPage * kHostPage;
   std::memset(start, 0, first - address);
-  ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  // Mapped physical memory is shared, so that its pages must go from the file behind it.
+  if (::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) {
+    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+  }
   std::memset(reinterpret_cast<std::byte*>(last), 0, address + bytes - last);
 }
 
@@ -164,11 +96,36 @@ struct Side {
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
 };
 
+/// Returns whether a range that begins in a block lies in it, or goes on in mapped memory that
+/// follows without a gap. Requires: the lock.
+bool inside_blocks(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
+                   std::uint64_t address, Bytes extent) {
+  const auto usable = [](const Block& block) {
+    return block.handle == 0 ||
+           std::ranges::any_of(block.access, [](const auto& entry) { return entry.second != 0; });
+  };
+  if (!usable(first.second)) return false;
+  Bytes covered = first.second.bytes - (address - first.first);
+  std::uint64_t end = first.first + first.second.bytes;
+  for (auto next = state.blocks.find(end); covered < extent && first.second.handle != 0;
+       next = state.blocks.find(end)) {
+    if (next == state.blocks.end() || next->second.handle == 0 || !usable(next->second)) break;
+    covered += next->second.bytes;
+    end += next->second.bytes;
+  }
+  return extent <= covered;
+}
+
 /// Requires: the lock.
 Side side_of(const Memory& state, std::uint64_t address, Bytes extent) {
   const auto* const block = block_at(state, address);
   if (block == nullptr) {
     // Addresses of devices that no allocation covers are nobody's.
+    const auto reserved = state.reservations.upper_bound(address);
+    if (reserved != state.reservations.begin() &&
+        address - std::prev(reserved)->first < std::prev(reserved)->second) {
+      return {.kind = GPEMU_CUDA_MEMORY_DEVICE, .inside = false};
+    }
     for (const auto& [device, space] : state.spaces) {
       if (address - space.base < space.size) {
         return {.kind = GPEMU_CUDA_MEMORY_DEVICE, .device = device, .inside = false};
@@ -178,22 +135,54 @@ Side side_of(const Memory& state, std::uint64_t address, Bytes extent) {
   }
   return {.kind = block->second.kind,
           .device = block->second.device,
-          .inside = extent <= block->second.bytes - (address - block->first)};
+          .inside = inside_blocks(state, *block, address, extent)};
 }
 
-/// The bytes from a copy's first to its last on one side.
-Bytes extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes plane_pitch) {
-  return (copy.depth - 1) * plane_pitch + (copy.height - 1) * pitch + copy.width_bytes;
+/// The bytes from a range's first to its last on one side, or nothing beyond 64 bits. Requires: no
+/// size is 0.
+std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes plane_pitch) {
+  Bytes rows = 0, planes = 0, extent = 0;
+  if (__builtin_mul_overflow(copy.height - 1, pitch, &rows) ||
+      __builtin_mul_overflow(copy.depth - 1, plane_pitch, &planes) ||
+      __builtin_add_overflow(rows, planes, &extent) ||
+      __builtin_add_overflow(extent, copy.width_bytes, &extent) ||
+      (copy.height > 1 && pitch < copy.width_bytes)) {
+    return std::nullopt;
+  }
+  return extent;
 }
 
-void move_content(const gpemu_cuda_copy& copy) {
+/// Copies within and between devices, so that what was never written stays so.
+void move_device_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
+  const bool overlap = to - from < bytes || from - to < bytes;
+  if (overlap || bytes < kDropBytes) {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return;
+  }
+  for (Bytes done = 0; done < bytes; done += kDropBytes) {
+    const Bytes chunk = std::min(kDropBytes, bytes - done);
+    const auto* const source = reinterpret_cast<const std::byte*>(from + done);
+    // All bytes are zero when the first is and each equals the next.
+    if (source[0] == std::byte{} && std::memcmp(source, source + 1, chunk - 1) == 0) {
+      clear(to + done, chunk);
+    } else {
+      std::memcpy(reinterpret_cast<void*>(to + done), source, chunk);
+    }
+  }
+}
+
+void move_content(const gpemu_cuda_copy& copy, bool on_devices) {
   for (std::uint64_t z = 0; z < copy.depth; ++z) {
     for (std::uint64_t y = 0; y < copy.height; ++y) {
       const std::uint64_t to =
           copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch;
       const std::uint64_t from = copy.source + z * copy.source_plane_pitch + y * copy.source_pitch;
-      std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
-                   copy.width_bytes);
+      if (on_devices) {
+        move_device_row(to, from, copy.width_bytes);
+      } else {
+        std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
+                     copy.width_bytes);
+      }
     }
   }
 }
@@ -292,8 +281,7 @@ Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address
     static_cast<void>(device->device->free(*ledger));
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
-  space->held += taken;
-  space->peak = std::max(space->peak, space->held);
+  count_held(state, device->ordinal, taken);
   state.blocks.emplace(*start, Block{.bytes = bytes,
                                      .kind = kind,
                                      .device = device->ordinal,
@@ -305,21 +293,65 @@ Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address
 
 }  // namespace
 
+Memory& memory() {
+  static auto* const instance = new Memory;
+  return *instance;
+}
+
+std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
+  for (auto range = space.free.begin(); range != space.free.end(); ++range) {
+    if (range->second < bytes) continue;
+    const std::uint64_t start = range->first;
+    const Bytes rest = range->second - bytes;
+    space.free.erase(range);
+    if (rest > 0) space.free.emplace(start + bytes, rest);
+    return start;
+  }
+  return std::nullopt;
+}
+
+void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
+  auto next = space.free.lower_bound(start);
+  if (next != space.free.end() && start + bytes == next->first) {
+    bytes += next->second;
+    next = space.free.erase(next);
+  }
+  if (next != space.free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == start) {
+      before->second += bytes;
+      return;
+    }
+  }
+  space.free.emplace(start, bytes);
+}
+
+void count_held(Memory& state, int device, Bytes bytes) {
+  AddressSpace& space = state.spaces[device];
+  space.held += bytes;
+  space.peak = std::max(space.peak, space.held);
+}
+
 Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
-  const Bytes bytes = copy.width_bytes * copy.height * copy.depth;
-  if (bytes == 0) return GPEMU_CUDA_SUCCESS;
+  if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
+  const auto to_extent = extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch);
+  const auto from_extent = extent_of(copy, copy.source_pitch, copy.source_plane_pitch);
+  Bytes bytes = 0;
+  if (!to_extent || !from_extent || __builtin_mul_overflow(copy.width_bytes, copy.height, &bytes) ||
+      __builtin_mul_overflow(bytes, copy.depth, &bytes)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
   if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Side to, from;
   {
     const Memory& state = memory();
     const std::shared_lock lock(state.mutex);
-    to = side_of(state, copy.destination,
-                 extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch));
-    from = side_of(state, copy.source, extent_of(copy, copy.source_pitch, copy.source_plane_pitch));
+    to = side_of(state, copy.destination, *to_extent);
+    from = side_of(state, copy.source, *from_extent);
   }
   if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
-  move_content(copy);
+  move_content(copy, to.on_device() && from.on_device());
   if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
       from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
     return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
@@ -337,20 +369,28 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
 }
 
 Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream) {
-  const Bytes width = node.set_count * node.set_element_bytes;
-  if (width == 0 || node.set_height == 0) return GPEMU_CUDA_SUCCESS;
+  Bytes width = 0, extent = 0;
+  if (node.set_count == 0 || node.set_height == 0) return GPEMU_CUDA_SUCCESS;
+  if (__builtin_mul_overflow(node.set_count, node.set_element_bytes, &width) ||
+      __builtin_mul_overflow(node.set_height - 1, node.set_pitch, &extent) ||
+      __builtin_add_overflow(extent, width, &extent) ||
+      node.set_address % node.set_element_bytes != 0 ||
+      (node.set_height > 1 && node.set_pitch < width)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  Side side;
   {
     const Memory& state = memory();
     const std::shared_lock lock(state.mutex);
-    const Side side =
-        side_of(state, node.set_address, (node.set_height - 1) * node.set_pitch + width);
+    side = side_of(state, node.set_address, extent);
     if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
     }
   }
   for (std::uint64_t row = 0; row < node.set_height; ++row) {
     const std::uint64_t start = node.set_address + row * node.set_pitch;
-    if (node.set_value == 0) {
+    // Locked pages of the host stay; they may belong to a file of the program's.
+    if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
       clear(start, width);
       continue;
     }
@@ -376,6 +416,7 @@ void release_memory(DeviceState& device) {
     }
   }
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
+  release_physical_memory(device);
 }
 
 MemoryStatistics memory_statistics(const DeviceState& device) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of cuda.h is not supported yet: memory pools, virtual memory management, sharing between
-// processes, capture and graphs. Each call says so, once.
+// What of cuda.h is not supported yet: memory pools, sharing between processes, capture and
+// graphs. Each call says so, once.
 #include "gpemu/cuda.h"
 
 gpemu_cuda_status gpemu_cuda_pool_create(int32_t, uint64_t, gpemu_cuda_pool_handle*) {
@@ -58,71 +58,6 @@ gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t, gpemu_cuda_pool_handle,
 
 gpemu_cuda_status gpemu_cuda_free_async(uint64_t, gpemu_cuda_stream_handle) {
   gpemu_cuda_not_supported("cuda", "free_async");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t, uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_granularity");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_create(int32_t, uint64_t, uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_create");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t) {
-  gpemu_cuda_not_supported("cuda", "vmm_release");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t, uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_retain");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t, int32_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_device");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t, uint64_t, uint64_t, uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_reserve");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t, uint64_t) {
-  gpemu_cuda_not_supported("cuda", "vmm_unreserve");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t, uint64_t, uint64_t, uint64_t) {
-  gpemu_cuda_not_supported("cuda", "vmm_map");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t, uint64_t) {
-  gpemu_cuda_not_supported("cuda", "vmm_unmap");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t, uint64_t, int32_t, uint32_t) {
-  gpemu_cuda_not_supported("cuda", "vmm_set_access");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t, int32_t, uint32_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_get_access");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t, int32_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_export");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_import(int32_t, uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "vmm_import");
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
 

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What the files of the memory half share.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <shared_mutex>
+
+#include "gpemu/device/pinned_memory.hpp"
+
+#include "machine.hpp"
+
+namespace gpemu::cuda {
+
+/// Physical granularity. Source: cudaMalloc's is 2 MiB on GPUs since Pascal, and so is what
+/// cuMemGetAllocationGranularity tells.
+inline constexpr Bytes kPage = 2 * kMiB;
+
+/// What a range of addresses is.
+struct Block {
+  Bytes bytes = 0;
+  gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
+  int device = 0;
+  std::uint32_t flags = 0;
+  std::uint64_t id = 0;
+  device::DeviceAddress ledger = 0;            ///< in the device's ledger; 0 for host memory.
+  std::optional<device::PinnedMemory> pinned;  ///< of host_alloc.
+  std::uint64_t handle = 0;                    ///< of virtual memory management: what is mapped.
+  Bytes offset = 0;                            ///< into the handle.
+  std::map<int, std::uint32_t> access;         ///< of mapped memory, by device.
+};
+
+/// The addresses of one device's memory. Content lies in the host's memory, at the address itself:
+/// pages that nobody wrote read as zeros and take nothing.
+struct AddressSpace {
+  std::uint64_t base = 0;
+  Bytes size = 0;
+  std::map<std::uint64_t, Bytes> free;  ///< start to size, no two adjacent.
+  Bytes held = 0;
+  Bytes peak = 0;
+};
+
+struct Memory {
+  mutable std::shared_mutex mutex;
+  std::map<std::uint64_t, Block> blocks;        ///< by start.
+  std::map<std::uint64_t, Bytes> reservations;  ///< of virtual memory management.
+  std::map<int, AddressSpace> spaces;           ///< by device.
+  std::uint64_t next_id = 1;
+};
+
+/// Never destroyed: programs free memory while they exit.
+[[nodiscard]] Memory& memory();
+
+[[nodiscard]] constexpr Bytes round_up(Bytes bytes, Bytes unit) {
+  return (bytes + unit - 1) / unit * unit;
+}
+
+/// Takes the first free range that is large enough, or nothing.
+[[nodiscard]] std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes);
+void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
+
+/// Counts memory as held by this process. Requires: the lock.
+void count_held(Memory& state, int device, Bytes bytes);
+
+/// Forgets physical memory of a device whose context ends, and what is mapped of it.
+void release_physical_memory(DeviceState& device);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <numeric>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/cuda.h"
+
+namespace gpemu::cuda {
+namespace {
+
+class MemoryTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ::unsetenv("GPEMU_NODE");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
+    ::setenv("GPEMU_CLOCK", "virtual", 1);
+    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
+    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+  }
+  static std::uint64_t allocate(Bytes bytes) {
+    std::uint64_t address = 0;
+    EXPECT_EQ(gpemu_cuda_malloc(bytes, &address), GPEMU_CUDA_SUCCESS);
+    return address;
+  }
+  static std::uint64_t free_bytes() {
+    std::uint64_t free = 0, total = 0;
+    EXPECT_EQ(gpemu_cuda_mem_info(&free, &total), GPEMU_CUDA_SUCCESS);
+    return free;
+  }
+  static std::uint64_t bits(const void* pointer) {
+    return reinterpret_cast<std::uint64_t>(pointer);
+  }
+  static gpemu_cuda_status copy(std::uint64_t to, std::uint64_t from, Bytes bytes) {
+    return gpemu_cuda_memcpy(to, from, bytes, GPEMU_CUDA_COPY_DEFAULT, nullptr, 1);
+  }
+};
+
+TEST_F(MemoryTest, ReadsZerosUntilWrittenAndAfterReuse) {
+  std::vector<std::uint8_t> data(300'000, 7), read(data.size(), 1);
+  const std::uint64_t address = allocate(data.size());
+  ASSERT_EQ(copy(bits(read.data()), address, read.size()), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, std::vector<std::uint8_t>(data.size(), 0));
+  ASSERT_EQ(copy(address, bits(data.data()), data.size()), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(bits(read.data()), address, read.size()), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, data);
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  const std::uint64_t again = allocate(data.size());
+  ASSERT_EQ(copy(bits(read.data()), again, read.size()), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, std::vector<std::uint8_t>(data.size(), 0));
+  ASSERT_EQ(gpemu_cuda_free(again), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, RefusesWhatLiesBeyondTheEnd) {
+  std::array<std::uint8_t, 64> host{};
+  const std::uint64_t address = allocate(1000);
+  EXPECT_EQ(copy(address + 936, bits(host.data()), 64), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(copy(address + 937, bits(host.data()), 64), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_set_memory(address, 0, 0, 1, 1001, 1, nullptr),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_set_memory(address + 1, 0, 0, 4, 1, 1, nullptr),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_free(address + 256), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  // Sizes whose products wrap to something small.
+  gpemu_cuda_copy wraps{.destination = address,
+                        .source = bits(host.data()),
+                        .width_bytes = 8,
+                        .height = std::uint64_t{1} << 61,
+                        .depth = 1,
+                        .destination_pitch = 8,
+                        .source_pitch = 8,
+                        .kind = GPEMU_CUDA_COPY_DEFAULT};
+  EXPECT_EQ(gpemu_cuda_copy_memory(&wraps, nullptr, 1), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_set_memory(address, 0, 0, 4, std::uint64_t{1} << 62, 1, nullptr),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, RunsOutOfMemoryAndRecovers) {
+  const Bytes before = free_bytes();
+  const std::uint64_t first = allocate(before - 4 * kMiB);
+  std::uint64_t second = 42;
+  EXPECT_EQ(gpemu_cuda_malloc(8 * kMiB, &second), GPEMU_CUDA_ERROR_OUT_OF_MEMORY);
+  EXPECT_EQ(second, 42U);
+  ASSERT_EQ(gpemu_cuda_free(first), GPEMU_CUDA_SUCCESS);
+  second = allocate(8 * kMiB);
+  ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
+long resident_pages() {
+  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+  long total = 0, resident = 0;
+  EXPECT_EQ(std::fscanf(file, "%ld %ld", &total, &resident), 2);
+  std::fclose(file);
+  return resident;
+}
+
+TEST_F(MemoryTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
+  const std::uint64_t from = allocate(512 * kMiB), to = allocate(512 * kMiB);
+  const long before = resident_pages();
+  ASSERT_EQ(copy(to, from, 512 * kMiB), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_set_memory(to, 0, 0, 1, 512 * kMiB, 1, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_LT(resident_pages() - before, 16 * 256);  // 16 MiB.
+  ASSERT_EQ(gpemu_cuda_free(from), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free(to), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, CopiesRowsAndPlanes) {
+  std::vector<std::uint8_t> data(4 * 3 * 8), read(2 * 2 * 5, 0);
+  std::iota(data.begin(), data.end(), std::uint8_t{0});
+  const std::uint64_t address = allocate(data.size());
+  ASSERT_EQ(copy(address, bits(data.data()), data.size()), GPEMU_CUDA_SUCCESS);
+  const gpemu_cuda_copy part{.destination = bits(read.data()),
+                             .source = address + 1,
+                             .width_bytes = 5,
+                             .height = 2,
+                             .depth = 2,
+                             .destination_pitch = 5,
+                             .source_pitch = 8,
+                             .destination_plane_pitch = 10,
+                             .source_plane_pitch = 24,
+                             .kind = GPEMU_CUDA_COPY_DEVICE_TO_HOST};
+  ASSERT_EQ(gpemu_cuda_copy_memory(&part, nullptr, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, (std::vector<std::uint8_t>{1,  2,  3,  4,  5,  9,  10, 11, 12, 13,
+                                             25, 26, 27, 28, 29, 33, 34, 35, 36, 37}));
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, MappedContentFollowsItsHandle) {
+  constexpr Bytes kSize = 2 * kMiB;
+  const Bytes before = free_bytes();
+  std::uint64_t a = 0, b = 0, range = 0;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &a), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &b), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), 2 * kSize);
+  ASSERT_EQ(gpemu_cuda_vmm_reserve(64 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
+  std::vector<std::uint8_t> data(1000), read(1000);
+  std::iota(data.begin(), data.end(), std::uint8_t{1});
+  const std::uint64_t seam = range + kSize - 500;
+  EXPECT_EQ(copy(seam, bits(data.data()), 1000), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range, kSize, 0, a), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_vmm_map(range, kSize, 0, b), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range + kSize, kSize, 0, b), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(copy(seam, bits(data.data()), 1000), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kSize, 0, 3), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(seam, bits(data.data()), 1000), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(copy(range + 2 * kSize - 500, bits(data.data()), 1000), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  // The handles change places, so the halves do.
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, 2 * kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range + kSize, kSize, 0, a), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range + kSize, kSize, 0, 3), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(bits(read.data()), range + 2 * kSize - 500, 500), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(std::equal(read.begin(), read.begin() + 500, data.begin()));
+  ASSERT_EQ(gpemu_cuda_set_memory(range + kSize, 0, 0, 1, kSize, 1, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(bits(read.data()), range + 2 * kSize - 500, 500), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(std::accumulate(read.begin(), read.begin() + 500, 0), 0);
+  // Released memory stays while it is mapped.
+  ASSERT_EQ(gpemu_cuda_vmm_release(a), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_release(b), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), kSize);
+  EXPECT_EQ(gpemu_cuda_vmm_unreserve(range, 64 * kSize), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range + kSize, kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 64 * kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
+TEST_F(MemoryTest, ImportsExportedMemory) {
+  constexpr Bytes kSize = 2 * kMiB;
+  std::uint64_t first = 0, handle = 0, imported = 0, range = 0;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &handle), GPEMU_CUDA_SUCCESS);
+  std::int32_t descriptor = -1;
+  ASSERT_EQ(gpemu_cuda_vmm_export(handle, &descriptor), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_import(descriptor, &imported), GPEMU_CUDA_SUCCESS);
+  ::close(descriptor);
+  EXPECT_EQ(gpemu_cuda_vmm_import(descriptor, &imported), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_reserve(2 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range, kSize, 0, handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range + kSize, kSize, 0, imported), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kSize, 0, 3), GPEMU_CUDA_SUCCESS);
+  const std::uint64_t value = 0x1234;
+  std::uint64_t read = 0;
+  ASSERT_EQ(gpemu_cuda_poke(range + 64, &value, 8), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_peek(range + kSize + 64, &read, 8), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, value);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, 2 * kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 2 * kSize), GPEMU_CUDA_SUCCESS);
+  for (const std::uint64_t each : {first, handle, imported}) {
+    EXPECT_EQ(gpemu_cuda_vmm_release(each), GPEMU_CUDA_SUCCESS);
+  }
+  EXPECT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
+}  // namespace
+}  // namespace gpemu::cuda

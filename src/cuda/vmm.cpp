@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Virtual memory management: physical memory is a range of a sparse file per device, so that its
+// content goes where it is mapped, and other processes can map it.
+#include <algorithm>
+#include <fcntl.h>
+#include <iterator>
+#include <mutex>
+#include <string>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "memory_state.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// How much larger than the memory its file is, so that ranges of unequal sizes fit.
+constexpr Bytes kFileFactor = 4;
+
+/// Behind the pages the file has 8 bytes for each: the size of the physical memory that begins
+/// there, plus the device's number in the node, for a process that imports it.
+constexpr Bytes kEntry = sizeof(std::uint64_t);
+
+struct File {
+  int descriptor = -1;
+  AddressSpace ranges;
+};
+
+struct Physical {
+  int device = 0;
+  int descriptor = -1;
+  Bytes offset = 0;
+  Bytes bytes = 0;
+  device::DeviceAddress ledger = 0;  ///< 0 when another process holds it.
+  int references = 1;
+  int mappings = 0;
+  bool exported = false;
+};
+
+/// Guarded by the lock of memory().
+struct State {
+  std::map<int, File> files;  ///< by device.
+  std::map<std::uint64_t, Physical> physical;
+  std::uint64_t next_handle = 1;
+};
+
+State& physical_state() {
+  static auto* const instance = new State;
+  return *instance;
+}
+
+bool whole_pages(std::uint64_t value) {
+  return value % kPage == 0;
+}
+
+File* file_of(const DeviceState& device) {
+  File& file = physical_state().files[device.ordinal];
+  if (file.descriptor >= 0) return &file;
+  const Bytes size = round_up(device.info.total_memory * kFileFactor, kPage);
+  const int descriptor = ::memfd_create("gpemu-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return nullptr;
+  // Nobody can shrink the file under another's mapping.
+  if (::ftruncate(descriptor, static_cast<off_t>(size + size / kPage * kEntry)) != 0 ||
+      ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    ::close(descriptor);
+    return nullptr;
+  }
+  file.descriptor = descriptor;
+  file.ranges.size = size;
+  file.ranges.free.emplace(0, size);
+  return &file;
+}
+
+/// Ends physical memory that nobody names or maps. Requires: the lock.
+void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator found) {
+  Physical& physical = found->second;
+  if (physical.references > 0 || physical.mappings > 0) return;
+  if (physical.ledger == 0) {
+    ::close(physical.descriptor);
+  } else {
+    const auto freed = device_at(physical.device).device->free(physical.ledger);
+    GPEMU_CHECK(freed.has_value(), "the ledger knows physical memory");
+    state.spaces[physical.device].held -= physical.bytes;
+    // Another process may still have exported memory mapped; its range is not given again.
+    if (!physical.exported) {
+      ::fallocate(physical.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
+                  static_cast<off_t>(physical.offset), static_cast<off_t>(physical.bytes));
+      give_back_range(physical_state().files[physical.device].ranges, physical.offset,
+                      physical.bytes);
+    }
+  }
+  physical_state().physical.erase(found);
+}
+
+/// Makes addresses inaccessible again.
+void cover(std::uint64_t address, Bytes bytes) {
+  void* const covered = ::mmap(reinterpret_cast<void*>(address), bytes, PROT_NONE,
+                               MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+  GPEMU_CHECK(covered != MAP_FAILED, "a reservation can be covered");
+}
+
+/// Requires: the lock; the block is mapped.
+void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) {
+  cover(block->first, block->second.bytes);
+  const auto found = physical_state().physical.find(block->second.handle);
+  state.blocks.erase(block);
+  --found->second.mappings;
+  end_if_unused(state, found);
+}
+
+/// Returns whether mapped blocks make up a range exactly. Requires: the lock.
+bool mapped_exactly(const Memory& state, std::uint64_t address, Bytes bytes) {
+  Bytes covered = 0;
+  while (covered < bytes) {
+    const auto block = state.blocks.find(address + covered);
+    if (block == state.blocks.end() || block->second.handle == 0) return false;
+    covered += block->second.bytes;
+  }
+  return covered == bytes;
+}
+
+/// Returns whether a range lies in a reservation. Requires: the lock.
+bool reserved(const Memory& state, std::uint64_t address, Bytes bytes) {
+  const auto next = state.reservations.upper_bound(address);
+  if (next == state.reservations.begin()) return false;
+  const auto& [start, size] = *std::prev(next);
+  return address - start < size && bytes <= size - (address - start);
+}
+
+/// Returns whether any block lies in a range of a reservation. Requires: the lock.
+bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) {
+  const auto next = state.blocks.lower_bound(address);
+  if (next != state.blocks.end() && next->first - address < bytes) return true;
+  if (next == state.blocks.begin()) return false;
+  const auto before = std::prev(next);
+  return address - before->first < before->second.bytes;
+}
+
+}  // namespace
+
+void release_physical_memory(DeviceState& device) {
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  for (auto block = state.blocks.begin(); block != state.blocks.end();) {
+    const auto next = std::next(block);
+    if (block->second.handle != 0 && block->second.device == device.ordinal) {
+      unmap_block(state, block);
+    }
+    block = next;
+  }
+  auto& all = physical_state().physical;
+  for (auto found = all.begin(); found != all.end();) {
+    const auto next = std::next(found);
+    if (found->second.device == device.ordinal) {
+      found->second.references = 0;
+      end_if_unused(state, found);
+    }
+    found = next;
+  }
+}
+
+}  // namespace gpemu::cuda
+
+// ---- The C interface
+
+using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::Bytes;
+
+gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) {
+  if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *bytes = kPage;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle) {
+  if (handle == nullptr || bytes == 0 || !whole_pages(bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  DeviceState* found = nullptr;
+  GPEMU_CUDA_TRY(device_with_context(device, &found));
+  if (bytes > found->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  const auto ledger = found->device->allocate(bytes);
+  if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  File* const file = file_of(*found);
+  const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges, bytes);
+  if (!offset) {
+    static_cast<void>(found->device->free(*ledger));
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  count_held(state, device, bytes);
+  State& physical = physical_state();
+  *handle = physical.next_handle++;
+  physical.physical.emplace(*handle, Physical{.device = device,
+                                              .descriptor = file->descriptor,
+                                              .offset = *offset,
+                                              .bytes = bytes,
+                                              .ledger = *ledger});
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) {
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = physical_state().physical.find(handle);
+  if (found == physical_state().physical.end() || found->second.references == 0) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  --found->second.references;
+  end_if_unused(state, found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) {
+  if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const Block& block = std::prev(state.blocks.upper_bound(address))->second;
+  if (block.handle == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  ++physical_state().physical.at(block.handle).references;
+  *handle = block.handle;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) {
+  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  const Memory& state = memory();
+  const std::shared_lock lock(state.mutex);
+  const auto found = physical_state().physical.find(handle);
+  if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  *device = found->second.device;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t /*wanted*/,
+                                         uint64_t* address) {
+  // The wanted address is a hint that CUDA need not follow either.
+  if (address == nullptr || bytes == 0 || !whole_pages(bytes) ||
+      (alignment & (alignment - 1)) != 0) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  GPEMU_CUDA_TRY(attach());
+  // More than any process can address.
+  constexpr Bytes kMost = Bytes{1} << 47;
+  const Bytes aligned = std::max(alignment, kPage);
+  if (bytes > kMost || aligned > kMost) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  void* const range = ::mmap(nullptr, bytes + aligned, PROT_NONE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (range == MAP_FAILED) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  const auto start = reinterpret_cast<std::uint64_t>(range);
+  const std::uint64_t first = round_up(start, aligned);
+  if (first > start) ::munmap(range, first - start);
+  if (start + aligned > first) {
+    ::munmap(reinterpret_cast<void*>(first + bytes), start + aligned - first);
+  }
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  state.reservations.emplace(first, bytes);
+  *address = first;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = state.reservations.find(address);
+  if (found == state.reservations.end() || found->second != bytes ||
+      occupied(state, address, bytes)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  state.reservations.erase(found);
+  ::munmap(reinterpret_cast<void*>(address), bytes);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
+                                     uint64_t handle) {
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = physical_state().physical.find(handle);
+  if (found == physical_state().physical.end() || bytes == 0 || !whole_pages(address) ||
+      !whole_pages(bytes) || !whole_pages(offset) || offset > found->second.bytes ||
+      bytes > found->second.bytes - offset || !reserved(state, address, bytes) ||
+      occupied(state, address, bytes)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  Physical& physical = found->second;
+  void* const mapped = ::mmap(reinterpret_cast<void*>(address), bytes, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_NORESERVE | MAP_FIXED, physical.descriptor,
+                              static_cast<off_t>(physical.offset + offset));
+  if (mapped == MAP_FAILED) {
+    cover(address, bytes);
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  ++physical.mappings;
+  state.blocks.emplace(address, Block{.bytes = bytes,
+                                      .kind = GPEMU_CUDA_MEMORY_DEVICE,
+                                      .device = physical.device,
+                                      .id = state.next_id++,
+                                      .handle = handle,
+                                      .offset = offset});
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  for (Bytes done = 0; done < bytes;) {
+    const auto block = state.blocks.find(address + done);
+    done += block->second.bytes;
+    unmap_block(state, block);
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes, int32_t device,
+                                            uint32_t access) {
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  if (bytes == 0 || (access != 0 && access != 1 && access != 3) ||
+      !mapped_exactly(state, address, bytes)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  for (Bytes done = 0; done < bytes;) {
+    Block& block = state.blocks.at(address + done);
+    block.access[device] = access;
+    done += block.bytes;
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, uint32_t* access) {
+  if (access == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  const Memory& state = memory();
+  const std::shared_lock lock(state.mutex);
+  if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const Block& block = std::prev(state.blocks.upper_bound(address))->second;
+  if (block.handle == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const auto found = block.access.find(device);
+  *access = found == block.access.end() ? 0 : found->second;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor) {
+  if (file_descriptor == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = physical_state().physical.find(handle);
+  if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  Physical& physical = found->second;
+  struct stat file{};
+  if (::fstat(physical.descriptor, &file) != 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+  const Bytes pages = static_cast<Bytes>(file.st_size) / (kPage + kEntry);
+  const std::uint64_t entry =
+      physical.bytes + static_cast<std::uint64_t>(device_at(physical.device).index);
+  // An opening of its own, whose position tells where the memory begins.
+  const int opened =
+      ::open(fmt::format("/proc/self/fd/{}", physical.descriptor).c_str(), O_RDWR | O_CLOEXEC);
+  if (opened < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+  if (::pwrite(opened, &entry, sizeof(entry),
+               static_cast<off_t>(pages * kPage + physical.offset / kPage * kEntry)) !=
+          static_cast<ssize_t>(sizeof(entry)) ||
+      ::lseek(opened, static_cast<off_t>(physical.offset), SEEK_SET) < 0) {
+    ::close(opened);
+    return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+  }
+  physical.exported = true;
+  *file_descriptor = opened;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle) {
+  if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+  struct stat file{};
+  const off_t offset = ::lseek(file_descriptor, 0, SEEK_CUR);
+  if (offset < 0 || ::fcntl(file_descriptor, F_GET_SEALS) != kSeals ||
+      ::fstat(file_descriptor, &file) != 0) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  const Bytes pages = static_cast<Bytes>(file.st_size) / (kPage + kEntry);
+  const auto begin = static_cast<Bytes>(offset);
+  std::uint64_t entry = 0;
+  if (!whole_pages(begin) || begin / kPage >= pages ||
+      ::pread(file_descriptor, &entry, sizeof(entry),
+              static_cast<off_t>(pages * kPage + begin / kPage * kEntry)) !=
+          static_cast<ssize_t>(sizeof(entry))) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  const Bytes bytes = entry / kPage * kPage;
+  if (bytes == 0 || bytes > pages * kPage - begin) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  int device = 0;
+  while (device < device_count() && device_at(device).index != static_cast<int>(entry % kPage)) {
+    ++device;
+  }
+  if (device == device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  const int own = ::fcntl(file_descriptor, F_DUPFD_CLOEXEC, 0);
+  if (own < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  State& physical = physical_state();
+  *handle = physical.next_handle++;
+  physical.physical.emplace(
+      *handle,
+      Physical{
+          .device = device, .descriptor = own, .offset = begin, .bytes = bytes, .exported = true});
+  return GPEMU_CUDA_SUCCESS;
+}
