@@ -167,7 +167,7 @@ GPEMU_SHIM_EXPORT int ncclGroupEnd() {
 }
 
 #define GPEMU_PROFILING_NAME(name) \
-  extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) p##name;
+  extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;
 GPEMU_PROFILING_NAME(ncclAllReduce)
 GPEMU_PROFILING_NAME(ncclReduce)
 GPEMU_PROFILING_NAME(ncclReduceScatter)

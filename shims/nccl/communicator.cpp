@@ -189,7 +189,7 @@ GPEMU_SHIM_EXPORT const char* ncclGetLastError(const void*) {
 }
 
 #define GPEMU_PROFILING_NAME(name) \
-  extern "C" __attribute__((visibility("default"), alias(#name))) decltype(name) p##name;
+  extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;
 GPEMU_PROFILING_NAME(ncclGetVersion)
 GPEMU_PROFILING_NAME(ncclGetUniqueId)
 GPEMU_PROFILING_NAME(ncclCommInitRank)

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stand-ins ask libgpemu.so for, recorded by a fake of it.
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/cuda.h"
+
+namespace {
+
+struct Recorded {
+  std::vector<std::pair<std::string, gpemu_operation>> operations;
+  std::vector<std::pair<gpemu_cuda_mark_kind, std::string>> marks;
+  std::vector<uint64_t> copied_bytes;
+  std::vector<uint64_t> poked_bytes;
+  std::vector<std::string> not_supported;
+};
+Recorded recorded;
+
+char memory[64];
+
+}  // namespace
+
+extern "C" {
+
+gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation, gpemu_cuda_stream_handle) {
+  recorded.operations.emplace_back(operation->name, *operation);
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_memcpy(uint64_t, uint64_t, uint64_t bytes, gpemu_cuda_copy_kind,
+                                    gpemu_cuda_stream_handle, int32_t) {
+  recorded.copied_bytes.push_back(bytes);
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_poke(uint64_t, const void*, uint64_t bytes) {
+  recorded.poked_bytes.push_back(bytes);
+  return GPEMU_CUDA_SUCCESS;
+}
+void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text) {
+  recorded.marks.emplace_back(kind, text == nullptr ? "" : text);
+}
+void gpemu_cuda_not_supported(const char*, const char* function) {
+  recorded.not_supported.emplace_back(function);
+}
+gpemu_cuda_status gpemu_cuda_malloc(uint64_t, uint64_t* address) {
+  *address = 4096;
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_free(uint64_t) {
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_ensure_context() {
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) {
+  *count = 1;
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
+  *device = 0;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+int cufftCreate(int* plan);
+int cufftDestroy(int plan);
+int cufftMakePlanMany(int plan, int rank, int* n, int*, int, int, int*, int, int, int type,
+                      int batch, size_t* work);
+int cufftExecC2C(int plan, void* in, void* out, int direction);
+int cufftExecR2C(int plan, void* in, void* out);
+int cusolverDnCreate(void** handle);
+int cusolverDnDestroy(void* handle);
+int cusolverDnSpotrf(void* handle, int fill, int n, void* a, int lda, void* work, int size,
+                     int* info);
+int cusolverDnCpotrf(void* handle, int fill, int n, void* a, int lda, void* work, int size,
+                     int* info);
+int cusolverDnDpotrfBatched(void* handle, int fill, int n, void* a, int lda, int* info, int batch);
+struct UniqueId {
+  char bytes[128];
+};
+int ncclCommInitRank(void** comm, int ranks, UniqueId id, int rank);
+int ncclCommDestroy(void* comm);
+int ncclAllReduce(const void* in, void* out, size_t count, int type, int op, void* comm,
+                  gpemu_cuda_stream_handle stream);
+int ncclSend(const void* buffer, size_t count, int type, int peer, void* comm,
+             gpemu_cuda_stream_handle stream);
+int ncclRecv(void* buffer, size_t count, int type, int peer, void* comm,
+             gpemu_cuda_stream_handle stream);
+int ncclGroupStart();
+int ncclGroupEnd();
+int nvtxRangePushA(const char* text);
+int nvtxRangePop();
+int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t));
+
+}  // extern "C"
+
+namespace {
+
+class Shims : public testing::Test {
+ protected:
+  void SetUp() override { recorded = {}; }
+};
+
+TEST_F(Shims, CufftPricesTheTransformOfItsPlan) {
+  int plan = 0;
+  int sizes[] = {64, 32};
+  size_t work = 0;
+  ASSERT_EQ(cufftCreate(&plan), 0);
+  EXPECT_EQ(cufftExecC2C(plan, memory, memory, -1), 1) << "a plan that is not made is invalid";
+  ASSERT_EQ(cufftMakePlanMany(plan, 2, sizes, nullptr, 1, 0, nullptr, 1, 0, 0x29, 5, &work), 0);
+  EXPECT_EQ(work, size_t{5 * 64 * 32 * 8});
+  EXPECT_EQ(cufftExecR2C(plan, memory, memory), 1) << "a plan of another type";
+  EXPECT_EQ(cufftExecC2C(plan, memory, memory, 0), 4) << "no direction";
+  ASSERT_EQ(cufftExecC2C(plan, memory, memory, -1), 0);
+  ASSERT_EQ(recorded.operations.size(), 1u);
+  const gpemu_operation& operation = recorded.operations[0].second;
+  EXPECT_EQ(operation.kind, GPEMU_OPERATION_FFT);
+  EXPECT_EQ(operation.type, GPEMU_TYPE_COMPLEX64);
+  EXPECT_EQ(operation.shape[0], 5);
+  EXPECT_EQ(operation.shape[1], 64);
+  EXPECT_EQ(operation.shape[2], 32);
+  EXPECT_EQ(operation.shape[3], 1);
+  EXPECT_EQ(cufftDestroy(plan), 0);
+  EXPECT_EQ(cufftDestroy(plan), 1) << "a plan dies once";
+}
+
+TEST_F(Shims, CufftRefusesSizesBeyondMemory) {
+  int plan = 0;
+  int sizes[] = {2'000'000'000, 2'000'000'000, 2'000'000'000};
+  ASSERT_EQ(cufftCreate(&plan), 0);
+  EXPECT_EQ(cufftMakePlanMany(plan, 3, sizes, nullptr, 1, 0, nullptr, 1, 0, 0x29, 1, nullptr), 8);
+  EXPECT_EQ(cufftMakePlanMany(plan, 4, sizes, nullptr, 1, 0, nullptr, 1, 0, 0x29, 1, nullptr), 4);
+  EXPECT_EQ(cufftMakePlanMany(plan, 1, sizes, nullptr, 1, 0, nullptr, 1, 0, 0x00, 1, nullptr), 3);
+  EXPECT_EQ(cufftDestroy(plan), 0);
+}
+
+TEST_F(Shims, CusolverPricesComplexMatricesAtFourTimesTheArithmetic) {
+  void* handle = nullptr;
+  int info = 7;
+  ASSERT_EQ(cusolverDnCreate(&handle), 0);
+  ASSERT_EQ(cusolverDnSpotrf(handle, 0, 300, memory, 300, memory, 0, &info), 0);
+  ASSERT_EQ(cusolverDnCpotrf(handle, 0, 300, memory, 300, memory, 0, &info), 0);
+  ASSERT_EQ(recorded.operations.size(), 2u);
+  EXPECT_EQ(recorded.operations[0].first, "cusolverDnSpotrf");
+  EXPECT_EQ(recorded.operations[0].second.shape[0], 9'000'000);
+  EXPECT_EQ(recorded.operations[0].second.shape[1], 300 * 300 * 4);
+  EXPECT_EQ(recorded.operations[1].second.shape[0], 36'000'000);
+  EXPECT_EQ(recorded.poked_bytes, (std::vector<uint64_t>{4, 4}));
+  EXPECT_EQ(cusolverDnDestroy(handle), 0);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 0, 300, memory, 300, memory, 0, &info), 1);
+}
+
+TEST_F(Shims, CusolverRefusesWhatCannotBeAMatrix) {
+  void* handle = nullptr;
+  int info = 0;
+  ASSERT_EQ(cusolverDnCreate(&handle), 0);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 2, 8, memory, 8, memory, 0, &info), 3);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 0, -1, memory, 8, memory, 0, &info), 3);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 0, 8, memory, 7, memory, 0, &info), 3);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 0, 8, nullptr, 8, memory, 0, &info), 3);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 0, 8, memory, 8, memory, 0, nullptr), 3);
+  EXPECT_TRUE(recorded.operations.empty());
+  EXPECT_EQ(cusolverDnDestroy(handle), 0);
+}
+
+TEST_F(Shims, CusolverClearsDevInfoOfEachMatrixOfABatch) {
+  void* handle = nullptr;
+  int info[6];
+  ASSERT_EQ(cusolverDnCreate(&handle), 0);
+  ASSERT_EQ(cusolverDnDpotrfBatched(handle, 1, 8, memory, 8, info, 6), 0);
+  EXPECT_EQ(recorded.poked_bytes, (std::vector<uint64_t>{24}));
+  EXPECT_EQ(cusolverDnDestroy(handle), 0);
+}
+
+TEST_F(Shims, NcclCopiesWhatOneRankReduces) {
+  void* comm = nullptr;
+  char out[64];
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, UniqueId{}, 0), 0);
+  EXPECT_EQ(ncclAllReduce(memory, out, 8, 7, 0, comm, nullptr), 0);
+  EXPECT_EQ(ncclAllReduce(out, out, 8, 7, 0, comm, nullptr), 0) << "in place: nothing moves";
+  EXPECT_EQ(recorded.copied_bytes, (std::vector<uint64_t>{32}));
+  EXPECT_EQ(ncclAllReduce(memory, out, 8, 12, 0, comm, nullptr), 4) << "no such type";
+  EXPECT_EQ(ncclAllReduce(memory, out, 8, 7, 5, comm, nullptr), 4) << "no such reduction";
+  EXPECT_EQ(ncclAllReduce(memory, nullptr, 8, 7, 0, comm, nullptr), 4);
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
+  EXPECT_EQ(ncclAllReduce(memory, out, 8, 7, 0, comm, nullptr), 4) << "a dead communicator";
+}
+
+TEST_F(Shims, NcclRefusesSeveralRanksByName) {
+  void* comm = nullptr;
+  EXPECT_EQ(ncclCommInitRank(&comm, 2, UniqueId{}, 0), 5);
+  EXPECT_EQ(comm, nullptr);
+  ASSERT_EQ(recorded.not_supported.size(), 1u);
+  EXPECT_EQ(recorded.not_supported[0], "communicators of several ranks");
+}
+
+TEST_F(Shims, NcclMatchesSendsToItselfAtTheEndOfTheGroup) {
+  void* comm = nullptr;
+  char out[64];
+  ASSERT_EQ(ncclCommInitRank(&comm, 1, UniqueId{}, 0), 0);
+  EXPECT_EQ(ncclSend(memory, 4, 0, 0, comm, nullptr), 5) << "it would wait for ever";
+  ASSERT_EQ(ncclGroupStart(), 0);
+  ASSERT_EQ(ncclSend(memory, 4, 4, 0, comm, nullptr), 0);
+  ASSERT_EQ(ncclRecv(out, 4, 4, 0, comm, nullptr), 0);
+  EXPECT_TRUE(recorded.copied_bytes.empty());
+  EXPECT_EQ(ncclGroupEnd(), 0);
+  EXPECT_EQ(recorded.copied_bytes, (std::vector<uint64_t>{32}));
+  EXPECT_EQ(ncclGroupEnd(), 5) << "no group is open";
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
+}
+
+TEST_F(Shims, NvtxCountsTheRangesOfAThread) {
+  EXPECT_EQ(nvtxRangePop(), -2) << "nothing is pushed";
+  EXPECT_EQ(nvtxRangePushA("step"), 0);
+  EXPECT_EQ(nvtxRangePushA("forward"), 1);
+  EXPECT_EQ(nvtxRangePop(), 1);
+  EXPECT_EQ(nvtxRangePop(), 0);
+  ASSERT_EQ(recorded.marks.size(), 4u);
+  EXPECT_EQ(recorded.marks[1].second, "forward");
+  EXPECT_EQ(recorded.marks[3].first, GPEMU_CUDA_MARK_POP);
+}
+
+// The function slots of a program built with the headers of NVTX 3, core module.
+void* slots[16];
+void** slot_pointers[17];
+
+int get_module(int, void**** table, unsigned* size) {
+  for (size_t i = 0; i < 16; ++i) {
+    slot_pointers[i] = &slots[i];
+  }
+  slot_pointers[16] = nullptr;
+  *table = slot_pointers;
+  *size = 16;
+  return 1;
+}
+
+const void* export_table(uint32_t id) {
+  static const struct {
+    size_t size;
+    int (*get)(int, void****, unsigned*);
+  } kCallbacks = {sizeof(kCallbacks), get_module};
+  return id == 1 ? &kCallbacks : nullptr;
+}
+
+TEST_F(Shims, NvtxInjectsItselfIntoProgramsOfVersion3) {
+  EXPECT_EQ(InitializeInjectionNvtx2(nullptr), 0);
+  ASSERT_EQ(InitializeInjectionNvtx2(export_table), 1);
+  EXPECT_EQ(slots[9], reinterpret_cast<void*>(nvtxRangePushA));
+}
+
+}  // namespace
