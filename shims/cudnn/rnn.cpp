@@ -85,6 +85,20 @@ bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* pla
   return true;
 }
 
+/// Tells the caller of a matrix or a bias; who leaves out both outputs does not want it.
+bool yield(const void* descriptor, const Tensor& tensor, void** output, void* address) {
+  if (descriptor == nullptr && output == nullptr) {
+    return true;
+  }
+  Tensor* const target = find<Tensor>(descriptor);
+  if (target == nullptr || output == nullptr) {
+    return false;
+  }
+  *target = tensor;
+  *output = address;
+  return true;
+}
+
 int64_t weights_of(const Rnn& rnn) {
   int64_t elements = layers_of(rnn) * biases_of(rnn) * gates_of(rnn) * rnn.hidden;
   for (int64_t layer = 0; layer < layers_of(rnn); ++layer) {
@@ -116,29 +130,29 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, in
                                               void* matrix_descriptor, void** matrix,
                                               void* bias_descriptor, void** bias) {
   const Rnn* const rnn = find<Rnn>(descriptor);
-  Tensor* const matrix_tensor = find<Tensor>(matrix_descriptor);
-  Tensor* const bias_tensor = find<Tensor>(bias_descriptor);
   Place place{};
-  if (find<Context>(handle) == nullptr || rnn == nullptr || matrix_tensor == nullptr ||
-      bias_tensor == nullptr || matrix == nullptr || bias == nullptr ||
+  if (find<Context>(handle) == nullptr || rnn == nullptr ||
       !find_place(*rnn, pseudo_layer, linear, &place)) {
     return kBadParam;
   }
-  const auto element = static_cast<uint64_t>(bytes_of(type_of(rnn->data_type)));
-  if (space_bytes < static_cast<uint64_t>(weights_of(*rnn)) * element) {
+  const int64_t element = bytes_of(type_of(rnn->data_type));
+  if (space_bytes < static_cast<uint64_t>(weights_of(*rnn) * element)) {
     return kSizeInsufficient;
   }
+  const auto at = [&](int64_t elements) {
+    return pointer_to(address_of(space) + static_cast<uint64_t>(elements * element));
+  };
   const auto rows = static_cast<int>(place.rows);
   const auto columns = static_cast<int>(place.columns);
-  *matrix_tensor = {rnn->data_type, {1, rows, columns}, {rows * columns, columns, 1}};
-  *matrix = pointer_to(address_of(space) + static_cast<uint64_t>(place.matrix) * element);
-  if (place.bias < 0) {
-    *bias_tensor = {rnn->data_type, {0, 0, 0}, {0, 0, 0}};
-    *bias = nullptr;
-    return kSuccess;
+  const Tensor matrix_tensor{rnn->data_type, {1, rows, columns}, {rows * columns, columns, 1}};
+  const bool has_bias = place.bias >= 0;
+  const Tensor bias_tensor{rnn->data_type, {1, rows, 1}, {rows, 1, 1}};
+  const Tensor no_tensor{rnn->data_type, {0, 0, 0}, {0, 0, 0}};
+  if (!yield(matrix_descriptor, matrix_tensor, matrix, at(place.matrix)) ||
+      !yield(bias_descriptor, has_bias ? bias_tensor : no_tensor, bias,
+             has_bias ? at(place.bias) : nullptr)) {
+    return kBadParam;
   }
-  *bias_tensor = {rnn->data_type, {1, rows, 1}, {rows, 1, 1}};
-  *bias = pointer_to(address_of(space) + static_cast<uint64_t>(place.bias) * element);
   return kSuccess;
 }
 
