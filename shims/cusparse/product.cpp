@@ -49,7 +49,7 @@ double bytes_of_matrix(const Matrix& matrix) {
                   offsets * static_cast<double>(index_bytes(matrix.row_index_type)));
 }
 
-// `a` and `b` give `c`; `inner` is how many operations each entry of the sparse one takes, halved.
+// `a` and `b` give `c`; a sparse `c` takes only the products at its own entries.
 int run(const void* handle, const char* name, const void* a, const void* b, const void* c) {
   const Matrix* const left = find_matrix(a);
   const Matrix* const right = find_matrix(b);
