@@ -139,7 +139,20 @@ Status run_operation(const cost::OperationCost& cost, const char* name, gpemu_cu
 
 // ---- The C interface
 
-using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::cuda::attach;
+using gpemu::cuda::check_launch;
+using gpemu::cuda::current_device;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::kernels;
+using gpemu::cuda::kRegisters;
+using gpemu::cuda::list_functions;
+using gpemu::cuda::modules;
+using gpemu::cuda::registry;
+using gpemu::cuda::Registry;
+using gpemu::cuda::resolve;
+using gpemu::cuda::run_operation;
+using gpemu::cuda::traits_of;
+using gpemu::cuda::Variable;
 
 gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
   if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;

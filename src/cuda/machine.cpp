@@ -300,7 +300,17 @@ void wait_for(DeviceState& device) {
 
 // ---- The C interface
 
-using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::cuda::attach;
+using gpemu::cuda::check_unsafe_call;
+using gpemu::cuda::current_device;
+using gpemu::cuda::device_at;
+using gpemu::cuda::device_count;
+using gpemu::cuda::device_with_context;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::release_memory;
+using gpemu::cuda::Status;
+using gpemu::cuda::thread_state;
+using gpemu::cuda::wait_for;
 using gpemu::Bytes;
 
 gpemu_cuda_status gpemu_cuda_last_error(int32_t clear) {

@@ -176,7 +176,23 @@ Status check_unsafe_call() {
 
 // ---- The C interface
 
-using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::cuda::attach;
+using gpemu::cuda::capture_mode;
+using gpemu::cuda::check_unsafe_call;
+using gpemu::cuda::current_device;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::events;
+using gpemu::cuda::host_functions;
+using gpemu::cuda::kAllEventFlags;
+using gpemu::cuda::kDisableTiming;
+using gpemu::cuda::kGreatestPriority;
+using gpemu::cuda::kLeastPriority;
+using gpemu::cuda::kNonBlocking;
+using gpemu::cuda::next_stream_id;
+using gpemu::cuda::resolve;
+using gpemu::cuda::streams;
+using gpemu::cuda::wait_for_host_functions;
+using gpemu::cuda::wait_until;
 
 gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
                                            gpemu_cuda_stream_handle* stream) {
