@@ -7,8 +7,13 @@
 
 namespace {
 
+// What is asked for a work area may lack the matrix itself, as PyTorch's calls do.
+bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
+  return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
+}
+
 bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
-  return rows >= 0 && columns >= 0 && matrix != nullptr && leading >= std::max<int64_t>(1, rows);
+  return matrix != nullptr && valid_size(rows, columns, leading);
 }
 
 bool valid_mode(int mode) {
@@ -52,9 +57,9 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj_bufferSize(                                          \
-      void* handle, int mode, int, int m, int n, const void* a, int lda, const void*, const void*, \
+      void* handle, int mode, int, int m, int n, const void*, int lda, const void*, const void*,   \
       int, const void*, int, int* size, void*) {                                                   \
-    return valid_mode(mode) && valid_matrix(m, n, a, lda)                                          \
+    return valid_mode(mode) && valid_size(m, n, lda)                                               \
                ? answer_work_size(handle, svd_space(m, n), size)                                   \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -67,9 +72,9 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched_bufferSize(                                   \
-      void* handle, int mode, int m, int n, const void* a, int lda, const void*, const void*, int, \
+      void* handle, int mode, int m, int n, const void*, int lda, const void*, const void*, int,   \
       const void*, int, int* size, void*, int batch) {                                             \
-    return valid_mode(mode) && valid_matrix(m, n, a, lda) && m <= 32 && n <= 32 && batch >= 0      \
+    return valid_mode(mode) && valid_size(m, n, lda) && m <= 32 && n <= 32 && batch >= 0           \
                ? answer_work_size(handle, svd_space(m, n) * batch, size)                           \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -84,10 +89,10 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched_bufferSize(                            \
-      void* handle, int mode, int rank, int m, int n, const void* a, int lda, long long,           \
+      void* handle, int mode, int rank, int m, int n, const void*, int lda, long long,             \
       const void*, long long, const void*, int, long long, const void*, int, long long, int* size, \
       int batch) {                                                                                 \
-    return valid_mode(mode) && valid_matrix(m, n, a, lda) && rank >= 0 && batch >= 0               \
+    return valid_mode(mode) && valid_size(m, n, lda) && rank >= 0 && batch >= 0                    \
                ? answer_work_size(handle, svd_space(m, n) * batch, size)                           \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -114,8 +119,8 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
 // `E` is sy or he: real matrices are symmetric, complex ones Hermitian.
 #define GPEMU_EIGEN(L, E, T)                                                                       \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evd_bufferSize(                                          \
-      void* handle, int mode, int fill, int n, const void* a, int lda, const void*, int* size) {   \
-    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda)                      \
+      void* handle, int mode, int fill, int n, const void*, int lda, const void*, int* size) {     \
+    return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda)                           \
                ? answer_work_size(handle, eigen_space(n), size)                                    \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -126,9 +131,9 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj_bufferSize(void* handle, int mode, int fill, int n,  \
-                                                         const void* a, int lda, const void*,      \
+                                                         const void*, int lda, const void*,        \
                                                          int* size, void*) {                       \
-    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda)                      \
+    return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda)                           \
                ? answer_work_size(handle, eigen_space(n), size)                                    \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -139,9 +144,9 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evjBatched_bufferSize(                                   \
-      void* handle, int mode, int fill, int n, const void* a, int lda, const void*, int* size,     \
+      void* handle, int mode, int fill, int n, const void*, int lda, const void*, int* size,       \
       void*, int batch) {                                                                          \
-    return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0        \
+    return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda) && batch >= 0             \
                ? answer_work_size(handle, eigen_space(n) * batch, size)                            \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -161,9 +166,9 @@ GPEMU_EIGEN(C, he, GPEMU_TYPE_COMPLEX64)
 GPEMU_EIGEN(Z, he, GPEMU_TYPE_COMPLEX128)
 
 GPEMU_SHIM_EXPORT int cusolverDnXpotrf_bufferSize(void* handle, void*, int fill, int64_t n,
-                                                  int type, const void* a, int64_t lda, int,
+                                                  int type, const void*, int64_t lda, int,
                                                   size_t* device, size_t* host) {
-  return valid_fill(fill) && valid_matrix(n, n, a, lda)
+  return valid_fill(fill) && valid_size(n, n, lda)
              ? answer_work_bytes(handle, 32 * n, type, device, host)
              : kInvalidValue;
 }
@@ -190,10 +195,10 @@ GPEMU_SHIM_EXPORT int cusolverDnXpotrs(void* handle, void*, int fill, int64_t n,
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsytrs_bufferSize(void* handle, int fill, int64_t n,
-                                                  int64_t columns, int type, const void* a,
-                                                  int64_t lda, const int64_t*, int, void* b,
+                                                  int64_t columns, int type, const void*,
+                                                  int64_t lda, const int64_t*, int, void*,
                                                   int64_t ldb, size_t* device, size_t* host) {
-  return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb)
+  return valid_fill(fill) && valid_size(n, n, lda) && valid_size(n, columns, ldb)
              ? answer_work_bytes(handle, 32 * n, type, device, host)
              : kInvalidValue;
 }
@@ -210,10 +215,10 @@ GPEMU_SHIM_EXPORT int cusolverDnXsytrs(void* handle, int fill, int64_t n, int64_
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeqrf_bufferSize(void* handle, void*, int64_t m, int64_t n,
-                                                  int type, const void* a, int64_t lda, int,
+                                                  int type, const void*, int64_t lda, int,
                                                   const void*, int, size_t* device, size_t* host) {
-  return valid_matrix(m, n, a, lda) ? answer_work_bytes(handle, 32 * n, type, device, host)
-                                    : kInvalidValue;
+  return valid_size(m, n, lda) ? answer_work_bytes(handle, 32 * n, type, device, host)
+                               : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n, int type, void* a,
                                        int64_t lda, int, void* tau, int, void*, size_t, void*,
@@ -228,10 +233,10 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevd_bufferSize(void* handle, void*, int mode, int fill,
-                                                  int64_t n, int type, const void* a, int64_t lda,
+                                                  int64_t n, int type, const void*, int64_t lda,
                                                   int, const void*, int, size_t* device,
                                                   size_t* host) {
-  return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda)
+  return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda)
              ? answer_work_bytes(handle, eigen_space(n), type, device, host)
              : kInvalidValue;
 }
@@ -246,11 +251,11 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevd(void* handle, void*, int mode, int fill, 
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched_bufferSize(void* handle, void*, int mode, int fill,
-                                                        int64_t n, int type, const void* a,
+                                                        int64_t n, int type, const void*,
                                                         int64_t lda, int, const void*, int,
                                                         size_t* device, size_t* host,
                                                         int64_t batch) {
-  return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0
+  return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda) && batch >= 0
              ? answer_work_bytes(handle, eigen_space(n) * batch, type, device, host)
              : kInvalidValue;
 }
@@ -267,11 +272,11 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched(void* handle, void*, int mode, int 
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeev_bufferSize(void* handle, void*, int left, int right,
-                                                 int64_t n, int type, const void* a, int64_t lda,
-                                                 int, const void*, int, const void*, int64_t, int,
+                                                 int64_t n, int type, const void*, int64_t lda, int,
+                                                 const void*, int, const void*, int64_t, int,
                                                  const void*, int64_t, int, size_t* device,
                                                  size_t* host) {
-  return valid_mode(left) && valid_mode(right) && valid_matrix(n, n, a, lda)
+  return valid_mode(left) && valid_mode(right) && valid_size(n, n, lda)
              ? answer_work_bytes(handle, eigen_space(n), type, device, host)
              : kInvalidValue;
 }

@@ -9,8 +9,13 @@ namespace {
 
 constexpr int kBlock = 32;
 
+// What is asked for a work area may lack the matrix itself, as PyTorch's calls do.
+bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
+  return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
+}
+
 bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
-  return rows >= 0 && columns >= 0 && matrix != nullptr && leading >= std::max<int64_t>(1, rows);
+  return matrix != nullptr && valid_size(rows, columns, leading);
 }
 
 bool valid_fill(int fill) {
@@ -36,9 +41,9 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
 }  // namespace
 
 #define GPEMU_FACTORIZE(L, T)                                                                      \
-  GPEMU_SHIM_EXPORT int cusolverDn##L##potrf_bufferSize(void* handle, int fill, int n, void* a,    \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##potrf_bufferSize(void* handle, int fill, int n, void*,      \
                                                         int lda, int* size) {                      \
-    return valid_fill(fill) && valid_matrix(n, n, a, lda)                                          \
+    return valid_fill(fill) && valid_size(n, n, lda)                                               \
                ? answer_work_size(handle, int64_t{kBlock} * n, size)                               \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -71,9 +76,9 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
                               info, 1)                                                             \
                : kInvalidValue;                                                                    \
   }                                                                                                \
-  GPEMU_SHIM_EXPORT int cusolverDn##L##getrf_bufferSize(void* handle, int m, int n, void* a,       \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##getrf_bufferSize(void* handle, int m, int n, void*,         \
                                                         int lda, int* size) {                      \
-    return valid_matrix(m, n, a, lda)                                                              \
+    return valid_size(m, n, lda)                                                                   \
                ? answer_work_size(handle, int64_t{kBlock} * std::max(m, n), size)                  \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -93,10 +98,10 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
                ? submit_dense(handle, solve("cusolverDn" #L "getrs", T, n, columns, 1), info, 1)   \
                : kInvalidValue;                                                                    \
   }                                                                                                \
-  GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf_bufferSize(void* handle, int m, int n, void* a,       \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf_bufferSize(void* handle, int m, int n, void*,         \
                                                         int lda, int* size) {                      \
-    return valid_matrix(m, n, a, lda) ? answer_work_size(handle, int64_t{kBlock} * n, size)        \
-                                      : kInvalidValue;                                             \
+    return valid_size(m, n, lda) ? answer_work_size(handle, int64_t{kBlock} * n, size)             \
+                                 : kInvalidValue;                                                  \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf(void* handle, int m, int n, void* a, int lda,         \
                                              void* tau, void*, int, int* info) {                   \
@@ -106,10 +111,10 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
                      info, 1)                                                                      \
                : kInvalidValue;                                                                    \
   }                                                                                                \
-  GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf_bufferSize(void* handle, int n, void* a, int lda,     \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf_bufferSize(void* handle, int n, void*, int lda,       \
                                                         int* size) {                               \
-    return valid_matrix(n, n, a, lda) ? answer_work_size(handle, int64_t{kBlock} * n, size)        \
-                                      : kInvalidValue;                                             \
+    return valid_size(n, n, lda) ? answer_work_size(handle, int64_t{kBlock} * n, size)             \
+                                 : kInvalidValue;                                                  \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf(void* handle, int fill, int n, void* a, int lda,      \
                                              int*, void*, int, int* info) {                        \
@@ -125,8 +130,8 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
 // `Q` is or or un: real matrices are orthogonal, complex ones unitary.
 #define GPEMU_ORTHOGONAL(L, Q, T)                                                                  \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##gqr_bufferSize(                                          \
-      void* handle, int m, int n, int k, const void* a, int lda, const void*, int* size) {         \
-    return valid_matrix(m, n, a, lda) && n <= m && k >= 0 && k <= n                                \
+      void* handle, int m, int n, int k, const void*, int lda, const void*, int* size) {           \
+    return valid_size(m, n, lda) && n <= m && k >= 0 && k <= n                                     \
                ? answer_work_size(handle, int64_t{kBlock} * n, size)                               \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -140,11 +145,11 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##mqr_bufferSize(                                          \
-      void* handle, int side, int transpose, int m, int n, int k, const void* a, int lda,          \
-      const void*, const void* c, int ldc, int* size) {                                            \
+      void* handle, int side, int transpose, int m, int n, int k, const void*, int lda,            \
+      const void*, const void*, int ldc, int* size) {                                              \
     const int order = side == 0 ? m : n;                                                           \
-    return (side == 0 || side == 1) && valid_transpose(transpose) &&                               \
-                   valid_matrix(order, k, a, lda) && k <= order && valid_matrix(m, n, c, ldc)      \
+    return (side == 0 || side == 1) && valid_transpose(transpose) && valid_size(order, k, lda) &&  \
+                   k <= order && valid_size(m, n, ldc)                                             \
                ? answer_work_size(handle, int64_t{kBlock} * std::max(m, n), size)                  \
                : kInvalidValue;                                                                    \
   }                                                                                                \
