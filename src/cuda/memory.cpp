@@ -238,29 +238,6 @@ device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to, const Sid
                                   at_rate(bytes, link), "copy device to host");
 }
 
-Status free_block(std::uint64_t address, bool host) {
-  Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
-  const auto found = state.blocks.find(address);
-  if (found == state.blocks.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  Block& block = found->second;
-  if (host) {
-    if (!block.pinned) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    state.blocks.erase(found);
-    return GPEMU_CUDA_SUCCESS;
-  }
-  if (block.ledger == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  AddressSpace& space = state.spaces[block.device];
-  const Bytes bytes = charged(block.bytes);
-  clear(address, bytes);
-  give_back_range(space, address, bytes);
-  space.held -= bytes;
-  const auto freed = device_at(block.device).device->free(block.ledger);
-  GPEMU_CHECK(freed.has_value(), "the ledger knows what the address space does");
-  state.blocks.erase(found);
-  return GPEMU_CUDA_SUCCESS;
-}
-
 Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address) {
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
@@ -269,26 +246,7 @@ Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
   }
-  if (bytes > device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const Bytes taken = charged(bytes);
-  const auto ledger = device->device->allocate(taken);
-  if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
-  AddressSpace* const space = space_of(state, *device);
-  const auto start = space == nullptr ? std::nullopt : take_range(*space, taken);
-  if (!start) {
-    static_cast<void>(device->device->free(*ledger));
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  count_held(state, device->ordinal, taken);
-  state.blocks.emplace(*start, Block{.bytes = bytes,
-                                     .kind = kind,
-                                     .device = device->ordinal,
-                                     .id = state.next_id++,
-                                     .ledger = *ledger});
-  *address = *start;
-  return GPEMU_CUDA_SUCCESS;
+  return allocate_on(*device, bytes, kind, address);
 }
 
 }  // namespace
@@ -324,6 +282,53 @@ void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
     }
   }
   space.free.emplace(start, bytes);
+}
+
+Status free_block(std::uint64_t address, bool host) {
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto found = state.blocks.find(address);
+  if (found == state.blocks.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  Block& block = found->second;
+  if (host) {
+    if (!block.pinned) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    state.blocks.erase(found);
+    return GPEMU_CUDA_SUCCESS;
+  }
+  if (block.ledger == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  AddressSpace& space = state.spaces[block.device];
+  const Bytes bytes = charged(block.bytes);
+  clear(address, bytes);
+  give_back_range(space, address, bytes);
+  space.held -= bytes;
+  const auto freed = device_at(block.device).device->free(block.ledger);
+  GPEMU_CHECK(freed.has_value(), "the ledger knows what the address space does");
+  state.blocks.erase(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
+                   std::uint64_t* address) {
+  if (bytes > device.info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  const Bytes taken = charged(bytes);
+  const auto ledger = device.device->allocate(taken);
+  if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  AddressSpace* const space = space_of(state, device);
+  const auto start = space == nullptr ? std::nullopt : take_range(*space, taken);
+  if (!start) {
+    static_cast<void>(device.device->free(*ledger));
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  count_held(state, device.ordinal, taken);
+  state.blocks.emplace(*start, Block{.bytes = bytes,
+                                     .kind = kind,
+                                     .device = device.ordinal,
+                                     .id = state.next_id++,
+                                     .ledger = *ledger});
+  *address = *start;
+  return GPEMU_CUDA_SUCCESS;
 }
 
 void count_held(Memory& state, int device, Bytes bytes) {
@@ -407,6 +412,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
 }
 
 void release_memory(DeviceState& device) {
+  empty_pools(device);
   std::vector<std::uint64_t> addresses;
   {
     const Memory& state = memory();
@@ -431,7 +437,24 @@ MemoryStatistics memory_statistics(const DeviceState& device) {
 
 // ---- The C interface
 
-using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::cuda::allocate;
+using gpemu::cuda::attach;
+using gpemu::cuda::Block;
+using gpemu::cuda::block_at;
+using gpemu::cuda::check_unsafe_call;
+using gpemu::cuda::current_device;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::forget_pooled;
+using gpemu::cuda::free_block;
+using gpemu::cuda::Memory;
+using gpemu::cuda::memory;
+using gpemu::cuda::resolve;
+using gpemu::cuda::run_copy;
+using gpemu::cuda::run_set;
+using gpemu::cuda::Side;
+using gpemu::cuda::side_of;
+using gpemu::cuda::Status;
+using gpemu::cuda::wait_for;
 
 gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -452,6 +475,7 @@ gpemu_cuda_status gpemu_cuda_free(uint64_t address) {
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   GPEMU_CUDA_TRY(check_unsafe_call());
   wait_for(*device);
+  if (forget_pooled(address)) return GPEMU_CUDA_SUCCESS;
   return free_block(address, false);
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What the files of the memory half share.
 #pragma once
 
 #include <cstdint>
@@ -63,6 +61,19 @@ void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
 
 /// Counts memory as held by this process. Requires: the lock.
 void count_held(Memory& state, int device, Bytes bytes);
+
+/// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
+[[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
+                                 std::uint64_t* address);
+
+/// Gives memory back at once; `host` for that of host_alloc. Errors: INVALID_VALUE.
+[[nodiscard]] Status free_block(std::uint64_t address, bool host);
+
+/// Gives memory of a pool back to the device, if an address is in use from one.
+bool forget_pooled(std::uint64_t address);
+
+/// Gives back all memory of a device's pools.
+void empty_pools(DeviceState& device);
 
 /// Forgets physical memory of a device whose context ends, and what is mapped of it.
 void release_physical_memory(DeviceState& device);

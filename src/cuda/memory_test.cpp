@@ -199,5 +199,27 @@ TEST_F(MemoryTest, ImportsExportedMemory) {
   EXPECT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(MemoryTest, PoolsGiveMemoryAgainAndCountIt) {
+  const Bytes before = free_bytes();
+  std::uint64_t first = 0, second = 0, value = 0;
+  ASSERT_EQ(gpemu_cuda_malloc_async(4 * kMiB, nullptr, nullptr, &first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free_async(first, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free_async(first, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_malloc_async(4 * kMiB, nullptr, nullptr, &second), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(second, first);
+  ASSERT_EQ(gpemu_cuda_pool_get(nullptr, GPEMU_CUDA_POOL_USED_HIGH, &value), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(value, 4 * kMiB);
+  ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_pool_get(nullptr, GPEMU_CUDA_POOL_RESERVED_CURRENT, &value),
+            GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(value, 0U);
+  EXPECT_EQ(free_bytes(), before);
+  ASSERT_EQ(gpemu_cuda_malloc_async(4 * kMiB, nullptr, nullptr, &first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free_async(first, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_pool_trim(nullptr, 0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+}
+
 }  // namespace
 }  // namespace gpemu::cuda

@@ -1,65 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of cuda.h is not supported yet: memory pools, sharing between processes, capture and
-// graphs. Each call says so, once.
+// What of cuda.h is not supported yet: sharing between processes, capture and graphs. Each call says so, once.
 #include "gpemu/cuda.h"
-
-gpemu_cuda_status gpemu_cuda_pool_create(int32_t, uint64_t, gpemu_cuda_pool_handle*) {
-  gpemu_cuda_not_supported("cuda", "pool_create");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_destroy(gpemu_cuda_pool_handle) {
-  gpemu_cuda_not_supported("cuda", "pool_destroy");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_default(int32_t, gpemu_cuda_pool_handle*) {
-  gpemu_cuda_not_supported("cuda", "pool_default");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_current(int32_t, gpemu_cuda_pool_handle*) {
-  gpemu_cuda_not_supported("cuda", "pool_current");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t, gpemu_cuda_pool_handle) {
-  gpemu_cuda_not_supported("cuda", "pool_set_current");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle, gpemu_cuda_pool_attribute,
-                                      uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "pool_get");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle, gpemu_cuda_pool_attribute, uint64_t) {
-  gpemu_cuda_not_supported("cuda", "pool_set");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle, int32_t, int32_t) {
-  gpemu_cuda_not_supported("cuda", "pool_set_access");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle, uint64_t) {
-  gpemu_cuda_not_supported("cuda", "pool_trim");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t, gpemu_cuda_pool_handle,
-                                          gpemu_cuda_stream_handle, uint64_t*) {
-  gpemu_cuda_not_supported("cuda", "malloc_async");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
-
-gpemu_cuda_status gpemu_cuda_free_async(uint64_t, gpemu_cuda_stream_handle) {
-  gpemu_cuda_not_supported("cuda", "free_async");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-}
 
 gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t, gpemu_cuda_ipc*) {
   gpemu_cuda_not_supported("cuda", "ipc_export_memory");
