@@ -154,6 +154,20 @@ GPEMU_SHIM_EXPORT int ncclCommCuDevice(const void* handle, int* device) {
   return answer(handle, device, communicator == nullptr ? 0 : communicator->device);
 }
 
+// One rank exchanges nothing, so that a registered buffer needs no mapping: its handle is itself.
+GPEMU_SHIM_EXPORT int ncclCommRegister(const void* handle, void* buffer, size_t bytes,
+                                       void** registration) {
+  if (find_communicator(handle) == nullptr || buffer == nullptr || bytes == 0 ||
+      registration == nullptr) {
+    return kInvalidArgument;
+  }
+  *registration = buffer;
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int ncclCommDeregister(const void* handle, void*) {
+  return find_communicator(handle) == nullptr ? kInvalidArgument : kSuccess;
+}
+
 GPEMU_SHIM_EXPORT int ncclMemAlloc(void** memory, size_t bytes) {
   uint64_t address = 0;
   if (memory == nullptr) {
@@ -204,6 +218,8 @@ GPEMU_PROFILING_NAME(ncclCommGetAsyncError)
 GPEMU_PROFILING_NAME(ncclCommCount)
 GPEMU_PROFILING_NAME(ncclCommUserRank)
 GPEMU_PROFILING_NAME(ncclCommCuDevice)
+GPEMU_PROFILING_NAME(ncclCommRegister)
+GPEMU_PROFILING_NAME(ncclCommDeregister)
 GPEMU_PROFILING_NAME(ncclMemAlloc)
 GPEMU_PROFILING_NAME(ncclMemFree)
 GPEMU_PROFILING_NAME(ncclGetErrorString)
