@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The stand-ins of cuBLAS and cuBLASLt on an emulated GPU: argument checks, times, heuristics.
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <dlfcn.h>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+enum Status { kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7 };
+
+class Blas : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(setenv("GPEMU_GPU", "V100-PCIE-32GB", 1), 0);
+    ASSERT_EQ(setenv("GPEMU_CLOCK", "virtual", 1), 0);
+    library_ = dlopen(GPEMU_TEST_CUBLAS, RTLD_LAZY | RTLD_LOCAL);
+    ASSERT_NE(library_, nullptr) << dlerror();
+    runtime_ = dlopen(GPEMU_TEST_RUNTIME_12, RTLD_LAZY | RTLD_LOCAL);
+    ASSERT_NE(runtime_, nullptr) << dlerror();
+    ASSERT_EQ(call("cublasCreate_v2", &handle_), kSuccess);
+  }
+
+  void TearDown() override { EXPECT_EQ(call("cublasDestroy_v2", handle_), kSuccess); }
+
+  /// Calls a function of cuBLAS, of cuBLASLt, which it needs, or of the runtime.
+  template <typename... Arguments>
+  int call(const char* name, Arguments... arguments) {
+    using Function = int (*)(Arguments...);
+    void* symbol = dlsym(library_, name);
+    symbol = symbol == nullptr ? dlsym(runtime_, name) : symbol;
+    if (symbol == nullptr) {
+      ADD_FAILURE() << name << " is missing";
+      return -1;
+    }
+    return reinterpret_cast<Function>(symbol)(arguments...);
+  }
+
+  int gemm(int m, int n, int k, int lda) {
+    const float one = 1;
+    const void* const a = nullptr;
+    void* const c = nullptr;
+    return call("cublasSgemm_v2", handle_, 0, 0, m, n, k, static_cast<const void*>(&one), a, lda, a,
+                k, static_cast<const void*>(&one), c, lda);
+  }
+
+  /// Returns the milliseconds of a square product on the default stream.
+  float time_of_gemm(int size) {
+    std::array<void*, 2> events{};
+    float milliseconds = 0;
+    for (void*& event : events) {
+      EXPECT_EQ(call("cudaEventCreate", &event), kSuccess);
+    }
+    void* const stream = nullptr;
+    EXPECT_EQ(call("cudaEventRecord", events[0], stream), kSuccess);
+    EXPECT_EQ(gemm(size, size, size, size), kSuccess);
+    EXPECT_EQ(call("cudaEventRecord", events[1], stream), kSuccess);
+    EXPECT_EQ(call("cudaEventSynchronize", events[1]), kSuccess);
+    EXPECT_EQ(call("cudaEventElapsedTime", &milliseconds, events[0], events[1]), kSuccess);
+    return milliseconds;
+  }
+
+  void* library_ = nullptr;
+  void* runtime_ = nullptr;
+  void* handle_ = nullptr;
+};
+
+TEST_F(Blas, ProductTakesNoLessThanThePeakAllows) {
+  // 2 * 4096^3 operations at the 14 TFLOPS that the V100's datasheet gives for FP32.
+  const double least_ms = 2.0 * 4096 * 4096 * 4096 / 14e12 * 1e3;
+  const float measured_ms = time_of_gemm(4096);
+  EXPECT_GE(measured_ms, least_ms);
+  EXPECT_LT(measured_ms, 2 * least_ms);
+}
+
+TEST_F(Blas, TimeGrowsWithTheWork) {
+  // Eight times the work; the smaller product fills the last wave of the GPU less well.
+  const float ratio = time_of_gemm(4096) / time_of_gemm(2048);
+  EXPECT_GT(ratio, 4);
+  EXPECT_LE(ratio, 8.5F);
+}
+
+TEST_F(Blas, RefusesLeadingDimensionsThatDoNotHoldTheMatrix) {
+  EXPECT_EQ(gemm(64, 32, 16, 63), kInvalidValue);
+  EXPECT_EQ(gemm(-1, 32, 16, 64), kInvalidValue);
+  EXPECT_EQ(gemm(64, 32, 16, 64), kSuccess);
+}
+
+TEST_F(Blas, NothingToDoIsNoError) {
+  EXPECT_EQ(gemm(0, 32, 16, 1), kSuccess);
+}
+
+TEST_F(Blas, RefusesHandlesThatAreNotAlive) {
+  void* const none = nullptr;
+  int mode = 0;
+  EXPECT_EQ(call("cublasGetMathMode", none, &mode), kNotInitialized);
+  void* other = nullptr;
+  ASSERT_EQ(call("cublasCreate_v2", &other), kSuccess);
+  ASSERT_EQ(call("cublasDestroy_v2", other), kSuccess);
+  EXPECT_EQ(call("cublasDestroy_v2", other), kNotInitialized);
+}
+
+TEST_F(Blas, AHandleServesCublasLtAndHeuristicsGiveAnAlgorithmWithoutWorkspace) {
+  constexpr int kFp32 = 0;
+  constexpr int kCompute32F = 68;
+  void* matmul = nullptr;
+  void* preference = nullptr;
+  std::array<void*, 3> layouts{};
+  ASSERT_EQ(call("cublasLtMatmulDescCreate", &matmul, kCompute32F, kFp32), kSuccess);
+  ASSERT_EQ(call("cublasLtMatmulPreferenceCreate", &preference), kSuccess);
+  const std::array<std::array<uint64_t, 2>, 3> sizes = {{{64, 16}, {16, 32}, {64, 32}}};
+  for (size_t i = 0; i < layouts.size(); ++i) {
+    ASSERT_EQ(call("cublasLtMatrixLayoutCreate", &layouts[i], kFp32, sizes[i][0], sizes[i][1],
+                   static_cast<int64_t>(sizes[i][0])),
+              kSuccess);
+  }
+  std::array<uint64_t, 12> result{};  // cublasLtMatmulHeuristicResult_t; the ninth is the workspace
+  result[8] = 1;
+  int returned = 0;
+  void* const answer = result.data();
+  EXPECT_EQ(call("cublasLtMatmulAlgoGetHeuristic", handle_, matmul, layouts[0], layouts[1],
+                 layouts[2], layouts[2], preference, 1, answer, &returned),
+            kSuccess);
+  EXPECT_EQ(returned, 1);
+  EXPECT_EQ(result[8], 0U);
+  // 64 x 16 by 64 x 32 does not fit.
+  EXPECT_EQ(call("cublasLtMatmulAlgoGetHeuristic", handle_, matmul, layouts[0], layouts[2],
+                 layouts[2], layouts[2], preference, 1, answer, &returned),
+            kInvalidValue);
+  for (void* const layout : layouts) {
+    EXPECT_EQ(call("cublasLtMatrixLayoutDestroy", layout), kSuccess);
+  }
+  EXPECT_EQ(call("cublasLtMatmulPreferenceDestroy", preference), kSuccess);
+  EXPECT_EQ(call("cublasLtMatmulDescDestroy", matmul), kSuccess);
+}
+
+}  // namespace
