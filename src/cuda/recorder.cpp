@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <unistd.h>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -38,6 +39,7 @@ struct Mark {
 struct Recorder {
   std::string folder;  ///< empty: nothing is written.
   bool keep_work = false;
+  ::pid_t process = 0;  ///< that writes: a child after fork has nothing of its own to tell.
   std::array<Total, cost::kOperationClassCount> classes;
   std::array<Total, cost::kEvidenceNames.size()> evidence;
   std::atomic<std::int64_t> wait_ns{0};
@@ -48,6 +50,7 @@ struct Recorder {
   std::map<std::pair<std::string, std::string>, std::int64_t> not_supported;  ///< guarded.
   std::vector<RecordedWork> work;                                             ///< guarded.
   std::vector<Mark> marks;                                                    ///< guarded.
+  std::unordered_set<std::string> names;  ///< of the work; guarded.
 };
 
 /// Never destroyed, for threads of the program may still run while it exits.
@@ -128,6 +131,8 @@ std::string work_lines(Recorder& state) {
 
 void write_records() {
   Recorder& state = recorder();
+  // Before the lock, which another thread may have held when this child was forked.
+  if (state.process != ::getpid()) return;
   const std::lock_guard lock(state.mutex);
   if (state.folder.empty()) return;
   const std::string path = fmt::format("{}/{}", state.folder, ::getpid());
@@ -157,6 +162,7 @@ void start_recorder() {
   const char* const folder = std::getenv("GPEMU_RECORD_DIR");
   if (folder == nullptr || folder[0] == '\0') return;
   state.folder = folder;
+  state.process = ::getpid();
   state.keep_work = std::getenv("GPEMU_RECORD_WORK") != nullptr;
   static_cast<void>(std::atexit(write_records));
 }
@@ -175,7 +181,9 @@ void record(const RecordedWork& work) {
   raise_to(state.last_ns, work.interval.end.time_since_epoch().count());
   if (!state.keep_work) return;
   const std::lock_guard lock(state.mutex);
-  state.work.push_back(work);
+  RecordedWork& kept = state.work.emplace_back(work);
+  // A module may be unloaded, with its kernels' names, before the records are written.
+  kept.name = state.names.emplace(work.name).first->c_str();
 }
 
 void record_wait(Duration time) {

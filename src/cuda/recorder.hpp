@@ -14,7 +14,7 @@ struct RecordedWork {
   device::Interval interval;
   cost::OperationClass operation_class = cost::OperationClass::kOther;
   cost::Evidence evidence = cost::Evidence::kAnalytic;
-  const char* name = "";  ///< must stay.
+  const char* name = "";  ///< copied.
   Bytes bytes = 0;
 };
 
