@@ -300,6 +300,7 @@ void wait_for(DeviceState& device) {
 
 // ---- The C interface
 
+using gpemu::Bytes;
 using gpemu::cuda::attach;
 using gpemu::cuda::check_unsafe_call;
 using gpemu::cuda::current_device;
@@ -311,7 +312,6 @@ using gpemu::cuda::release_memory;
 using gpemu::cuda::Status;
 using gpemu::cuda::thread_state;
 using gpemu::cuda::wait_for;
-using gpemu::Bytes;
 
 gpemu_cuda_status gpemu_cuda_last_error(int32_t clear) {
   const Status status = thread_state.last_error;

@@ -129,7 +129,18 @@ void empty_pools(DeviceState& device) {
 
 // ---- The C interface
 
-using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
+using gpemu::cuda::attach;
+using gpemu::cuda::default_of;
+using gpemu::cuda::device_with_context;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::end_if_unused;
+using gpemu::cuda::find;
+using gpemu::cuda::InUse;
+using gpemu::cuda::pools;
+using gpemu::cuda::resolve;
+using gpemu::cuda::round_up;
+using gpemu::cuda::Status;
+using gpemu::cuda::trim;
 
 gpemu_cuda_status gpemu_cuda_pool_create(int32_t device, uint64_t max_bytes,
                                          gpemu_cuda_pool_handle* pool) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What of cuda.h is not supported yet: sharing between processes, capture and graphs. Each call says so, once.
+// What of cuda.h is not supported yet: sharing between processes, capture and graphs. Each call
+// says so, once.
 #include "gpemu/cuda.h"
 
 gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t, gpemu_cuda_ipc*) {

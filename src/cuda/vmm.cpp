@@ -168,8 +168,32 @@ void release_physical_memory(DeviceState& device) {
 
 // ---- The C interface
 
-using namespace gpemu::cuda;  // NOLINT(google-build-using-namespace): the file implements it.
 using gpemu::Bytes;
+using gpemu::cuda::attach;
+using gpemu::cuda::Block;
+using gpemu::cuda::count_held;
+using gpemu::cuda::cover;
+using gpemu::cuda::device_at;
+using gpemu::cuda::device_count;
+using gpemu::cuda::device_with_context;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::end_if_unused;
+using gpemu::cuda::File;
+using gpemu::cuda::file_of;
+using gpemu::cuda::kEntry;
+using gpemu::cuda::kPage;
+using gpemu::cuda::mapped_exactly;
+using gpemu::cuda::Memory;
+using gpemu::cuda::memory;
+using gpemu::cuda::occupied;
+using gpemu::cuda::Physical;
+using gpemu::cuda::physical_state;
+using gpemu::cuda::reserved;
+using gpemu::cuda::round_up;
+using gpemu::cuda::State;
+using gpemu::cuda::take_range;
+using gpemu::cuda::unmap_block;
+using gpemu::cuda::whole_pages;
 
 gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) {
   if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;

@@ -61,7 +61,7 @@ def test_fills_up_to_the_capacity():
 def test_statistics():
     statistics = torch.cuda.memory_stats()
     assert statistics["num_alloc_retries"] >= 0
-    assert "allocated" in torch.cuda.memory_summary()
+    assert "Allocated memory" in torch.cuda.memory_summary()
 
 
 def test_memory_fraction():

@@ -59,6 +59,8 @@ def test_amp_with_scaler():
     model = small_model()
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     scaler = torch.amp.GradScaler("cuda")
+    steps = []
+    optimizer.register_step_post_hook(lambda *_: steps.append(1))
     for _ in range(3):
         with torch.autocast("cuda", dtype=torch.float16):
             output = model(torch.randn(64, 256, device="cuda"))
@@ -67,7 +69,8 @@ def test_amp_with_scaler():
         scaler.scale(loss).backward()
         scaler.step(optimizer)
         scaler.update()
-    assert scaler.get_scale() > 0
+    # No step is skipped for an infinity that was not found.
+    assert len(steps) == 3
 
 
 def test_amp_is_faster_on_tensor_cores():
@@ -94,7 +97,12 @@ def test_bfloat16():
 
 
 def test_gradient_checkpointing_saves_memory_and_costs_time():
-    model = nn.Sequential(*(nn.Sequential(nn.Linear(1024, 1024), nn.ReLU()) for _ in range(8)))
+    model = nn.Sequential(
+        *(
+            nn.Sequential(*(nn.Linear(1024, 1024) for _ in range(4)))
+            for _ in range(8)
+        )
+    )
     model.cuda()
     data = torch.randn(4096, 1024, device="cuda", requires_grad=True)
 
