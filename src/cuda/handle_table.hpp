@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -11,6 +12,10 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+
+/// LeakSanitizer's, absent without it: what the region points at is in use.
+extern "C" [[gnu::weak]] void __lsan_register_root_region(  // NOLINT(bugprone-reserved-identifier)
+    const void* begin, std::size_t bytes);
 
 namespace gpemu::cuda {
 
@@ -42,6 +47,10 @@ class HandleTable {
       slot = free_.back();
       free_.pop_back();
     } else if (used_ < capacity_) {
+      if (used_ % kRootSlots == 0 && __lsan_register_root_region != nullptr) {
+        const std::size_t count = std::min(kRootSlots, capacity_ - used_);
+        __lsan_register_root_region(&slots_[used_], count * sizeof(Slot));
+      }
       slot = &slots_[used_++];
     } else {
       return nullptr;
@@ -71,6 +80,9 @@ class HandleTable {
   }
 
  private:
+  /// Slots shown to LeakSanitizer at a time; it reads all of them at every check.
+  static constexpr std::size_t kRootSlots = 1024;
+
   struct Slot {
     alignas(Object) std::byte object[sizeof(Object)];
     std::atomic<bool> alive;
