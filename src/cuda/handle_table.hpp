@@ -14,8 +14,8 @@
 #include "gpemu/base/error.hpp"
 
 /// LeakSanitizer's, absent without it: what the region points at is in use.
-extern "C" [[gnu::weak]] void __lsan_register_root_region(  // NOLINT(bugprone-reserved-identifier)
-    const void* begin, std::size_t bytes);
+// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizer's name.
+extern "C" [[gnu::weak]] void __lsan_register_root_region(const void* begin, std::size_t bytes);
 
 namespace gpemu::cuda {
 
