@@ -3,7 +3,8 @@
  * Watching the devices of a node: what the NVML stand-in reads.
  *
  * Conventions: those of gpemu.h. The process watches one node, which all callers share: the one
- * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence.
+ * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence. A
+ * process whose node is its own (GPEMU_GPU, as under `gpemu run --clock virtual`) can watch none.
  * Devices are numbered as in the node; an index that it does not have yields GPEMU_ERROR_NOT_FOUND.
  * All functions but gpemu_monitor_attach yield GPEMU_ERROR_UNAVAILABLE while nobody is attached.
  */
@@ -21,7 +22,7 @@ extern "C" {
 
 /* Attaches to the node, or counts one more user. The first reading's period begins. Errors:
  * NOT_FOUND without a node, INVALID_ARGUMENT with several and no GPEMU_NODE, both with one line in
- * the log; INCOMPATIBLE, RESOURCE_LIMIT. */
+ * the log; UNSUPPORTED in a process whose node is its own; INCOMPATIBLE, RESOURCE_LIMIT. */
 GPEMU_API gpemu_status gpemu_monitor_attach(void);
 
 /* Counts one user less; the last one's call detaches. */
@@ -68,6 +69,8 @@ typedef struct gpemu_monitor_load {
   double copy_h2d, copy_d2h;
   double h2d_bytes_per_s, d2h_bytes_per_s;
   double power_w, temperature_c;
+  double sm_clock_mhz;       /* 0 when it is not known */
+  int32_t performance_state; /* 0 while a process has a context, 8 otherwise */
 } gpemu_monitor_load;
 GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load);
 

@@ -31,6 +31,9 @@ Watch& watch() {
 /// Returns the name of the node to watch.
 Result<std::string> node_to_watch() {
   if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') return name;
+  if (const char* gpu = std::getenv("GPEMU_GPU"); gpu != nullptr && *gpu != '\0') {
+    return fail(ErrorCode::kUnsupported, "a node of this process's own cannot be watched");
+  }
   GPEMU_ASSIGN(const auto names, device::Node::list());
   if (names.size() == 1) return names[0];
   if (names.empty()) {
@@ -124,7 +127,10 @@ gpemu_status gpemu_monitor_attach(void) {
       if (!monitor) {
         static std::once_flag logged;
         std::call_once(logged, [&monitor] {
-          gpemu::log(gpemu::LogLevel::kWarning, "{}", monitor.error().message);
+          // Programs that run on a node of their own look and then do without.
+          const bool expected = monitor.error().code == ErrorCode::kUnsupported;
+          gpemu::log(expected ? gpemu::LogLevel::kInfo : gpemu::LogLevel::kWarning, "{}",
+                     monitor.error().message);
         });
         return std::unexpected(std::move(monitor).error());
       }
@@ -191,7 +197,9 @@ gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load) {
                                     .h2d_bytes_per_s = last.h2d_bytes_per_s,
                                     .d2h_bytes_per_s = last.d2h_bytes_per_s,
                                     .power_w = last.power_w,
-                                    .temperature_c = last.temperature_c};
+                                    .temperature_c = last.temperature_c,
+                                    .sm_clock_mhz = last.sm_clock_mhz,
+                                    .performance_state = last.performance_state};
     return gpemu::fill(load, filled, "gpemu_monitor_get_load");
   });
 }

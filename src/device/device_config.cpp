@@ -13,6 +13,10 @@ void copy_text(char (&destination)[Size], std::string_view text) {
   text.copy(destination, std::min(text.size(), Size - 1));
 }
 
+/// Idle power as a share of the board's limit, where it is not known. Source: gpus/*.toml: 0.10 of
+/// an A10, 0.13 of a V100-SXM2 and of an H100-SXM5, 0.16 of an H200.
+constexpr double kTypicalIdleShare = 0.125;
+
 /// Returns how many NVLinks make up a GPU's bandwidth.
 int nvlink_links(const profile::GpuSpec& spec) {
   if (!spec.nvlink_bytes_per_s) return 0;
@@ -54,7 +58,7 @@ DeviceConfig device_config(const profile::GpuSpec& spec) {
   return {.gpu = spec.name,
           .memory_bytes = spec.memory_bytes,
           .max_power_w = spec.max_power_w,
-          .idle_power_w = spec.idle_power_w.value_or(0),
+          .idle_power_w = spec.idle_power_w.value_or(kTypicalIdleShare * spec.max_power_w),
           .facts = gpu_facts(spec)};
 }
 

@@ -32,6 +32,10 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   load.d2h_bytes_per_s = rate(before.engines[2].bytes, after.engines[2].bytes, period);
   load.power_w = power_w(after, load.compute);
   load.temperature_c = temperature_c(after, load.power_w);
+  load.sm_clock_mhz = sm_clock_mhz(after, load.compute);
+  // As boards do: P0 for whoever has a context, P8 without. Source: nvidia-smi of A10 and T4
+  // boards.
+  load.performance_state = after.processes.empty() ? 8 : 0;
   for (const ProcessSnapshot& process : after.processes) {
     load.processes.push_back(
         {.pid = process.pid,
@@ -50,6 +54,11 @@ double temperature_c(const DeviceSnapshot& device, double power) {
   if (device.max_power_w <= 0) return kAmbientTemperatureC;
   return kAmbientTemperatureC +
          (kFullTemperatureC - kAmbientTemperatureC) * power / device.max_power_w;
+}
+
+double sm_clock_mhz(const DeviceSnapshot& device, double compute) {
+  const GpuFacts& facts = device.facts;
+  return compute > 0 || facts.base_clock_mhz <= 0 ? facts.boost_clock_mhz : facts.base_clock_mhz;
 }
 
 Monitor::Monitor(std::shared_ptr<Node> node, sim::Clock& clock, Duration min_period)

@@ -92,5 +92,21 @@ TEST_F(MonitorTest, AddsUpPowerToEnergy) {
   EXPECT_DOUBLE_EQ(monitor_.energy_j(0), 50 * 4 + 200 * 1);
 }
 
+TEST_F(MonitorTest, TellsTheBoostClockOfPeriodsWithKernels) {
+  GpuFacts facts;
+  facts.base_clock_mhz = 1000;
+  facts.boost_clock_mhz = 1500;
+  DeviceSnapshot device{.facts = facts};
+  EXPECT_EQ(sm_clock_mhz(device, 0), 1000);
+  EXPECT_EQ(sm_clock_mhz(device, 0.01), 1500);
+  device.facts.base_clock_mhz = 0;  // not known
+  EXPECT_EQ(sm_clock_mhz(device, 0), 1500);
+}
+
+TEST_F(MonitorTest, PerformanceStateTellsWhetherAnybodyHasTheDeviceOpen) {
+  EXPECT_EQ(monitor_.load(0).performance_state, 0);
+  EXPECT_EQ(monitor_.load(1).performance_state, 8);
+}
+
 }  // namespace
 }  // namespace gpemu::device

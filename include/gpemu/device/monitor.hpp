@@ -29,6 +29,8 @@ struct DeviceLoad {
   double d2h_bytes_per_s = 0;
   double power_w = 0;
   double temperature_c = 0;
+  double sm_clock_mhz = 0;    ///< 0 when it is not known.
+  int performance_state = 0;  ///< 0 (in use) or 8.
   std::vector<ProcessLoad> processes;
 };
 
@@ -82,6 +84,10 @@ class Monitor {
 /// Returns the temperature that a device settles at with that power: linear between
 /// kAmbientTemperatureC without any and kFullTemperatureC at the board's limit.
 [[nodiscard]] double temperature_c(const DeviceSnapshot& device, double power);
+
+/// Returns the clock of a device that computes for a share of the time: the boost clock when it
+/// computed at all, else the base clock. Units: MHz; 0 when it is not known.
+[[nodiscard]] double sm_clock_mhz(const DeviceSnapshot& device, double compute);
 
 /// A data-centre board in 30 degC air is at about 80 degC under full load, below the slowdown at
 /// 87 degC. Source: thresholds that nvidia-smi -q prints of a Tesla V100-PCIE.

@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What does not change of a device.
+#include <cstdio>
+#include <cstring>
+
+#include "nvml.hpp"
+
+using nvml::Handle;
+using Device = gpemu_monitor_device;
+
+namespace nvml {
+namespace {
+
+constexpr unsigned kVendor = 0x10DE;  // NVIDIA's, below the device's own id, which is not known
+constexpr unsigned kBaseClassDisplay = 3;  // Source: PCI Code and ID Assignment, display controller
+constexpr unsigned kSubClass3d = 2;        // likewise: 3D controller
+
+struct Numbered {
+  const char* name;
+  unsigned number;
+};
+
+// NVML_DEVICE_ARCH_...
+constexpr Numbered kArchitectures[] = {{"Kepler", 2}, {"Maxwell", 3}, {"Pascal", 4},
+                                       {"Volta", 5},  {"Turing", 6},  {"Ampere", 7},
+                                       {"Ada", 8},    {"Hopper", 9},  {"Blackwell", 10}};
+constexpr unsigned kUnknownArchitecture = 0xFFFFFFFF;
+
+// nvmlBrandType_t, by how product names begin or what they contain.
+constexpr Numbered kBrands[] = {{"Tesla", 2},       {"GeForce RTX", 15}, {"GeForce", 5},
+                                {"Quadro RTX", 12}, {"Quadro", 1},       {"NVIDIA ", 14}};
+
+template <size_t Size>
+unsigned find_number(const Numbered (&table)[Size], const char* text, unsigned otherwise) {
+  for (const Numbered& entry : table) {
+    if (std::strstr(text, entry.name) != nullptr) return entry.number;
+  }
+  return otherwise;
+}
+
+int put_pci_info(const Handle* device, PciInfo* info) {
+  if (info == nullptr) return kInvalidArgument;
+  return with_device(device, [info](const Device& known) {
+    *info = {};
+    std::sscanf(known.pci_bus_id, "%x:%x:%x", &info->domain, &info->bus, &info->device);
+    info->pci_device_id = kVendor;
+    std::snprintf(info->bus_id, sizeof(info->bus_id), "%08X:%02X:%02X.0", info->domain, info->bus,
+                  info->device);
+    std::snprintf(info->bus_id_legacy, sizeof(info->bus_id_legacy), "%04X:%02X:%02X.0",
+                  info->domain & 0xFFFF, info->bus & 0xFF, info->device & 0x1F);
+    return static_cast<int>(kSuccess);
+  });
+}
+
+/// GPUs that can be divided (MIG). Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs.
+bool has_mig(const Device& device) {
+  return device.compute_capability_minor == 0 && device.compute_capability_major >= 8;
+}
+
+/// Megabits per second of a lane. Source: PCI Express Base Specification.
+unsigned lane_speed(int32_t generation) {
+  constexpr unsigned kSpeeds[] = {0, 2500, 5000, 8000, 16000, 32000, 64000};
+  return generation > 0 && generation < 7 ? kSpeeds[generation] : 0;
+}
+
+}  // namespace
+}  // namespace nvml
+
+GPEMU_SHIM_EXPORT int nvmlDeviceGetName(Handle* device, char* name, unsigned length) {
+  return nvml::with_device(device, [&](const Device& known) {
+    return nvml::put_text(known.product_name[0] == '\0' ? known.gpu : known.product_name, name,
+                          length);
+  });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetUUID(Handle* device, char* uuid, unsigned length) {
+  return nvml::with_device(
+      device, [&](const Device& known) { return nvml::put_text(known.uuid, uuid, length); });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetIndex(Handle* device, unsigned* index) {
+  const auto [found, status] = nvml::index_of(device);
+  if (status != nvml::kSuccess) return status;
+  if (index == nullptr) return nvml::kInvalidArgument;
+  *index = static_cast<unsigned>(found);
+  return nvml::kSuccess;
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMinorNumber(Handle* device, unsigned* minor) {
+  return nvmlDeviceGetIndex(device, minor);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetBrand(Handle* device, unsigned* brand) {
+  return nvml::put(device, brand, [](const Device& known) {
+    return nvml::find_number(nvml::kBrands, known.product_name, 0);
+  });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetArchitecture(Handle* device, unsigned* architecture) {
+  return nvml::put(device, architecture, [](const Device& known) {
+    return nvml::find_number(nvml::kArchitectures, known.architecture, nvml::kUnknownArchitecture);
+  });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetCudaComputeCapability(Handle* device, int* major, int* minor) {
+  if (major == nullptr || minor == nullptr) return nvml::kInvalidArgument;
+  return nvml::with_device(device, [&](const Device& known) {
+    *major = known.compute_capability_major;
+    *minor = known.compute_capability_minor;
+    return static_cast<int>(nvml::kSuccess);
+  });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetNumGpuCores(Handle* device, unsigned* cores) {
+  return nvml::put_known(device, cores, [](const Device& known) { return known.cuda_cores; });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryBusWidth(Handle* device, unsigned* bits) {
+  return nvml::put_known(device, bits, [](const Device& known) { return known.memory_bus_bits; });
+}
+
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo(Handle* device, nvml::PciInfo* info) {
+  return nvml::put_pci_info(device, info);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo_v2(Handle* device, nvml::PciInfo* info) {
+  return nvml::put_pci_info(device, info);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo_v3(Handle* device, nvml::PciInfo* info) {
+  return nvml::put_pci_info(device, info);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfoExt(Handle* device, nvml::PciInfoExt* info) {
+  if (info == nullptr) return nvml::kInvalidArgument;
+  if (!nvml::is_version(*info, 1)) return nvml::kArgumentVersionMismatch;
+  nvml::PciInfo plain{};
+  const int status = nvml::put_pci_info(device, &plain);
+  if (status != nvml::kSuccess) return status;
+  info->domain = plain.domain;
+  info->bus = plain.bus;
+  info->device = plain.device;
+  info->pci_device_id = plain.pci_device_id;
+  info->pci_subsystem_id = plain.pci_subsystem_id;
+  info->base_class = nvml::kBaseClassDisplay;
+  info->sub_class = nvml::kSubClass3d;
+  std::memcpy(info->bus_id, plain.bus_id, sizeof(info->bus_id));
+  return nvml::kSuccess;
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetBusType(Handle* device, unsigned* type) {
+  return nvml::put_constant(device, type, 2U);  // NVML_BUS_TYPE_PCIE
+}
+
+// The link is always at its full speed and width.
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMaxPcieLinkGeneration(Handle* device, unsigned* generation) {
+  return nvml::put_known(device, generation,
+                         [](const Device& known) { return known.pcie_generation; });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuMaxPcieLinkGeneration(Handle* device, unsigned* generation) {
+  return nvmlDeviceGetMaxPcieLinkGeneration(device, generation);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrPcieLinkGeneration(Handle* device, unsigned* generation) {
+  return nvmlDeviceGetMaxPcieLinkGeneration(device, generation);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMaxPcieLinkWidth(Handle* device, unsigned* lanes) {
+  return nvml::put_known(device, lanes, [](const Device& known) { return known.pcie_lanes; });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrPcieLinkWidth(Handle* device, unsigned* lanes) {
+  return nvmlDeviceGetMaxPcieLinkWidth(device, lanes);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieSpeed(Handle* device, unsigned* megabits_per_s) {
+  return nvml::put_known(device, megabits_per_s, [](const Device& known) {
+    return nvml::lane_speed(known.pcie_generation);
+  });
+}
+/// NVML_PCIE_LINK_MAX_SPEED_... is numbered as the generations are.
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieLinkMaxSpeed(Handle* device, unsigned* speed) {
+  return nvmlDeviceGetMaxPcieLinkGeneration(device, speed);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieReplayCounter(Handle* device, unsigned* count) {
+  return nvml::put_constant(device, count, 0U);
+}
+
+GPEMU_SHIM_EXPORT int nvmlDeviceGetNvLinkState(Handle* device, unsigned link, unsigned* active) {
+  if (active == nullptr) return nvml::kInvalidArgument;
+  return nvml::with_device(device, [&](const Device& known) -> int {
+    if (known.nvlink_links == 0) return nvml::kNotSupported;
+    if (link >= static_cast<unsigned>(known.nvlink_links)) return nvml::kInvalidArgument;
+    *active = known.nvlink_gpus > 1 ? nvml::kEnabled : nvml::kDisabled;
+    return nvml::kSuccess;
+  });
+}
+
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPersistenceMode(Handle* device, unsigned* mode) {
+  return nvml::put_constant(device, mode, unsigned{nvml::kEnabled});
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetDisplayMode(Handle* device, unsigned* mode) {
+  return nvml::put_constant(device, mode, unsigned{nvml::kDisabled});
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetDisplayActive(Handle* device, unsigned* active) {
+  return nvml::put_constant(device, active, unsigned{nvml::kDisabled});
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetAccountingMode(Handle* device, unsigned* mode) {
+  return nvml::put_constant(device, mode, unsigned{nvml::kDisabled});
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMultiGpuBoard(Handle* device, unsigned* is_multi) {
+  return nvml::put_constant(device, is_multi, 0U);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetVirtualizationMode(Handle* device, unsigned* mode) {
+  return nvml::put_constant(device, mode, 0U);  // NVML_GPU_VIRTUALIZATION_MODE_NONE
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeMode(Handle* device, unsigned* mode) {
+  // NVML_COMPUTEMODE_EXCLUSIVE_PROCESS and NVML_COMPUTEMODE_DEFAULT.
+  return nvml::put(device, mode, [](const Device& known) { return known.exclusive != 0 ? 3 : 0; });
+}
+
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMigMode(Handle* device, unsigned* current, unsigned* pending) {
+  if (current == nullptr || pending == nullptr) return nvml::kInvalidArgument;
+  return nvml::with_device(device, [&](const Device& known) -> int {
+    if (!nvml::has_mig(known)) return nvml::kNotSupported;
+    *current = nvml::kDisabled;
+    *pending = nvml::kDisabled;
+    return nvml::kSuccess;
+  });
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMaxMigDeviceCount(Handle* device, unsigned* count) {
+  return nvml::put_constant(device, count, 0U);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceIsMigDeviceHandle(Handle* device, unsigned* is_mig) {
+  return nvml::put_constant(device, is_mig, 0U);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(Handle* device, unsigned,
+                                                          Handle** mig_device) {
+  if (mig_device == nullptr) return nvml::kInvalidArgument;
+  return nvml::with_device(device, [](const Device& known) -> int {
+    return nvml::has_mig(known) ? nvml::kNotFound : nvml::kNotSupported;
+  });
+}
+
+// What emulated boards do not have.
+GPEMU_SHIM_EXPORT int nvmlDeviceGetSerial(Handle* device, char*, unsigned) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetBoardPartNumber(Handle* device, char*, unsigned) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetVbiosVersion(Handle* device, char*, unsigned) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetFanSpeed(Handle* device, unsigned*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetFanSpeed_v2(Handle* device, unsigned, unsigned*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetNumFans(Handle* device, unsigned* count) {
+  return nvml::put_constant(device, count, 0U);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetEccMode(Handle* device, unsigned*, unsigned*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetTotalEccErrors(Handle* device, unsigned, unsigned, uint64_t*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetRetiredPagesPendingStatus(Handle* device, unsigned*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuInstanceId(Handle* device, unsigned*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeInstanceId(Handle* device, unsigned*) {
+  return nvml::absent(device);
+}

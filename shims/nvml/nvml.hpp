@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+
+#include "gpemu/monitor.h"
+
+#include "shim.hpp"
+
+/// NVML's types. Source: nvml.h of NVML 13.5; structures and enumerators keep its names, without
+/// the prefix, where it helps to find them.
+namespace nvml {
+
+/// nvmlReturn_t.
+enum Status {
+  kSuccess = 0,
+  kUninitialized = 1,
+  kInvalidArgument = 2,
+  kNotSupported = 3,
+  kNotFound = 6,
+  kInsufficientSize = 7,
+  kDriverNotLoaded = 9,
+  kVersionMismatch = 18,  // of library and driver
+  kMemory = 20,
+  kArgumentVersionMismatch = 25,
+  kUnknown = 999
+};
+
+/// nvmlEnableState_t.
+enum Feature { kDisabled = 0, kEnabled = 1 };
+
+/// What nvmlDevice_t points at: the element of a table whose place is the device's index.
+struct Handle;
+
+/// Returns the index of a device, or the status for a handle that is none.
+struct IndexOrStatus {
+  int32_t index;
+  int status;
+};
+IndexOrStatus index_of(const Handle* device);
+
+/// Returns the handle of a device that exists.
+Handle* handle_of(int32_t index);
+
+/// Returns NVML's status for one of gpemu/monitor.h.
+int status_of(gpemu_status status);
+
+/// Copies a text with its end to where the caller has room for `length` characters.
+int put_text(const char* text, char* destination, unsigned length);
+
+/// Returns whether a structure says that it is version `number` of its kind.
+template <typename Struct>
+bool is_version(const Struct& value, unsigned number) {
+  return value.version == (sizeof(Struct) | (number << 24));
+}
+
+inline unsigned rounded(double value) {
+  return static_cast<unsigned>(std::lround(value));
+}
+
+/// Calls `get` of gpemu/monitor.h for a device and passes what it yields to `use`, which returns
+/// NVML's status.
+template <typename Struct, typename Use>
+int with(const Handle* device, gpemu_status (*get)(int32_t, Struct*), Use use) {
+  const auto [index, status] = index_of(device);
+  if (status != kSuccess) return status;
+  Struct value{};
+  value.struct_size = sizeof(value);
+  const int got = status_of(get(index, &value));
+  return got == kSuccess ? use(value) : got;
+}
+
+template <typename Use>
+int with_device(const Handle* device, Use use) {
+  return with<gpemu_monitor_device>(device, gpemu_monitor_get_device, use);
+}
+template <typename Use>
+int with_state(const Handle* device, Use use) {
+  return with<gpemu_monitor_state>(device, gpemu_monitor_get_state, use);
+}
+template <typename Use>
+int with_load(const Handle* device, Use use) {
+  return with<gpemu_monitor_load>(device, gpemu_monitor_get_load, use);
+}
+
+/// Yields a number about a device, as `compute` gets it from what is known of it.
+template <typename Number, typename Compute>
+int put(const Handle* device, Number* destination, Compute compute) {
+  if (destination == nullptr) return kInvalidArgument;
+  return with_device(device, [&](const gpemu_monitor_device& known) {
+    *destination = static_cast<Number>(compute(known));
+    return static_cast<int>(kSuccess);
+  });
+}
+
+/// The same, of what is not known of every GPU: 0 is answered with "not supported".
+template <typename Compute>
+int put_known(const Handle* device, unsigned* destination, Compute compute) {
+  if (destination == nullptr) return kInvalidArgument;
+  return with_device(device, [&](const gpemu_monitor_device& known) {
+    const auto value = compute(known);
+    if (value <= 0) return static_cast<int>(kNotSupported);
+    *destination = rounded(value);
+    return static_cast<int>(kSuccess);
+  });
+}
+
+/// Answers for what no emulated device has, as NVML answers for boards without it. Unlike functions
+/// that are not supported this is no gap, so it is not logged.
+int absent(const Handle* device);
+
+/// Yields a constant about a device.
+template <typename Number>
+int put_constant(const Handle* device, Number* destination, Number value) {
+  return put(device, destination, [value](const gpemu_monitor_device&) { return value; });
+}
+
+/// nvmlPciInfo_t.
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
+/// nvmlPciInfoExt_v1_t.
+struct PciInfoExt {
+  unsigned version, domain, bus, device, pci_device_id, pci_subsystem_id, base_class, sub_class;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfoExt) == 64);
+
+/// nvmlUUID_v1_t.
+struct Uuid {
+  unsigned version, type;
+  union {
+    char text[41];
+    unsigned char bytes[16];
+  };
+};
+static_assert(sizeof(Uuid) == 52);
+
+/// nvmlMemory_t.
+struct Memory {
+  uint64_t total, free, used;
+};
+static_assert(sizeof(Memory) == 24);
+
+/// nvmlMemory_v2_t.
+struct MemoryV2 {
+  unsigned version;
+  uint64_t total, reserved, free, used;
+};
+static_assert(sizeof(MemoryV2) == 40);
+
+/// nvmlUtilization_t.
+struct Utilization {
+  unsigned gpu, memory;
+};
+
+/// nvmlTemperature_v1_t.
+struct Temperature {
+  unsigned version;
+  int sensor, temperature;
+};
+
+/// nvmlValue_t.
+union Value {
+  double as_double;
+  unsigned as_unsigned;
+  uint64_t as_unsigned_long_long;
+};
+
+/// nvmlSample_t.
+struct Sample {
+  uint64_t time_us;
+  Value value;
+};
+static_assert(sizeof(Sample) == 16);
+
+/// nvmlFieldValue_t.
+struct FieldValue {
+  unsigned field, scope;
+  int64_t time_us, latency_us;
+  int type, status;
+  Value value;
+};
+static_assert(sizeof(FieldValue) == 40);
+
+/// nvmlProcessInfo_v1_t.
+struct ProcessInfoV1 {
+  unsigned pid;
+  uint64_t memory;
+};
+static_assert(sizeof(ProcessInfoV1) == 16);
+
+/// nvmlProcessInfo_v2_t, which version 3 of the functions takes as well.
+struct ProcessInfo {
+  unsigned pid;
+  uint64_t memory;
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
+/// nvmlProcessDetail_v1_t and nvmlProcessDetailList_v1_t.
+struct ProcessDetail {
+  unsigned pid;
+  uint64_t memory;
+  unsigned gpu_instance, compute_instance;
+  uint64_t protected_memory;
+};
+struct ProcessDetailList {
+  unsigned version, mode, count;
+  ProcessDetail* processes;
+};
+static_assert(sizeof(ProcessDetail) == 32 && sizeof(ProcessDetailList) == 24);
+
+/// nvmlProcessUtilizationSample_t.
+struct ProcessSample {
+  unsigned pid;
+  uint64_t time_us;
+  unsigned sm, memory, encoder, decoder;
+};
+static_assert(sizeof(ProcessSample) == 32);
+
+/// nvmlProcessUtilizationInfo_v1_t and nvmlProcessesUtilizationInfo_v1_t.
+struct ProcessUtilization {
+  uint64_t time_us;
+  unsigned pid, sm, memory, encoder, decoder, jpeg, optical_flow;
+};
+struct ProcessUtilizationList {
+  unsigned version, count;
+  uint64_t last_seen_us;
+  ProcessUtilization* processes;
+};
+static_assert(sizeof(ProcessUtilization) == 40 && sizeof(ProcessUtilizationList) == 24);
+
+/// Returns a time on CLOCK_MONOTONIC as NVML tells it: microseconds since 1970.
+uint64_t epoch_us(int64_t monotonic_ns);
+
+}  // namespace nvml
