@@ -94,13 +94,15 @@ Result<Json> read_summary(const std::filesystem::path& folder) {
     GPEMU_ASSIGN(const std::string text, read_file(path));
     GPEMU_ASSIGN(const Json process, parse(text, path));
     if (process["last_ns"] == 0 && process["not_supported"].empty()) continue;
-    const auto first = process["first_ns"].get<std::int64_t>();
-    const bool none_before = summary["processes"] == 0;
     summary["processes"] = summary["processes"].get<int>() + 1;
-    summary["first_ns"] =
-        none_before ? first : std::min(first, summary["first_ns"].get<std::int64_t>());
-    summary["last_ns"] =
-        std::max(process["last_ns"].get<std::int64_t>(), summary["last_ns"].get<std::int64_t>());
+    // A process that only asked for what is not supported has no times.
+    if (process["last_ns"] != 0) {
+      const auto first = process["first_ns"].get<std::int64_t>();
+      const auto last = summary["last_ns"].get<std::int64_t>();
+      summary["first_ns"] =
+          last == 0 ? first : std::min(first, summary["first_ns"].get<std::int64_t>());
+      summary["last_ns"] = std::max(process["last_ns"].get<std::int64_t>(), last);
+    }
     summary["wait_ns"] =
         summary["wait_ns"].get<std::int64_t>() + process["wait_ns"].get<std::int64_t>();
     for (Json device : process["devices"]) {

@@ -32,9 +32,22 @@ unsigned int la_version(unsigned int version) {
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
+/* Returns the stand-in of that file name, or NULL where there is none. */
+static char* stand_in(const char* base) {
+  for (size_t i = 0; i < sizeof(kFolders) / sizeof(kFolders[0]); ++i) {
+    const int length = snprintf(path, sizeof(path), "%s/%s/%s", shims, kFolders[i], base);
+    if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0) return path;
+  }
+  return NULL;
+}
+
+/*
+ * The loader asks with the name as the program gave it (LA_SER_ORIG), then with each path that it
+ * tries, those of the system's own folders last (LA_SER_DEFAULT).
+ */
 char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
   (void)cookie;
-  if (shims == NULL || flag != LA_SER_ORIG) return (char*)name;
+  if (shims == NULL || (flag != LA_SER_ORIG && flag != LA_SER_DEFAULT)) return (char*)name;
   const char* const slash = strrchr(name, '/');
   const char* const base = slash == NULL ? name : slash + 1;
   /* All of NVIDIA's begin so; others cost no system call. */
@@ -42,9 +55,10 @@ char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
       strncmp(base, "libnccl", 7) != 0) {
     return (char*)name;
   }
-  for (size_t i = 0; i < sizeof(kFolders) / sizeof(kFolders[0]); ++i) {
-    const int length = snprintf(path, sizeof(path), "%s/%s/%s", shims, kFolders[i], base);
-    if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0) return path;
-  }
-  return (char*)name;
+  /* NVIDIA's run-time compiler needs no GPU: where it is installed, it compiles. */
+  const int compiler = strncmp(base, "libnvrtc.", 9) == 0;
+  const int last_try = flag == LA_SER_DEFAULT || (flag == LA_SER_ORIG && slash != NULL);
+  if (compiler ? !last_try || access(name, R_OK) == 0 : flag != LA_SER_ORIG) return (char*)name;
+  char* const found = stand_in(base);
+  return found == NULL ? (char*)name : found;
 }
