@@ -25,6 +25,7 @@ struct NamePart {
 /// Source: the kernels' names and signatures in PyTorch 2.15's libtorch_cuda.so, and what they read
 /// and write.
 constexpr std::array kNameParts = {
+    NamePart{"Sleep_cu_", Class::kOther, Elements::kFromCycles, 0},
     NamePart{"multi_tensor_apply_kernel", Class::kOptimizer, Elements::kFromChunks, 3},
     NamePart{"13reduce_kernelI", Class::kReduction, Elements::kFromReduction, 1},
     NamePart{"index_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 3},
@@ -161,7 +162,8 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   // Others may name a kernel like one of PyTorch's; its arguments are not ours to read.
   const bool pytorch =
       contains(mangled_name, "2at6native") || contains(mangled_name, "SoftMax_cu") ||
-      contains(mangled_name, "pytorch_flash") || contains(mangled_name, "PyTorchMemEffAttention");
+      traits.elements == Elements::kFromCycles || contains(mangled_name, "pytorch_flash") ||
+      contains(mangled_name, "PyTorchMemEffAttention");
   if (!pytorch) traits.elements = Elements::kFromThreads;
   switch (traits.elements) {
     case Elements::kFromSelfAttention:

@@ -109,6 +109,7 @@ OperationCostModel::OperationCostModel(const profile::GpuSpec& spec)
       bf16_(spec.bf16_tensor_flops.value_or(spec.fp32_flops)),
       fp8_(spec.fp8_tensor_flops.value_or(fp16_)),
       bandwidth_(spec.memory_bandwidth_bytes_per_s),
+      clock_hz_(spec.boost_clock_mhz * 1e6),
       multiprocessors_(std::max(spec.multiprocessors, 1)) {}
 
 double OperationCostModel::flops_per_s(gpemu_data_type type) const {
@@ -380,6 +381,14 @@ double argument(const gpemu_operation& operation, int index) {
   return std::max(value, 0);
 }
 
+/// Returns all 64 bits of an integer argument; 0 where there is none.
+double wide_argument(const gpemu_operation& operation, int index) {
+  if (operation.arguments == nullptr || operation.arguments[index] == nullptr) return 0;
+  std::int64_t value = 0;
+  std::memcpy(&value, operation.arguments[index], sizeof(value));
+  return static_cast<double>(std::max<std::int64_t>(value, 0));
+}
+
 struct Threads {
   double blocks = 1;
   double all = 1;
@@ -401,6 +410,7 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& operation)
   switch (traits.elements) {
     case KernelTraits::Elements::kFromThreads:
     case KernelTraits::Elements::kFromSelfAttention:
+    case KernelTraits::Elements::kFromCycles:
       break;
     case KernelTraits::Elements::kFromArgument:
       elements = argument(operation, traits.argument);
@@ -439,6 +449,11 @@ OperationCost OperationCostModel::price_kernel(const KernelTraits& traits,
                                                const gpemu_operation& operation) const {
   if (traits.elements == KernelTraits::Elements::kFromSelfAttention) {
     return cost_of(self_attention(traits, operation));
+  }
+  if (traits.elements == KernelTraits::Elements::kFromCycles) {
+    return cost_of({.operation_class = traits.operation_class,
+                    .flops = wide_argument(operation, traits.argument),
+                    .flops_per_s = clock_hz_});
   }
   const bool known = traits.elements != KernelTraits::Elements::kFromThreads;
   return cost_of(

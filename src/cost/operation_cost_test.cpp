@@ -17,6 +17,7 @@ namespace {
 profile::GpuSpec toy_spec() {
   profile::GpuSpec spec;
   spec.multiprocessors = 100;
+  spec.boost_clock_mhz = 1500;
   spec.fp32_flops = 10e12;
   spec.fp16_tensor_flops = 80e12;
   spec.memory_bandwidth_bytes_per_s = 1e12;
@@ -156,6 +157,15 @@ TEST(OperationCostModel, ReductionsCostTheirInputs) {
   // A configuration that is not this launch's is not believed.
   sum.shape[4] = 8;
   EXPECT_LT(to_milliseconds(time_of(sum)), 0.01);
+}
+
+TEST(OperationCostModel, SleepingKernelsTakeTheirCycles) {
+  std::int64_t cycles = 15'000'000'000;  // Beyond 32 bits.
+  void* arguments[] = {&cycles};
+  const gpemu_operation sleep = launch(
+      "_ZN2at4cuda40_GLOBAL__N__b51f33dc_8_Sleep_cu_088d913f11spin_kernelEl", 1, 1, arguments);
+  EXPECT_NEAR(to_milliseconds(time_of(sleep)), 10'000, 0.01);
+  EXPECT_LT(to_milliseconds(time_of(launch(sleep.name, 1, 1, nullptr))), 0.01);
 }
 
 TEST(OperationCostModel, UnknownKernelsCostTheirThreads) {

@@ -63,11 +63,12 @@ struct KernelTraits {
     kFromReduction,      ///< the configuration inside the first argument, PyTorch's reduce_kernel.
     kFromChunks,         ///< a chunk per block, PyTorch's multi_tensor_apply_kernel.
     kFromSelfAttention,  ///< blocks of rows of queries, as many keys as queries.
+    kFromCycles,         ///< none: an integer argument counts cycles of the clock to wait for.
   };
   Elements elements = Elements::kFromThreads;
   int tensors = 3;  ///< how often an element is read or written.
   gpemu_data_type type = GPEMU_TYPE_FP32;
-  int argument = 0;         ///< where kFromArgument, kFromRows and kFromProduct look.
+  int argument = 0;         ///< where kFromArgument, -Rows, -Product and -Cycles look.
   int second_argument = 0;  ///< where kFromProduct looks as well.
   int rows_per_block = 0;   ///< of queries; kFromSelfAttention only.
   int head_size = 0;        ///< kFromSelfAttention only.
@@ -113,6 +114,7 @@ class OperationCostModel {
   double bf16_ = 0;
   double fp8_ = 0;
   double bandwidth_ = 0;
+  double clock_hz_ = 0;
   int multiprocessors_ = 1;
 };
 
