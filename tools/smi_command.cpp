@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include <CLI/CLI.hpp>
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/device/node.hpp"
+#include "gpemu/device/monitor.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "command.hpp"
-#include "text_table.hpp"
+#include "smi_query.hpp"
+#include "smi_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -21,119 +28,172 @@ using nlohmann::json;
 
 struct SmiOptions {
   std::string node;
+  int device = -1;  ///< -1: all.
   int period_ms = 200;
+  double loop_s = 0;  ///< 0: once.
+  std::string query_gpu;
+  std::string query_processes;
+  std::string format;
+  bool list = false;
   bool as_json = false;
 };
 
-/// Returns the share of the period for which an engine was busy, 0 to 1.
-double utilization(const device::EngineSnapshot& before, const device::EngineSnapshot& after,
-                   Duration period) {
-  const double share = to_seconds(after.busy - before.busy) / to_seconds(period);
-  return std::clamp(share, 0.0, 1.0);
-}
-
-json describe(const std::string& node, const device::DeviceSnapshot& before,
-              const device::DeviceSnapshot& after, Duration period) {
-  const double compute = utilization(before.engines[0], after.engines[0], period);
+json describe(const SmiDevice& device) {
+  const device::DeviceSnapshot& now = device.now;
   json processes = json::array();
-  for (const device::ProcessSnapshot& process : after.processes) {
+  for (const device::ProcessSnapshot& process : now.processes) {
     processes.push_back({{"pid", process.pid},
                          {"name", process.name},
                          {"memory_mib", to_mib(process.memory_held)}});
   }
-  return {{"node", node},
-          {"index", after.index},
-          {"gpu", after.gpu},
-          {"uuid", after.uuid},
-          {"pci_bus_id", after.pci_bus_id},
-          {"memory_used_mib", to_mib(after.memory_used)},
-          {"memory_total_mib", to_mib(after.memory_total)},
-          {"utilization_compute", compute},
-          {"utilization_copy_h2d", utilization(before.engines[1], after.engines[1], period)},
-          {"utilization_copy_d2h", utilization(before.engines[2], after.engines[2], period)},
-          // Linear in the load between idle and the board's limit.
-          {"power_w", after.idle_power_w + (after.max_power_w - after.idle_power_w) * compute},
-          {"power_limit_w", after.max_power_w},
-          {"kernels", after.engines[0].operations},
-          {"bytes_h2d", after.engines[1].bytes},
-          {"bytes_d2h", after.engines[2].bytes},
+  return {{"node", device.node},
+          {"index", now.index},
+          {"gpu", now.gpu},
+          {"uuid", now.uuid},
+          {"pci_bus_id", now.pci_bus_id},
+          {"memory_used_mib", to_mib(now.memory_used)},
+          {"memory_total_mib", to_mib(now.memory_total)},
+          {"utilization_compute", device.load.compute},
+          {"utilization_copy_h2d", device.load.copy_h2d},
+          {"utilization_copy_d2h", device.load.copy_d2h},
+          {"power_w", device.load.power_w},
+          {"power_limit_w", now.max_power_w},
+          {"kernels", now.engines[0].operations},
+          {"bytes_h2d", now.engines[1].bytes},
+          {"bytes_d2h", now.engines[2].bytes},
           {"processes", std::move(processes)}};
 }
 
-Result<std::vector<std::shared_ptr<device::Node>>> open_nodes(const std::string& name) {
-  std::vector<std::shared_ptr<device::Node>> nodes;
-  if (!name.empty()) {
-    GPEMU_ASSIGN(auto node, device::Node::open(name));
-    nodes.push_back(std::move(node));
-    return nodes;
+/// Returns the names of the nodes to show.
+Result<std::vector<std::string>> node_names(const SmiOptions& options) {
+  if (!options.node.empty()) return std::vector{options.node};
+  if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') {
+    return std::vector<std::string>{name};
   }
-  GPEMU_ASSIGN(const std::vector<std::string> names, device::Node::list());
-  for (const std::string& listed : names) {
-    // One that was removed since it was listed is left out.
-    if (auto node = device::Node::open(listed)) nodes.push_back(*std::move(node));
-  }
-  return nodes;
+  return device::Node::list();
 }
 
-Result<json> sample(const SmiOptions& options) {
-  GPEMU_ASSIGN(const auto nodes, open_nodes(options.node));
-  sim::RealClock clock;
-  std::vector<device::DeviceSnapshot> before;
-  const TimePoint start = clock.now();
-  for (const auto& node : nodes) {
-    node->recover_dead_processes();
-    for (int i = 0; i < node->device_count(); ++i) {
-      before.push_back(node->device_snapshot(i, start));
-    }
-  }
-  if (!before.empty()) clock.wait_until(start + std::chrono::milliseconds(options.period_ms));
-  const TimePoint end = clock.now();
-  json devices = json::array();
-  for (const auto& node : nodes) {
-    for (int i = 0; i < node->device_count(); ++i) {
-      devices.push_back(describe(node->name(), before[devices.size()],
-                                 node->device_snapshot(i, end), end - start));
-    }
-  }
-  return devices;
+/// Returns the time of day, as nvidia-smi writes it.
+std::string local_time() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+  const auto seconds = static_cast<std::time_t>(ms / 1000);
+  std::tm fields{};
+  ::localtime_r(&seconds, &fields);
+  return fmt::format("{:%Y/%m/%d %H:%M:%S}.{:03}", fields, ms % 1000);
 }
 
-void print_tables(const json& devices) {
-  TextTable table({"node", "gpu", "name", "memory / MiB", "compute", "h2d", "d2h", "power / W"});
-  TextTable processes({"node", "gpu", "pid", "process", "memory / MiB"});
-  const auto percent = [](const json& share) {
-    return fmt::format("{:.0f} %", 100 * share.get<double>());
-  };
-  for (const json& device : devices) {
-    const std::string index = fmt::to_string(device["index"].get<int>());
-    table.add_row({device["node"], index, device["gpu"],
-                   fmt::format("{:.0f} / {:.0f}", device["memory_used_mib"].get<double>(),
-                               device["memory_total_mib"].get<double>()),
-                   percent(device["utilization_compute"]), percent(device["utilization_copy_h2d"]),
-                   percent(device["utilization_copy_d2h"]),
-                   fmt::format("{:.0f} / {:.0f}", device["power_w"].get<double>(),
-                               device["power_limit_w"].get<double>())});
-    for (const json& process : device["processes"]) {
-      processes.add_row({device["node"], index, fmt::to_string(process["pid"].get<int>()),
-                         process["name"],
-                         fmt::format("{:.0f}", process["memory_mib"].get<double>())});
+/// The nodes that are shown, kept from one sample to the next: each period begins where the one
+/// before ended.
+class Watch {
+ public:
+  explicit Watch(const SmiOptions& options) : options_(options) {}
+
+  Result<SmiSample> sample() {
+    GPEMU_TRY(follow());
+    SmiSample sample;
+    for (const auto& monitor : monitors_) {
+      const device::Node& node = monitor->node();
+      for (int i = 0; i < node.device_count(); ++i) {
+        if (options_.device >= 0 && options_.device != i) continue;
+        // The load first: the snapshot then is of the end of its period.
+        device::DeviceLoad load = monitor->load(i);
+        sample.devices.push_back({.node = node.name(),
+                                  .exclusive = node.policy() == device::SharingPolicy::kExclusive,
+                                  .now = monitor->snapshot(i),
+                                  .load = std::move(load)});
+      }
     }
+    sample.time = local_time();
+    return sample;
   }
-  fmt::print("{}", table.str());
-  fmt::print("\n{}", processes.empty() ? "no processes\n" : processes.str());
+
+ private:
+  /// Begins to watch nodes that are new, and ends it for those that are gone.
+  Result<void> follow() {
+    GPEMU_ASSIGN(const std::vector<std::string> names, node_names(options_));
+    std::vector<std::unique_ptr<device::Monitor>> kept;
+    for (const std::string& name : names) {
+      const auto known = std::ranges::find_if(monitors_, [&name](const auto& monitor) {
+        return monitor != nullptr && monitor->node().name() == name;
+      });
+      if (known != monitors_.end()) {
+        kept.push_back(std::move(*known));
+        continue;
+      }
+      auto node = device::Node::open(name);
+      // One that was removed since it was listed is left out.
+      if (!node && names.size() == 1) return std::unexpected(std::move(node).error());
+      if (!node) continue;
+      kept.push_back(std::make_unique<device::Monitor>(
+          *std::move(node), clock_, std::chrono::milliseconds(options_.period_ms)));
+    }
+    monitors_ = std::move(kept);
+    return {};
+  }
+
+  const SmiOptions& options_;
+  sim::RealClock clock_;
+  std::vector<std::unique_ptr<device::Monitor>> monitors_;
+};
+
+/// Returns the query that the options ask for, if any.
+Result<std::optional<SmiQuery>> read_query(const SmiOptions& options) {
+  const bool of_devices = !options.query_gpu.empty();
+  if (!of_devices && options.query_processes.empty()) {
+    if (options.format.empty()) return std::nullopt;
+    return fail(ErrorCode::kInvalidArgument, "--format needs --query-gpu or --query-compute-apps");
+  }
+  if (options.format.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "a query needs --format=csv");
+  }
+  GPEMU_ASSIGN(const CsvFormat format, read_csv_format(options.format));
+  GPEMU_ASSIGN(
+      SmiQuery query,
+      SmiQuery::read(of_devices ? SmiQuery::Subject::kDevices : SmiQuery::Subject::kProcesses,
+                     of_devices ? options.query_gpu : options.query_processes, format));
+  return query;
+}
+
+std::string list_text(const SmiSample& sample) {
+  std::string text;
+  for (const SmiDevice& device : sample.devices) {
+    text += fmt::format("GPU {}: {} (UUID: {})\n", device.now.index, device.now.facts.product_name,
+                        device.now.uuid);
+  }
+  return text;
+}
+
+std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& query,
+                    const SmiSample& sample) {
+  if (query) return query->lines(sample);
+  if (options.list) return list_text(sample);
+  if (options.as_json) {
+    json devices = json::array();
+    for (const SmiDevice& device : sample.devices) devices.push_back(describe(device));
+    return devices.dump(2) + "\n";
+  }
+  if (sample.devices.empty()) {
+    return fmt::format("no nodes in {}: create one with `gpemu node create`, or start a run\n",
+                       device::Node::default_directory().string());
+  }
+  return smi_table(sample);
 }
 
 Result<void> run_smi(const SmiOptions& options) {
-  GPEMU_ASSIGN(const json devices, sample(options));
-  if (options.as_json) {
-    fmt::print("{}\n", devices.dump(2));
-  } else if (devices.empty()) {
-    fmt::print("no nodes in {}: create one with `gpemu node create`, or start a run\n",
-               device::Node::default_directory().string());
-  } else {
-    print_tables(devices);
+  GPEMU_ASSIGN(const auto query, read_query(options));
+  if (query) fmt::print("{}", query->header());
+  Watch watch(options);
+  sim::RealClock clock;
+  const TimePoint start = clock.now();
+  for (int round = 1;; ++round) {
+    GPEMU_ASSIGN(const SmiSample sample, watch.sample());
+    fmt::print("{}", text_of(options, query, sample));
+    if (std::fflush(stdout) != 0) return fail(ErrorCode::kIo, "cannot write the output");
+    if (options.loop_s <= 0) return {};
+    clock.wait_until(start + std::chrono::duration_cast<Duration>(
+                                 std::chrono::duration<double>(options.loop_s * round)));
   }
-  return {};
 }
 
 }  // namespace
@@ -141,12 +201,27 @@ Result<void> run_smi(const SmiOptions& options) {
 void add_smi_command(CLI::App& app) {
   CLI::App* smi = app.add_subcommand("smi", "Show memory, load and processes of emulated GPUs");
   auto options = std::make_shared<SmiOptions>();
-  smi->add_option("node", options->node, "Name of the node; without it, all nodes");
+  smi->add_option("node", options->node, "Name of the node; without it GPEMU_NODE, or all nodes");
+  smi->add_option("-i,--id", options->device, "Index of the only device to show")
+      ->check(CLI::NonNegativeNumber);
+  smi->add_option("-l,--loop", options->loop_s, "Repeat every so many seconds, until Ctrl-C")
+      ->check(CLI::PositiveNumber);
+  auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
+                               "Print these fields of each device, e.g. utilization.gpu");
+  smi->add_option("--query-compute-apps", options->query_processes,
+                  "Print these fields of each process, e.g. pid,used_memory")
+      ->excludes(gpus);
+  smi->add_option("--format", options->format, "Of a query: csv[,noheader][,nounits]");
   smi->add_option("--period-ms", options->period_ms, "Period over which the load is measured")
       ->check(CLI::Range(1, 60'000))
       ->capture_default_str();
-  smi->add_flag("--json", options->as_json, "Print JSON");
-  smi->footer("Examples:\n  gpemu smi\n  gpemu smi n0 --period-ms 1000 --json");
+  auto* list = smi->add_flag("-L,--list-gpus", options->list, "List the devices");
+  smi->add_flag("--json", options->as_json, "Print JSON")->excludes(list);
+  smi->footer(
+      "Examples:\n"
+      "  gpemu smi\n"
+      "  gpemu smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader -l 1\n"
+      "  gpemu smi n0 --period-ms 1000 --json");
   set_action(*smi, [options] { return run_smi(*options); });
 }
 

@@ -6,7 +6,8 @@
  * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence. A
  * process whose node is its own (GPEMU_GPU, as under `gpemu run --clock virtual`) can watch none.
  * Devices are numbered as in the node; an index that it does not have yields GPEMU_ERROR_NOT_FOUND.
- * All functions but gpemu_monitor_attach yield GPEMU_ERROR_UNAVAILABLE while nobody is attached.
+ * While nobody is attached, all functions that return a status but gpemu_monitor_attach yield
+ * GPEMU_ERROR_UNAVAILABLE.
  */
 #ifndef GPEMU_MONITOR_H_
 #define GPEMU_MONITOR_H_
@@ -29,6 +30,9 @@ GPEMU_API gpemu_status gpemu_monitor_attach(void);
 GPEMU_API gpemu_status gpemu_monitor_detach(void);
 
 GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);
+
+/* Returns the version of the driver that is emulated, e.g. "595.45.04". Needs nobody attached. */
+GPEMU_API const char* gpemu_monitor_driver_version(void);
 
 /* What does not change. A number that is not known is 0. */
 typedef struct gpemu_monitor_device {

@@ -12,11 +12,7 @@ namespace {
 constexpr int32_t kMaxDevices = 4096;
 char handles[kMaxDevices];
 
-// The driver that answers for CUDA 13.2, as the stand-in for libcuda.so.1 does. Source: the name of
-// that toolkit's installer, cuda_13.2.0_595.45.04_linux.run.
-constexpr char kDriverVersion[] = "595.45.04";
-constexpr char kNvmlVersion[] = "13.595.45.04";  // NVML_API_VERSION before the driver's
-constexpr int kCudaVersion = 13020;
+constexpr int kCudaVersion = 13020;  // what cuDriverGetVersion of the stand-in yields
 
 struct StatusText {
   int status;
@@ -221,10 +217,12 @@ GPEMU_SHIM_EXPORT const char* nvmlErrorString(int status) {
 
 GPEMU_SHIM_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
   if (nvml::device_count() < 0) return nvml::kUninitialized;
-  return nvml::put_text(nvml::kDriverVersion, version, length);
+  return nvml::put_text(gpemu_monitor_driver_version(), version, length);
 }
 GPEMU_SHIM_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
-  return nvml::put_text(nvml::kNvmlVersion, version, length);
+  char text[80];  // NVML_API_VERSION before the driver's
+  std::snprintf(text, sizeof(text), "13.%s", gpemu_monitor_driver_version());
+  return nvml::put_text(text, version, length);
 }
 GPEMU_SHIM_EXPORT int nvmlSystemGetCudaDriverVersion(int* version) {
   if (version == nullptr) return nvml::kInvalidArgument;

@@ -160,6 +160,10 @@ gpemu_status gpemu_monitor_device_count(int32_t* count) {
   });
 }
 
+const char* gpemu_monitor_driver_version(void) {
+  return gpemu::device::kDriverVersion;
+}
+
 gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_device", device));

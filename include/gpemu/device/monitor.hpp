@@ -11,6 +11,11 @@
 
 namespace gpemu::device {
 
+/// The driver that tools report: that of CUDA 13.2, which the stand-in for libcuda.so.1 answers
+/// for. Source: the name of that toolkit's installer, cuda_13.2.0_595.45.04_linux.run.
+inline constexpr char kDriverVersion[] = "595.45.04";
+inline constexpr char kCudaVersion[] = "13.2";
+
 /// One process's part in a DeviceLoad.
 struct ProcessLoad {
   pid_t pid = 0;

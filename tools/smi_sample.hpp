@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpemu/device/monitor.hpp"
+
+namespace gpemu::tools {
+
+/// One device, as `gpemu smi` shows it.
+struct SmiDevice {
+  std::string node;
+  bool exclusive = false;  ///< one process at a time may use it.
+  device::DeviceSnapshot now;
+  device::DeviceLoad load;
+};
+
+/// All devices at one time.
+struct SmiSample {
+  std::string time;  ///< local, "2026/01/31 23:59:59.123".
+  std::vector<SmiDevice> devices;
+};
+
+}  // namespace gpemu::tools

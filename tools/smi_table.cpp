@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "smi_table.hpp"
+
+#include <cmath>
+#include <string_view>
+
+#include <fmt/core.h>
+
+namespace gpemu::tools {
+namespace {
+
+// 91 columns, as nvidia-smi's since driver 535.
+constexpr std::string_view kRule =
+    "+-----------------------------------------+------------------------+----------------------+\n";
+constexpr std::string_view kHead =
+    "|-----------------------------------------+------------------------+----------------------+\n"
+    "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
+    "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
+    "|                                         |                        |               MIG M. |\n"
+    "|=========================================+========================+======================|\n";
+constexpr std::string_view kPlainRule =
+    "+-----------------------------------------------------------------------------------------+\n";
+constexpr std::string_view kProcessHead =
+    "| Processes:                                                                              |\n"
+    "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |\n"
+    "|        ID   ID                                                               Usage      |\n"
+    "|=========================================================================================|\n";
+constexpr std::string_view kNoProcesses =
+    "|  No running processes found                                                             |\n";
+
+/// Cuts a text to at most `width` characters and says so.
+std::string cut(std::string_view text, std::size_t width) {
+  if (text.size() <= width) return std::string(text);
+  return fmt::format("{}...", text.substr(0, width - 3));
+}
+
+std::string mib(Bytes bytes) {
+  return fmt::format("{:.0f}MiB", std::floor(to_mib(bytes)));
+}
+
+std::string head_of(const std::string& node) {
+  const std::string left = fmt::format("gpemu {}  node {}", GPEMU_VERSION, node);
+  return fmt::format("| {:<33} Driver Version: {:<14} CUDA Version: {:<8} |\n", cut(left, 33),
+                     device::kDriverVersion, device::kCudaVersion);
+}
+
+std::string rows_of(const SmiDevice& device) {
+  const device::DeviceSnapshot& now = device.now;
+  const device::DeviceLoad& load = device.load;
+  const std::string_view name = now.facts.product_name[0] == '\0'
+                                    ? std::string_view(now.gpu)
+                                    : std::string_view(now.facts.product_name);
+  const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.max_power_w);
+  const std::string memory = fmt::format("{} / {:>9}", mib(now.memory_used), mib(now.memory_total));
+  std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
+                                 cut(name, 30), now.pci_bus_id, "N/A");
+  text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>6.0f}% {:>12} |\n",
+                      load.temperature_c, load.performance_state, power, memory, 100 * load.compute,
+                      device.exclusive ? "E. Process" : "Default");
+  text += fmt::format("| {:>39} | {:>22} | {:>20} |\n", "", "", "N/A");
+  return text;
+}
+
+std::string processes_of(const SmiSample& sample) {
+  std::string text;
+  for (const SmiDevice& device : sample.devices) {
+    for (const device::ProcessSnapshot& process : device.now.processes) {
+      text += fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>13} |\n", device.now.index,
+                          process.pid, "C", cut(process.name, 32), mib(process.memory_held));
+    }
+  }
+  return text.empty() ? std::string(kNoProcesses) : text;
+}
+
+}  // namespace
+
+std::string smi_table(const SmiSample& sample) {
+  std::string text = sample.time + "\n";
+  const std::string* node = nullptr;
+  for (const SmiDevice& device : sample.devices) {
+    if (node == nullptr || *node != device.node) {
+      node = &device.node;
+      text += kPlainRule;
+      text += head_of(*node);
+      text += kHead;
+    }
+    text += rows_of(device);
+    text += kRule;
+  }
+  text += "\n";
+  text += kPlainRule;
+  text += kProcessHead;
+  text += processes_of(sample);
+  text += kPlainRule;
+  return text;
+}
+
+}  // namespace gpemu::tools
