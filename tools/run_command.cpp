@@ -114,11 +114,14 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const auto shims, find_shims());
   GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
-  Environment environment = {{"LD_AUDIT", (shims / "libgpemu_audit.so").string()},
-                             {"GPEMU_SHIMS", shims.string()},
-                             {"GPEMU_RECORD_DIR", records.path().string()},
-                             // Where Triton looks for the driver's library when it links.
-                             {"TRITON_LIBCUDA_PATH", (shims / "common").string()}};
+  Environment environment = {
+      {"LD_AUDIT", (shims / "libgpemu_audit.so").string()},
+      {"GPEMU_SHIMS", shims.string()},
+      {"GPEMU_RECORD_DIR", records.path().string()},
+      // What programs with the headers of NVTX 3 load their functions from.
+      {"NVTX_INJECTION64_PATH", (shims / "common" / "libnvToolsExt.so.1").string()},
+      // Where Triton looks for the driver's library when it links.
+      {"TRITON_LIBCUDA_PATH", (shims / "common").string()}};
   std::shared_ptr<device::Node> node;
   if (options.clock == "virtual") {
     environment.insert(environment.end(),

@@ -503,13 +503,16 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_retain_user_object(
 /* ---- Marks ---- */
 
 /* NVTX ranges and the profiler's switches, kept in recordings of operations and in traces.
- * `kind`: what happens. */
+ * `kind`: what happens. Pushed ranges nest in their thread; started ones end anywhere, by their
+ * text. */
 typedef enum gpemu_cuda_mark_kind {
   GPEMU_CUDA_MARK_PUSH = 0,
   GPEMU_CUDA_MARK_POP = 1,
   GPEMU_CUDA_MARK_INSTANT = 2,
   GPEMU_CUDA_MARK_PROFILER_START = 3,
-  GPEMU_CUDA_MARK_PROFILER_STOP = 4
+  GPEMU_CUDA_MARK_PROFILER_STOP = 4,
+  GPEMU_CUDA_MARK_START = 5,
+  GPEMU_CUDA_MARK_END = 6
 } gpemu_cuda_mark_kind;
 GPEMU_API void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text);
 

@@ -98,11 +98,11 @@ int pop() {
   return --depth;
 }
 
-// Ranges that start and end anywhere do not nest, so both of their ends are instants.
+// Ranges that start and end anywhere do not nest, so the end names the range again.
 uint64_t start(std::string text) {
   static std::atomic<uint64_t> next{1};
   const uint64_t id = next++;
-  mark(text + " starts");
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_START, text.c_str());
   const std::lock_guard lock(ranges_mutex);
   ranges.emplace(id, std::move(text));
   return id;
@@ -119,7 +119,7 @@ void end(uint64_t id) {
     text = std::move(found->second);
     ranges.erase(found);
   }
-  mark(text + " ends");
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_END, text.c_str());
 }
 
 const void* keep(std::string text) {

@@ -90,6 +90,8 @@ int ncclGroupStart();
 int ncclGroupEnd();
 int nvtxRangePushA(const char* text);
 int nvtxRangePop();
+uint64_t nvtxRangeStartA(const char* text);
+void nvtxRangeEnd(uint64_t id);
 int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t));
 
 }  // extern "C"
@@ -218,6 +220,20 @@ TEST_F(Shims, NvtxCountsTheRangesOfAThread) {
   ASSERT_EQ(recorded.marks.size(), 4u);
   EXPECT_EQ(recorded.marks[1].second, "forward");
   EXPECT_EQ(recorded.marks[3].first, GPEMU_CUDA_MARK_POP);
+}
+
+TEST_F(Shims, NvtxNamesARangeAtBothOfItsEnds) {
+  const uint64_t outer = nvtxRangeStartA("epoch");
+  const uint64_t inner = nvtxRangeStartA("load");
+  nvtxRangeEnd(outer);
+  nvtxRangeEnd(outer);  // has ended
+  nvtxRangeEnd(inner);
+  const std::vector<std::pair<gpemu_cuda_mark_kind, std::string>> expected = {
+      {GPEMU_CUDA_MARK_START, "epoch"},
+      {GPEMU_CUDA_MARK_START, "load"},
+      {GPEMU_CUDA_MARK_END, "epoch"},
+      {GPEMU_CUDA_MARK_END, "load"}};
+  EXPECT_EQ(recorded.marks, expected);
 }
 
 // The function slots of a program built with the headers of NVTX 3, core module.
