@@ -79,6 +79,7 @@ Result<std::filesystem::path> find_shims() {
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options) {
   if (!options.node.empty()) return device::Node::open(options.node);
+  if (options.gpus.empty()) return device::Node::open_default();
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
@@ -86,7 +87,7 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
 }
 
 Result<void> check(const RunProgramOptions& options) {
-  if (options.gpus.empty() == options.node.empty()) {
+  if (!options.gpus.empty() && !options.node.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give either --gpu or --node");
   }
   if (options.clock == "virtual" && (options.gpus.size() != 1 || !options.node.empty())) {
@@ -146,10 +147,13 @@ void add_run_command(CLI::App& app) {
   command->footer(
       "Examples:\n"
       "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
-      "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n");
+      "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
+      "  gpemu run -- nvtop      # in another terminal: watches the first\n");
   auto options = std::make_shared<RunProgramOptions>();
   command->add_option("--gpu", options->gpus, "NAME or NAME:COUNT; may be given several times");
-  command->add_option("--node", options->node, "Use an existing node instead");
+  command->add_option("--node", options->node,
+                      "Use this existing node instead; without --gpu and --node, the one that "
+                      "GPEMU_NODE names, else the only one");
   command
       ->add_option("--clock", options->clock, "real, or virtual: waiting for the GPU takes no time")
       ->check(CLI::IsMember({"real", "virtual"}))

@@ -4,10 +4,10 @@
  *
  * Conventions: those of gpemu.h. The process watches one node, which all callers share: the one
  * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence. A
- * process whose node is its own (GPEMU_GPU, as under `gpemu run --clock virtual`) can watch none.
- * Devices are numbered as in the node; an index that it does not have yields GPEMU_ERROR_NOT_FOUND.
- * While nobody is attached, all functions that return a status but gpemu_monitor_attach yield
- * GPEMU_ERROR_UNAVAILABLE.
+ * process on a private node (GPEMU_GPU, as under `gpemu run --clock virtual`) watches that; its
+ * load is GPEMU_ERROR_UNSUPPORTED. Devices are numbered as in the node; an index that it does not
+ * have yields GPEMU_ERROR_NOT_FOUND. While nobody is attached, all functions that return a status
+ * but gpemu_monitor_attach yield GPEMU_ERROR_UNAVAILABLE.
  */
 #ifndef GPEMU_MONITOR_H_
 #define GPEMU_MONITOR_H_
@@ -23,7 +23,7 @@ extern "C" {
 
 /* Attaches to the node, or counts one more user. The first reading's period begins. Errors:
  * NOT_FOUND without a node, INVALID_ARGUMENT with several and no GPEMU_NODE, both with one line in
- * the log; UNSUPPORTED in a process whose node is its own; INCOMPATIBLE, RESOURCE_LIMIT. */
+ * the log; INCOMPATIBLE, RESOURCE_LIMIT. */
 GPEMU_API gpemu_status gpemu_monitor_attach(void);
 
 /* Counts one user less; the last one's call detaches. */
@@ -58,7 +58,7 @@ GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_dev
 typedef struct gpemu_monitor_state {
   size_t struct_size;
   uint64_t memory_total, memory_used;
-  uint64_t energy_mj;    /* millijoules since the host started */
+  uint64_t energy_mj;    /* millijoules since the host started; 0 of a private node */
   int32_t process_count; /* processes with a context on the device */
 } gpemu_monitor_state;
 GPEMU_API gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state);

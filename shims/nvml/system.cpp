@@ -164,6 +164,8 @@ int status_of(gpemu_status status) {
     case GPEMU_ERROR_INVALID_ARGUMENT:
     case GPEMU_ERROR_NOT_FOUND:
       return kInvalidArgument;
+    case GPEMU_ERROR_UNSUPPORTED:
+      return kNotSupported;
     default:
       return kUnknown;
   }

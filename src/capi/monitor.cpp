@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/sim/clock.hpp"
 
@@ -28,29 +29,24 @@ Watch& watch() {
   return *watch;
 }
 
-/// Returns the name of the node to watch.
-Result<std::string> node_to_watch() {
-  if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') return name;
-  if (const char* gpu = std::getenv("GPEMU_GPU"); gpu != nullptr && *gpu != '\0') {
-    return fail(ErrorCode::kUnsupported, "a node of this process's own cannot be watched");
-  }
-  GPEMU_ASSIGN(const auto names, device::Node::list());
-  if (names.size() == 1) return names[0];
-  if (names.empty()) {
-    return fail(ErrorCode::kNotFound,
-                "there is no node to watch in {}: start a program with `gpemu run`, or create a "
-                "node with `gpemu node create`",
-                device::Node::default_directory().string());
-  }
-  return fail(ErrorCode::kInvalidArgument,
-              "there are {} nodes: name the one to watch with GPEMU_NODE (`gpemu node list` shows "
-              "them)",
-              names.size());
+bool is_set(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0';
+}
+
+/// Returns whether this process runs on a node that nobody else can see.
+bool has_private_node() {
+  return is_set("GPEMU_GPU") && !is_set("GPEMU_NODE");
+}
+
+Result<std::shared_ptr<device::Node>> node_to_watch() {
+  if (!has_private_node()) return device::Node::open_default();
+  if (auto node = cuda::own_node()) return node;
+  return fail(ErrorCode::kNotFound, "this process has no emulated GPU");
 }
 
 Result<std::shared_ptr<device::Monitor>> start_watching(sim::Clock& clock) {
-  GPEMU_ASSIGN(const std::string name, node_to_watch());
-  GPEMU_ASSIGN(auto node, device::Node::open(name));
+  GPEMU_ASSIGN(auto node, node_to_watch());
   return std::make_shared<device::Monitor>(std::move(node), clock);
 }
 
@@ -66,6 +62,16 @@ Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
                 state.monitor->node().name(), index, state.monitor->node().device_count() - 1);
   }
   return state.monitor;
+}
+
+/// Returns the load of the last period. A private node's may be on virtual time, which would jump
+/// while the first reading waits.
+Result<device::DeviceLoad> load_of(int index) {
+  GPEMU_ASSIGN(const auto monitor, monitor_of(index));
+  if (has_private_node()) {
+    return fail(ErrorCode::kUnsupported, "the load of a private node is not watched");
+  }
+  return monitor->load(index);
 }
 
 gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusive) {
@@ -127,10 +133,7 @@ gpemu_status gpemu_monitor_attach(void) {
       if (!monitor) {
         static std::once_flag logged;
         std::call_once(logged, [&monitor] {
-          // Programs that run on a node of their own look and then do without.
-          const bool expected = monitor.error().code == ErrorCode::kUnsupported;
-          gpemu::log(expected ? gpemu::LogLevel::kInfo : gpemu::LogLevel::kWarning, "{}",
-                     monitor.error().message);
+          gpemu::log(gpemu::LogLevel::kWarning, "{}", monitor.error().message);
         });
         return std::unexpected(std::move(monitor).error());
       }
@@ -182,7 +185,9 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
     const gpemu_monitor_state filled{
         .memory_total = device.memory_total,
         .memory_used = device.memory_used,
-        .energy_mj = static_cast<std::uint64_t>(monitor->energy_j(index) * 1000),
+        .energy_mj = gpemu::has_private_node()
+                         ? 0
+                         : static_cast<std::uint64_t>(monitor->energy_j(index) * 1000),
         .process_count = static_cast<std::int32_t>(device.processes.size())};
     return gpemu::fill(state, filled, "gpemu_monitor_get_state");
   });
@@ -191,8 +196,7 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
 gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_load", load));
-    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    const gpemu::device::DeviceLoad last = monitor->load(index);
+    GPEMU_ASSIGN(const gpemu::device::DeviceLoad last, gpemu::load_of(index));
     const gpemu_monitor_load filled{.start_ns = last.start.time_since_epoch().count(),
                                     .end_ns = last.end.time_since_epoch().count(),
                                     .compute = last.compute,
@@ -226,12 +230,11 @@ gpemu_status gpemu_monitor_get_process_loads(int32_t index, gpemu_monitor_proces
                                              int32_t* count) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_process_loads", count));
-    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    return gpemu::put_list(monitor->load(index).processes, loads, count,
-                           [](const gpemu::device::ProcessLoad& process) {
-                             return gpemu_monitor_process_load{
-                                 .pid = static_cast<std::uint32_t>(process.pid),
-                                 .compute = process.compute};
-                           });
+    GPEMU_ASSIGN(const gpemu::device::DeviceLoad last, gpemu::load_of(index));
+    return gpemu::put_list(
+        last.processes, loads, count, [](const gpemu::device::ProcessLoad& process) {
+          return gpemu_monitor_process_load{.pid = static_cast<std::uint32_t>(process.pid),
+                                            .compute = process.compute};
+        });
   });
 }

@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/profile/database.hpp"
 
@@ -247,6 +248,10 @@ Status attach() {
   state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
   if (state.phase == Phase::kAttached) start_recorder();
   return status_of(state.phase);
+}
+
+std::shared_ptr<device::Node> own_node() {
+  return attach() == GPEMU_CUDA_SUCCESS ? machine().node : nullptr;
 }
 
 sim::Clock& clock() {

@@ -95,6 +95,24 @@ Result<void> Node::remove(std::string_view name, bool force,
   return segment->unlink(force);
 }
 
+Result<std::shared_ptr<Node>> Node::open_default(const std::filesystem::path& directory) {
+  if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') {
+    return open(name, directory);
+  }
+  GPEMU_ASSIGN(const auto names, list(directory));
+  if (names.size() == 1) return open(names[0], directory);
+  if (names.empty()) {
+    return fail(ErrorCode::kNotFound,
+                "there is no node in {}: start a program with `gpemu run --gpu NAME -- PROGRAM`, "
+                "or create a node with `gpemu node create`",
+                directory.string());
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "there are {} nodes: name one with GPEMU_NODE or, of `gpemu run`, --node "
+              "(`gpemu node list` shows them)",
+              names.size());
+}
+
 Result<std::vector<std::string>> Node::list(const std::filesystem::path& directory) {
   return Segment::sweep(directory);
 }

@@ -87,6 +87,19 @@ TEST_F(NodeTest, RefusesFilesThatAreNoSegments) {
   EXPECT_EQ(names(), Names{});
 }
 
+TEST_F(NodeTest, OpensTheOnlyNodeOrTheOneThatTheEnvironmentNames) {
+  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kNotFound);
+  const auto first = Node::create(config("first"), directory_).value();
+  EXPECT_EQ(Node::open_default(directory_).value()->name(), "first");
+  const auto second = Node::create(config("second"), directory_).value();
+  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kInvalidArgument);
+  ASSERT_EQ(::setenv("GPEMU_NODE", "second", 1), 0);
+  EXPECT_EQ(Node::open_default(directory_).value()->name(), "second");
+  ASSERT_EQ(::setenv("GPEMU_NODE", "gone", 1), 0);
+  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kNotFound);
+  ASSERT_EQ(::unsetenv("GPEMU_NODE"), 0);
+}
+
 TEST_F(NodeTest, RefusesASegmentOfAnotherVersion) {
   {
     ASSERT_TRUE(Node::create(config("old"), directory_));

@@ -120,6 +120,12 @@ class Node {
   [[nodiscard]] static Result<std::shared_ptr<Node>> open(
       std::string_view name, const std::filesystem::path& directory = default_directory());
 
+  /// Attaches to the node that GPEMU_NODE names, else to the only one that there is.
+  ///
+  /// Errors: kNotFound without a node, kInvalidArgument with several; otherwise those of `open`.
+  [[nodiscard]] static Result<std::shared_ptr<Node>> open_default(
+      const std::filesystem::path& directory = default_directory());
+
   /// Removes a node by name. Processes that are attached keep what they have.
   ///
   /// Errors: kNotFound; kUnavailable when live processes use it and `force` is false; kIncompatible
