@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Loads an emulated GPU to a known share of the time and checks that NVML, gpemu smi and the summary
-of gpemu run agree on it, and that NVML answers wrong arguments as documented.
+"""Loads an emulated GPU to a known share of the time and checks that NVML, gpemu smi and the
+summary of gpemu run agree on it, and that NVML answers wrong arguments as documented.
 
 Needs no package: CUDA and NVML are called with ctypes, under gpemu run.
 
@@ -284,8 +284,8 @@ class WatchTest(unittest.TestCase):
         [device] = run["devices"]
         pid = str(device["pid"])
 
-        # Within 5 points of utilisation, whatever the pace of this host: the periods of all readings
-        # cover the worker's life, so that what they add up to is known.
+        # Within 5 points of utilisation, whatever the pace of this host: the periods of all
+        # readings cover the worker's life, so that what they add up to is known.
         def busy(times_s, percents):
             return sum((end - start) * percent / 100 for start, end, percent in zip(
                 times_s, times_s[1:], percents[1:]))
