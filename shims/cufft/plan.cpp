@@ -46,8 +46,9 @@ struct Plan {
 };
 
 // Handles are small numbers, as the real library's.
-std::mutex mutex;
-std::unordered_map<int, std::unique_ptr<Plan>> plans;
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+std::mutex& mutex = *new std::mutex;
+auto& plans = *new std::unordered_map<int, std::unique_ptr<Plan>>;
 int next_plan = 1;
 
 Plan* find_plan(int handle) {

@@ -26,8 +26,9 @@ struct Generator {
   gpemu_cuda_stream_handle stream = nullptr;
 };
 
-std::mutex mutex;
-std::unordered_map<const void*, std::unique_ptr<Generator>> generators;
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+std::mutex& mutex = *new std::mutex;
+auto& generators = *new std::unordered_map<const void*, std::unique_ptr<Generator>>;
 
 Generator* find(const void* handle) {
   const std::lock_guard lock(mutex);

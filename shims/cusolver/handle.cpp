@@ -7,11 +7,12 @@
 
 namespace {
 
-std::mutex mutex;
-std::unordered_map<const void*, std::unique_ptr<Solver>> solvers;
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+std::mutex& mutex = *new std::mutex;
+auto& solvers = *new std::unordered_map<const void*, std::unique_ptr<Solver>>;
 
 // cusolverDnParams, gesvdjInfo and syevjInfo: how an algorithm shall go, which has no price.
-std::unordered_map<const void*, std::unique_ptr<char>> settings;
+auto& settings = *new std::unordered_map<const void*, std::unique_ptr<char>>;
 
 int create_settings(void** handle) {
   if (handle == nullptr) {

@@ -15,10 +15,11 @@ struct Description {
 // What an algorithm keeps between its steps.
 struct Progress {};
 
-HandleTable<Sparse> handles;
-HandleTable<Matrix> matrices;
-HandleTable<Description> descriptions;
-HandleTable<Progress> progresses;
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+auto& handles = *new HandleTable<Sparse>;
+auto& matrices = *new HandleTable<Matrix>;
+auto& descriptions = *new HandleTable<Description>;
+auto& progresses = *new HandleTable<Progress>;
 
 int keep(void** descriptor, const Matrix& matrix) {
   if (descriptor == nullptr || matrix.rows < 0 || matrix.columns < 0 || matrix.entries < 0 ||

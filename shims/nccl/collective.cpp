@@ -2,6 +2,8 @@
 // With one rank every collective is a copy from the send to the receive buffer.
 #include <algorithm>
 #include <iterator>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "communicator.hpp"
@@ -20,10 +22,13 @@ struct Transfer {
   gpemu_cuda_stream_handle stream;
 };
 
-// What the calling thread has asked for since its outermost ncclGroupStart.
-thread_local int group_depth = 0;
-thread_local std::vector<Transfer> sends;
-thread_local std::vector<Transfer> receives;
+// What a thread asks for between its outermost ncclGroupStart and ncclGroupEnd.
+struct Group {
+  int depth = 0;
+  std::vector<Transfer> sends, receives;
+};
+thread_local Group* group =
+    nullptr;  // destructors of statics call after the thread's variables end
 
 int move(void* destination, const void* source, size_t bytes, gpemu_cuda_stream_handle stream) {
   if (destination == source || bytes == 0) {
@@ -65,23 +70,24 @@ int reduce(const Collective& call, int reduction) {
   return run(call);
 }
 
-int queue(std::vector<Transfer>& transfers, const void* buffer, size_t count, int type, int peer,
-          const void* communicator, gpemu_cuda_stream_handle stream) {
+int queue(std::vector<Transfer> Group::* transfers, const void* buffer, size_t count, int type,
+          int peer, const void* communicator, gpemu_cuda_stream_handle stream) {
   if (find_communicator(communicator) == nullptr || peer != 0 || type < 0 ||
       type >= static_cast<int>(std::size(kBytesOfType)) || count > SIZE_MAX / kBytesOfType[type] ||
       (buffer == nullptr && count > 0)) {
     return kInvalidArgument;
   }
-  if (group_depth == 0) {
+  if (group == nullptr) {
     return kInvalidUsage;  // a rank that sends to itself outside of a group waits for ever
   }
-  transfers.push_back({buffer, count * kBytesOfType[type], communicator, stream});
+  (group->*transfers).push_back({buffer, count * kBytesOfType[type], communicator, stream});
   return kSuccess;
 }
 
-int match_transfers() {
+int match_transfers(Group& transfers) {
   int result = kSuccess;
-  for (const Transfer& send : sends) {
+  std::vector<Transfer>& receives = transfers.receives;
+  for (const Transfer& send : transfers.sends) {
     const auto receive = std::ranges::find_if(receives, [&](const Transfer& candidate) {
       return candidate.communicator == send.communicator;
     });
@@ -94,12 +100,7 @@ int match_transfers() {
     result = result == kSuccess ? moved : result;
     receives.erase(receive);
   }
-  if (!receives.empty()) {
-    result = kInvalidUsage;
-  }
-  sends.clear();
-  receives.clear();
-  return result;
+  return receives.empty() ? result : kInvalidUsage;
 }
 
 }  // namespace
@@ -148,22 +149,29 @@ GPEMU_SHIM_EXPORT int ncclScatter(const void* source, void* destination, size_t 
 }
 GPEMU_SHIM_EXPORT int ncclSend(const void* buffer, size_t count, int type, int peer,
                                const void* communicator, gpemu_cuda_stream_handle stream) {
-  return queue(sends, buffer, count, type, peer, communicator, stream);
+  return queue(&Group::sends, buffer, count, type, peer, communicator, stream);
 }
 GPEMU_SHIM_EXPORT int ncclRecv(void* buffer, size_t count, int type, int peer,
                                const void* communicator, gpemu_cuda_stream_handle stream) {
-  return queue(receives, buffer, count, type, peer, communicator, stream);
+  return queue(&Group::receives, buffer, count, type, peer, communicator, stream);
 }
 
 GPEMU_SHIM_EXPORT int ncclGroupStart() {
-  ++group_depth;
+  if (group == nullptr) {
+    group = new Group;
+  }
+  ++group->depth;
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int ncclGroupEnd() {
-  if (group_depth == 0) {
+  if (group == nullptr) {
     return kInvalidUsage;
   }
-  return --group_depth == 0 ? match_transfers() : kSuccess;
+  if (--group->depth > 0) {
+    return kSuccess;
+  }
+  const std::unique_ptr<Group> ended(std::exchange(group, nullptr));
+  return match_transfers(*ended);
 }
 
 #define GPEMU_PROFILING_NAME(name) \

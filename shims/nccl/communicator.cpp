@@ -18,8 +18,9 @@ struct UniqueId {
   char bytes[128];
 };
 
-std::mutex mutex;
-std::unordered_map<const void*, std::unique_ptr<Communicator>> communicators;
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+std::mutex& mutex = *new std::mutex;
+auto& communicators = *new std::unordered_map<const void*, std::unique_ptr<Communicator>>;
 
 int create(void** handle, int ranks, int rank, int device) {
   if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks) {

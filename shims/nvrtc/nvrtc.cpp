@@ -21,8 +21,9 @@ constexpr char kLog[] =
 
 struct Program {};
 
-std::mutex mutex;
-std::unordered_map<const void*, std::unique_ptr<Program>> programs;
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+std::mutex& mutex = *new std::mutex;
+auto& programs = *new std::unordered_map<const void*, std::unique_ptr<Program>>;
 
 bool alive(const void* program) {
   const std::lock_guard lock(mutex);

@@ -20,13 +20,14 @@ constexpr int kNoTracking = -2;
 
 thread_local int depth = 0;
 
-// The strings that programs have registered; a handle is the address of one.
-std::mutex strings_mutex;
-std::unordered_set<std::string> strings;
+// The strings that programs have registered; a handle is the address of one. These are never
+// destroyed, for programs mark what they do until the last destructor.
+std::mutex& strings_mutex = *new std::mutex;
+auto& strings = *new std::unordered_set<std::string>;
 
 // The names of the ranges that have started and not ended.
-std::mutex ranges_mutex;
-std::unordered_map<uint64_t, std::string> ranges;
+std::mutex& ranges_mutex = *new std::mutex;
+auto& ranges = *new std::unordered_map<uint64_t, std::string>;
 
 std::string narrow(const wchar_t* text) {
   std::string result;

@@ -114,7 +114,7 @@ using gpemu::require;
 using gpemu::Result;
 
 const char* gpemu_last_error(void) {
-  return gpemu::last_error.c_str();
+  return gpemu::last_error;
 }
 
 const char* gpemu_status_name(gpemu_status status) {

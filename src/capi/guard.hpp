@@ -14,10 +14,18 @@
 /// What every function of the C interface needs.
 namespace gpemu {
 
-inline thread_local std::string last_error;
+template <std::size_t Size>
+void copy_text(char (&destination)[Size], const std::string& text) {
+  const std::size_t count = std::min(text.size(), Size - 1);
+  std::memcpy(destination, text.data(), count);
+  destination[count] = '\0';
+}
+
+/// An array, for programs call in destructors of statics, after those of the thread's variables.
+inline thread_local char last_error[1024];
 
 inline gpemu_status report(const Error& error) {
-  last_error = error.message;
+  copy_text(last_error, error.message);
   return static_cast<gpemu_status>(error.code);
 }
 
@@ -26,7 +34,7 @@ inline gpemu_status report(const Error& error) {
 template <typename Body>
 gpemu_status guard(Body body) noexcept {
   try {
-    last_error.clear();
+    last_error[0] = '\0';
     const Result<void> result = body();
     return result ? GPEMU_OK : report(result.error());
   } catch (const std::bad_alloc&) {
@@ -53,13 +61,6 @@ Result<void> fill(Struct* destination, Struct source, const char* function) {
   source.struct_size = destination->struct_size;
   std::memcpy(destination, &source, source.struct_size);
   return {};
-}
-
-template <std::size_t Size>
-void copy_text(char (&destination)[Size], const std::string& text) {
-  const std::size_t count = std::min(text.size(), Size - 1);
-  std::memcpy(destination, text.data(), count);
-  destination[count] = '\0';
 }
 
 }  // namespace gpemu

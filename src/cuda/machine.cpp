@@ -13,6 +13,7 @@
 #include <pthread.h>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include <fmt/format.h>
@@ -48,13 +49,32 @@ Machine& machine() {
   return *instance;
 }
 
+/// More contexts than any program pushes on a thread's stack.
+constexpr std::size_t kMaxContexts = 64;
+
 /// What CUDA keeps per thread.
 struct ThreadState {
-  std::vector<std::int32_t> contexts;  ///< the driver's stack; the last is current.
-  std::int32_t device = 0;             ///< the runtime's current device.
-  Status last_error = GPEMU_CUDA_SUCCESS;
+  std::array<std::int32_t, kMaxContexts> contexts;  ///< the driver's stack.
+  std::size_t depth;                                ///< of the stack; its last is current.
+  std::int32_t device;                              ///< the runtime's current device.
+  Status last_error;
+
+  [[nodiscard]] std::int32_t current_context() const {
+    return depth == 0 ? -1 : contexts[depth - 1];
+  }
+  [[nodiscard]] std::int32_t current_device() const {
+    return depth == 0 ? device : contexts[depth - 1];
+  }
 };
-thread_local ThreadState thread_state;
+// Programs call in destructors of statics, which come after those of the thread's variables.
+static_assert(std::is_trivially_destructible_v<ThreadState>);
+thread_local constinit ThreadState thread_state{};
+
+Status push_context(std::int32_t device) {
+  if (thread_state.depth == kMaxContexts) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  thread_state.contexts[thread_state.depth++] = device;
+  return GPEMU_CUDA_SUCCESS;
+}
 
 void tell(std::string_view message) {
   fmt::print(stderr, "gpemu: {}\n", message);
@@ -291,9 +311,7 @@ Status device_with_context(int ordinal, DeviceState** device) {
 }
 
 Status current_device(DeviceState** device) {
-  const ThreadState& thread = thread_state;
-  return device_with_context(thread.contexts.empty() ? thread.device : thread.contexts.back(),
-                             device);
+  return device_with_context(thread_state.current_device(), device);
 }
 
 void wait_for(DeviceState& device) {
@@ -313,6 +331,7 @@ using gpemu::cuda::device_at;
 using gpemu::cuda::device_count;
 using gpemu::cuda::device_with_context;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::push_context;
 using gpemu::cuda::release_memory;
 using gpemu::cuda::Status;
 using gpemu::cuda::thread_state;
@@ -350,34 +369,30 @@ gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device*
 gpemu_cuda_status gpemu_cuda_context_current(int32_t* device) {
   if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
-  *device = thread_state.contexts.empty() ? -1 : thread_state.contexts.back();
+  *device = thread_state.current_context();
   return GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device) {
   GPEMU_CUDA_TRY(attach());
   if (device < -1 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
-  std::vector<std::int32_t>& contexts = thread_state.contexts;
-  if (!contexts.empty()) contexts.pop_back();
-  if (device >= 0) {
-    contexts.push_back(device);
-    thread_state.device = device;
-  }
-  return GPEMU_CUDA_SUCCESS;
+  if (thread_state.depth > 0) --thread_state.depth;
+  if (device < 0) return GPEMU_CUDA_SUCCESS;
+  thread_state.device = device;
+  return push_context(device);
 }
 
 gpemu_cuda_status gpemu_cuda_context_push(int32_t device) {
   GPEMU_CUDA_TRY(attach());
   if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
-  thread_state.contexts.push_back(device);
-  return GPEMU_CUDA_SUCCESS;
+  return push_context(device);
 }
 
 gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device) {
   GPEMU_CUDA_TRY(attach());
-  if (thread_state.contexts.empty()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
-  if (device != nullptr) *device = thread_state.contexts.back();
-  thread_state.contexts.pop_back();
+  if (thread_state.depth == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  if (device != nullptr) *device = thread_state.current_context();
+  --thread_state.depth;
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -418,7 +433,7 @@ gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) {
 gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
   if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
-  *device = thread_state.contexts.empty() ? thread_state.device : thread_state.contexts.back();
+  *device = thread_state.current_device();
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -431,8 +446,7 @@ gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) {
 gpemu_cuda_status gpemu_cuda_ensure_context(void) {
   DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(current_device(&state));
-  if (thread_state.contexts.empty()) thread_state.contexts.push_back(state->ordinal);
-  return GPEMU_CUDA_SUCCESS;
+  return thread_state.depth == 0 ? push_context(state->ordinal) : GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_device_synchronize(void) {
