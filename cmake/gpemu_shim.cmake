@@ -48,6 +48,10 @@ function(gpemu_add_shim_library target folder soname major)
   # The loader binds each call of a stand-in to itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)
+  # Whatever a stand-in calls is there, or it is not built. Sanitizers come with the program.
+  if(NOT GPEMU_SANITIZE)
+    target_link_options(${target} PRIVATE LINKER:-z,defs)
+  endif()
   set_target_properties(${target} PROPERTIES
     PREFIX "" OUTPUT_NAME "${soname}" SUFFIX ""
     LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/shims/${folder}"
@@ -67,6 +71,12 @@ function(gpemu_add_shim_library target folder soname major)
       COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/shims/check_symbols.py"
               "$<TARGET_FILE:${target}>" "${functions}" "${major}")
     set_tests_properties(shims.symbols.${folder}.${soname} PROPERTIES LABELS shims)
+    if(NOT "${arg_NOT_SUPPORTED}" STREQUAL "")
+      add_test(NAME shims.unsupported.${folder}.${soname}
+        COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/shims/check_unsupported.py"
+                "$<TARGET_FILE:${target}>" "${functions}" "${arg_NOT_SUPPORTED}" "${major}")
+      set_tests_properties(shims.unsupported.${folder}.${soname} PROPERTIES LABELS shims)
+    endif()
   endif()
 endfunction()
 
