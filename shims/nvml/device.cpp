@@ -261,3 +261,9 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuInstanceId(Handle* device, unsigned*) {
 GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeInstanceId(Handle* device, unsigned*) {
   return nvml::absent(device);
 }
+GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuFabricInfo(Handle* device, void*) {
+  return nvml::absent(device);
+}
+GPEMU_SHIM_EXPORT int nvmlDeviceGetGpuFabricInfoV(Handle* device, void*) {
+  return nvml::absent(device);
+}

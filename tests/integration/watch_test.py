@@ -13,6 +13,7 @@ import datetime
 import json
 import os
 import pathlib
+import re
 import select
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import tempfile
 import time
 import unittest
 
+FUNCTIONS = pathlib.Path(__file__).resolve().parents[2] / "shims" / "nvml" / "functions.def"
 GPU = "V100-PCIE-32GB"
 MIB = 1 << 20
 MEMORY = 1024 * MIB
@@ -132,6 +134,23 @@ def worker(share, seconds):
         set_memory(per_slot)
     check(cuda.cudaDeviceSynchronize())
     sys.stdin.read()  # until nobody wants to watch any more
+
+
+def null_arguments():
+    """Prints what functions that need an argument return without any, before and after Init."""
+    nvml = Nvml()
+    names = re.findall(r"^IMPLEMENTED\((\w+)\)", FUNCTIONS.read_text(encoding="utf-8"), re.M)
+    names = [name.removeprefix("nvml") for name in names if not name.startswith((
+        "nvmlInit", "nvmlShutdown", "nvmlErrorString"))]
+    nulls = [ctypes.c_void_p()] * 6
+    before = {name: nvml.status(name, *nulls) for name in names}
+    nvml("Init_v2")
+    device = nvml.device()
+    after = {name: nvml.status(name, *nulls) for name in names}
+    # A handle by itself: what takes one lacks the place for its answer.
+    of_device = {name: nvml.status(name, device, *nulls[1:]) for name in names
+                 if name.startswith("DeviceGet") and "Handle" not in name and "Count" not in name}
+    print(json.dumps([before, after, of_device]))
 
 
 def watch():
@@ -355,6 +374,16 @@ class WatchTest(unittest.TestCase):
         self.assertEqual(errors.count("is not supported"), 1, errors)
         self.assertIn("nvmlDeviceSetPowerManagementLimit", errors)
 
+    def test_null_arguments_are_refused_by_every_function(self):
+        self.call("node", "create", "n0", "--gpu", "A100-SXM4-40GB")
+        (before, after, of_device), _ = self.result(self.start("null_arguments",
+                                                               options=("--quiet",)))
+        self.assertGreater(len(before), 100)
+        for statuses in (before, after, of_device):
+            for name, status in statuses.items():
+                self.assertIn(status, (UNINITIALIZED, INVALID_ARGUMENT, NOT_SUPPORTED), name)
+        self.assertNotIn(UNINITIALIZED, [*after.values(), *of_device.values()])
+
     def test_a_private_node_has_memory_but_no_load(self):
         results, _ = self.result(self.start("private", options=(
             "--gpu", GPU, "--clock", "virtual", "--quiet")))
@@ -399,6 +428,8 @@ if __name__ == "__main__":
         watch()
     elif role == "wrong_arguments":
         wrong_arguments()
+    elif role == "null_arguments":
+        null_arguments()
     elif role == "private":
         private()
     else:
