@@ -1,21 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataLoaders by fork and spawn, pinning, the profiler, torch.compile, several devices."""
+"""DataLoaders by fork and spawn, tensors between processes, memory of several processes."""
 
-import multiprocessing
+import os
+import signal
+import time
 
 import torch
-from conformance import Skipped, main
+from conformance import MIB, main, refused_or
+from torch import multiprocessing
 from torch.utils.data import DataLoader, TensorDataset
 
 
-def load(context):
+def load(context, **options):
     data = TensorDataset(torch.arange(64 * 10).reshape(64, 10))
-    loader = DataLoader(data, 16, num_workers=2, pin_memory=True, multiprocessing_context=context)
-    total = 0
-    for (batch,) in loader:
-        assert batch.is_pinned()
-        total += batch.cuda(non_blocking=True).cpu().sum().item()
-    assert total == sum(range(640))
+    loader = DataLoader(
+        data, 16, num_workers=2, pin_memory=True, multiprocessing_context=context, **options
+    )
+    for _ in range(2):
+        total = 0
+        for (batch,) in loader:
+            assert batch.is_pinned()
+            total += batch.cuda(non_blocking=True).cpu().sum().item()
+        assert total == sum(range(640))
 
 
 def test_dataloader_fork():
@@ -23,61 +29,94 @@ def test_dataloader_fork():
     load("fork")
 
 
+def test_dataloader_fork_with_persistent_workers():
+    load("fork", persistent_workers=True, prefetch_factor=4)
+
+
 def test_dataloader_spawn():
     load("spawn")
 
 
-def use_cuda_after_fork(queue):
+class Broken(torch.utils.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        raise KeyError("not there")
+
+
+def test_errors_of_workers_arrive():
+    torch.ones(1).cuda()
     try:
-        torch.ones(1).cuda()
-        queue.put("worked")
+        list(DataLoader(Broken(), num_workers=1, pin_memory=True))
+    except KeyError as error:
+        assert "not there" in str(error)
+    else:
+        raise AssertionError("no error")
+
+
+def use_cuda(queue):
+    try:
+        queue.put(str(torch.ones(1).cuda().device))
     except RuntimeError as error:
         queue.put(str(error))
 
 
+def answer_of(target, context, *arguments):
+    context = multiprocessing.get_context(context)
+    queue = context.Queue()
+    process = context.Process(target=target, args=(queue, *arguments))
+    process.start()
+    answer = queue.get(timeout=120)
+    process.join()
+    assert process.exitcode == 0, process.exitcode
+    return answer
+
+
 def test_cuda_after_fork_is_refused():
     torch.ones(1).cuda()
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    process = context.Process(target=use_cuda_after_fork, args=(queue,))
-    process.start()
-    answer = queue.get(timeout=60)
-    process.join()
+    answer = answer_of(use_cuda, "fork")
     assert "forked subprocess" in answer or "initialization" in answer, answer
+    assert torch.ones(1).cuda().item() == 1
 
 
-def test_profiler_does_not_crash():
-    activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as profile:
-        torch.mm(torch.ones(64, 64, device="cuda"), torch.ones(64, 64, device="cuda"))
-        torch.cuda.synchronize()
-    assert "aten::mm" in profile.key_averages().table()
+def test_cuda_after_spawn_works():
+    assert answer_of(use_cuda, "spawn") == "cuda:0"
 
 
-def test_nvtx():
-    torch.cuda.nvtx.range_push("step")
-    torch.cuda.nvtx.range_pop()
-    torch.cuda.nvtx.mark("here")
+def read_tensor(queue, data):
+    queue.put(data.cpu().sum().item())
+    del data
 
 
-def test_two_devices():
-    if torch.cuda.device_count() < 2:
-        raise Skipped("one device")
-    data = torch.arange(1000)
-    second = data.to("cuda:1")
-    assert second.device.index == 1
-    assert torch.equal(second.to("cuda:0").cpu(), data)
-    assert torch.cuda.memory_allocated(1) > 0
-    with torch.cuda.device(1):
-        assert torch.cuda.current_device() == 1
-    assert torch.cuda.can_device_access_peer(0, 1) in (True, False)
+def test_tensors_are_shared_between_processes():
+    data = torch.arange(1000).cuda()
+
+    def share():
+        return answer_of(read_tensor, "spawn", data)
+
+    assert refused_or(share, "not supported") == sum(range(1000))
 
 
-def test_data_parallel():
-    if torch.cuda.device_count() < 2:
-        raise Skipped("one device")
-    model = torch.nn.DataParallel(torch.nn.Linear(16, 4).cuda())
-    assert model(torch.randn(8, 16, device="cuda")).shape == (8, 4)
+def hold_memory(queue):
+    data = torch.empty(512 * MIB, dtype=torch.uint8, device="cuda")
+    queue.put(data.nbytes)
+    time.sleep(600)
+
+
+def test_a_killed_process_gives_its_memory_back():
+    torch.ones(1).cuda()
+    context = multiprocessing.get_context("spawn")
+    queue = context.Queue()
+    process = context.Process(target=hold_memory, args=(queue,))
+    process.start()
+    assert queue.get(timeout=120) == 512 * MIB
+    during, total = torch.cuda.mem_get_info()
+    assert total - during >= 512 * MIB
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    after, _ = torch.cuda.mem_get_info()
+    assert after - during >= 512 * MIB, (during, after)
 
 
 if __name__ == "__main__":
