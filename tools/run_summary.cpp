@@ -2,6 +2,7 @@
 #include "run_summary.hpp"
 
 #include <algorithm>
+#include <set>
 #include <sstream>
 #include <vector>
 
@@ -61,6 +62,20 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
+/// Returns the share of the run for which kernels ran on its devices, as a watcher sees it. Copies
+/// run beside them.
+double utilization(const Json& summary) {
+  std::set<int> devices;
+  for (const Json& device : summary["devices"]) devices.insert(device["index"].get<int>());
+  std::int64_t busy = 0;
+  for (const Json& entry : summary["classes"]) {
+    if (entry["name"] != "copy") busy += entry["time_ns"].get<std::int64_t>();
+  }
+  const std::int64_t span =
+      summary["last_ns"].get<std::int64_t>() - summary["first_ns"].get<std::int64_t>();
+  return percent(busy, span * static_cast<std::int64_t>(devices.size())) / 100;
+}
+
 void by_time(Json& entries) {
   std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
     return a["time_ns"].get<std::int64_t>() > b["time_ns"].get<std::int64_t>();
@@ -114,6 +129,7 @@ Result<Json> read_summary(const std::filesystem::path& folder) {
     for (const Json& call : process["not_supported"]) summary["not_supported"].push_back(call);
   }
   by_time(summary["classes"]);
+  summary["utilization"] = utilization(summary);
   return summary;
 }
 
@@ -132,8 +148,9 @@ std::string summary_text(const Json& summary) {
                    fmt::format("{:.1f}", percent(time, busy))});
   }
   text += table.str();
-  text += fmt::format("span      {:.3f} s from the first operation to the end of the last\n",
-                      static_cast<double>(span) * 1e-9);
+  text += fmt::format(
+      "span      {:.3f} s from the first operation to the end of the last; utilisation {:.1f} %\n",
+      static_cast<double>(span) * 1e-9, 100 * summary["utilization"].get<double>());
   text += fmt::format("host      waited {:.3f} s for the GPU\n",
                       static_cast<double>(summary["wait_ns"].get<std::int64_t>()) * 1e-9);
   for (const Json& device : summary["devices"]) {

@@ -300,6 +300,7 @@ class WatchTest(unittest.TestCase):
         busy_s = sum(entry["time_ns"] for entry in run["classes"]) / 1e9
         span_s = (run["last_ns"] - run["first_ns"]) / 1e9
         self.assertLessEqual(busy_s / span_s, share + 0.01)
+        self.assertAlmostEqual(run["utilization"], busy_s / span_s, places=9)
         [device] = run["devices"]
         pid = str(device["pid"])
 
