@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Copies from page-locked memory run at the speed of the link; what is copied comes back.
+// Copies from page-locked memory run at the speed of the link; what is copied from the program's
+// own memory comes back.
 #include <vector>
 
 #include "sample.cuh"
@@ -11,14 +12,16 @@ int main() {
   char* device;
   CHECK(cudaMallocHost(&pinned, kBytes));
   CHECK(cudaMalloc(&device, kBytes));
-  for (size_t index = 0; index < kBytes; index += 4096) {
-    pinned[index] = static_cast<char>(index >> 12);
-  }
   // The first use of memory is the host's page faults, not the link.
   CHECK(cudaMemcpy(device, pinned, kBytes, cudaMemcpyHostToDevice));
   const double to_device =
       milliseconds([&] { CHECK(cudaMemcpyAsync(device, pinned, kBytes, cudaMemcpyHostToDevice)); });
   std::vector<char> pageable(kBytes);
+  for (size_t index = 0; index < kBytes; index += 4096) {
+    pageable[index] = static_cast<char>(index >> 12);
+  }
+  CHECK(cudaMemcpy(device, pageable.data(), kBytes, cudaMemcpyHostToDevice));
+  pageable.assign(kBytes, 0);
   const double to_host = milliseconds(
       [&] { CHECK(cudaMemcpy(pageable.data(), device, kBytes, cudaMemcpyDeviceToHost)); });
   // From PCIe 3.0 x16, of which about 12 GB/s arrive, to NVLink-C2C.

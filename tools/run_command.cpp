@@ -30,6 +30,7 @@ struct RunProgramOptions {
   std::string trace;
   std::string json;
   bool strict = false;
+  bool keep_data = false;
   bool quiet = false;
   std::vector<std::string> words;
 };
@@ -131,6 +132,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
     GPEMU_ASSIGN(node, open_node(options));
     environment.emplace_back("GPEMU_NODE", node->name());
   }
+  if (options.keep_data) environment.emplace_back("GPEMU_KEEP_DATA", "1");
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
   if (!options.trace.empty()) environment.emplace_back("GPEMU_RECORD_WORK", "1");
   GPEMU_ASSIGN(const int code, run_program(options.words, environment));
@@ -160,6 +162,8 @@ void add_run_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
   command->add_option("--json", options->json, "Write the summary as JSON");
+  command->add_flag("--keep-data", options->keep_data,
+                    "Keep the content of large copies from pinned memory, too");
   command->add_flag("--strict", options->strict, "End the program at a call not supported");
   command->add_flag("--quiet", options->quiet, "No summary");
   command->add_option("program", options->words, "The program and its arguments, after --")

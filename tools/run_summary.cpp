@@ -100,6 +100,7 @@ Result<Json> read_summary(const std::filesystem::path& folder) {
                   {"first_ns", 0},
                   {"last_ns", 0},
                   {"wait_ns", 0},
+                  {"not_kept_bytes", 0},
                   {"devices", Json::array()},
                   {"classes", Json::array()},
                   {"evidence", Json::array()},
@@ -120,6 +121,8 @@ Result<Json> read_summary(const std::filesystem::path& folder) {
     }
     summary["wait_ns"] =
         summary["wait_ns"].get<std::int64_t>() + process["wait_ns"].get<std::int64_t>();
+    summary["not_kept_bytes"] = summary["not_kept_bytes"].get<std::uint64_t>() +
+                                process["not_kept_bytes"].get<std::uint64_t>();
     for (Json device : process["devices"]) {
       device["pid"] = process["pid"];
       summary["devices"].push_back(std::move(device));
@@ -160,6 +163,12 @@ std::string summary_text(const Json& summary) {
                         to_mib(device["memory_bytes"].get<Bytes>()));
   }
   text += fmt::format("evidence  {}\n", evidence_text(summary["evidence"]));
+  if (const auto bytes = summary["not_kept_bytes"].get<Bytes>(); bytes > 0) {
+    text += fmt::format(
+        "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros; "
+        "--keep-data keeps them\n",
+        to_mib(bytes));
+  }
   for (const Json& call : summary["not_supported"]) {
     text += fmt::format("not supported: {} ({}), {} calls\n", call["function"].get<std::string>(),
                         call["library"].get<std::string>(), call["count"].get<std::int64_t>());

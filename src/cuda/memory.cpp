@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <cstring>
+#include <fcntl.h>
 #include <mutex>
 #include <sys/mman.h>
+#include <unistd.h>
 #include <vector>
 
 #include <fmt/format.h>
@@ -41,18 +44,40 @@ constexpr Bytes kStagedBytes = 64 * kKiB;
 /// Setting at least so many bytes to zero gives the host's pages back.
 constexpr Bytes kDropBytes = 64 * kKiB;
 
+/// Copies of at least so many bytes from pinned memory are not kept. Batches of inputs are larger,
+/// and nobody reads them back; sizes, indices and labels are smaller. Parameters come from pageable
+/// memory.
+constexpr Bytes kLargeCopy = kMiB;
+
+/// Whether `gpemu run --keep-data` has large copies kept, too.
+bool keeps_all() {
+  static const bool all = std::getenv("GPEMU_KEEP_DATA") != nullptr;
+  return all;
+}
+
 /// Requires: the lock.
 AddressSpace* space_of(Memory& state, const DeviceState& device) {
   AddressSpace& space = state.spaces[device.ordinal];
   if (space.base != 0) return &space;
   const Bytes size = round_up(device.info.total_memory * kAddressSpaceFactor, kPage);
-  void* const range = ::mmap(nullptr, size + kPage, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  // A page more, so that the first whole one can be chosen.
+  void* const range =
+      ::mmap(nullptr, size + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return nullptr;
+  const int descriptor = make_sparse_file(size);
+  void* const base =
+      reinterpret_cast<void*>(round_up(reinterpret_cast<std::uint64_t>(range), kPage));
+  if (descriptor < 0 || ::mmap(base, size, PROT_READ | PROT_WRITE,
+                               MAP_SHARED | MAP_NORESERVE | MAP_FIXED, descriptor, 0) != base) {
+    ::munmap(range, size + kPage);
+    if (descriptor >= 0) ::close(descriptor);
+    return nullptr;
+  }
   // A single written byte must not take a huge page.
-  ::madvise(range, size + kPage, MADV_NOHUGEPAGE);
-  ::madvise(range, size + kPage, MADV_DONTDUMP);
-  space.base = round_up(reinterpret_cast<std::uint64_t>(range), kPage);
+  ::madvise(base, size, MADV_NOHUGEPAGE);
+  ::madvise(base, size, MADV_DONTDUMP);
+  space.descriptor = descriptor;
+  space.base = reinterpret_cast<std::uint64_t>(base);
   space.size = size;
   space.free.emplace(space.base, size);
   return &space;
@@ -69,11 +94,22 @@ void clear(std::uint64_t address, Bytes bytes) {
   const std::uint64_t first = round_up(address, kHostPage);
   const std::uint64_t last = (address + bytes) / kHostPage * kHostPage;
   std::memset(start, 0, first - address);
-  // Mapped physical memory is shared, so that its pages must go from the file behind it.
+  // The pages must go from the file behind them.
   if (::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) {
-    ::madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+    std::memset(reinterpret_cast<std::byte*>(first), 0, last - first);
   }
   std::memset(reinterpret_cast<std::byte*>(last), 0, address + bytes - last);
+}
+
+/// Makes a range read as zeros; `content` says why. Only what is kept costs anything.
+void drop(std::uint64_t address, Bytes bytes, Content content) {
+  ContentMap& contents = memory().contents;
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = contents.part(address + done, bytes - done);
+    if (part.content == Content::kKept) clear(address + done, part.bytes);
+    done += part.bytes;
+  }
+  contents.assign(address, bytes, content);
 }
 
 /// Returns the block that holds an address, or null. Requires: the lock.
@@ -93,18 +129,23 @@ struct Side {
   gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
   int device = -1;
   bool inside = true;  ///< whether the whole range lies in the block.
+  bool shared = true;  ///< whether its content must be looked for in the pages.
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
 };
 
-/// Returns whether a range that begins in a block lies in it, or goes on in mapped memory that
+/// Describes a range that begins in a block and lies in it, or goes on in mapped memory that
 /// follows without a gap. Requires: the lock.
-bool inside_blocks(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
-                   std::uint64_t address, Bytes extent) {
+Side side_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
+             std::uint64_t address, Bytes extent) {
+  Side side{.kind = first.second.kind,
+            .device = first.second.device,
+            .inside = false,
+            .shared = first.second.shared || first.second.kind != GPEMU_CUDA_MEMORY_DEVICE};
   const auto usable = [](const Block& block) {
     return block.handle == 0 ||
            std::ranges::any_of(block.access, [](const auto& entry) { return entry.second != 0; });
   };
-  if (!usable(first.second)) return false;
+  if (!usable(first.second)) return side;
   Bytes covered = first.second.bytes - (address - first.first);
   std::uint64_t end = first.first + first.second.bytes;
   for (auto next = state.blocks.find(end); covered < extent && first.second.handle != 0;
@@ -112,8 +153,10 @@ bool inside_blocks(const Memory& state, const std::pair<const std::uint64_t, Blo
     if (next == state.blocks.end() || next->second.handle == 0 || !usable(next->second)) break;
     covered += next->second.bytes;
     end += next->second.bytes;
+    side.shared |= next->second.shared;
   }
-  return extent <= covered;
+  side.inside = extent <= covered;
+  return side;
 }
 
 /// Requires: the lock.
@@ -133,9 +176,7 @@ Side side_of(const Memory& state, std::uint64_t address, Bytes extent) {
     }
     return {};
   }
-  return {.kind = block->second.kind,
-          .device = block->second.device,
-          .inside = inside_blocks(state, *block, address, extent)};
+  return side_in(state, *block, address, extent);
 }
 
 /// The bytes from a range's first to its last on one side, or nothing beyond 64 bits. Requires: no
@@ -152,37 +193,62 @@ std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes p
   return extent;
 }
 
-/// Copies within and between devices, so that what was never written stays so.
-void move_device_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
-  const bool overlap = to - from < bytes || from - to < bytes;
-  if (overlap || bytes < kDropBytes) {
+/// Copies between devices' memory whose content is known; what is zeros stays so.
+void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
+  ContentMap& contents = memory().contents;
+  if (to - from < bytes || from - to < bytes) {
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    contents.assign(to, bytes, Content::kKept);
     return;
   }
-  for (Bytes done = 0; done < bytes; done += kDropBytes) {
-    const Bytes chunk = std::min(kDropBytes, bytes - done);
-    const auto* const source = reinterpret_cast<const std::byte*>(from + done);
-    // All bytes are zero when the first is and each equals the next.
-    if (source[0] == std::byte{} && std::memcmp(source, source + 1, chunk - 1) == 0) {
-      clear(to + done, chunk);
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = contents.part(from + done, bytes - done);
+    if (part.content == Content::kKept) {
+      contents.assign(to + done, part.bytes, Content::kKept);
+      std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
+                  part.bytes);
     } else {
-      std::memcpy(reinterpret_cast<void*>(to + done), source, chunk);
+      drop(to + done, part.bytes, part.content);
     }
+    done += part.bytes;
   }
 }
 
-void move_content(const gpemu_cuda_copy& copy, bool on_devices) {
+/// Copies from a device's memory to the host's, and tells what was not kept. Pages that nobody
+/// wrote are not touched.
+void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared) {
+  if (shared) {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return;
+  }
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = memory().contents.part(from + done, bytes - done);
+    if (part.content == Content::kKept) {
+      std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
+                  part.bytes);
+    } else {
+      std::memset(reinterpret_cast<void*>(to + done), 0, part.bytes);
+      if (part.content == Content::kNotKept) record_not_kept(part.bytes);
+    }
+    done += part.bytes;
+  }
+}
+
+void copy_row(std::uint64_t to, std::uint64_t from, Bytes bytes, const Side& target,
+              const Side& source) {
+  if (!target.shared && !source.shared) return move_row(to, from, bytes);
+  if (!target.shared) memory().contents.assign(to, bytes, Content::kKept);
+  read_row(to, from, bytes, source.shared);
+}
+
+/// Copies the content; what comes from the host to a device only with `keep`.
+void move_content(const gpemu_cuda_copy& copy, const Side& to, const Side& from, bool keep) {
+  if (!keep && !to.shared) return drop(copy.destination, copy.width_bytes, Content::kNotKept);
   for (std::uint64_t z = 0; z < copy.depth; ++z) {
     for (std::uint64_t y = 0; y < copy.height; ++y) {
-      const std::uint64_t to =
-          copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch;
-      const std::uint64_t from = copy.source + z * copy.source_plane_pitch + y * copy.source_pitch;
-      if (on_devices) {
-        move_device_row(to, from, copy.width_bytes);
-      } else {
-        std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from),
-                     copy.width_bytes);
-      }
+      copy_row(copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch,
+               copy.source + z * copy.source_plane_pitch + y * copy.source_pitch, copy.width_bytes,
+               to, from);
     }
   }
 }
@@ -251,6 +317,17 @@ Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address
 
 }  // namespace
 
+int make_sparse_file(Bytes bytes) {
+  const int descriptor = ::memfd_create("gpemu-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return -1;
+  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    ::close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
 Memory& memory() {
   static auto* const instance = new Memory;
   return *instance;
@@ -298,7 +375,12 @@ Status free_block(std::uint64_t address, bool host) {
   if (block.ledger == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   AddressSpace& space = state.spaces[block.device];
   const Bytes bytes = charged(block.bytes);
-  clear(address, bytes);
+  if (block.shared) {
+    clear(address, bytes);
+    state.contents.assign(address, bytes, Content::kZeros);
+  } else {
+    drop(address, bytes, Content::kZeros);
+  }
   give_back_range(space, address, bytes);
   space.held -= bytes;
   const auto freed = device_at(block.device).device->free(block.ledger);
@@ -326,7 +408,8 @@ Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind
                                      .kind = kind,
                                      .device = device.ordinal,
                                      .id = state.next_id++,
-                                     .ledger = *ledger});
+                                     .ledger = *ledger,
+                                     .shared = kind == GPEMU_CUDA_MEMORY_MANAGED});
   *address = *start;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -356,12 +439,16 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   }
   if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
-  move_content(copy, to.on_device() && from.on_device());
   if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
       from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
+    move_content(copy, to, from, true);
     return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
   }
+  // The host copies while the device does.
   const device::Interval interval = queue_copy(stream, to, from, bytes);
+  const bool plain = copy.height == 1 && copy.depth == 1;
+  const bool large = from.kind == GPEMU_CUDA_MEMORY_HOST && plain && bytes >= kLargeCopy;
+  move_content(copy, to, from, !large || keeps_all());
   const bool pageable =
       to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
   const bool staged = to.on_device() && bytes <= kStagedBytes;
@@ -394,11 +481,16 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   }
   for (std::uint64_t row = 0; row < node.set_height; ++row) {
     const std::uint64_t start = node.set_address + row * node.set_pitch;
+    if (node.set_value == 0 && !side.shared) {
+      drop(start, width, Content::kZeros);
+      continue;
+    }
     // Locked pages of the host stay; they may belong to a file of the program's.
     if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
       clear(start, width);
       continue;
     }
+    if (!side.shared) memory().contents.assign(start, width, Content::kKept);
     auto* const bytes = reinterpret_cast<std::byte*>(start);
     for (std::uint64_t i = 0; i < node.set_count; ++i) {
       std::memcpy(bytes + i * node.set_element_bytes, &node.set_value, node.set_element_bytes);
@@ -442,12 +534,14 @@ using gpemu::cuda::attach;
 using gpemu::cuda::Block;
 using gpemu::cuda::block_at;
 using gpemu::cuda::check_unsafe_call;
+using gpemu::cuda::Content;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::forget_pooled;
 using gpemu::cuda::free_block;
 using gpemu::cuda::Memory;
 using gpemu::cuda::memory;
+using gpemu::cuda::read_row;
 using gpemu::cuda::resolve;
 using gpemu::cuda::run_copy;
 using gpemu::cuda::run_set;
@@ -608,11 +702,12 @@ gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32
 namespace {
 
 /// Checks that a range lies in memory that a device can use.
-Status check_range(std::uint64_t address, gpemu::Bytes bytes) {
+Status check_range(std::uint64_t address, gpemu::Bytes bytes, Side* found) {
   GPEMU_CUDA_TRY(attach());
   const Memory& state = memory();
   const std::shared_lock lock(state.mutex);
   const Side side = side_of(state, address, bytes);
+  *found = side;
   return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -622,14 +717,17 @@ Status check_range(std::uint64_t address, gpemu::Bytes bytes) {
 
 gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes) {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(check_range(address, bytes));
+  Side side;
+  GPEMU_CUDA_TRY(check_range(address, bytes, &side));
+  if (bytes > 0 && !side.shared) memory().contents.assign(address, bytes, Content::kKept);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
   return GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(check_range(address, bytes));
-  std::memcpy(data, reinterpret_cast<const void*>(address), bytes);
+  Side side;
+  GPEMU_CUDA_TRY(check_range(address, bytes, &side));
+  read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return GPEMU_CUDA_SUCCESS;
 }

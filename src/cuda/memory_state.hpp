@@ -8,6 +8,7 @@
 
 #include "gpemu/device/pinned_memory.hpp"
 
+#include "content.hpp"
 #include "machine.hpp"
 
 namespace gpemu::cuda {
@@ -28,11 +29,14 @@ struct Block {
   std::uint64_t handle = 0;                    ///< of virtual memory management: what is mapped.
   Bytes offset = 0;                            ///< into the handle.
   std::map<int, std::uint32_t> access;         ///< of mapped memory, by device.
+  /// Whether others than the calls of this process write it, so that nobody knows its content.
+  bool shared = false;
 };
 
-/// The addresses of one device's memory. Content lies in the host's memory, at the address itself:
-/// pages that nobody wrote read as zeros and take nothing.
+/// The addresses of one device's memory. Content lies in the host's memory, at the address itself,
+/// in a sparse file: pages that nobody wrote read as zeros and take nothing.
 struct AddressSpace {
+  int descriptor = -1;
   std::uint64_t base = 0;
   Bytes size = 0;
   std::map<std::uint64_t, Bytes> free;  ///< start to size, no two adjacent.
@@ -46,6 +50,7 @@ struct Memory {
   std::map<std::uint64_t, Bytes> reservations;  ///< of virtual memory management.
   std::map<int, AddressSpace> spaces;           ///< by device.
   std::uint64_t next_id = 1;
+  ContentMap contents;
 };
 
 /// Never destroyed: programs free memory while they exit.
@@ -54,6 +59,9 @@ struct Memory {
 [[nodiscard]] constexpr Bytes round_up(Bytes bytes, Bytes unit) {
   return (bytes + unit - 1) / unit * unit;
 }
+
+/// Returns a descriptor of a new sparse file that nobody can shrink or grow, or -1.
+[[nodiscard]] int make_sparse_file(Bytes bytes);
 
 /// Takes the first free range that is large enough, or nothing.
 [[nodiscard]] std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes);

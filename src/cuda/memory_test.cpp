@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <numeric>
+#include <string>
 #include <unistd.h>
 #include <vector>
 
@@ -111,6 +114,35 @@ TEST_F(MemoryTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
   EXPECT_LT(resident_pages() - before, 16 * 256);  // 16 MiB.
   ASSERT_EQ(gpemu_cuda_free(from), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(to), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, KeepsNoLargeCopiesFromPinnedMemoryAndSaysSo) {
+  constexpr Bytes kSize = 8 * kMiB;
+  void* pinned = nullptr;
+  ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
+  std::memset(pinned, 3, kSize);
+  std::vector<std::uint8_t> pageable(kSize, 7), read(kSize, 1);
+  const std::uint64_t address = allocate(kSize), second = allocate(kSize);
+  ASSERT_EQ(copy(address, bits(pageable.data()), kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(second, address, kSize), GPEMU_CUDA_SUCCESS);
+  const long before = resident_pages();
+  ASSERT_EQ(copy(address, bits(pinned), kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_LE(resident_pages() - before, 16) << "what was not kept takes memory";
+  ASSERT_EQ(copy(address + kMiB, bits(pinned), kMiB - 1), GPEMU_CUDA_SUCCESS);
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(copy(bits(read.data()), second, kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, pageable) << "a pageable copy";
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  testing::internal::CaptureStderr();
+  ASSERT_EQ(copy(second, address, kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(bits(read.data()), second, kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("--keep-data"), std::string::npos);
+  std::vector<std::uint8_t> expected(kSize, 0);
+  std::fill_n(expected.begin() + kMiB, kMiB - 1, std::uint8_t{3});
+  EXPECT_EQ(read, expected);
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(MemoryTest, CopiesRowsAndPlanes) {

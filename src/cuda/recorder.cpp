@@ -43,6 +43,7 @@ struct Recorder {
   std::array<Total, cost::kOperationClassCount> classes;
   std::array<Total, cost::kEvidenceNames.size()> evidence;
   std::atomic<std::int64_t> wait_ns{0};
+  std::atomic<Bytes> not_kept{0};
   std::atomic<std::int64_t> first_ns{INT64_MAX};
   std::atomic<std::int64_t> last_ns{0};
 
@@ -103,10 +104,11 @@ std::string summary_json(Recorder& state) {
   const bool any = state.first_ns != INT64_MAX;
   return fmt::format(
       "{{\n  \"pid\": {},\n  \"first_ns\": {},\n  \"last_ns\": {},\n  \"wait_ns\": {},\n"
+      "  \"not_kept_bytes\": {},\n"
       "  \"devices\": [{}],\n  \"classes\": [{}],\n  \"evidence\": [{}],\n"
       "  \"not_supported\": [{}]\n}}\n",
       ::getpid(), any ? state.first_ns.load() : 0, state.last_ns.load(), state.wait_ns.load(),
-      devices_json(), totals_json(state.classes, cost::kOperationClassNames),
+      state.not_kept.load(), devices_json(), totals_json(state.classes, cost::kOperationClassNames),
       totals_json(state.evidence, cost::kEvidenceNames), not_supported);
 }
 
@@ -188,6 +190,13 @@ void record(const RecordedWork& work) {
 
 void record_wait(Duration time) {
   recorder().wait_ns.fetch_add(time.count(), std::memory_order_relaxed);
+}
+
+void record_not_kept(Bytes bytes) {
+  if (recorder().not_kept.fetch_add(bytes, std::memory_order_relaxed) != 0) return;
+  fmt::print(stderr,
+             "gpemu: the program reads memory whose content was not kept, for a large copy from "
+             "pinned memory wrote it: zeros; `gpemu run --keep-data` keeps it\n");
 }
 
 }  // namespace gpemu::cuda

@@ -28,4 +28,7 @@ void record(const RecordedWork& work);
 /// Counts time that a thread of the program spent waiting for a device.
 void record_wait(Duration time);
 
+/// Counts bytes that the program read though they were not kept, and tells it once.
+void record_not_kept(Bytes bytes);
+
 }  // namespace gpemu::cuda

@@ -39,6 +39,7 @@ struct Physical {
   device::DeviceAddress ledger = 0;  ///< 0 when another process holds it.
   int references = 1;
   int mappings = 0;
+  bool mapped = false;  ///< ever; then its content does not begin as zeros.
   bool exported = false;
 };
 
@@ -62,14 +63,8 @@ File* file_of(const DeviceState& device) {
   File& file = physical_state().files[device.ordinal];
   if (file.descriptor >= 0) return &file;
   const Bytes size = round_up(device.info.total_memory * kFileFactor, kPage);
-  const int descriptor = ::memfd_create("gpemu-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  const int descriptor = make_sparse_file(size + size / kPage * kEntry);
   if (descriptor < 0) return nullptr;
-  // Nobody can shrink the file under another's mapping.
-  if (::ftruncate(descriptor, static_cast<off_t>(size + size / kPage * kEntry)) != 0 ||
-      ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
-    ::close(descriptor);
-    return nullptr;
-  }
   file.descriptor = descriptor;
   file.ranges.size = size;
   file.ranges.free.emplace(0, size);
@@ -107,10 +102,19 @@ void cover(std::uint64_t address, Bytes bytes) {
 /// Requires: the lock; the block is mapped.
 void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) {
   cover(block->first, block->second.bytes);
+  state.contents.assign(block->first, block->second.bytes, Content::kZeros);
   const auto found = physical_state().physical.find(block->second.handle);
   state.blocks.erase(block);
   --found->second.mappings;
   end_if_unused(state, found);
+}
+
+/// Has the content of physical memory looked for in the pages, wherever it is mapped. Requires: the
+/// lock.
+void share_mappings(Memory& state, std::uint64_t handle) {
+  for (auto& [start, block] : state.blocks) {
+    if (block.handle == handle) block.shared = true;
+  }
 }
 
 /// Returns whether mapped blocks make up a range exactly. Requires: the lock.
@@ -190,6 +194,7 @@ using gpemu::cuda::Physical;
 using gpemu::cuda::physical_state;
 using gpemu::cuda::reserved;
 using gpemu::cuda::round_up;
+using gpemu::cuda::share_mappings;
 using gpemu::cuda::State;
 using gpemu::cuda::take_range;
 using gpemu::cuda::unmap_block;
@@ -328,13 +333,17 @@ gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t 
     cover(address, bytes);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
+  const bool shared = physical.mapped || physical.exported;
+  if (shared) share_mappings(state, handle);
   ++physical.mappings;
+  physical.mapped = true;
   state.blocks.emplace(address, Block{.bytes = bytes,
                                       .kind = GPEMU_CUDA_MEMORY_DEVICE,
                                       .device = physical.device,
                                       .id = state.next_id++,
                                       .handle = handle,
-                                      .offset = offset});
+                                      .offset = offset,
+                                      .shared = shared});
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -408,6 +417,7 @@ gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descripto
     return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   }
   physical.exported = true;
+  share_mappings(state, handle);
   *file_descriptor = opened;
   return GPEMU_CUDA_SUCCESS;
 }

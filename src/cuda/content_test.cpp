@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "content.hpp"
+
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/sim/random.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+TEST(ContentMapTest, KnowsNothingOfWhatWasNeverAssigned) {
+  const ContentMap map;
+  const ContentMap::Part part = map.part(100, 50);
+  EXPECT_EQ(part.content, Content::kZeros);
+  EXPECT_EQ(part.bytes, 50U);
+}
+
+TEST(ContentMapTest, AgreesWithOneContentPerByte) {
+  constexpr std::uint64_t kSize = 64;
+  constexpr int kRounds = 5000;
+  ContentMap map;
+  std::vector<Content> bytes(kSize, Content::kZeros);
+  sim::Rng rng(1);
+  for (int round = 0; round < kRounds; ++round) {
+    const std::uint64_t start = rng.below(kSize);
+    const Bytes count = 1 + rng.below(kSize - start);
+    const auto content = static_cast<Content>(rng.below(3));
+    map.assign(start, count, content);
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(start), count, content);
+    for (std::uint64_t at = 0; at < kSize;) {
+      const ContentMap::Part part = map.part(at, kSize - at);
+      ASSERT_GT(part.bytes, 0U);
+      for (const std::uint64_t end = at + part.bytes; at < end; ++at) {
+        ASSERT_EQ(part.content, bytes[at]) << "byte " << at << " in round " << round;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpemu::cuda
