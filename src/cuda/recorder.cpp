@@ -16,6 +16,7 @@
 
 #include "gpemu/base/file.hpp"
 
+#include "log.hpp"
 #include "memory.hpp"
 
 namespace gpemu::cuda {
@@ -171,7 +172,7 @@ void start_recorder() {
 
 void record(const RecordedWork& work) {
   Recorder& state = recorder();
-  const std::int64_t time_ns = (work.interval.end - work.interval.start).count();
+  const std::int64_t time_ns = work.interval.busy.count();
   Total& by_class = state.classes[static_cast<std::size_t>(work.operation_class)];
   by_class.time_ns.fetch_add(time_ns, std::memory_order_relaxed);
   by_class.count.fetch_add(1, std::memory_order_relaxed);
@@ -213,7 +214,7 @@ void gpemu_cuda_not_supported(const char* library, const char* function) {
     count = ++state.not_supported[{std::string(library_name), std::string(function_name)}];
   }
   if (count == 1) {
-    fmt::print(stderr, "gpemu: {} ({}) is not supported\n", function_name, library_name);
+    gpemu::cuda::tell(fmt::format("{} ({}) is not supported", function_name, library_name));
   }
   if (const char* const strict = std::getenv("GPEMU_STRICT"); strict != nullptr && *strict == '1') {
     fmt::print(stderr, "gpemu: --strict ends the program at {}\n", function_name);

@@ -2,6 +2,9 @@
 #include "gpemu/device/device.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstddef>
+#include <deque>
 #include <mutex>
 #include <unordered_map>
 #include <utility>
@@ -19,10 +22,71 @@ void raise_to(std::atomic<std::int64_t>& target, std::int64_t value) {
   }
 }
 
+/// The idle time of an engine that this process left in front of its own work, which had to wait
+/// for something. Nobody but this process knows it, for the engine's tail lies behind it: later
+/// work of other streams runs there, so that it is not held up by work that waits.
+class IdleTime {
+ public:
+  /// Requires: `end` is behind the ends of all stretches added before.
+  void add(TimePoint start, TimePoint end) {
+    if (start >= end) return;
+    if (stretches_.size() == kMostStretches) stretches_.pop_front();
+    stretches_.push_back({start, end});
+  }
+
+  /// Takes up to `cost` of the time from `earliest` on. Returns from when to when, with what was
+  /// taken as `busy`.
+  Interval take(TimePoint now, TimePoint earliest, Duration cost) {
+    while (!stretches_.empty() && stretches_.front().end <= now) stretches_.pop_front();
+    Interval taken{.start = earliest, .end = earliest, .busy = Duration::zero()};
+    for (std::size_t i = 0; i < stretches_.size() && taken.busy < cost;) {
+      const Stretch stretch = stretches_[i];
+      const TimePoint start = std::max(stretch.start, earliest);
+      const TimePoint end = std::min(stretch.end, start + (cost - taken.busy));
+      if (start >= end) {
+        ++i;
+        continue;
+      }
+      if (taken.busy == Duration::zero()) taken.start = start;
+      taken.end = end;
+      taken.busy += end - start;
+      i = replace(i, {stretch.start, start}, {end, stretch.end});
+    }
+    return taken;
+  }
+
+ private:
+  struct Stretch {
+    TimePoint start;
+    TimePoint end;
+  };
+
+  /// More than any program has pending; the first are forgotten.
+  static constexpr std::size_t kMostStretches = 1024;
+
+  /// Puts what is left of a stretch in its place and returns the index behind that.
+  std::size_t replace(std::size_t index, Stretch before, Stretch after) {
+    const auto place = stretches_.begin() + static_cast<std::ptrdiff_t>(index);
+    const bool keep_before = before.start < before.end;
+    const bool keep_after = after.start < after.end;
+    if (keep_before) *place = before;
+    if (keep_after && keep_before) {
+      stretches_.insert(place + 1, after);
+    } else if (keep_after) {
+      *place = after;
+    } else if (!keep_before) {
+      stretches_.erase(place);
+    }
+    return index + (keep_before ? 1 : 0) + (keep_after ? 1 : 0);
+  }
+
+  std::deque<Stretch> stretches_;  ///< in order of time.
+};
+
 /// Puts work at the end of an engine's timeline, not before `earliest`. Several processes may do so
 /// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody.
-Interval append(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tail_ns,
-                TimePoint earliest, Duration cost) {
+Interval append_to(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tail_ns,
+                   TimePoint earliest, Duration cost, IdleTime& idle) {
   std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
   std::int64_t start = 0;
   do {
@@ -30,7 +94,9 @@ Interval append(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tai
     // Before the exchange, so that a recovery never cuts the timeline before this work's end.
     raise_to(own_tail_ns, start + cost.count());
   } while (!engine.tail_ns.compare_exchange_weak(tail, start + cost.count()));
-  return {.start = TimePoint(Duration(start)), .end = TimePoint(Duration(start) + cost)};
+  idle.add(TimePoint(Duration(tail)), TimePoint(Duration(start)));
+  return {
+      .start = TimePoint(Duration(start)), .end = TimePoint(Duration(start) + cost), .busy = cost};
 }
 
 }  // namespace
@@ -54,6 +120,7 @@ struct Device::State {
   TimePoint default_tail{};
   TimePoint blocking_tail{};
   TimePoint any_tail{};
+  std::array<IdleTime, kEngineCount> idle;
   std::unordered_map<DeviceAddress, Bytes> allocations;
   DeviceAddress next_address;
   std::unique_ptr<Stream> default_stream;
@@ -214,25 +281,46 @@ TimePoint Stream::ready_time() const {
   GPEMU_CHECK(false, "unknown stream role");
 }
 
-Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
+void Stream::raise_tail(TimePoint end) {
   Device::State& device = *device_.state_;
-  const auto engine_index = static_cast<std::size_t>(engine);
-  layout::EngineRecord& record = device.record->engines[engine_index];
-  const std::lock_guard lock(device.mutex);
-  const TimePoint now = device.clock->now();
-  device.drop_work_of_dead(engine_index, now);
-  const TimePoint earliest = std::max(now, ready_time());
-  const Interval interval =
-      append(record, device.holding->engine_tail_ns[engine_index], earliest, cost);
-  tail_ = interval.end;
+  tail_ = std::max(tail_, end);
   device.any_tail = std::max(device.any_tail, tail_);
   if (role_ != Role::kNonBlocking) device.blocking_tail = std::max(device.blocking_tail, tail_);
   if (role_ == Role::kLegacyDefault) device.default_tail = tail_;
+}
+
+Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration cost) {
+  Device::State& device = *device_.state_;
+  const auto engine_index = static_cast<std::size_t>(engine);
+  layout::EngineRecord& record = device.record->engines[engine_index];
+  const TimePoint now = device.clock->now();
+  device.drop_work_of_dead(engine_index, now);
+  earliest = std::max(now, earliest);
+  IdleTime& idle = device.idle[engine_index];
+  Interval interval = idle.take(now, earliest, cost);
+  if (interval.busy < cost || cost == Duration::zero()) {
+    const Interval rest = append_to(record, device.holding->engine_tail_ns[engine_index], earliest,
+                                    cost - interval.busy, idle);
+    if (interval.busy == Duration::zero()) interval.start = rest.start;
+    interval.end = rest.end;
+    interval.busy = cost;
+  }
+  raise_tail(interval.end);
   record.busy_ns.fetch_add(cost.count(), std::memory_order_relaxed);
   device.holding->engine_busy_ns[engine_index].fetch_add(cost.count(), std::memory_order_relaxed);
   record.operations.fetch_add(1, std::memory_order_relaxed);
   if (bytes > 0) record.bytes.fetch_add(bytes, std::memory_order_relaxed);
   return interval;
+}
+
+Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
+  const std::lock_guard lock(device_.state_->mutex);
+  return append(ready_time(), engine, bytes, cost);
+}
+
+Interval Stream::enqueue_from(TimePoint earliest, Engine engine, Bytes bytes, Duration cost) {
+  const std::lock_guard lock(device_.state_->mutex);
+  return append(earliest, engine, bytes, cost);
 }
 
 Interval Stream::launch(Duration cost) {
@@ -253,7 +341,8 @@ void Stream::record(Event& event) {
 void Stream::wait(const Event& event) {
   if (!event.recorded_) return;
   const std::lock_guard lock(device_.state_->mutex);
-  tail_ = std::max(tail_, event.time_);
+  // Who waits for this stream waits for the event as well.
+  raise_tail(event.time_);
 }
 
 TimePoint Stream::tail() const {

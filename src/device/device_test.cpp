@@ -81,6 +81,58 @@ TEST_F(DeviceTest, EventsOrderWorkAcrossStreams) {
   EXPECT_EQ(compute->launch(1ms).start, at(3ms));
 }
 
+TEST_F(DeviceTest, WorkThatWaitsHoldsUpNoWorkOfOtherStreams) {
+  const auto waiting = device_->create_stream(StreamKind::kNonBlocking);
+  const auto ready = device_->create_stream(StreamKind::kNonBlocking);
+  waiting->wait(Event(at(100ms)));
+  EXPECT_EQ(waiting->launch(10ms).start, at(100ms));
+  const Interval first = ready->launch(30ms);
+  EXPECT_EQ(first.start, at(0ms));
+  EXPECT_EQ(first.end, at(30ms));
+  // What does not fit before the work that was queued first goes on behind it.
+  const Interval second = ready->launch(80ms);
+  EXPECT_EQ(second.start, at(30ms));
+  EXPECT_EQ(second.end, at(120ms));
+  EXPECT_EQ(second.busy, 80ms);
+  EXPECT_EQ(ready->launch(1ms).start, at(120ms)) << "idle time is given away once";
+  EXPECT_EQ(ready->tail(), at(121ms));
+}
+
+TEST_F(DeviceTest, UsesEachPartOfTheIdleTimeOnce) {
+  const auto waiting = device_->create_stream(StreamKind::kNonBlocking);
+  waiting->wait(Event(at(10ms)));
+  waiting->launch(10ms);
+  waiting->wait(Event(at(30ms)));
+  waiting->launch(10ms);
+  const auto late = device_->create_stream(StreamKind::kNonBlocking);
+  late->wait(Event(at(4ms)));
+  EXPECT_EQ(late->launch(2ms).start, at(4ms)) << "in the midst of the first stretch";
+  const auto ready = device_->create_stream(StreamKind::kNonBlocking);
+  const Interval interval = ready->launch(15ms);
+  EXPECT_EQ(interval.start, at(0ms));
+  EXPECT_EQ(interval.end, at(27ms)) << "4 before, 4 behind the other's work, 7 in the second";
+  clock_.wait_until(at(29ms));
+  EXPECT_EQ(ready->launch(2ms).end, at(41ms)) << "1 from now on and 1 at the end";
+}
+
+TEST_F(DeviceTest, WaitingForAStreamWaitsForTheEventsItWaitsFor) {
+  const auto blocking = device_->create_stream();
+  blocking->wait(Event(at(5ms)));
+  EXPECT_EQ(device_->default_stream().launch(1ms).start, at(5ms));
+  device_->synchronize();
+  EXPECT_EQ(clock_.now(), at(6ms));
+}
+
+TEST_F(DeviceTest, NodesOfGraphsStartWhenWhatTheyWaitForEnds) {
+  const auto stream = device_->create_stream();
+  stream->launch(5ms);
+  const Interval copy = stream->enqueue_from(at(2ms), Engine::kCopyHostToDevice, 8, 1ms);
+  EXPECT_EQ(copy.start, at(2ms));
+  EXPECT_EQ(stream->tail(), at(5ms));
+  EXPECT_EQ(stream->enqueue_from(at(2ms), Engine::kCompute, 0, 1ms).end, at(6ms));
+  EXPECT_EQ(stream->tail(), at(6ms));
+}
+
 TEST_F(DeviceTest, WaitingForAnEventThatWasNeverRecordedDoesNothing) {
   const auto stream = device_->create_stream();
   stream->wait(Event());

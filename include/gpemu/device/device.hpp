@@ -15,6 +15,9 @@ namespace gpemu::device {
 struct Interval {
   TimePoint start;
   TimePoint end;
+  /// The engine's time that it takes; less than end - start when work that was queued before it
+  /// runs in between.
+  Duration busy;
 };
 
 /// An address in a device's memory. Never null; not to be dereferenced.
@@ -31,6 +34,10 @@ struct MemoryInfo {
 /// Thread safety: any thread, as long as one thread records at a time.
 class Event {
  public:
+  Event() = default;
+  /// An event that is recorded at a time that is known.
+  explicit Event(TimePoint time) : time_(time), recorded_(true) {}
+
   [[nodiscard]] bool recorded() const { return recorded_; }
   /// Returns when the work before the event ends. Requires: recorded().
   [[nodiscard]] TimePoint time() const { return time_; }
@@ -64,6 +71,10 @@ class Stream {
   /// engine.
   Interval copy(Engine engine, Bytes bytes, Duration cost);
 
+  /// Queues work that starts from `earliest` on, whatever the stream was given before: a node of a
+  /// graph, which knows what it waits for. Requires: `bytes` is 0 on the compute engine.
+  Interval enqueue_from(TimePoint earliest, Engine engine, Bytes bytes, Duration cost);
+
   /// Makes the event stand for all work queued so far.
   void record(Event& event);
 
@@ -85,7 +96,9 @@ class Stream {
   enum class Role : std::uint8_t { kLegacyDefault, kBlocking, kNonBlocking };
   Stream(Device& device, Role role) : device_(device), role_(role) {}
   Interval enqueue(Engine engine, Bytes bytes, Duration cost);
+  Interval append(TimePoint earliest, Engine engine, Bytes bytes, Duration cost);
   [[nodiscard]] TimePoint ready_time() const;
+  void raise_tail(TimePoint end);
 
   Device& device_;
   Role role_;
