@@ -99,9 +99,17 @@ Result<void> check(const RunProgramOptions& options) {
   return check_writable(options.json);
 }
 
-Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records) {
+Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
+                           int exit_code) {
   GPEMU_ASSIGN(const auto summary, read_summary(records));
-  if (!options.quiet) fmt::print(stderr, "\n{}", summary_text(summary));
+  const int signal = exit_code - 128;
+  if (summary["processes"] == 0 && signal > 0) {
+    // Records are written when a process exits.
+    fmt::print(stderr, "\ngpemu: signal {} ended the program, and with it went its records\n",
+               signal);
+  } else if (!options.quiet) {
+    fmt::print(stderr, "\n{}", summary_text(summary));
+  }
   if (!options.json.empty()) {
     GPEMU_TRY(write_file_atomically(options.json, summary.dump(2) + "\n"));
   }
@@ -136,7 +144,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
   if (!options.trace.empty()) environment.emplace_back("GPEMU_RECORD_WORK", "1");
   GPEMU_ASSIGN(const int code, run_program(options.words, environment));
-  GPEMU_TRY(write_outputs(options, records.path()));
+  GPEMU_TRY(write_outputs(options, records.path(), code));
   // The program's own exit code is the command's; folders and the node go by themselves.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};
