@@ -55,6 +55,7 @@ enum {
   GPEMU_CUDA_ERROR_FILE_NOT_FOUND = 301,
   GPEMU_CUDA_ERROR_OPERATING_SYSTEM = 304,
   GPEMU_CUDA_ERROR_INVALID_HANDLE = 400,
+  GPEMU_CUDA_ERROR_ILLEGAL_STATE = 401,
   GPEMU_CUDA_ERROR_NOT_FOUND = 500,
   GPEMU_CUDA_ERROR_NOT_READY = 600,
   GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
@@ -65,16 +66,29 @@ enum {
   GPEMU_CUDA_ERROR_NOT_SUPPORTED = 801,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_MERGE = 902,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED = 903,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNJOINED = 904,
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_ISOLATION = 905,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
   GPEMU_CUDA_ERROR_CAPTURED_EVENT = 907,
-  GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908
+  GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
+  GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910
 };
 
 /* Counts a call that is not supported and logs it, once per function. Under `gpemu run --strict` it
  * ends the process with the function's name. */
 GPEMU_API void gpemu_cuda_not_supported(const char* library, const char* function);
+
+/* Has the lines that tell what went wrong delivered to a function as well, as
+ * cuLogsRegisterCallback; it may be called on any thread. `level` is 0 for errors, 1 for warnings.
+ */
+typedef struct gpemu_cuda_log* gpemu_cuda_log_handle;
+typedef void (*gpemu_cuda_log_callback)(void* data, int32_t level, char* message, size_t length);
+GPEMU_API gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void* data,
+                                                    gpemu_cuda_log_handle* log);
+/* Errors: INVALID_VALUE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log);
 
 /* Reads and writes the calling thread's last error, as cudaGetLastError and
  * cudaPeekAtLastError need it. Only the runtime stand-in uses them. */
@@ -309,8 +323,10 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle 
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream);
 /* Errors: NOT_READY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream);
+/* `flags`: 1 makes the wait a node of its own in a capture, as cudaEventWaitExternal. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
-                                                         gpemu_cuda_event_handle event);
+                                                         gpemu_cuda_event_handle event,
+                                                         uint32_t flags);
 /* Calls `function` at its emulated time, on a thread of gpemu's; work behind it waits for it. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
                                                             void (*function)(void*), void* data);
@@ -321,6 +337,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int
 /* `flags`: 1 blocking sync, 2 no timing, 4 interprocess, as CUDA. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event);
+/* `flags`: 1 makes a node of its own in a capture, as cudaEventRecordExternal. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
                                                     gpemu_cuda_stream_handle stream,
                                                     uint32_t flags);
@@ -423,7 +440,7 @@ typedef struct gpemu_cuda_capture_info {
   int32_t status; /* 0 none, 1 active, 2 invalidated */
   uint64_t id;
   gpemu_cuda_graph_handle graph;
-  const gpemu_cuda_node_handle* dependencies; /* valid until the thread's next call */
+  const gpemu_cuda_node_handle* dependencies; /* valid until the next call on the stream */
   size_t dependency_count;
 } gpemu_cuda_capture_info;
 GPEMU_API gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle stream,
@@ -468,8 +485,14 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
                                                  size_t count,
                                                  const gpemu_cuda_node_parameters* parameters,
                                                  gpemu_cuda_node_handle* node);
-/* Yields up to *count nodes (or pairs of an edge's ends) and how many there are; `nodes` may be
- * NULL. */
+/* Makes from[i] a dependency of to[i], or no longer one. Errors: INVALID_VALUE, also when an edge
+ * is there already or is not. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
+                                                     const gpemu_cuda_node_handle* from,
+                                                     const gpemu_cuda_node_handle* to, size_t count,
+                                                     int32_t connect);
+/* Yields up to *count nodes (or pairs of an edge's ends) and how many those are; where `nodes` is
+ * NULL, how many there are. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph,
                                                    gpemu_cuda_node_handle* nodes, size_t* count);
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
@@ -478,14 +501,36 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
                                                          gpemu_cuda_node_handle* nodes,
                                                          size_t* count);
+GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
+                                                       gpemu_cuda_node_handle* nodes,
+                                                       size_t* count);
+/* Kernels are told without their arguments, operations of libraries without a kernel. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
                                                 gpemu_cuda_node_parameters* parameters);
+/* Errors: INVALID_VALUE for another kind, and for child graphs. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
+                                                const gpemu_cuda_node_parameters* parameters);
+GPEMU_API gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node);
+/* Errors: INVALID_VALUE when nodes depend on each other in a circle. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
                                                          gpemu_cuda_exec_handle* exec);
+/* Errors: GRAPH_EXEC_UPDATE_FAILURE when the graphs differ by more than parameters. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
                                                    gpemu_cuda_graph_handle graph);
+/* Change what a node of the graph that it was made from does in later launches, or leave it out.
+ * Errors: INVALID_VALUE for another kind, a node of another graph, and one that cannot be left out.
+ */
+GPEMU_API gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec,
+                                                gpemu_cuda_node_handle node,
+                                                const gpemu_cuda_node_parameters* parameters);
+GPEMU_API gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
+                                                        gpemu_cuda_node_handle node,
+                                                        int32_t enabled);
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec);
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
+                                                    gpemu_cuda_stream_handle stream);
+/* Prepares for launches, which take no other time for it. Errors: INVALID_HANDLE. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                                     gpemu_cuda_stream_handle stream);
 /* An object of the caller's that graphs own: `destroy` is called with the last reference. */
 typedef struct gpemu_cuda_user_object* gpemu_cuda_user_object_handle;
@@ -499,6 +544,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_objec
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_retain_user_object(
     gpemu_cuda_graph_handle graph, gpemu_cuda_user_object_handle handle, uint32_t count,
     int32_t move);
+GPEMU_API gpemu_cuda_status gpemu_cuda_graph_release_user_object(
+    gpemu_cuda_graph_handle graph, gpemu_cuda_user_object_handle handle, uint32_t count);
 
 /* ---- Marks ---- */
 

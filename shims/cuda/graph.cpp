@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "copy.hpp"
+#include "graph_memory.hpp"
 
 namespace {
 
@@ -76,6 +77,47 @@ int describe_kernel(const KernelParameters* from, Kernel kernel, Parameters* to)
   return kSuccess;
 }
 
+int describe_kernel_v1(const KernelParameters* from, Parameters* to) {
+  return describe_kernel(from, from == nullptr ? nullptr : from->function, to);
+}
+
+int describe_kernel_v2(const KernelParametersV2* from, Parameters* to) {
+  if (from == nullptr) {
+    return kInvalidValue;
+  }
+  const Kernel function = from->first.function;
+  return describe_kernel(&from->first, function != nullptr ? function : from->kernel, to);
+}
+
+int describe_copy_node(const Copy3D* from, Parameters* to) {
+  to->kind = GPEMU_CUDA_NODE_COPY;
+  return describe_copy(from, &to->copy);
+}
+
+int describe_set(const SetParameters* from, Parameters* to) {
+  if (from == nullptr) {
+    return kInvalidValue;
+  }
+  to->kind = GPEMU_CUDA_NODE_SET;
+  to->set_address = from->destination;
+  to->set_pitch = from->pitch;
+  to->set_count = from->width;
+  to->set_height = from->height;
+  to->set_value = from->value;
+  to->set_element_bytes = from->element_bytes;
+  return kSuccess;
+}
+
+int describe_host(const HostParameters* from, Parameters* to) {
+  if (from == nullptr || from->function == nullptr) {
+    return kInvalidValue;
+  }
+  to->kind = GPEMU_CUDA_NODE_HOST;
+  to->host_function = from->function;
+  to->host_data = from->data;
+  return kSuccess;
+}
+
 /// Adds a node that `fill` describes.
 template <typename Fill>
 int add(Node* node, Graph graph, NodePointer dependencies, size_t count, Fill&& fill) {
@@ -114,6 +156,43 @@ int get_dependencies(Node node, Node* dependencies, EdgeData* edges, size_t* cou
   const int status = gpemu_cuda_node_dependencies(node, dependencies, count);
   if (status == kSuccess && edges != nullptr) {
     std::fill_n(edges, std::min(capacity, *count), EdgeData{});
+  }
+  return status;
+}
+
+/// Changes a node that `fill` describes; without `exec` in its graph.
+template <typename Fill>
+int change(const Exec* exec, Node node, Fill&& fill) {
+  Parameters parameters{};
+  const int status = fill(&parameters);
+  if (status != kSuccess) {
+    return status;
+  }
+  return driver_status(exec == nullptr ? gpemu_cuda_node_set(node, &parameters)
+                                       : gpemu_cuda_exec_set(*exec, node, &parameters));
+}
+
+int change_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
+  return change(exec, node, [=](Parameters* to) {
+    to->kind = kind;
+    to->event = event;
+    return kSuccess;
+  });
+}
+
+int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges, size_t count,
+            int connect) {
+  return are_plain(edges, count) ? gpemu_cuda_graph_connect(graph, from, to, count, connect)
+                                 : not_supported("programmatic dependencies of graph nodes");
+}
+
+int get_dependents(Node node, Node* dependents, EdgeData* edges, size_t* count) {
+  if (count == nullptr) {
+    return kInvalidValue;
+  }
+  const int status = gpemu_cuda_node_dependents(node, dependents, count);
+  if (status == kSuccess && dependents != nullptr && edges != nullptr) {
+    std::fill_n(edges, *count, EdgeData{});
   }
   return status;
 }
@@ -284,61 +363,34 @@ GPEMU_SHIM_EXPORT int cuGraphNodeGetType(Node node, int* kind) {
 
 GPEMU_SHIM_EXPORT int cuGraphAddKernelNode(Node* node, Graph graph, NodePointer dependencies,
                                            size_t count, const KernelParameters* parameters) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    return describe_kernel(parameters, parameters == nullptr ? nullptr : parameters->function, to);
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_kernel_v1(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddKernelNode_v2(Node* node, Graph graph, NodePointer dependencies,
                                               size_t count, const KernelParametersV2* parameters) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    if (parameters == nullptr) {
-      return kInvalidValue;
-    }
-    const Kernel function = parameters->first.function;
-    return describe_kernel(&parameters->first, function != nullptr ? function : parameters->kernel,
-                           to);
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_kernel_v2(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddMemcpyNode(Node* node, Graph graph, NodePointer dependencies,
                                            size_t count, const Copy3D* parameters,
                                            Context /*context*/) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_COPY;
-    return describe_copy(parameters, &to->copy);
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_copy_node(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddMemsetNode(Node* node, Graph graph, NodePointer dependencies,
                                            size_t count, const SetParameters* parameters,
                                            Context /*context*/) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    if (parameters == nullptr) {
-      return kInvalidValue;
-    }
-    to->kind = GPEMU_CUDA_NODE_SET;
-    to->set_address = parameters->destination;
-    to->set_pitch = parameters->pitch;
-    to->set_count = parameters->width;
-    to->set_height = parameters->height;
-    to->set_value = parameters->value;
-    to->set_element_bytes = parameters->element_bytes;
-    return kSuccess;
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_set(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddHostNode(Node* node, Graph graph, NodePointer dependencies,
                                          size_t count, const HostParameters* parameters) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    if (parameters == nullptr || parameters->function == nullptr) {
-      return kInvalidValue;
-    }
-    to->kind = GPEMU_CUDA_NODE_HOST;
-    to->host_function = parameters->function;
-    to->host_data = parameters->data;
-    return kSuccess;
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_host(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddChildGraphNode(Node* node, Graph graph, NodePointer dependencies,
@@ -374,6 +426,78 @@ GPEMU_SHIM_EXPORT int cuGraphAddEventWaitNode(Node* node, Graph graph, NodePoint
     to->event = event;
     return kSuccess;
   });
+}
+
+// ---- Changing graphs ----
+
+GPEMU_SHIM_EXPORT int cuGraphDestroyNode(Node node) {
+  return gpemu_cuda_node_destroy(node);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddDependencies(Graph graph, NodePointer from, NodePointer to,
+                                             size_t count) {
+  return connect(graph, from, to, nullptr, count, 1);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphAddDependencies_v2(Graph graph, NodePointer from, NodePointer to,
+                                                const EdgeData* edges, size_t count) {
+  return connect(graph, from, to, edges, count, 1);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphRemoveDependencies(Graph graph, NodePointer from, NodePointer to,
+                                                size_t count) {
+  return connect(graph, from, to, nullptr, count, 0);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphRemoveDependencies_v2(Graph graph, NodePointer from, NodePointer to,
+                                                   const EdgeData* edges, size_t count) {
+  return connect(graph, from, to, edges, count, 0);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphNodeGetDependentNodes(Node node, Node* dependents, size_t* count) {
+  return get_dependents(node, dependents, nullptr, count);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphNodeGetDependentNodes_v2(Node node, Node* dependents, EdgeData* edges,
+                                                      size_t* count) {
+  return get_dependents(node, dependents, edges, count);
+}
+
+// What a node of one kind does, in its graph and in what was made of it; `...` are parameters of
+// the latter that mean nothing here.
+#define GPEMU_SET_PARAMS(kind, suffix, type, describe, ...)                                   \
+  GPEMU_SHIM_EXPORT int cuGraph##kind##SetParams##suffix(Node node, const type* parameters) { \
+    return change(nullptr, node, [=](Parameters* to) { return describe(parameters, to); });   \
+  }                                                                                           \
+  GPEMU_SHIM_EXPORT int cuGraphExec##kind##SetParams##suffix(                                 \
+      Exec exec, Node node, const type* parameters __VA_OPT__(, ) __VA_ARGS__) {              \
+    return change(&exec, node, [=](Parameters* to) { return describe(parameters, to); });     \
+  }
+
+GPEMU_SET_PARAMS(KernelNode, , KernelParameters, describe_kernel_v1)
+GPEMU_SET_PARAMS(KernelNode, _v2, KernelParametersV2, describe_kernel_v2)
+GPEMU_SET_PARAMS(MemcpyNode, , Copy3D, describe_copy_node, Context /*context*/)
+GPEMU_SET_PARAMS(MemsetNode, , SetParameters, describe_set, Context /*context*/)
+GPEMU_SET_PARAMS(HostNode, , HostParameters, describe_host)
+
+GPEMU_SHIM_EXPORT int cuGraphEventRecordNodeSetEvent(Node node, Event event) {
+  return change_event(nullptr, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphExecEventRecordNodeSetEvent(Exec exec, Node node, Event event) {
+  return change_event(&exec, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphEventWaitNodeSetEvent(Node node, Event event) {
+  return change_event(nullptr, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphExecEventWaitNodeSetEvent(Exec exec, Node node, Event event) {
+  return change_event(&exec, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cuGraphNodeSetEnabled(Exec exec, Node node, unsigned enabled) {
+  return gpemu_cuda_exec_set_enabled(exec, node, enabled != 0 ? 1 : 0);
 }
 
 // ---- Executable graphs ----
@@ -424,6 +548,9 @@ GPEMU_SHIM_EXPORT int cuGraphExecUpdate_v2(Exec exec, Graph graph, UpdateResult*
   return status;
 }
 
+GPEMU_TWINS(cuGraphUpload, _ptsz, (Exec exec, Stream stream),
+            return in_context([=] { return gpemu_cuda_graph_upload(exec, on(stream)); });)
+
 GPEMU_TWINS(cuGraphLaunch, _ptsz, (Exec exec, Stream stream),
             return in_context([=] { return gpemu_cuda_graph_launch(exec, on(stream)); });)
 
@@ -450,4 +577,22 @@ GPEMU_SHIM_EXPORT int cuGraphRetainUserObject(Graph graph, UserObject object, un
   return count == 0 || flags > 1
              ? kInvalidValue
              : gpemu_cuda_graph_retain_user_object(graph, object, count, static_cast<int>(flags));
+}
+
+GPEMU_SHIM_EXPORT int cuGraphReleaseUserObject(Graph graph, UserObject object, unsigned count) {
+  return count == 0 ? kInvalidValue : gpemu_cuda_graph_release_user_object(graph, object, count);
+}
+
+// ---- Memory of graphs ----
+
+GPEMU_SHIM_EXPORT int cuDeviceGetGraphMemAttribute(int device, int attribute, uint64_t* value) {
+  return get_graph_memory(device, attribute, value);
+}
+
+GPEMU_SHIM_EXPORT int cuDeviceSetGraphMemAttribute(int device, int attribute, uint64_t* value) {
+  return set_graph_memory(device, attribute, value);
+}
+
+GPEMU_SHIM_EXPORT int cuDeviceGraphMemTrim(int device) {
+  return trim_graph_memory(device);
 }

@@ -24,6 +24,15 @@ GPEMU_SHIM_EXPORT int cuGetErrorString(int status, const char** text) {
   return find_text(status, text, &StatusText::meaning);
 }
 
+GPEMU_SHIM_EXPORT int cuLogsRegisterCallback(gpemu_cuda_log_callback callback, void* data,
+                                             gpemu_cuda_log_handle* log) {
+  return gpemu_cuda_log_register(callback, data, log);
+}
+
+GPEMU_SHIM_EXPORT int cuLogsUnregisterCallback(gpemu_cuda_log_handle log) {
+  return gpemu_cuda_log_unregister(log);
+}
+
 GPEMU_SHIM_EXPORT int cuProfilerStart() {
   gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
   return kSuccess;

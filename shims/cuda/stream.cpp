@@ -94,7 +94,8 @@ GPEMU_TWINS(cuStreamQuery, _ptsz, (Stream stream),
 
 GPEMU_TWINS(cuStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
             return in_context([=] {
-              return flags > 1 ? kInvalidValue : gpemu_cuda_stream_wait_event(on(stream), event);
+              return flags > 1 ? kInvalidValue
+                               : gpemu_cuda_stream_wait_event(on(stream), event, flags);
             });)
 
 GPEMU_TWINS(cuStreamGetPriority, _ptsz, (Stream stream, int* priority),

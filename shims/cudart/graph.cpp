@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "copy3d.hpp"
+#include "graph_memory.hpp"
 
 namespace {
 
@@ -74,6 +75,31 @@ int describe_kernel(const KernelParameters& from, Parameters* to) {
   return find_kernel(from.function, &to->kernel);
 }
 
+int describe_copy_node(const Copy3D& from, Parameters* to) {
+  to->kind = GPEMU_CUDA_NODE_COPY;
+  return describe_copy(&from, &to->copy);
+}
+
+int describe_plain_copy(void* destination, const void* source, size_t bytes, int kind,
+                        Parameters* to) {
+  to->kind = GPEMU_CUDA_NODE_COPY;
+  to->copy = {.destination = address_of(destination),
+              .source = address_of(source),
+              .width_bytes = bytes,
+              .height = 1,
+              .depth = 1,
+              .kind = static_cast<gpemu_cuda_copy_kind>(kind)};
+  return is_copy_kind(kind) ? kSuccess
+                            : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION);
+}
+
+int describe_host(const HostParameters& from, Parameters* to) {
+  to->kind = GPEMU_CUDA_NODE_HOST;
+  to->host_function = from.function;
+  to->host_data = from.data;
+  return from.function == nullptr ? kInvalidValue : kSuccess;
+}
+
 int describe_set(const SetParameters& from, Parameters* to) {
   to->kind = GPEMU_CUDA_NODE_SET;
   to->set_address = address_of(from.destination);
@@ -91,13 +117,11 @@ int describe(const NodeParameters& from, Parameters* to) {
     case GPEMU_CUDA_NODE_KERNEL:
       return describe_kernel(from.kernel, to);
     case GPEMU_CUDA_NODE_COPY:
-      return describe_copy(&from.copy.copy, &to->copy);
+      return describe_copy_node(from.copy.copy, to);
     case GPEMU_CUDA_NODE_SET:
       return describe_set(from.set, to);
     case GPEMU_CUDA_NODE_HOST:
-      to->host_function = from.host.function;
-      to->host_data = from.host.data;
-      return from.host.function == nullptr ? kInvalidValue : kSuccess;
+      return describe_host(from.host, to);
     case GPEMU_CUDA_NODE_GRAPH:
       to->child = from.child;
       return kSuccess;
@@ -288,6 +312,49 @@ int read_node(Node node, const void* out, int kind, Read&& read) {
     }
     read(parameters);
     return kSuccess;
+  });
+}
+
+/// Changes a node that `fill` describes; without `exec` in its graph.
+template <typename Fill>
+int set_described(const Exec* exec, Node node, Fill&& fill) {
+  return in_context([&] {
+    Parameters parameters{};
+    const int status = fill(&parameters);
+    if (status != kSuccess) {
+      return status;
+    }
+    return static_cast<int>(exec == nullptr ? gpemu_cuda_node_set(node, &parameters)
+                                            : gpemu_cuda_exec_set(*exec, node, &parameters));
+  });
+}
+
+int set_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
+  return set_described(exec, node, [=](Parameters* to) {
+    to->kind = kind;
+    to->event = event;
+    return kSuccess;
+  });
+}
+
+int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges, size_t count,
+            int connect) {
+  if (!are_plain(edges, count)) {
+    return not_supported("programmatic dependencies of graph nodes");
+  }
+  return in_context([=] { return gpemu_cuda_graph_connect(graph, from, to, count, connect); });
+}
+
+int get_dependents(Node node, Node* dependents, EdgeData* edges, size_t* count) {
+  return in_context([=] {
+    if (count == nullptr) {
+      return kInvalidValue;
+    }
+    const int status = gpemu_cuda_node_dependents(node, dependents, count);
+    if (status == kSuccess && dependents != nullptr) {
+      fill_plain(edges, *count);
+    }
+    return status;
   });
 }
 
@@ -493,8 +560,7 @@ GPEMU_SHIM_EXPORT int cudaGraphAddKernelNode(Node* node, Graph graph, NodePointe
 GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode(Node* node, Graph graph, NodePointer dependencies,
                                              size_t count, const Copy3D* parameters) {
   return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_COPY;
-    return describe_copy(parameters, &to->copy);
+    return parameters == nullptr ? kInvalidValue : describe_copy_node(*parameters, to);
   });
 }
 
@@ -502,15 +568,7 @@ GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode1D(Node* node, Graph graph, NodePoin
                                                size_t count, void* destination, const void* source,
                                                size_t bytes, int kind) {
   return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_COPY;
-    to->copy = {.destination = address_of(destination),
-                .source = address_of(source),
-                .width_bytes = bytes,
-                .height = 1,
-                .depth = 1,
-                .kind = static_cast<gpemu_cuda_copy_kind>(kind)};
-    return is_copy_kind(kind) ? kSuccess
-                              : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION);
+    return describe_plain_copy(destination, source, bytes, kind, to);
   });
 }
 
@@ -524,13 +582,7 @@ GPEMU_SHIM_EXPORT int cudaGraphAddMemsetNode(Node* node, Graph graph, NodePointe
 GPEMU_SHIM_EXPORT int cudaGraphAddHostNode(Node* node, Graph graph, NodePointer dependencies,
                                            size_t count, const HostParameters* parameters) {
   return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    if (parameters == nullptr || parameters->function == nullptr) {
-      return kInvalidValue;
-    }
-    to->kind = GPEMU_CUDA_NODE_HOST;
-    to->host_function = parameters->function;
-    to->host_data = parameters->data;
-    return kSuccess;
+    return parameters == nullptr ? kInvalidValue : describe_host(*parameters, to);
   });
 }
 
@@ -567,6 +619,113 @@ GPEMU_SHIM_EXPORT int cudaGraphAddEventWaitNode(Node* node, Graph graph, NodePoi
     to->event = event;
     return kSuccess;
   });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphDestroyNode(Node node) {
+  return in_context([=] { return gpemu_cuda_node_destroy(node); });
+}
+
+#if GPEMU_CUDA_MAJOR == 12
+GPEMU_SHIM_EXPORT int cudaGraphAddDependencies(Graph graph, NodePointer from, NodePointer to,
+                                               size_t count) {
+  return connect(graph, from, to, nullptr, count, 1);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphAddDependencies_v2(Graph graph, NodePointer from, NodePointer to,
+                                                  const EdgeData* edges, size_t count) {
+  return connect(graph, from, to, edges, count, 1);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphRemoveDependencies(Graph graph, NodePointer from, NodePointer to,
+                                                  size_t count) {
+  return connect(graph, from, to, nullptr, count, 0);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphRemoveDependencies_v2(Graph graph, NodePointer from, NodePointer to,
+                                                     const EdgeData* edges, size_t count) {
+  return connect(graph, from, to, edges, count, 0);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes(Node node, Node* dependents, size_t* count) {
+  return get_dependents(node, dependents, nullptr, count);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes_v2(Node node, Node* dependents,
+                                                        EdgeData* edges, size_t* count) {
+  return get_dependents(node, dependents, edges, count);
+}
+#else
+GPEMU_SHIM_EXPORT int cudaGraphAddDependencies(Graph graph, NodePointer from, NodePointer to,
+                                               const EdgeData* edges, size_t count) {
+  return connect(graph, from, to, edges, count, 1);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphRemoveDependencies(Graph graph, NodePointer from, NodePointer to,
+                                                  const EdgeData* edges, size_t count) {
+  return connect(graph, from, to, edges, count, 0);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes(Node node, Node* dependents, EdgeData* edges,
+                                                     size_t* count) {
+  return get_dependents(node, dependents, edges, count);
+}
+#endif
+
+// ---- Changing nodes ----
+
+// What a node of one kind does, in its graph and in what was made of it.
+#define GPEMU_SET_PARAMS(kind, type, describe)                                          \
+  GPEMU_SHIM_EXPORT int cudaGraph##kind##SetParams(Node node, const type* parameters) { \
+    return set_described(nullptr, node, [=](Parameters* to) {                           \
+      return parameters == nullptr ? kInvalidValue : describe(*parameters, to);         \
+    });                                                                                 \
+  }                                                                                     \
+  GPEMU_SHIM_EXPORT int cudaGraphExec##kind##SetParams(Exec exec, Node node,            \
+                                                       const type* parameters) {        \
+    return set_described(&exec, node, [=](Parameters* to) {                             \
+      return parameters == nullptr ? kInvalidValue : describe(*parameters, to);         \
+    });                                                                                 \
+  }
+
+GPEMU_SET_PARAMS(KernelNode, KernelParameters, describe_kernel)
+GPEMU_SET_PARAMS(MemcpyNode, Copy3D, describe_copy_node)
+GPEMU_SET_PARAMS(MemsetNode, SetParameters, describe_set)
+GPEMU_SET_PARAMS(HostNode, HostParameters, describe_host)
+GPEMU_SET_PARAMS(Node, NodeParameters, describe)
+
+GPEMU_SHIM_EXPORT int cudaGraphMemcpyNodeSetParams1D(Node node, void* destination,
+                                                     const void* source, size_t bytes, int kind) {
+  return set_described(nullptr, node, [=](Parameters* to) {
+    return describe_plain_copy(destination, source, bytes, kind, to);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphExecMemcpyNodeSetParams1D(Exec exec, Node node, void* destination,
+                                                         const void* source, size_t bytes,
+                                                         int kind) {
+  return set_described(&exec, node, [=](Parameters* to) {
+    return describe_plain_copy(destination, source, bytes, kind, to);
+  });
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphEventRecordNodeSetEvent(Node node, Event event) {
+  return set_event(nullptr, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphExecEventRecordNodeSetEvent(Exec exec, Node node, Event event) {
+  return set_event(&exec, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphEventWaitNodeSetEvent(Node node, Event event) {
+  return set_event(nullptr, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphExecEventWaitNodeSetEvent(Exec exec, Node node, Event event) {
+  return set_event(&exec, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphNodeSetEnabled(Exec exec, Node node, unsigned enabled) {
+  return in_context([=] { return gpemu_cuda_exec_set_enabled(exec, node, enabled != 0 ? 1 : 0); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphDebugDotPrint(Graph graph, const char* path, unsigned /*flags*/) {
@@ -648,6 +807,9 @@ GPEMU_SHIM_EXPORT int cudaGraphExecUpdate(Exec exec, Graph graph, UpdateResult* 
   });
 }
 
+GPEMU_TWINS(cudaGraphUpload, _ptsz, (Exec exec, Stream stream),
+            return in_context([=] { return gpemu_cuda_graph_upload(exec, on(stream)); });)
+
 GPEMU_TWINS(cudaGraphLaunch, _ptsz, (Exec exec, Stream stream),
             return in_context([=] { return gpemu_cuda_graph_launch(exec, on(stream)); });)
 
@@ -675,4 +837,23 @@ GPEMU_SHIM_EXPORT int cudaGraphRetainUserObject(Graph graph, UserObject object, 
   return record(count == 0 || flags > 1 ? kInvalidValue
                                         : gpemu_cuda_graph_retain_user_object(
                                               graph, object, count, static_cast<int>(flags)));
+}
+
+GPEMU_SHIM_EXPORT int cudaGraphReleaseUserObject(Graph graph, UserObject object, unsigned count) {
+  return record(count == 0 ? kInvalidValue
+                           : gpemu_cuda_graph_release_user_object(graph, object, count));
+}
+
+// ---- Memory of graphs ----
+
+GPEMU_SHIM_EXPORT int cudaDeviceGetGraphMemAttribute(int device, int attribute, uint64_t* value) {
+  return record(get_graph_memory(device, attribute, value));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceSetGraphMemAttribute(int device, int attribute, uint64_t* value) {
+  return record(set_graph_memory(device, attribute, value));
+}
+
+GPEMU_SHIM_EXPORT int cudaDeviceGraphMemTrim(int device) {
+  return record(trim_graph_memory(device));
 }

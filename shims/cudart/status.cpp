@@ -21,3 +21,14 @@ GPEMU_SHIM_EXPORT const char* cudaGetErrorString(int error) {
   return entry != nullptr && *entry->runtime_name != '\0' ? entry->meaning
                                                           : "unrecognized error code";
 }
+
+#if GPEMU_CUDA_MAJOR == 13
+GPEMU_SHIM_EXPORT int cudaLogsRegisterCallback(gpemu_cuda_log_callback callback, void* data,
+                                               gpemu_cuda_log_handle* log) {
+  return record(gpemu_cuda_log_register(callback, data, log));
+}
+
+GPEMU_SHIM_EXPORT int cudaLogsUnregisterCallback(gpemu_cuda_log_handle log) {
+  return record(gpemu_cuda_log_unregister(log));
+}
+#endif

@@ -103,7 +103,8 @@ GPEMU_TWINS(cudaStreamQuery, _ptsz, (Stream stream),
 
 GPEMU_TWINS(cudaStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
             return in_context([=] {
-              return flags > 1 ? kInvalidValue : gpemu_cuda_stream_wait_event(on(stream), event);
+              return flags > 1 ? kInvalidValue
+                               : gpemu_cuda_stream_wait_event(on(stream), event, flags);
             });)
 
 GPEMU_TWINS(cudaStreamGetPriority, _ptsz, (Stream stream, int* priority),

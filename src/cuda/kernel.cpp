@@ -15,7 +15,6 @@
 
 #include "handle_table.hpp"
 #include "machine.hpp"
-#include "recorder.hpp"
 #include "stream.hpp"
 
 struct gpemu_cuda_module {
@@ -123,35 +122,41 @@ Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& la
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status run_operation(const cost::OperationCost& cost, const char* name, gpemu_cuda_stream& stream) {
-  const device::Interval interval = stream.stream->launch(cost.estimate.time);
-  record({.device = stream.device,
-          .stream_id = stream.id,
-          .interval = interval,
-          .operation_class = cost.operation_class,
-          .evidence = cost.estimate.evidence,
-          .name = name});
+}  // namespace
+
+Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                    DeviceState& device, cost::OperationCost* cost, const char** name) {
+  gpemu_cuda_kernel* const found = kernels().find(kernel);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  GPEMU_CUDA_TRY(check_launch(*found, launch, device.info));
+  const gpemu_operation operation{
+      .struct_size = sizeof(operation),
+      .kind = GPEMU_OPERATION_KERNEL,
+      .shape = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
+                launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
+      .name = found->name,
+      .arguments = launch.arguments};
+  *cost = device.costs->price_kernel(traits_of(*found), operation);
+  *name = found->name;
   return GPEMU_CUDA_SUCCESS;
 }
 
-}  // namespace
 }  // namespace gpemu::cuda
 
 // ---- The C interface
 
 using gpemu::cuda::attach;
-using gpemu::cuda::check_launch;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::kernels;
 using gpemu::cuda::kRegisters;
 using gpemu::cuda::list_functions;
 using gpemu::cuda::modules;
+using gpemu::cuda::price_launch;
 using gpemu::cuda::registry;
 using gpemu::cuda::Registry;
-using gpemu::cuda::resolve;
+using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::run_operation;
-using gpemu::cuda::traits_of;
 using gpemu::cuda::Variable;
 
 gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
@@ -380,21 +385,12 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
                                            const gpemu_cuda_launch* launch,
                                            gpemu_cuda_stream_handle stream) {
   if (launch == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  gpemu_cuda_stream* found_stream = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found_stream));
-  gpemu_cuda_kernel* const found = kernels().find(kernel);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  DeviceState& device = *found_stream->device;
-  GPEMU_CUDA_TRY(check_launch(*found, *launch, device.info));
-  gpemu_operation operation{.struct_size = sizeof(operation),
-                            .kind = GPEMU_OPERATION_KERNEL,
-                            .shape = {launch->grid[0], launch->grid[1], launch->grid[2],
-                                      launch->block[0], launch->block[1], launch->block[2],
-                                      static_cast<int64_t>(launch->dynamic_shared_bytes)},
-                            .name = found->name,
-                            .arguments = launch->arguments};
-  return run_operation(device.costs->price_kernel(traits_of(*found), operation), found->name,
-                       *found_stream);
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  gpemu::cost::OperationCost cost;
+  const char* name = nullptr;
+  GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &name));
+  return run_operation(cost, name, *found);
 }
 
 gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
@@ -404,6 +400,6 @@ gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   return run_operation(found->device->costs->price(*operation), operation->name, *found);
 }

@@ -22,6 +22,7 @@
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/profile/database.hpp"
 
+#include "log.hpp"
 #include "memory.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
@@ -74,10 +75,6 @@ Status push_context(std::int32_t device) {
   if (thread_state.depth == kMaxContexts) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   thread_state.contexts[thread_state.depth++] = device;
   return GPEMU_CUDA_SUCCESS;
-}
-
-void tell(std::string_view message) {
-  fmt::print(stderr, "gpemu: {}\n", message);
 }
 
 const char* environment(const char* name) {

@@ -13,6 +13,8 @@
 
 #include <fmt/format.h>
 
+#include "capture.hpp"
+#include "log.hpp"
 #include "memory_state.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
@@ -452,7 +454,9 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool pageable =
       to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
   const bool staged = to.on_device() && bytes <= kStagedBytes;
-  if ((blocking && !(pageable && staged)) || (pageable && !staged)) {
+  // A graph's launch returns at once, whatever its nodes copy.
+  const bool waits = (blocking && !(pageable && staged)) || (pageable && !staged);
+  if (waits && !stream.node.has_value()) {
     const TimePoint before = clock().now();
     clock().wait_until(interval.end);
     record_wait(clock().now() - before);
@@ -500,7 +504,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
                                   .kind = GPEMU_OPERATION_SET,
                                   .shape = {static_cast<std::int64_t>(width * node.set_height)},
                                   .name = "set memory"};
-  return gpemu_cuda_submit(&operation, &stream);
+  return run_operation(stream.device->costs->price(operation), operation.name, stream);
 }
 
 void release_memory(DeviceState& device) {
@@ -533,6 +537,8 @@ using gpemu::cuda::allocate;
 using gpemu::cuda::attach;
 using gpemu::cuda::Block;
 using gpemu::cuda::block_at;
+using gpemu::cuda::capture;
+using gpemu::cuda::capturing;
 using gpemu::cuda::check_unsafe_call;
 using gpemu::cuda::Content;
 using gpemu::cuda::current_device;
@@ -542,7 +548,8 @@ using gpemu::cuda::free_block;
 using gpemu::cuda::Memory;
 using gpemu::cuda::memory;
 using gpemu::cuda::read_row;
-using gpemu::cuda::resolve;
+using gpemu::cuda::refuse_captured;
+using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::run_copy;
 using gpemu::cuda::run_set;
 using gpemu::cuda::Side;
@@ -582,7 +589,7 @@ gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** p
   }
   auto pinned = gpemu::device::PinnedMemory::allocate(bytes);
   if (!pinned) {
-    fmt::print(stderr, "gpemu: {}\n", pinned.error().message);
+    gpemu::cuda::tell(pinned.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
   void* const start = pinned->bytes().data();
@@ -615,8 +622,8 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
     return GPEMU_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
   if (::mlock(pointer, bytes) != 0) {
-    fmt::print(stderr, "gpemu: cannot lock {} bytes of host memory: {}; see `ulimit -l`\n", bytes,
-               gpemu::errno_message(errno));
+    gpemu::cuda::tell(fmt::format("cannot lock {} bytes of host memory: {}; see `ulimit -l`", bytes,
+                                  gpemu::errno_message(errno)));
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
   state.blocks.emplace(
@@ -665,7 +672,14 @@ gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
     return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
   }
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  if (capturing(*found)) {
+    if (blocking != 0) return refuse_captured(*found);
+    gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_COPY};
+    node.copy = *copy;
+    return capture(*found, node);
+  }
+  if (blocking != 0) GPEMU_CUDA_TRY(check_unsafe_call());
   return run_copy(*copy, *found, blocking != 0);
 }
 
@@ -688,7 +702,7 @@ gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_SET};
   node.set_address = address;
   node.set_pitch = pitch;
@@ -696,7 +710,7 @@ gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32
   node.set_element_bytes = element_bytes;
   node.set_count = count;
   node.set_height = height;
-  return run_set(node, *found);
+  return capturing(*found) ? capture(*found, node) : run_set(node, *found);
 }
 
 namespace {

@@ -8,6 +8,7 @@
 #include <set>
 #include <vector>
 
+#include "capture.hpp"
 #include "handle_table.hpp"
 #include "memory_state.hpp"
 #include "stream.hpp"
@@ -93,6 +94,14 @@ void end_if_unused(gpemu_cuda_pool* pool) {
   pools().table.destroy(pool);
 }
 
+/// Memory that a graph takes and gives back at its launches is not emulated. Errors: NOT_SUPPORTED.
+Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
+  if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
+  gpemu_cuda_not_supported("cuda", "graph nodes that allocate memory");
+  static_cast<void>(refuse_captured(stream));
+  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+}
+
 }  // namespace
 
 bool forget_pooled(std::uint64_t address) {
@@ -137,7 +146,8 @@ using gpemu::cuda::end_if_unused;
 using gpemu::cuda::find;
 using gpemu::cuda::InUse;
 using gpemu::cuda::pools;
-using gpemu::cuda::resolve;
+using gpemu::cuda::refuse_nodes_of_memory;
+using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::round_up;
 using gpemu::cuda::Status;
 using gpemu::cuda::trim;
@@ -276,7 +286,8 @@ gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle
                                           gpemu_cuda_stream_handle stream, uint64_t* address) {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* queue = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &queue));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &queue));
+  GPEMU_CUDA_TRY(refuse_nodes_of_memory(*queue));
   if (bytes == 0) {
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
@@ -316,7 +327,8 @@ gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle
 
 gpemu_cuda_status gpemu_cuda_free_async(uint64_t address, gpemu_cuda_stream_handle stream) {
   gpemu_cuda_stream* queue = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &queue));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &queue));
+  GPEMU_CUDA_TRY(refuse_nodes_of_memory(*queue));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(pools().mutex);
   const auto found = pools().in_use.find(address);

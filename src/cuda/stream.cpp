@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <map>
 #include <mutex>
 #include <queue>
 #include <thread>
 #include <vector>
 
+#include "capture.hpp"
 #include "handle_table.hpp"
 #include "recorder.hpp"
 
@@ -37,7 +39,6 @@ HandleTable<gpemu_cuda_event>& events() {
 }
 
 std::atomic<std::uint64_t> next_stream_id{1};
-thread_local std::int32_t capture_mode = 0;
 
 /// Calls functions of the program at their emulated time, one after the other.
 class HostFunctions {
@@ -106,6 +107,64 @@ HostFunctions& host_functions() {
   return *functions;
 }
 
+/// The per-thread default streams of a thread, by device; they end with it.
+struct ThreadStreams {
+  ThreadStreams() = default;
+  ThreadStreams(const ThreadStreams&) = delete;
+  ThreadStreams& operator=(const ThreadStreams&) = delete;
+  ~ThreadStreams() {
+    for (const auto& [ordinal, stream] : by_device) {
+      leave_capture(*stream);
+      streams().destroy(stream);
+    }
+    ended = true;
+  }
+  /// Destructors of statics may still use streams.
+  static thread_local constinit bool ended;
+  std::map<int, gpemu_cuda_stream*> by_device;
+};
+
+thread_local constinit bool ThreadStreams::ended = false;
+
+gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::int32_t priority) {
+  gpemu_cuda_stream* const created = streams().create();
+  if (created == nullptr) return nullptr;
+  created->device = &device;
+  created->owned =
+      device.device->create_stream((flags & kNonBlocking) != 0 ? device::StreamKind::kNonBlocking
+                                                               : device::StreamKind::kBlocking);
+  created->stream = created->owned.get();
+  created->flags = flags;
+  created->priority = std::min(std::max(priority, kGreatestPriority), kLeastPriority);
+  created->id = next_stream_id++;
+  return created;
+}
+
+Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
+  if (ThreadStreams::ended) {
+    *stream = device.default_stream;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  thread_local ThreadStreams own;
+  gpemu_cuda_stream*& found = own.by_device[device.ordinal];
+  if (found == nullptr) found = create_stream(device, 0, 0);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  *stream = found;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
+                       Duration duration) {
+  if (stream.node.has_value()) {
+    const device::Interval interval =
+        stream.stream->enqueue_from(stream.node->earliest, engine, bytes, duration);
+    stream.node->end = std::max(stream.node->end, interval.end);
+    return interval;
+  }
+  return engine == device::Engine::kCompute ? stream.stream->launch(duration)
+                                            : stream.stream->copy(engine, bytes, duration);
+}
+
 void wait_until(TimePoint time) {
   const TimePoint before = clock().now();
   clock().wait_until(time);
@@ -128,10 +187,11 @@ void wait_for_host_functions() {
 
 Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
   const auto bits = reinterpret_cast<std::uintptr_t>(handle);
-  // The per-thread default stream is the legacy one of a program that has one thread.
+  // 1 is the legacy default stream, 2 that of the thread.
   if (bits <= 2) {
     DeviceState* device = nullptr;
     GPEMU_CUDA_TRY(current_device(&device));
+    if (bits == 2) return per_thread_stream(*device, stream);
     *stream = device->default_stream;
     return GPEMU_CUDA_SUCCESS;
   }
@@ -146,11 +206,18 @@ DeviceState& device_of(gpemu_cuda_stream& stream) {
   return *stream.device;
 }
 
+Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
+  GPEMU_CUDA_TRY(resolve(handle, stream));
+  return check_legacy_stream(**stream, true);
+}
+
+bool is_event(gpemu_cuda_event_handle handle) {
+  return events().find(handle) != nullptr;
+}
+
 device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                          Duration duration, const char* name) {
-  const device::Interval interval = engine == device::Engine::kCompute
-                                        ? stream.stream->launch(duration)
-                                        : stream.stream->copy(engine, bytes, duration);
+  const device::Interval interval = queue(stream, engine, bytes, duration);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,
@@ -160,15 +227,35 @@ device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes
   return interval;
 }
 
-bool capturing(gpemu_cuda_stream& /*stream*/) {
-  return false;
+Status run_operation(const cost::OperationCost& cost, const char* name, gpemu_cuda_stream& stream) {
+  if (capturing(stream)) return capture_operation(stream, cost, name);
+  const device::Interval interval = queue(stream, device::Engine::kCompute, 0, cost.estimate.time);
+  record({.device = stream.device,
+          .stream_id = stream.id,
+          .interval = interval,
+          .operation_class = cost.operation_class,
+          .evidence = cost.estimate.evidence,
+          .name = name});
+  return GPEMU_CUDA_SUCCESS;
 }
 
-Status capture(gpemu_cuda_stream& /*stream*/, const gpemu_cuda_node_parameters& /*node*/) {
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
+  const TimePoint time = stream.node.has_value() ? stream.node->earliest : stream.stream->tail();
+  host_functions().add(time, function, data);
 }
 
-Status check_unsafe_call() {
+Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
+  const gpemu_cuda_event* const found = events().find(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found->event.recorded()) stream.node->end = std::max(stream.node->end, found->event.time());
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
+  gpemu_cuda_event* const found = events().find(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  forget_capture(*found);
+  found->event = device::Event(stream.node->earliest);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -177,19 +264,21 @@ Status check_unsafe_call() {
 // ---- The C interface
 
 using gpemu::cuda::attach;
-using gpemu::cuda::capture_mode;
+using gpemu::cuda::capture_record;
+using gpemu::cuda::capture_wait;
+using gpemu::cuda::capturing;
 using gpemu::cuda::check_unsafe_call;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::events;
-using gpemu::cuda::host_functions;
 using gpemu::cuda::kAllEventFlags;
 using gpemu::cuda::kDisableTiming;
 using gpemu::cuda::kGreatestPriority;
 using gpemu::cuda::kLeastPriority;
 using gpemu::cuda::kNonBlocking;
-using gpemu::cuda::next_stream_id;
+using gpemu::cuda::refuse_captured;
 using gpemu::cuda::resolve;
+using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::streams;
 using gpemu::cuda::wait_for_host_functions;
 using gpemu::cuda::wait_until;
@@ -199,16 +288,8 @@ gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
   if (stream == nullptr || flags > kNonBlocking) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
-  gpemu_cuda_stream* const created = streams().create();
+  gpemu_cuda_stream* const created = gpemu::cuda::create_stream(*device, flags, priority);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  created->device = device;
-  created->owned = device->device->create_stream((flags & kNonBlocking) != 0
-                                                     ? gpemu::device::StreamKind::kNonBlocking
-                                                     : gpemu::device::StreamKind::kBlocking);
-  created->stream = created->owned.get();
-  created->flags = flags;
-  created->priority = std::min(std::max(priority, kGreatestPriority), kLeastPriority);
-  created->id = next_stream_id++;
   *stream = created;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -217,6 +298,7 @@ gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) {
   GPEMU_CUDA_TRY(attach());
   gpemu_cuda_stream* const found = streams().find(stream);
   if (found == nullptr || found->owned == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  gpemu::cuda::leave_capture(*found);
   streams().destroy(found);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -235,7 +317,8 @@ gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle stream,
 
 gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream) {
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
   wait_until(found->stream->tail());
   wait_for_host_functions();
@@ -244,16 +327,19 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
 
 gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  GPEMU_CUDA_TRY(refuse_captured(*found));
+  GPEMU_CUDA_TRY(check_unsafe_call());
   return found->stream->idle() ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_NOT_READY;
 }
 
 gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
-                                               gpemu_cuda_event_handle event) {
+                                               gpemu_cuda_event_handle event, uint32_t flags) {
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
-  const gpemu_cuda_event* const waited = events().find(event);
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  gpemu_cuda_event* const waited = events().find(event);
   if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (capturing(*found) || waited->capture_id != 0) return capture_wait(*found, *waited, flags);
   found->stream->wait(waited->event);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -262,8 +348,14 @@ gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle strea
                                                   void (*function)(void*), void* data) {
   if (function == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
-  host_functions().add(found->stream->tail(), function, data);
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  if (capturing(*found)) {
+    gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_HOST};
+    node.host_function = function;
+    node.host_data = data;
+    return gpemu::cuda::capture(*found, node);
+  }
+  gpemu::cuda::run_host_function(function, data, *found);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -292,11 +384,13 @@ gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) {
 }
 
 gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
-                                          gpemu_cuda_stream_handle stream, uint32_t /*flags*/) {
+                                          gpemu_cuda_stream_handle stream, uint32_t flags) {
   gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   gpemu_cuda_event* const recorded = events().find(event);
   if (recorded == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (capturing(*found)) return capture_record(*recorded, *found, flags);
+  gpemu::cuda::forget_capture(*recorded);
   found->stream->record(recorded->event);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -305,6 +399,8 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
   GPEMU_CUDA_TRY(attach());
   const gpemu_cuda_event* const found = events().find(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  GPEMU_CUDA_TRY(refuse_captured(*found));
+  GPEMU_CUDA_TRY(check_unsafe_call());
   return !found->event.recorded() || found->event.time() <= gpemu::cuda::clock().now()
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
@@ -314,6 +410,8 @@ gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
   GPEMU_CUDA_TRY(attach());
   const gpemu_cuda_event* const found = events().find(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  GPEMU_CUDA_TRY(refuse_captured(*found));
+  GPEMU_CUDA_TRY(check_unsafe_call());
   if (found->event.recorded()) wait_until(found->event.time());
   wait_for_host_functions();
   return GPEMU_CUDA_SUCCESS;
@@ -325,28 +423,16 @@ gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
   GPEMU_CUDA_TRY(attach());
   const gpemu_cuda_event* const first = events().find(start);
   const gpemu_cuda_event* const second = events().find(end);
-  if (first == nullptr || second == nullptr || !first->event.recorded() ||
-      !second->event.recorded() || ((first->flags | second->flags) & kDisableTiming) != 0) {
+  if (first == nullptr || second == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  GPEMU_CUDA_TRY(refuse_captured(*first));
+  GPEMU_CUDA_TRY(refuse_captured(*second));
+  if (!first->event.recorded() || !second->event.recorded() ||
+      ((first->flags | second->flags) & kDisableTiming) != 0) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
   if (std::max(first->event.time(), second->event.time()) > gpemu::cuda::clock().now()) {
     return GPEMU_CUDA_ERROR_NOT_READY;
   }
   *elapsed_ns = (second->event.time() - first->event.time()).count();
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle stream,
-                                              gpemu_cuda_capture_info* info) {
-  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
-  *info = {};
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode) {
-  if (mode == nullptr || *mode < 0 || *mode > 2) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  std::swap(*mode, capture_mode);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -1,10 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <vector>
 
 #include "machine.hpp"
+
+namespace gpemu::cuda {
+
+/// When a node of a graph that is being launched may start, and when its work ends.
+struct NodeTimes {
+  TimePoint earliest;
+  TimePoint end;
+};
+
+}  // namespace gpemu::cuda
 
 struct gpemu_cuda_stream {
   gpemu::cuda::DeviceState* device = nullptr;
@@ -13,11 +26,16 @@ struct gpemu_cuda_stream {
   std::uint32_t flags = 0;
   std::int32_t priority = 0;
   std::uint64_t id = 0;
+  std::optional<gpemu::cuda::NodeTimes> node;  ///< while one runs, on a stream made up for it.
+  std::atomic<std::uint64_t> capture_id{0};    ///< 0: it does not capture.
+  std::vector<gpemu_cuda_node*> frontier;      ///< what captured work depends on next.
 };
 
 struct gpemu_cuda_event {
   gpemu::device::Event event;
   std::uint32_t flags = 0;
+  std::atomic<std::uint64_t> capture_id{0};  ///< where it was recorded last; 0: in none.
+  std::vector<gpemu_cuda_node*> captured;    ///< what it then stood for.
 };
 
 namespace gpemu::cuda {
@@ -27,5 +45,28 @@ void make_default_stream(DeviceState& device);
 
 /// Blocks until the host functions that streams of the device have reached are done.
 void wait_for_host_functions();
+
+/// As resolve, for whoever gives the stream work or waits for it. Errors: those of resolve,
+/// STREAM_CAPTURE_IMPLICIT.
+[[nodiscard]] Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
+
+[[nodiscard]] bool is_event(gpemu_cuda_event_handle handle);
+
+/// Checks a kernel's launch and prices it; the name is the kernel's. Errors: those of
+/// gpemu_cuda_launch_kernel.
+[[nodiscard]] Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                                  DeviceState& device, cost::OperationCost* cost,
+                                  const char** name);
+
+/// Queues an operation, or captures it.
+[[nodiscard]] Status run_operation(const cost::OperationCost& cost, const char* name,
+                                   gpemu_cuda_stream& stream);
+
+/// Queues a call of a function of the program.
+void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream);
+
+/// What nodes of graphs do to events. Errors: INVALID_HANDLE.
+[[nodiscard]] Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
+[[nodiscard]] Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

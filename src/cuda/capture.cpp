@@ -1,0 +1,354 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Capture: what streams are given becomes nodes of a graph instead of work of the device.
+#include "capture.hpp"
+
+#include <algorithm>
+#include <map>
+#include <thread>
+#include <unordered_set>
+
+#include "graph.hpp"
+#include "stream.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// cudaStreamCaptureMode.
+constexpr std::int32_t kGlobal = 0;
+constexpr std::int32_t kRelaxed = 2;
+
+/// cudaStreamNonBlocking.
+constexpr std::uint32_t kNonBlocking = 1;
+
+/// cudaEventRecordExternal and cudaEventWaitExternal.
+constexpr std::uint32_t kExternal = 1;
+
+struct Capture {
+  gpemu_cuda_graph* graph = nullptr;
+  bool into_given = false;  ///< the graph is the program's.
+  std::int32_t mode = kGlobal;
+  std::thread::id thread;
+  gpemu_cuda_stream* origin = nullptr;
+  std::vector<gpemu_cuda_stream*> streams;
+  bool invalidated = false;
+};
+
+/// The captures that have begun and not ended, by number.
+std::map<std::uint64_t, Capture>& captures() {
+  static auto* const all = new std::map<std::uint64_t, Capture>;
+  return *all;
+}
+
+std::uint64_t next_capture = 1;  ///< guarded by the lock of graphs.
+std::atomic<int> capture_count{0};
+thread_local std::int32_t capture_mode = kGlobal;
+
+/// Requires: the lock.
+Capture* capture_of(std::uint64_t id) {
+  const auto found = captures().find(id);
+  return found == captures().end() ? nullptr : &found->second;
+}
+
+/// Takes all streams out of a capture and forgets it. Requires: the lock.
+void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bool keep_graph) {
+  Capture& capture = captures().at(id);
+  for (gpemu_cuda_stream* const stream : capture.streams) {
+    stream->capture_id = 0;
+    stream->frontier.clear();
+  }
+  capture.graph->is_captured_into = false;
+  if (!keep_graph && !capture.into_given) destroy_graph(*capture.graph, released);
+  captures().erase(id);
+  --capture_count;
+}
+
+/// Returns whether all work of the capture's other streams comes before what its first stream would
+/// be given next. Requires: the lock.
+bool is_joined(const Capture& capture) {
+  std::unordered_set<const gpemu_cuda_node*> before;
+  std::vector<const gpemu_cuda_node*> open(capture.origin->frontier.begin(),
+                                           capture.origin->frontier.end());
+  while (!open.empty()) {
+    const gpemu_cuda_node* const node = open.back();
+    open.pop_back();
+    if (!before.insert(node).second) continue;
+    open.insert(open.end(), node->dependencies.begin(), node->dependencies.end());
+  }
+  return std::all_of(
+      capture.streams.begin(), capture.streams.end(), [&before](const gpemu_cuda_stream* stream) {
+        return std::all_of(
+            stream->frontier.begin(), stream->frontier.end(),
+            [&before](const gpemu_cuda_node* node) { return before.contains(node); });
+      });
+}
+
+/// Adds nodes to what the stream's next work depends on. Requires: the lock.
+void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes) {
+  for (gpemu_cuda_node* const node : nodes) {
+    auto& frontier = stream.frontier;
+    if (std::find(frontier.begin(), frontier.end(), node) == frontier.end()) {
+      frontier.push_back(node);
+    }
+  }
+}
+
+/// Invalidates the captures that a rule was broken for. Requires: the lock.
+Status refuse(Status status, std::initializer_list<Capture*> broken) {
+  for (Capture* const capture : broken) {
+    if (capture != nullptr) capture->invalidated = true;
+  }
+  return status;
+}
+
+}  // namespace
+
+Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
+  if (capture_count == 0 || stream.device->default_stream != &stream) return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(graph_mutex());
+  Status status = GPEMU_CUDA_SUCCESS;
+  for (auto& [id, capture] : captures()) {
+    const bool depends = std::any_of(
+        capture.streams.begin(), capture.streams.end(), [&stream](const gpemu_cuda_stream* other) {
+          return other->device == stream.device && (other->flags & kNonBlocking) == 0;
+        });
+    if (!depends) continue;
+    status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+    if (invalidate) capture.invalidated = true;
+  }
+  return status;
+}
+
+bool capturing(gpemu_cuda_stream& stream) {
+  return stream.capture_id.load(std::memory_order_relaxed) != 0;
+}
+
+Status capture_work(gpemu_cuda_stream& stream, NodeWork work) {
+  Capture* const capture = capture_of(stream.capture_id);
+  if (capture == nullptr || capture->invalidated)
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  gpemu_cuda_node* node = nullptr;
+  GPEMU_CUDA_TRY(add_node(*capture->graph, std::move(work), stream.frontier, &node));
+  stream.frontier = {node};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node) {
+  const std::lock_guard lock(graph_mutex());
+  NodeWork work;
+  GPEMU_CUDA_TRY(describe_node(node, *stream.device, &work));
+  return capture_work(stream, std::move(work));
+}
+
+Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
+                         const char* name) {
+  const std::lock_guard lock(graph_mutex());
+  NodeWork work{.cost = cost, .name = name, .device = stream.device};
+  work.parameters.kind = GPEMU_CUDA_NODE_KERNEL;
+  return capture_work(stream, std::move(work));
+}
+
+Status check_unsafe_call() {
+  if (capture_count == 0 || capture_mode == kRelaxed) return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(graph_mutex());
+  Status status = GPEMU_CUDA_SUCCESS;
+  for (auto& [id, capture] : captures()) {
+    const bool own = capture.thread == std::this_thread::get_id() && capture.mode != kRelaxed;
+    if (!own && (capture_mode != kGlobal || capture.mode != kGlobal)) continue;
+    status = refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {&capture});
+  }
+  return status;
+}
+
+Status refuse_captured(gpemu_cuda_stream& stream) {
+  if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(graph_mutex());
+  return refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {capture_of(stream.capture_id)});
+}
+
+Status refuse_captured(const gpemu_cuda_event& event) {
+  if (event.capture_id == 0) return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(graph_mutex());
+  return refuse(GPEMU_CUDA_ERROR_CAPTURED_EVENT, {capture_of(event.capture_id)});
+}
+
+Status capture_record(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::uint32_t flags) {
+  const std::lock_guard lock(graph_mutex());
+  Capture* const capture = capture_of(stream.capture_id);
+  if (capture == nullptr || capture->invalidated)
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if ((flags & kExternal) != 0) {
+    NodeWork work{.device = stream.device};
+    work.parameters.kind = GPEMU_CUDA_NODE_RECORD_EVENT;
+    work.parameters.event = &event;
+    return capture_work(stream, std::move(work));
+  }
+  event.capture_id = stream.capture_id.load();
+  event.captured = stream.frontier;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+void forget_capture(gpemu_cuda_event& event) {
+  if (event.capture_id == 0) return;
+  const std::lock_guard lock(graph_mutex());
+  event.capture_id = 0;
+  event.captured.clear();
+}
+
+Status capture_wait(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
+  const std::lock_guard lock(graph_mutex());
+  Capture* const own = capture_of(stream.capture_id);
+  Capture* const other = capture_of(event.capture_id);
+  if (own != nullptr && own->invalidated) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (own != nullptr && (flags & kExternal) != 0) {
+    NodeWork work{.device = stream.device};
+    work.parameters.kind = GPEMU_CUDA_NODE_WAIT_EVENT;
+    work.parameters.event = &event;
+    return capture_work(stream, std::move(work));
+  }
+  if (other == nullptr) {
+    if (event.capture_id != 0) return refuse(GPEMU_CUDA_ERROR_CAPTURED_EVENT, {own});
+    return event.event.recorded() ? refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_ISOLATION, {own})
+                                  : GPEMU_CUDA_SUCCESS;
+  }
+  if (other->invalidated) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  if (own != nullptr && own != other) {
+    return refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_MERGE, {own, other});
+  }
+  if (own == nullptr) {
+    if (stream.device->default_stream == &stream) {
+      return refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT, {other});
+    }
+    stream.capture_id = event.capture_id.load();
+    other->streams.push_back(&stream);
+  }
+  join(stream, event.captured);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+void leave_capture(gpemu_cuda_stream& stream) {
+  if (!capturing(stream)) return;
+  std::vector<gpemu_cuda_user_object*> released;
+  {
+    const std::lock_guard lock(graph_mutex());
+    Capture* const capture = capture_of(stream.capture_id);
+    if (capture == nullptr) return;
+    if (capture->origin == &stream) {
+      finish(stream.capture_id, released, false);
+    } else {
+      capture->invalidated = true;
+      std::erase(capture->streams, &stream);
+    }
+  }
+  destroy_objects(released);
+}
+
+}  // namespace gpemu::cuda
+
+// ---- The C interface
+
+using gpemu::cuda::Capture;
+using gpemu::cuda::capture_count;
+using gpemu::cuda::capture_mode;
+using gpemu::cuda::capture_of;
+using gpemu::cuda::captures;
+using gpemu::cuda::check_legacy_stream;
+using gpemu::cuda::find_graph;
+using gpemu::cuda::graph_mutex;
+using gpemu::cuda::kRelaxed;
+using gpemu::cuda::resolve;
+using gpemu::cuda::resolve_for_work;
+
+gpemu_cuda_status gpemu_cuda_begin_capture(gpemu_cuda_stream_handle stream, int32_t mode,
+                                           gpemu_cuda_graph_handle graph) {
+  if (mode < 0 || mode > kRelaxed) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  if (found->device->default_stream == found) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const std::lock_guard lock(graph_mutex());
+  if (found->capture_id != 0) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  gpemu_cuda_graph* const into = graph == nullptr ? gpemu::cuda::create_graph() : find_graph(graph);
+  if (into == nullptr) {
+    return graph == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  }
+  if (into->is_captured_into || into->is_child) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  into->is_captured_into = true;
+  const std::uint64_t id = gpemu::cuda::next_capture++;
+  captures()[id] = {.graph = into,
+                    .into_given = graph != nullptr,
+                    .mode = mode,
+                    .thread = std::this_thread::get_id(),
+                    .origin = found,
+                    .streams = {found}};
+  ++capture_count;
+  found->frontier.clear();
+  found->capture_id = id;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_end_capture(gpemu_cuda_stream_handle stream,
+                                         gpemu_cuda_graph_handle* graph) {
+  if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  gpemu_cuda_status status = GPEMU_CUDA_SUCCESS;
+  std::vector<gpemu_cuda_user_object*> released;
+  {
+    const std::lock_guard lock(graph_mutex());
+    const Capture* const capture = capture_of(found->capture_id);
+    if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+    if (capture->origin != found) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (capture->mode != kRelaxed && capture->thread != std::this_thread::get_id()) {
+      return GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+    }
+    if (capture->invalidated) {
+      status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+    } else if (!is_joined(*capture)) {
+      status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    }
+    *graph = status == GPEMU_CUDA_SUCCESS ? capture->graph : nullptr;
+    gpemu::cuda::finish(found->capture_id, released, status == GPEMU_CUDA_SUCCESS);
+  }
+  gpemu::cuda::destroy_objects(released);
+  return status;
+}
+
+gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle stream,
+                                              gpemu_cuda_capture_info* info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve(stream, &found));
+  GPEMU_CUDA_TRY(check_legacy_stream(*found, false));
+  *info = {};
+  if (!gpemu::cuda::capturing(*found)) return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(graph_mutex());
+  const Capture* const capture = capture_of(found->capture_id);
+  if (capture == nullptr) return GPEMU_CUDA_SUCCESS;
+  *info = {.status = capture->invalidated ? 2 : 1,
+           .id = found->capture_id,
+           .graph = capture->graph,
+           .dependencies = found->frontier.data(),
+           .dependency_count = found->frontier.size()};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_capture_set_dependencies(gpemu_cuda_stream_handle stream,
+                                                      const gpemu_cuda_node_handle* dependencies,
+                                                      size_t count, int32_t add) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  const std::lock_guard lock(graph_mutex());
+  const Capture* const capture = capture_of(found->capture_id);
+  if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->invalidated) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
+  GPEMU_CUDA_TRY(gpemu::cuda::check_nodes(*capture->graph, dependencies, count));
+  if (add == 0) found->frontier.clear();
+  gpemu::cuda::join(*found, {dependencies, dependencies + count});
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode) {
+  if (mode == nullptr || *mode < 0 || *mode > kRelaxed) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  std::swap(*mode, capture_mode);
+  return GPEMU_CUDA_SUCCESS;
+}

@@ -1,0 +1,531 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cstdint>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/cuda.h"
+
+namespace gpemu::cuda {
+namespace {
+
+using Stream = gpemu_cuda_stream_handle;
+using Event = gpemu_cuda_event_handle;
+using Graph = gpemu_cuda_graph_handle;
+using Node = gpemu_cuda_node_handle;
+using Exec = gpemu_cuda_exec_handle;
+
+/// What the cost model asks for the operation of these tests is not this file's business: times
+/// are compared with that of one operation, exactly.
+class GraphTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ::unsetenv("GPEMU_NODE");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
+    ::setenv("GPEMU_CLOCK", "virtual", 1);
+    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
+    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+  }
+  void SetUp() override {
+    stream_ = create_stream(1);
+    other_ = create_stream(1);
+    for (Event* const event : {&start_, &end_, &event_}) {
+      ASSERT_EQ(gpemu_cuda_event_create(0, event), GPEMU_CUDA_SUCCESS);
+    }
+  }
+  void TearDown() override {
+    for (Stream each : {stream_, other_}) {
+      EXPECT_EQ(gpemu_cuda_stream_destroy(each), GPEMU_CUDA_SUCCESS);
+    }
+    for (Event each : {start_, end_, event_}) {
+      EXPECT_EQ(gpemu_cuda_event_destroy(each), GPEMU_CUDA_SUCCESS);
+    }
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+  }
+
+  static Stream create_stream(std::uint32_t flags) {
+    Stream stream = nullptr;
+    EXPECT_EQ(gpemu_cuda_stream_create(flags, 0, &stream), GPEMU_CUDA_SUCCESS);
+    return stream;
+  }
+  static gpemu_cuda_status submit(Stream stream) {
+    const gpemu_operation operation{.struct_size = sizeof(operation),
+                                    .kind = GPEMU_OPERATION_ELEMENTWISE,
+                                    .type = GPEMU_TYPE_FP32,
+                                    .shape = {1 << 20, 1 << 20, 1},
+                                    .name = "operation"};
+    return gpemu_cuda_submit(&operation, stream);
+  }
+  /// Emulated time that work on the first stream takes.
+  template <typename Work>
+  std::int64_t time(Work&& work) {
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_record(start_, stream_, 0), GPEMU_CUDA_SUCCESS);
+    work();
+    EXPECT_EQ(gpemu_cuda_event_record(end_, stream_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_synchronize(end_), GPEMU_CUDA_SUCCESS);
+    std::int64_t elapsed = -1;
+    EXPECT_EQ(gpemu_cuda_event_elapsed(start_, end_, &elapsed), GPEMU_CUDA_SUCCESS);
+    return elapsed;
+  }
+  std::int64_t time_of_one() {
+    return time([this] { EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS); });
+  }
+  std::int64_t time_of(Exec exec) {
+    return time(
+        [=, this] { EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS); });
+  }
+  template <typename Work>
+  Exec captured(Work&& work) {
+    EXPECT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+    work();
+    Graph graph = nullptr;
+    EXPECT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+    return instantiated(graph);
+  }
+  /// Ends the graph as well.
+  static Exec instantiated(Graph graph) {
+    Exec exec = nullptr;
+    EXPECT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+    return exec;
+  }
+  gpemu_cuda_status end_capture() {
+    Graph graph = nullptr;
+    const gpemu_cuda_status status = gpemu_cuda_end_capture(stream_, &graph);
+    EXPECT_EQ(graph == nullptr, status != GPEMU_CUDA_SUCCESS);
+    if (graph != nullptr) {
+      EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+    }
+    return status;
+  }
+  static std::int32_t capture_status(Stream stream) {
+    gpemu_cuda_capture_info info{};
+    EXPECT_EQ(gpemu_cuda_capture_get_info(stream, &info), GPEMU_CUDA_SUCCESS);
+    return info.status;
+  }
+
+  /// What a kernel takes less in a graph.
+  static constexpr std::int64_t kSaved = 400;
+
+  Stream stream_ = nullptr, other_ = nullptr;
+  Event start_ = nullptr, end_ = nullptr, event_ = nullptr;
+};
+
+TEST_F(GraphTest, CapturedWorkTakesNoTimeUntilItIsLaunched) {
+  const std::int64_t one = time_of_one();
+  ASSERT_GT(one, kSaved);
+  Exec exec = nullptr;
+  const std::int64_t capture = time([&] {
+    Graph graph = nullptr;
+    ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(capture_status(stream_), 1);
+    for (int i = 0; i < 3; ++i) ASSERT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(capture_status(stream_), 0);
+    std::size_t nodes = 0, edges = 0;
+    ASSERT_EQ(gpemu_cuda_graph_nodes(graph, nullptr, &nodes), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_graph_edges(graph, nullptr, nullptr, &edges), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(nodes, 3U);
+    EXPECT_EQ(edges, 2U);
+    exec = instantiated(graph);
+  });
+  EXPECT_EQ(capture, 0);
+  EXPECT_EQ(time_of(exec), 3 * (one - kSaved));
+  EXPECT_EQ(time_of(exec), 3 * (one - kSaved));
+  EXPECT_EQ(time([&] {
+              EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+            }),
+            2 * one + 3 * (one - kSaved))
+      << "in the stream's order";
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(GraphTest, ForksAndJoinsAreEdgesAndBranchesOverlap) {
+  constexpr std::uint64_t kBytes = 8 << 20;
+  void* host = nullptr;
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_host_alloc(kBytes, 0, &host), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_malloc(kBytes, &memory), GPEMU_CUDA_SUCCESS);
+  const auto copy = [&](Stream stream) {
+    EXPECT_EQ(gpemu_cuda_memcpy(memory, reinterpret_cast<std::uint64_t>(host), kBytes,
+                                GPEMU_CUDA_COPY_HOST_TO_DEVICE, stream, 0),
+              GPEMU_CUDA_SUCCESS);
+  };
+  const std::int64_t one = time_of_one();
+  const std::int64_t one_copy = time([&] { copy(stream_); });
+  ASSERT_GT(one_copy, one);
+  const Exec exec = captured([&] {
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_record(event_, stream_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_stream_wait_event(other_, event_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(capture_status(other_), 1);
+    copy(other_);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_record(event_, other_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_stream_wait_event(stream_, event_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  });
+  EXPECT_EQ(time_of(exec), 2 * (one - kSaved) + one_copy) << "the copy hides one operation";
+  EXPECT_EQ(capture_status(other_), 0);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_host_free(host), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, UnjoinedWorkIsRefused) {
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_record(event_, stream_, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_stream_wait_event(other_, event_, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(submit(other_), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr;
+  EXPECT_EQ(gpemu_cuda_end_capture(other_, &graph), GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
+  EXPECT_EQ(end_capture(), GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
+  EXPECT_EQ(capture_status(other_), 0) << "the capture has ended nevertheless";
+  EXPECT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_ERROR_ILLEGAL_STATE);
+  EXPECT_EQ(gpemu_cuda_stream_wait_event(other_, event_, 0), GPEMU_CUDA_ERROR_CAPTURED_EVENT);
+}
+
+TEST_F(GraphTest, WaitingForWhatIsCapturedInvalidatesTheCapture) {
+  const auto breaks = [this](auto&& call, gpemu_cuda_status expected) {
+    ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 2, nullptr), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_event_record(event_, stream_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(call(), expected);
+    EXPECT_EQ(capture_status(stream_), 2);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    EXPECT_EQ(end_capture(), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  };
+  ASSERT_EQ(gpemu_cuda_event_record(start_, other_, 0), GPEMU_CUDA_SUCCESS);
+  breaks([this] { return gpemu_cuda_stream_synchronize(stream_); },
+         GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  breaks([this] { return gpemu_cuda_stream_query(stream_); },
+         GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  breaks([this] { return gpemu_cuda_event_synchronize(event_); }, GPEMU_CUDA_ERROR_CAPTURED_EVENT);
+  breaks([this] { return gpemu_cuda_event_query(event_); }, GPEMU_CUDA_ERROR_CAPTURED_EVENT);
+  breaks([this] { return gpemu_cuda_stream_wait_event(stream_, start_, 0); },
+         GPEMU_CUDA_ERROR_STREAM_CAPTURE_ISOLATION);
+  EXPECT_EQ(gpemu_cuda_event_record(event_, stream_, 0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_event_query(event_), GPEMU_CUDA_SUCCESS) << "recorded anew, outside";
+}
+
+TEST_F(GraphTest, ModesSayWhoMayMakeUnsafeCalls) {
+  const auto allocate = [] {
+    std::uint64_t address = 0;
+    const gpemu_cuda_status status = gpemu_cuda_malloc(1024, &address);
+    if (status == GPEMU_CUDA_SUCCESS) {
+      EXPECT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+    }
+    return status;
+  };
+  const auto elsewhere = [&allocate] {
+    gpemu_cuda_status status = GPEMU_CUDA_SUCCESS;
+    std::thread([&] { status = allocate(); }).join();
+    return status;
+  };
+  // global, thread-local, relaxed: in the capturing thread, in another.
+  const gpemu_cuda_status refused = GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const std::array<gpemu_cuda_status, 3> here_expected{refused, refused, GPEMU_CUDA_SUCCESS};
+  const std::array<gpemu_cuda_status, 3> elsewhere_expected{refused, GPEMU_CUDA_SUCCESS,
+                                                            GPEMU_CUDA_SUCCESS};
+  for (std::int32_t mode = 0; mode < 3; ++mode) {
+    const auto index = static_cast<std::size_t>(mode);
+    ASSERT_EQ(gpemu_cuda_begin_capture(stream_, mode, nullptr), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(elsewhere(), elsewhere_expected[index]) << mode;
+    EXPECT_EQ(capture_status(stream_), elsewhere_expected[index] == refused ? 2 : 1) << mode;
+    EXPECT_EQ(allocate(), here_expected[index]) << mode;
+    std::int32_t relaxed = 2;
+    ASSERT_EQ(gpemu_cuda_exchange_capture_mode(&relaxed), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(relaxed, 0);
+    EXPECT_EQ(allocate(), GPEMU_CUDA_SUCCESS) << mode;
+    ASSERT_EQ(gpemu_cuda_exchange_capture_mode(&relaxed), GPEMU_CUDA_SUCCESS);
+    gpemu_cuda_status ended = GPEMU_CUDA_SUCCESS;
+    Graph graph = nullptr;
+    std::thread([&] { ended = gpemu_cuda_end_capture(stream_, &graph); }).join();
+    if (mode == 2) {
+      EXPECT_EQ(ended, GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+    } else {
+      EXPECT_EQ(ended, GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD);
+      EXPECT_EQ(end_capture(), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+    }
+  }
+}
+
+TEST_F(GraphTest, TheLegacyStreamNeitherCapturesNorWaitsForCaptures) {
+  Graph graph = nullptr;
+  EXPECT_EQ(gpemu_cuda_begin_capture(nullptr, 0, nullptr),
+            GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(submit(nullptr), GPEMU_CUDA_SUCCESS) << "the capturing stream does not block";
+  EXPECT_EQ(end_capture(), GPEMU_CUDA_SUCCESS);
+  const Stream blocking = create_stream(0);
+  ASSERT_EQ(gpemu_cuda_begin_capture(blocking, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_capture_info info{};
+  EXPECT_EQ(gpemu_cuda_capture_get_info(nullptr, &info), GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  EXPECT_EQ(capture_status(blocking), 1) << "asking is harmless";
+  EXPECT_EQ(submit(nullptr), GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
+  EXPECT_EQ(gpemu_cuda_end_capture(blocking, &graph), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  ASSERT_EQ(gpemu_cuda_begin_capture(blocking, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_stream_destroy(blocking), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(submit(nullptr), GPEMU_CUDA_SUCCESS) << "the capture went with its stream";
+}
+
+TEST_F(GraphTest, CapturesDoNotMerge) {
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_ERROR_ILLEGAL_STATE);
+  ASSERT_EQ(gpemu_cuda_begin_capture(other_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_record(event_, other_, 0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_stream_wait_event(stream_, event_, 0),
+            GPEMU_CUDA_ERROR_STREAM_CAPTURE_MERGE);
+  EXPECT_EQ(end_capture(), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  Graph graph = nullptr;
+  EXPECT_EQ(gpemu_cuda_end_capture(other_, &graph), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+}
+
+void count(void* data) {
+  ++*static_cast<int*>(data);
+}
+
+TEST_F(GraphTest, EachLaunchCopiesSetsAndCalls) {
+  std::array<std::uint32_t, 4> source{1, 2, 3, 4}, result{};
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(sizeof(source), &memory), GPEMU_CUDA_SUCCESS);
+  const auto bits = [](void* pointer) { return reinterpret_cast<std::uint64_t>(pointer); };
+  int calls = 0;
+  const Exec exec = captured([&] {
+    EXPECT_EQ(
+        gpemu_cuda_memcpy(memory, bits(source.data()), 16, GPEMU_CUDA_COPY_DEFAULT, stream_, 0),
+        GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_set_memory(memory, 0, 0xabcd, 2, 1, 1, stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(
+        gpemu_cuda_memcpy(bits(result.data()), memory, 16, GPEMU_CUDA_COPY_DEFAULT, stream_, 0),
+        GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_launch_host_function(stream_, count, &calls), GPEMU_CUDA_SUCCESS);
+  });
+  EXPECT_EQ(result[3], 0U);
+  for (const std::uint32_t value : {4U, 5U}) {
+    source[3] = value;
+    ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_stream_synchronize(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(result, (std::array<std::uint32_t, 4>{0xabcd, 2, 3, value}));
+  }
+  EXPECT_EQ(calls, 2);
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 2, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_memcpy(memory, bits(source.data()), 16, GPEMU_CUDA_COPY_DEFAULT, stream_, 1),
+            GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  EXPECT_EQ(end_capture(), GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, BuildsGraphsByHand) {
+  Graph graph = nullptr, clone = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(64, &memory), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET};
+  set.set_address = memory;
+  set.set_count = 8;
+  set.set_height = 1;
+  set.set_element_bytes = 4;
+  set.set_value = 7;
+  const gpemu_cuda_node_parameters empty{.kind = GPEMU_CUDA_NODE_EMPTY};
+  Node first = nullptr, second = nullptr, third = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &set, &first), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, &first, 1, &set, &second), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &empty, &third), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_connect(graph, &second, &third, 1, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_connect(graph, &second, &third, 1, 1), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  const std::array<Node, 2> twice{first, first};
+  EXPECT_EQ(gpemu_cuda_graph_add(graph, twice.data(), 2, &empty, &third),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+
+  std::array<Node, 4> nodes{};
+  std::size_t number = nodes.size();
+  ASSERT_EQ(gpemu_cuda_graph_nodes(graph, nodes.data(), &number), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(number, 3U);
+  EXPECT_EQ(nodes, (std::array<Node, 4>{first, second, third, nullptr}));
+  number = nodes.size();
+  ASSERT_EQ(gpemu_cuda_node_dependents(first, nodes.data(), &number), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(number, 1U);
+  EXPECT_EQ(nodes[0], second);
+
+  ASSERT_EQ(gpemu_cuda_graph_clone(graph, &clone), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_connect(graph, &third, &first, 1, 1), GPEMU_CUDA_SUCCESS);
+  Exec exec = nullptr;
+  EXPECT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_ERROR_INVALID_VALUE) << "a ring";
+  ASSERT_EQ(gpemu_cuda_graph_connect(graph, &third, &first, 1, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_update(exec, clone), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_node_destroy(third), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_update(exec, graph), GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
+
+  set.set_value = 9;
+  ASSERT_EQ(gpemu_cuda_exec_set(exec, second, &set), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_set(exec, third, &empty), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+  std::uint32_t value = 0;
+  ASSERT_EQ(gpemu_cuda_peek(memory, &value, 4), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(value, 9U);
+  ASSERT_EQ(gpemu_cuda_exec_set_enabled(exec, second, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_peek(memory, &value, 4), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(value, 7U);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(clone), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(clone), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, ChildGraphsRunInPlaceOfTheirNode) {
+  const std::int64_t one = time_of_one();
+  const Exec inner = captured([&] {
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  });
+  const Exec outer = captured([&] {
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_graph_launch(inner, stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  });
+  EXPECT_EQ(gpemu_cuda_exec_destroy(inner), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(time_of(outer), 4 * (one - kSaved));
+  EXPECT_EQ(gpemu_cuda_exec_destroy(outer), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, ExternalEventsAreNodes) {
+  const std::int64_t one = time_of_one();
+  const Exec exec = captured([&] {
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_record(event_, stream_, 1), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  });
+  EXPECT_EQ(time_of(exec), 2 * (one - kSaved));
+  std::int64_t elapsed = 0;
+  ASSERT_EQ(gpemu_cuda_event_elapsed(start_, event_, &elapsed), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(elapsed, one - kSaved);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  const Exec waits = captured([&] {
+    EXPECT_EQ(gpemu_cuda_stream_wait_event(stream_, event_, 1), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  });
+  EXPECT_EQ(time([&] {
+              EXPECT_EQ(submit(other_), GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(submit(other_), GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(gpemu_cuda_event_record(event_, other_, 0), GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(gpemu_cuda_graph_launch(waits, stream_), GPEMU_CUDA_SUCCESS);
+            }),
+            3 * one - kSaved);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(waits), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, CapturesIntoAGraphThatIsThere) {
+  Graph graph = nullptr, ended = nullptr;
+  const gpemu_cuda_node_parameters empty{.kind = GPEMU_CUDA_NODE_EMPTY};
+  Node root = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &empty, &root), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_capture_set_dependencies(stream_, &root, 1, 1), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_capture_info info{};
+  ASSERT_EQ(gpemu_cuda_capture_get_info(stream_, &info), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(info.graph, graph);
+  ASSERT_EQ(info.dependency_count, 1U);
+  Node dependency = nullptr;
+  std::size_t number = 1;
+  ASSERT_EQ(gpemu_cuda_node_dependencies(info.dependencies[0], &dependency, &number),
+            GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(dependency, root);
+  ASSERT_EQ(gpemu_cuda_end_capture(stream_, &ended), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(ended, graph);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, ObjectsLiveAsLongAsAnyGraphHoldsThem) {
+  int destroyed = 0;
+  gpemu_cuda_user_object_handle object = nullptr;
+  ASSERT_EQ(gpemu_cuda_user_object_create(&destroyed, count, 1, &object), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr, clone = nullptr;
+  Exec exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_retain_user_object(graph, object, 1, 1), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_clone(graph, &clone), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_release_user_object(clone, object, 1), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_destroy(clone), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed, 0);
+  ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed, 1);
+  EXPECT_EQ(gpemu_cuda_user_object_retain(object, 1), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(GraphTest, EachThreadHasADefaultStreamOfItsOwn) {
+  const auto per_thread = reinterpret_cast<Stream>(std::uintptr_t{2});
+  const auto id_of = [](Stream stream) {
+    gpemu_cuda_stream_info info{};
+    EXPECT_EQ(gpemu_cuda_stream_get_info(stream, &info), GPEMU_CUDA_SUCCESS);
+    return info.id;
+  };
+  const std::uint64_t here = id_of(per_thread);
+  std::uint64_t elsewhere = 0;
+  std::thread([&] { elsewhere = id_of(per_thread); }).join();
+  EXPECT_NE(here, elsewhere);
+  EXPECT_NE(here, id_of(nullptr));
+  EXPECT_EQ(here, id_of(per_thread));
+  // It captures, and it and the legacy stream wait for each other.
+  EXPECT_EQ(gpemu_cuda_begin_capture(per_thread, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr;
+  EXPECT_EQ(gpemu_cuda_end_capture(per_thread, &graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(submit(nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_stream_query(per_thread), GPEMU_CUDA_ERROR_NOT_READY);
+}
+
+TEST_F(GraphTest, EventsTellWhatTheyCannotTime) {
+  std::int64_t elapsed = 0;
+  EXPECT_EQ(gpemu_cuda_event_elapsed(start_, end_, &elapsed), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_EQ(gpemu_cuda_event_record(start_, stream_, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_record(end_, stream_, 0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_event_elapsed(start_, end_, &elapsed), GPEMU_CUDA_ERROR_NOT_READY);
+  Event untimed = nullptr;
+  ASSERT_EQ(gpemu_cuda_event_create(2, &untimed), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_record(untimed, stream_, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_synchronize(untimed), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_event_elapsed(start_, untimed, &elapsed), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_event_destroy(untimed), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, WorkThatWaitsForACopyHoldsUpNoOtherStream) {
+  constexpr std::uint64_t kBytes = 64 << 20;
+  void* host = nullptr;
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_host_alloc(kBytes, 0, &host), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_malloc(kBytes, &memory), GPEMU_CUDA_SUCCESS);
+  const std::int64_t one = time_of_one();
+  EXPECT_EQ(time([&] {
+              EXPECT_EQ(gpemu_cuda_memcpy(memory, reinterpret_cast<std::uint64_t>(host), kBytes,
+                                          GPEMU_CUDA_COPY_HOST_TO_DEVICE, other_, 0),
+                        GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(submit(other_), GPEMU_CUDA_SUCCESS);
+              EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS);
+            }),
+            one);
+  ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_host_free(host), GPEMU_CUDA_SUCCESS);
+}
+
+}  // namespace
+}  // namespace gpemu::cuda

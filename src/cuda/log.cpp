@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "log.hpp"
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "gpemu/cuda.h"
+
+#include "handle_table.hpp"
+
+struct gpemu_cuda_log {
+  gpemu_cuda_log_callback callback = nullptr;
+  void* data = nullptr;
+};
+
+namespace gpemu::cuda {
+namespace {
+
+constexpr std::size_t kMaxLogs = 1 << 10;
+
+/// CU_LOG_LEVEL_ERROR.
+constexpr std::int32_t kError = 0;
+
+struct Logs {
+  std::mutex mutex;
+  HandleTable<gpemu_cuda_log>& table = *new HandleTable<gpemu_cuda_log>(kMaxLogs);
+  std::vector<gpemu_cuda_log*> all;  ///< guarded by the mutex.
+};
+
+/// Never destroyed: things may go wrong while the program exits.
+Logs& logs() {
+  static auto* const instance = new Logs;
+  return *instance;
+}
+
+}  // namespace
+
+void tell(std::string_view message) {
+  fmt::print(stderr, "gpemu: {}\n", message);
+  std::vector<gpemu_cuda_log> receivers;
+  {
+    const std::lock_guard lock(logs().mutex);
+    for (const gpemu_cuda_log* const log : logs().all) receivers.push_back(*log);
+  }
+  // Without the lock: they may register others.
+  for (const gpemu_cuda_log& receiver : receivers) {
+    std::string text = fmt::format("gpemu: {}", message);
+    receiver.callback(receiver.data, kError, text.data(), text.size());
+  }
+}
+
+}  // namespace gpemu::cuda
+
+using gpemu::cuda::logs;
+
+gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void* data,
+                                          gpemu_cuda_log_handle* log) {
+  if (callback == nullptr || log == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_log* const created = logs().table.create(callback, data);
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  const std::lock_guard lock(logs().mutex);
+  logs().all.push_back(created);
+  *log = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log) {
+  const std::lock_guard lock(logs().mutex);
+  gpemu_cuda_log* const found = logs().table.find(log);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  std::erase(logs().all, found);
+  logs().table.destroy(found);
+  return GPEMU_CUDA_SUCCESS;
+}
