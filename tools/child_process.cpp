@@ -8,6 +8,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fmt/format.h>
+
 #include "gpemu/base/file.hpp"
 
 namespace gpemu::tools {
@@ -61,11 +63,11 @@ std::vector<std::string> merged_environment(
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string text = *entry;
     const bool replaced = std::ranges::any_of(additions, [&text](const auto& addition) {
-      return text.starts_with(addition.first + "=");
+      return text.starts_with(addition.first) && text[addition.first.size()] == '=';
     });
     if (!replaced) merged.push_back(text);
   }
-  for (const auto& [name, value] : additions) merged.push_back(name + "=" + value);
+  for (const auto& [name, value] : additions) merged.push_back(fmt::format("{}={}", name, value));
   return merged;
 }
 

@@ -2,6 +2,7 @@
 #include "device_attribute.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 
@@ -142,7 +143,7 @@ int clamped(uint64_t value) {
 }
 
 int fp32_to_fp64(const Device& device) {
-  return device.fp64_to_fp32 > 0 ? static_cast<int>(1 / device.fp64_to_fp32 + 0.5) : 0;
+  return device.fp64_to_fp32 > 0 ? static_cast<int>(std::lround(1 / device.fp64_to_fp32)) : 0;
 }
 
 // clang-format off

@@ -16,7 +16,7 @@ constexpr size_t kCudartVersion = 13020;
 }  // namespace
 
 GPEMU_SHIM_EXPORT size_t cublasLtGetVersion() {
-  return static_cast<size_t>(kVersion[0] * 10000 + kVersion[1] * 100 + kVersion[2]);
+  return size_t{kVersion[0]} * 10000 + size_t{kVersion[1]} * 100 + size_t{kVersion[2]};
 }
 
 GPEMU_SHIM_EXPORT size_t cublasLtGetCudartVersion() {

@@ -10,10 +10,10 @@
 #undef E
 
 std::span<const EntryPoint> entry_points() {
-  static const EntryPoint kEntryPoints[] = {
+  static const EntryPoint table[] = {
 #define E(name, version, symbol, per_thread) {#name, version, &symbol, &per_thread},
 #include "entry_points.def"
 #undef E
   };
-  return kEntryPoints;
+  return table;
 }

@@ -39,6 +39,11 @@ struct HostParameters {
   void* data;
 };
 
+struct CopyParameters {
+  char flags[16];
+  Copy3D copy;
+};
+
 /// cudaGraphNodeParams: the kinds that are supported.
 struct NodeParameters {
   int kind;
@@ -46,10 +51,7 @@ struct NodeParameters {
   union {
     long long bytes[29];
     KernelParameters kernel;
-    struct {
-      char flags[16];
-      Copy3D copy;
-    } copy;
+    CopyParameters copy;
     SetParameters set;
     HostParameters host;
     Graph child;

@@ -38,9 +38,9 @@ static_assert(sizeof(Properties) == 1008 && offsetof(Properties, totalConstMem) 
               offsetof(Properties, reserved) == 784);
 #endif
 
-template <typename Type, size_t kLength>
-void fill(Type (&field)[kLength], int attribute, int device) {
-  for (size_t index = 0; attribute != 0 && index < kLength; ++index) {
+template <typename Type, size_t Length>
+void fill(Type (&field)[Length], int attribute, int device) {
+  for (size_t index = 0; attribute != 0 && index < Length; ++index) {
     int value = 0;
     (void)get_device_attribute(&value, attribute + static_cast<int>(index), device);
     field[index] = static_cast<Type>(value);

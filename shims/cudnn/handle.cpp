@@ -126,7 +126,7 @@ GPEMU_SHIM_EXPORT int cudnnGetStream(void* handle, gpemu_cuda_stream_handle* str
 }
 
 GPEMU_SHIM_EXPORT size_t cudnnGetVersion() {
-  return static_cast<size_t>(kVersion[0] * 10000 + kVersion[1] * 100 + kVersion[2]);
+  return size_t{kVersion[0]} * 10000 + size_t{kVersion[1]} * 100 + size_t{kVersion[2]};
 }
 
 GPEMU_SHIM_EXPORT size_t cudnnGetMaxDeviceVersion() {

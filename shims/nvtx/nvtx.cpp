@@ -5,6 +5,7 @@
 #include <cwchar>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -32,7 +33,7 @@ auto& ranges = *new std::unordered_map<uint64_t, std::string>;
 std::string narrow(const wchar_t* text) {
   std::string result;
   for (; text != nullptr && *text != L'\0'; ++text) {
-    const auto point = static_cast<uint32_t>(*text);
+    const auto point = static_cast<uint32_t>(static_cast<std::make_unsigned_t<wchar_t>>(*text));
     if (point < 0x80) {
       result += static_cast<char>(point);
     } else if (point < 0x800) {

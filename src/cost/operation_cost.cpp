@@ -10,7 +10,7 @@ namespace {
 
 /// What every kernel takes at least on the device. Source: 2 to 3 us for an empty kernel on P100 to
 /// A100, as microbenchmarks of kernel launch latency report it.
-constexpr double kKernelLatency_s = 2.5e-6;
+constexpr double kKernelLatencySeconds = 2.5e-6;
 
 /// Share of the memory's bandwidth that streaming kernels reach. Source: STREAM-like benchmarks
 /// reach 80 to 90 % on these GPUs.
@@ -157,7 +157,7 @@ double OperationCostModel::tile_efficiency(double rows, double columns, double b
 OperationCost OperationCostModel::cost_of(const Work& work) const {
   const double compute_s = work.flops / work.flops_per_s;
   const double memory_s = work.bytes / (bandwidth_ * kBandwidthShare);
-  const double latency_s = kKernelLatency_s * std::max(work.kernels, 1);
+  const double latency_s = kKernelLatencySeconds * std::max(work.kernels, 1);
   const double extra_s = work.extra_bytes / (bandwidth_ * kBandwidthShare);
   const double total_s = latency_s + extra_s + std::max(compute_s, memory_s);
   OperationCost cost;
@@ -166,8 +166,8 @@ OperationCost OperationCostModel::cost_of(const Work& work) const {
                : compute_s >= memory_s                    ? Limit::kCompute
                                                           : Limit::kMemory;
   // Shapes come from programs; beyond an hour they are nonsense, and the ledger must not overflow.
-  constexpr double kLongest_s = 3600;
-  cost.estimate = {.time = from_seconds(std::min(total_s, kLongest_s)),
+  constexpr double kLongestSeconds = 3600;
+  cost.estimate = {.time = from_seconds(std::min(total_s, kLongestSeconds)),
                    .evidence = Evidence::kAnalytic,
                    .relative_error = work.error};
   return cost;

@@ -14,7 +14,7 @@
 #include "gpemu/base/error.hpp"
 
 /// LeakSanitizer's, absent without it: what the region points at is in use.
-// NOLINTNEXTLINE(bugprone-reserved-identifier): the sanitizer's name.
+// NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the sanitizer's name.
 extern "C" [[gnu::weak]] void __lsan_register_root_region(const void* begin, std::size_t bytes);
 
 namespace gpemu::cuda {

@@ -695,6 +695,7 @@ gpemu_cuda_status gpemu_cuda_memcpy(uint64_t destination, uint64_t source, uint6
   return gpemu_cuda_copy_memory(&copy, stream, blocking);
 }
 
+// NOLINTNEXTLINE(readability-function-size): the arguments of cuMemsetD2D32Async.
 gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32_t value,
                                         uint32_t element_bytes, uint64_t count, uint64_t height,
                                         gpemu_cuda_stream_handle stream) {

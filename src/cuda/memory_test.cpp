@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <numeric>
 #include <string>
 #include <unistd.h>
@@ -98,11 +99,14 @@ TEST_F(MemoryTest, RunsOutOfMemoryAndRecovers) {
   EXPECT_EQ(free_bytes(), before);
 }
 
+/// Returns 0 under ThreadSanitizer, which writes shadows of what is mapped.
 long resident_pages() {
-  std::FILE* const file = std::fopen("/proc/self/statm", "r");
+#if defined(__SANITIZE_THREAD__)
+  return 0;
+#endif
+  std::ifstream file("/proc/self/statm");
   long total = 0, resident = 0;
-  EXPECT_EQ(std::fscanf(file, "%ld %ld", &total, &resident), 2);
-  std::fclose(file);
+  EXPECT_TRUE(file >> total >> resident);
   return resident;
 }
 
@@ -146,7 +150,7 @@ TEST_F(MemoryTest, KeepsNoLargeCopiesFromPinnedMemoryAndSaysSo) {
 }
 
 TEST_F(MemoryTest, CopiesRowsAndPlanes) {
-  std::vector<std::uint8_t> data(4 * 3 * 8), read(2 * 2 * 5, 0);
+  std::vector<std::uint8_t> data(96), read(20, 0);
   std::iota(data.begin(), data.end(), std::uint8_t{0});
   const std::uint64_t address = allocate(data.size());
   ASSERT_EQ(copy(address, bits(data.data()), data.size()), GPEMU_CUDA_SUCCESS);

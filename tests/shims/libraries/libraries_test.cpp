@@ -110,7 +110,7 @@ TEST_F(Shims, CufftPricesTheTransformOfItsPlan) {
   ASSERT_EQ(cufftCreate(&plan), 0);
   EXPECT_EQ(cufftExecC2C(plan, memory, memory, -1), 1) << "a plan that is not made is invalid";
   ASSERT_EQ(cufftMakePlanMany(plan, 2, sizes, nullptr, 1, 0, nullptr, 1, 0, 0x29, 5, &work), 0);
-  EXPECT_EQ(work, size_t{5 * 64 * 32 * 8});
+  EXPECT_EQ(work, size_t{5} * 64 * 32 * 8);
   EXPECT_EQ(cufftExecR2C(plan, memory, memory), 1) << "a plan of another type";
   EXPECT_EQ(cufftExecC2C(plan, memory, memory, 0), 4) << "no direction";
   ASSERT_EQ(cufftExecC2C(plan, memory, memory, -1), 0);
