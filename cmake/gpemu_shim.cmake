@@ -48,7 +48,8 @@ function(gpemu_add_shim_library target folder soname major)
   # The loader binds each call of a stand-in to itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)
-  # Whatever a stand-in calls is there, or it is not built. Sanitizers come with the program.
+  # Whatever a stand-in calls is there, or it is not built. Clang leaves a sanitizer's functions to
+  # the program.
   if(NOT GPEMU_SANITIZE)
     target_link_options(${target} PRIVATE LINKER:-z,defs)
   endif()

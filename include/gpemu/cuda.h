@@ -369,7 +369,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_han
 GPEMU_API gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
                                                       gpemu_cuda_kernel_handle* kernels,
                                                       uint32_t count);
-/* A variable of a module: memory of the current device. Errors: NOT_FOUND. */
+/* A variable of a module: memory of the current device, with the initial value. Errors: NOT_FOUND.
+ */
 GPEMU_API gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module,
                                                        const char* name, uint64_t* address,
                                                        uint64_t* bytes);
@@ -379,7 +380,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle 
 GPEMU_API void gpemu_cuda_register_kernel(const void* host_function, const char* name,
                                           const void* fat_binary);
 GPEMU_API void gpemu_cuda_register_variable(const void* host_variable, const char* name,
-                                            uint64_t bytes);
+                                            uint64_t bytes, const void* fat_binary);
 GPEMU_API void gpemu_cuda_unregister(const void* fat_binary);
 /* Errors: INVALID_DEVICE_FUNCTION, INVALID_SYMBOL. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,

@@ -184,11 +184,11 @@ GPEMU_SHIM_EXPORT void __cudaRegisterFunction(void** fat_binary, const char* hos
   gpemu_cuda_register_kernel(host_function, name, fat_binary);
 }
 
-GPEMU_SHIM_EXPORT void __cudaRegisterVar(void** /*fat_binary*/, char* host_variable,
+GPEMU_SHIM_EXPORT void __cudaRegisterVar(void** fat_binary, char* host_variable,
                                          char* /*device_variable*/, const char* name,
                                          int /*external*/, size_t bytes, int /*constant*/,
                                          int /*global*/) {
-  gpemu_cuda_register_variable(host_variable, name, bytes);
+  gpemu_cuda_register_variable(host_variable, name, bytes, fat_binary);
 }
 
 // ---- Attributes and occupancy ----

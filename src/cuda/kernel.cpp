@@ -2,25 +2,24 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <elf.h>
 #include <map>
 #include <mutex>
 #include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <unordered_set>
 
 #include "gpemu/base/file.hpp"
 
 #include "handle_table.hpp"
+#include "image.hpp"
 #include "machine.hpp"
 #include "stream.hpp"
 
 struct gpemu_cuda_module {
-  /// The symbols of an ELF image; empty for other formats, whose names cannot be listed.
-  std::unordered_set<std::string> functions;
-  bool listed = false;
+  /// Nothing for other formats than machine code, whose names cannot be listed.
+  std::optional<gpemu::cuda::Image> image;
+  std::map<std::pair<std::string, int>, std::uint64_t> variables;  ///< addresses, by device.
 };
 
 struct gpemu_cuda_kernel {
@@ -30,6 +29,9 @@ struct gpemu_cuda_kernel {
   gpemu_cuda_module* module = nullptr;
   std::once_flag analysed;
   gpemu::cost::KernelTraits traits;  ///< valid once analysed.
+  std::once_flag decoded;
+  const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
+  const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
   std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
   std::atomic<std::int32_t> carveout{-1};
 };
@@ -57,6 +59,7 @@ HandleTable<gpemu_cuda_module>& modules() {
 
 struct Variable {
   std::string name;
+  const void* owner = nullptr;  ///< the fat binary.
   std::uint64_t bytes = 0;
   std::map<int, std::uint64_t> addresses;  ///< by device.
 };
@@ -67,6 +70,7 @@ struct Registry {
   std::unordered_map<const void*, gpemu_cuda_kernel*> kernels;
   std::unordered_map<const void*, Variable> variables;
   std::map<std::pair<gpemu_cuda_module*, std::string>, gpemu_cuda_kernel*> module_kernels;
+  std::unordered_map<const void*, std::optional<Image>> images;  ///< of fat binaries, once read.
 };
 
 Registry& registry() {
@@ -79,26 +83,74 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
   return kernel.traits;
 }
 
-/// Adds the names of the kernels in an ELF image: a kernel is a section ".text.<name>".
-bool list_functions(const std::byte* image, std::unordered_set<std::string>& names) {
-  Elf64_Ehdr header;
-  std::memcpy(&header, image, sizeof(header));
-  if (header.e_shentsize != sizeof(Elf64_Shdr) || header.e_shstrndx >= header.e_shnum) return false;
-  const auto section = [&](std::size_t index) {
-    Elf64_Shdr result;
-    std::memcpy(&result, image + header.e_shoff + index * sizeof(result), sizeof(result));
-    return result;
-  };
-  const Elf64_Shdr strings = section(header.e_shstrndx);
-  constexpr std::string_view kPrefix = ".text.";
-  for (std::size_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Word name = section(i).sh_name;
-    if (name >= strings.sh_size) return false;
-    const auto* const text = reinterpret_cast<const char*>(image + strings.sh_offset + name);
-    const std::string_view view(text, ::strnlen(text, strings.sh_size - name));
-    if (view.starts_with(kPrefix)) names.emplace(view.substr(kPrefix.size()));
+int architecture_of(const DeviceState& device) {
+  return device.info.major * 10 + device.info.minor;
+}
+
+/// Returns what a fat binary holds for the first device, read on first use, or null. Requires: the
+/// registry's lock.
+const Image* image_of(Registry& state, const void* fat_binary) {
+  if (fat_binary == nullptr) return nullptr;
+  const auto [entry, added] = state.images.try_emplace(fat_binary);
+  std::optional<Image>& image = entry->second;
+  if (added) {
+    image =
+        read_fat_binary(static_cast<const std::byte*>(fat_binary), architecture_of(device_at(0)));
   }
-  return true;
+  return image ? &*image : nullptr;
+}
+
+/// Finds out what the compiler wrote down of a kernel. Requires: attached.
+void decode(gpemu_cuda_kernel& kernel) {
+  std::call_once(kernel.decoded, [&kernel] {
+    const Image* image = nullptr;
+    if (kernel.module != nullptr) {
+      image = kernel.module->image ? &*kernel.module->image : nullptr;
+    } else {
+      Registry& state = registry();
+      const std::unique_lock lock(state.mutex);
+      image = image_of(state, kernel.owner);
+    }
+    if (image == nullptr) return;
+    const auto found = image->kernels.find(kernel.name);
+    if (found == image->kernels.end()) return;
+    kernel.image = image;
+    kernel.code = &found->second;
+  });
+}
+
+/// Registers are given out to warps in units, and warps in groups. Source: the CUDA Occupancy
+/// Calculator, for all compute capabilities since 3.7.
+constexpr std::int32_t kRegisterUnit = 256;
+constexpr std::int32_t kWarpGroup = 4;
+
+int registers_of(const gpemu_cuda_kernel& kernel) {
+  return kernel.code != nullptr && kernel.code->registers > 0 ? kernel.code->registers : kRegisters;
+}
+
+/// Returns how many warps of a kernel so many registers suffice for.
+int warps_for(const gpemu_cuda_kernel& kernel, int registers) {
+  const int of_warp = (registers_of(kernel) * 32 + kRegisterUnit - 1) / kRegisterUnit;
+  return registers / (of_warp * kRegisterUnit) / kWarpGroup * kWarpGroup;
+}
+
+/// Returns the largest block that a kernel can be launched with.
+int max_threads_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& device) {
+  const int bound = kernel.code == nullptr ? 0 : kernel.code->max_threads_per_block;
+  const int threads =
+      std::min(device.max_threads_per_block, 32 * warps_for(kernel, device.registers_per_block));
+  return bound > 0 ? std::min(threads, bound) : threads;
+}
+
+/// Yields memory of the current device for a variable, which holds its initial value.
+Status make_variable(const Image* image, const std::string& name, Bytes bytes,
+                     std::uint64_t* address) {
+  GPEMU_CUDA_TRY(gpemu_cuda_malloc(bytes, address));
+  if (image == nullptr) return GPEMU_CUDA_SUCCESS;
+  const auto found = image->variables.find(name);
+  if (found == image->variables.end() || found->second.initial.empty()) return GPEMU_CUDA_SUCCESS;
+  const std::vector<std::byte>& initial = found->second.initial;
+  return gpemu_cuda_poke(*address, initial.data(), std::min<Bytes>(bytes, initial.size()));
 }
 
 Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
@@ -145,19 +197,33 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
 
 // ---- The C interface
 
+using gpemu::Bytes;
+using gpemu::cuda::architecture_of;
 using gpemu::cuda::attach;
+using gpemu::cuda::cubin_size;
 using gpemu::cuda::current_device;
+using gpemu::cuda::decode;
+using gpemu::cuda::device_at;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::Image;
+using gpemu::cuda::image_of;
+using gpemu::cuda::kElfMagic;
 using gpemu::cuda::kernels;
-using gpemu::cuda::kRegisters;
-using gpemu::cuda::list_functions;
+using gpemu::cuda::kFatBinaryMagic;
+using gpemu::cuda::kFatBinaryWrapperMagic;
+using gpemu::cuda::make_variable;
+using gpemu::cuda::max_threads_of;
 using gpemu::cuda::modules;
 using gpemu::cuda::price_launch;
+using gpemu::cuda::read_cubin;
+using gpemu::cuda::read_fat_binary;
+using gpemu::cuda::registers_of;
 using gpemu::cuda::registry;
 using gpemu::cuda::Registry;
 using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::run_operation;
 using gpemu::cuda::Variable;
+using gpemu::cuda::warps_for;
 
 gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
   if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -165,24 +231,19 @@ gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_ha
   const auto* const bytes = static_cast<const std::byte*>(image);
   std::uint32_t magic = 0;
   std::memcpy(&magic, bytes, sizeof(magic));
-  // Source: the ELF specification; fatbinary.h of the toolkit for the container and its wrapper.
-  constexpr std::uint32_t kElf = 0x464c457f;
-  constexpr std::uint32_t kFatBinary = 0xba55ed50;
-  constexpr std::uint32_t kFatBinaryWrapper = 0x466243b1;
   const auto first = static_cast<unsigned char>(bytes[0]);
   const bool text = first == '/' || first == '.' || first == '\n' || first == ' ';
-  if (magic != kElf && magic != kFatBinary && magic != kFatBinaryWrapper && !text) {
-    return GPEMU_CUDA_ERROR_INVALID_IMAGE;
+  const bool container = magic == kFatBinaryMagic || magic == kFatBinaryWrapperMagic;
+  if (magic != kElfMagic && !container && !text) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
+  std::optional<Image> read;
+  if (container) read = read_fat_binary(bytes, architecture_of(device_at(0)));
+  if (magic == kElfMagic) {
+    read = read_cubin({bytes, cubin_size(bytes)});
+    if (!read) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   }
   gpemu_cuda_module* const created = modules().create();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  if (magic == kElf) {
-    created->listed = true;
-    if (!list_functions(bytes, created->functions)) {
-      modules().destroy(created);
-      return GPEMU_CUDA_ERROR_INVALID_IMAGE;
-    }
-  }
+  created->image = std::move(read);
   *module = created;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -197,6 +258,10 @@ gpemu_cuda_status gpemu_cuda_module_load_file(const char* path, gpemu_cuda_modul
 gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
   gpemu_cuda_module* const found = modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  // Before the lock: host functions that cudaFree waits for may launch kernels.
+  for (const auto& variable : found->variables) {
+    static_cast<void>(gpemu_cuda_free(variable.second));
+  }
   Registry& state = registry();
   const std::unique_lock lock(state.mutex);
   std::erase_if(state.module_kernels, [found](const auto& entry) {
@@ -213,7 +278,7 @@ gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, cons
   if (name == nullptr || kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_module* const found = modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  if (found->listed && !found->functions.contains(name)) return GPEMU_CUDA_ERROR_NOT_FOUND;
+  if (found->image && !found->image->kernels.contains(name)) return GPEMU_CUDA_ERROR_NOT_FOUND;
   Registry& state = registry();
   const std::unique_lock lock(state.mutex);
   gpemu_cuda_kernel*& entry = state.module_kernels[{found, name}];
@@ -232,8 +297,8 @@ gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const gpemu_cuda_module* const found = modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  if (!found->listed) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
-  *count = static_cast<uint32_t>(found->functions.size());
+  if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  *count = static_cast<uint32_t>(found->image->kernels.size());
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -242,8 +307,9 @@ gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
   if (kernels == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const gpemu_cuda_module* const found = modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   uint32_t filled = 0;
-  for (const std::string& name : found->functions) {
+  for (const auto& [name, code] : found->image->kernels) {
     if (filled == count) break;
     GPEMU_CUDA_TRY(gpemu_cuda_module_kernel(module, name.c_str(), &kernels[filled++]));
   }
@@ -255,9 +321,24 @@ gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, co
   if (name == nullptr || (address == nullptr && bytes == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  if (modules().find(module) == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  gpemu_cuda_not_supported("cuda", "variables of modules");
-  return GPEMU_CUDA_ERROR_NOT_FOUND;
+  gpemu_cuda_module* const found = modules().find(module);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (!found->image) {
+    gpemu_cuda_not_supported("cuda", "variables of modules that are PTX or compressed");
+    return GPEMU_CUDA_ERROR_NOT_FOUND;
+  }
+  const auto variable = found->image->variables.find(name);
+  if (variable == found->image->variables.end()) return GPEMU_CUDA_ERROR_NOT_FOUND;
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(current_device(&device));
+  const std::unique_lock lock(registry().mutex);
+  std::uint64_t& of_device = found->variables[{name, device->ordinal}];
+  if (of_device == 0) {
+    GPEMU_CUDA_TRY(make_variable(&*found->image, name, variable->second.bytes, &of_device));
+  }
+  if (address != nullptr) *address = of_device;
+  if (bytes != nullptr) *bytes = variable->second.bytes;
+  return GPEMU_CUDA_SUCCESS;
 }
 
 void gpemu_cuda_register_kernel(const void* host_function, const char* name,
@@ -272,12 +353,14 @@ void gpemu_cuda_register_kernel(const void* host_function, const char* name,
   state.kernels[host_function] = kernel;
 }
 
-void gpemu_cuda_register_variable(const void* host_variable, const char* name, uint64_t bytes) {
+void gpemu_cuda_register_variable(const void* host_variable, const char* name, uint64_t bytes,
+                                  const void* fat_binary) {
   if (host_variable == nullptr || name == nullptr) return;
   Registry& state = registry();
   const std::unique_lock lock(state.mutex);
   Variable& variable = state.variables[host_variable];
   variable.name = name;
+  variable.owner = fat_binary;
   variable.bytes = bytes;
 }
 
@@ -289,6 +372,9 @@ void gpemu_cuda_unregister(const void* fat_binary) {
     kernels().destroy(entry.second);
     return true;
   });
+  std::erase_if(state.variables,
+                [fat_binary](const auto& entry) { return entry.second.owner == fat_binary; });
+  state.images.erase(fat_binary);
 }
 
 gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,
@@ -311,7 +397,10 @@ gpemu_cuda_status gpemu_cuda_registered_variable(const void* host_variable, uint
   const auto found = state.variables.find(host_variable);
   if (found == state.variables.end()) return GPEMU_CUDA_ERROR_INVALID_SYMBOL;
   std::uint64_t& of_device = found->second.addresses[device->ordinal];
-  if (of_device == 0) GPEMU_CUDA_TRY(gpemu_cuda_malloc(found->second.bytes, &of_device));
+  if (of_device == 0) {
+    GPEMU_CUDA_TRY(make_variable(image_of(state, found->second.owner), found->second.name,
+                                 found->second.bytes, &of_device));
+  }
   if (address != nullptr) *address = of_device;
   if (bytes != nullptr) *bytes = found->second.bytes;
   return GPEMU_CUDA_SUCCESS;
@@ -320,19 +409,26 @@ gpemu_cuda_status gpemu_cuda_registered_variable(const void* host_variable, uint
 gpemu_cuda_status gpemu_cuda_kernel_get_info(gpemu_cuda_kernel_handle kernel,
                                              gpemu_cuda_kernel_info* info) {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const gpemu_cuda_kernel* const found = kernels().find(kernel);
+  gpemu_cuda_kernel* const found = kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
-  const int version = device->info.major * 10 + device->info.minor;
+  decode(*found);
+  const int version =
+      found->image == nullptr ? architecture_of(*device) : found->image->architecture;
   *info = {.name = found->name,
            .module = found->module,
-           .registers = kRegisters,
-           .max_threads_per_block = device->info.max_threads_per_block,
+           .registers = registers_of(*found),
+           .max_threads_per_block = max_threads_of(*found, device->info),
            .binary_version = version,
            .ptx_version = version,
            .max_dynamic_shared_bytes = found->max_dynamic_shared,
            .shared_carveout = found->carveout};
+  if (found->code != nullptr) {
+    info->static_shared_bytes = found->code->static_shared;
+    info->constant_bytes = found->image->constant;
+    info->local_bytes = found->code->local;
+  }
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -358,21 +454,23 @@ gpemu_cuda_status gpemu_cuda_kernel_set_carveout(gpemu_cuda_kernel_handle kernel
 gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel, int32_t threads_per_block,
                                        uint64_t dynamic_shared, int32_t* blocks) {
   if (blocks == nullptr || threads_per_block <= 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  if (kernels().find(kernel) == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  gpemu_cuda_kernel* const found = kernels().find(kernel);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   const gpemu_cuda_device& info = device->info;
-  if (threads_per_block > info.max_threads_per_block ||
+  decode(*found);
+  const Bytes own = found->code == nullptr ? 0 : found->code->static_shared;
+  if (threads_per_block > max_threads_of(*found, info) ||
       dynamic_shared > info.shared_memory_per_multiprocessor) {
     *blocks = 0;
     return GPEMU_CUDA_SUCCESS;
   }
-  // Warps are whole.
-  const int threads = (threads_per_block + 31) / 32 * 32;
-  int fitting = info.max_threads_per_multiprocessor / threads;
-  fitting = std::min(fitting, info.registers_per_multiprocessor / (kRegisters * threads));
+  const int warps = (threads_per_block + 31) / 32;
+  int fitting = info.max_threads_per_multiprocessor / (32 * warps);
+  fitting = std::min(fitting, warps_for(*found, info.registers_per_multiprocessor) / warps);
   fitting = std::min(fitting, info.max_blocks_per_multiprocessor);
-  const std::uint64_t shared = dynamic_shared + info.reserved_shared_memory_per_block;
+  const std::uint64_t shared = dynamic_shared + own + info.reserved_shared_memory_per_block;
   if (shared > 0) {
     fitting = static_cast<int>(std::min<std::uint64_t>(
         static_cast<std::uint64_t>(fitting), info.shared_memory_per_multiprocessor / shared));

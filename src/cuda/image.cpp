@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <elf.h>
+#include <string_view>
+#include <utility>
+
+namespace gpemu::cuda {
+namespace {
+
+/// Attributes in the sections ".nv.info": all kernels' in the one of this name, a kernel's own in
+/// ".nv.info.<kernel>". Source: what ptxas 13.0 writes for kernels of known registers, stack and
+/// launch bounds.
+constexpr std::uint8_t kSizedFormat = 4;  ///< a size follows, then so many bytes.
+constexpr std::uint8_t kMaxThreads = 0x05;
+constexpr std::uint8_t kFrameSize = 0x11;
+constexpr std::uint8_t kRegisterCount = 0x2f;
+
+/// Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+constexpr std::uint64_t kMostThreads = 1024;
+
+/// Entries of a fat binary. Source: as above, with nvcc 13.0.
+constexpr std::uint16_t kElfEntry = 2;
+constexpr std::uint64_t kCompressedFlags = 0x2000 | 0x8000;  ///< LZ4, Zstandard.
+
+/// Since Hopper the system takes so much of each block's shared memory, and the code counts it.
+/// Source: CUDA C++ Programming Guide, "Compute Capabilities": 1 KB is reserved per block.
+constexpr int kCountsReserved = 90;
+constexpr Bytes kReservedShared = kKiB;
+
+/// Returns what lies at an offset, or zeros beyond the end.
+template <typename Value>
+Value read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
+  Value value{};
+  if (offset <= bytes.size() && bytes.size() - offset >= sizeof(value)) {
+    std::memcpy(&value, bytes.data() + offset, sizeof(value));
+  }
+  return value;
+}
+
+/// The part of a range that begins at an offset, cut at the end.
+std::span<const std::byte> part_of(std::span<const std::byte> bytes, std::uint64_t offset,
+                                   std::uint64_t size) {
+  offset = std::min<std::uint64_t>(offset, bytes.size());
+  return bytes.subspan(offset, std::min<std::uint64_t>(size, bytes.size() - offset));
+}
+
+std::string_view text_at(std::span<const std::byte> strings, std::uint64_t offset) {
+  const auto rest = part_of(strings, offset, strings.size());
+  const auto* const text = reinterpret_cast<const char*>(rest.data());
+  return {text, ::strnlen(text, rest.size())};
+}
+
+class CubinReader {
+ public:
+  explicit CubinReader(std::span<const std::byte> elf)
+      : elf_(elf), header_(read_at<Elf64_Ehdr>(elf, 0)) {}
+
+  std::optional<Image> read() {
+    if (header_.e_shentsize != sizeof(Elf64_Shdr) || header_.e_shstrndx >= header_.e_shnum ||
+        header_.e_shoff > elf_.size() ||
+        (elf_.size() - header_.e_shoff) / sizeof(Elf64_Shdr) < header_.e_shnum) {
+      return std::nullopt;
+    }
+    // Where the architecture is moved with the version of the ABI. Source: as above.
+    const Elf64_Word flags = header_.e_flags;
+    image_.architecture =
+        static_cast<int>(header_.e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xff : flags & 0xff);
+    names_ = content_of(section(header_.e_shstrndx));
+    for (unsigned i = 0; i < header_.e_shnum; ++i) {
+      if (section(i).sh_type == SHT_SYMTAB) symbols_ = i;
+    }
+    for (unsigned i = 0; i < header_.e_shnum; ++i) find_kernel(i);
+    for (unsigned i = 0; i < header_.e_shnum; ++i) read_section(section(i));
+    read_variables();
+    return std::move(image_);
+  }
+
+ private:
+  static constexpr std::string_view kText = ".text.";
+  static constexpr std::string_view kInfo = ".nv.info";
+  static constexpr std::string_view kShared = ".nv.shared.";
+  static constexpr std::string_view kConstant = ".nv.constant3";
+
+  [[nodiscard]] Elf64_Shdr section(unsigned index) const {
+    return read_at<Elf64_Shdr>(elf_, header_.e_shoff + index * sizeof(Elf64_Shdr));
+  }
+  [[nodiscard]] std::span<const std::byte> content_of(const Elf64_Shdr& of) const {
+    return of.sh_type == SHT_NOBITS ? std::span<const std::byte>()
+                                    : part_of(elf_, of.sh_offset, of.sh_size);
+  }
+  [[nodiscard]] std::string_view name_of(const Elf64_Shdr& of) const {
+    return text_at(names_, of.sh_name);
+  }
+
+  void find_kernel(unsigned index) {
+    const std::string_view name = name_of(section(index));
+    if (name.starts_with(kText)) by_section_[index] = name.substr(kText.size());
+    if (name.starts_with(kText)) image_.kernels.try_emplace(by_section_[index]);
+  }
+
+  /// Returns the kernel of a name, or null.
+  KernelCode* kernel(std::string_view name) {
+    const auto found = image_.kernels.find(std::string(name));
+    return found == image_.kernels.end() ? nullptr : &found->second;
+  }
+
+  void read_section(const Elf64_Shdr& of) {
+    const std::string_view name = name_of(of);
+    if (name == kInfo) {
+      read_attributes(content_of(of), nullptr);
+    } else if (name.starts_with(kInfo) && name.size() > kInfo.size() + 1) {
+      read_attributes(content_of(of), kernel(name.substr(kInfo.size() + 1)));
+    } else if (name == kConstant) {
+      image_.constant = of.sh_size;
+    } else if (name.starts_with(kShared)) {
+      KernelCode* const code = kernel(name.substr(kShared.size()));
+      if (code == nullptr) return;
+      const Bytes reserved = image_.architecture >= kCountsReserved ? kReservedShared : 0;
+      code->static_shared = of.sh_size - std::min<Bytes>(of.sh_size, reserved);
+    }
+  }
+
+  /// `own` is the kernel that the section is of; without one, attributes name a symbol.
+  void read_attributes(std::span<const std::byte> bytes, KernelCode* own) {
+    while (bytes.size() >= 4) {
+      const auto format = static_cast<std::uint8_t>(bytes[0]);
+      const auto attribute = static_cast<std::uint8_t>(bytes[1]);
+      const auto size = format == kSizedFormat ? read_at<std::uint16_t>(bytes, 2) : 0;
+      const auto value = part_of(bytes, 4, size);
+      const auto first = read_at<std::uint32_t>(value, 0);
+      const auto second = read_at<std::uint16_t>(value, 4);
+      if (own != nullptr && attribute == kMaxThreads && size >= 12) {
+        const std::uint64_t threads =
+            std::uint64_t{first} * second * read_at<std::uint16_t>(value, 8);
+        own->max_threads_per_block = static_cast<std::int32_t>(std::min(threads, kMostThreads));
+      }
+      KernelCode* const named = own == nullptr && size >= 8 ? kernel_of_symbol(first) : nullptr;
+      if (named != nullptr && attribute == kRegisterCount) named->registers = second;
+      if (named != nullptr && attribute == kFrameSize)
+        named->local = read_at<std::uint32_t>(value, 4);
+      bytes = part_of(bytes, 4 + size, bytes.size());
+    }
+  }
+
+  KernelCode* kernel_of_symbol(std::uint32_t index) {
+    const auto symbol =
+        read_at<Elf64_Sym>(content_of(section(symbols_)), index * sizeof(Elf64_Sym));
+    const auto found = by_section_.find(symbol.st_shndx);
+    return found == by_section_.end() ? nullptr : kernel(found->second);
+  }
+
+  void read_variables() {
+    const Elf64_Shdr table = section(symbols_);
+    const auto symbols = content_of(table);
+    const auto strings = content_of(section(table.sh_link));
+    for (std::uint64_t i = 0; i < symbols.size() / sizeof(Elf64_Sym); ++i) {
+      const auto symbol = read_at<Elf64_Sym>(symbols, i * sizeof(Elf64_Sym));
+      if (ELF64_ST_TYPE(symbol.st_info) != STT_OBJECT || symbol.st_size == 0) continue;
+      const auto initial =
+          part_of(content_of(section(symbol.st_shndx)), symbol.st_value, symbol.st_size);
+      image_.variables[std::string(text_at(strings, symbol.st_name))] = {
+          .bytes = symbol.st_size, .initial = {initial.begin(), initial.end()}};
+    }
+  }
+
+  std::span<const std::byte> elf_;
+  Elf64_Ehdr header_;
+  Image image_;
+  std::span<const std::byte> names_;
+  unsigned symbols_ = 0;  ///< the section of symbols; 0, the empty one, without.
+  std::unordered_map<unsigned, std::string> by_section_;  ///< kernels.
+};
+
+/// The header of an entry of a fat binary. Source: as kElfEntry.
+struct Entry {
+  std::uint16_t kind, version;
+  std::uint32_t header_bytes;
+  std::uint64_t bytes;
+  std::uint32_t compressed_bytes, reserved;
+  std::uint16_t minor, major;
+  std::uint32_t architecture;
+  std::uint32_t name_offset, name_bytes;
+  std::uint64_t flags;
+};
+
+}  // namespace
+
+std::optional<Image> read_cubin(std::span<const std::byte> elf) {
+  return CubinReader(elf).read();
+}
+
+Bytes cubin_size(const std::byte* elf) {
+  Elf64_Ehdr header;
+  std::memcpy(&header, elf, sizeof(header));
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) return sizeof(header);
+  Bytes end = header.e_shoff + Bytes{header.e_shnum} * sizeof(Elf64_Shdr);
+  for (unsigned i = 0; i < header.e_shnum; ++i) {
+    Elf64_Shdr section;
+    std::memcpy(&section, elf + header.e_shoff + i * sizeof(section), sizeof(section));
+    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+  }
+  return end;
+}
+
+std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
+  struct Wrapper {
+    std::uint32_t magic, version;
+    const std::byte* data;
+  };
+  struct Header {
+    std::uint32_t magic;
+    std::uint16_t version, header_bytes;
+    std::uint64_t bytes;
+  };
+  std::uint32_t magic = 0;
+  std::memcpy(&magic, start, sizeof(magic));
+  if (magic == kFatBinaryWrapperMagic) {
+    Wrapper wrapper;
+    std::memcpy(&wrapper, start, sizeof(wrapper));
+    start = wrapper.data;
+    if (start == nullptr) return std::nullopt;
+    std::memcpy(&magic, start, sizeof(magic));
+  }
+  if (magic != kFatBinaryMagic) return std::nullopt;
+  Header header;
+  std::memcpy(&header, start, sizeof(header));
+  std::span<const std::byte> rest(start + header.header_bytes, header.bytes);
+  std::span<const std::byte> best;
+  int best_architecture = 0;
+  while (rest.size() >= sizeof(Entry)) {
+    const auto entry = read_at<Entry>(rest, 0);
+    if (entry.header_bytes < sizeof(Entry)) break;
+    const auto own = static_cast<int>(entry.architecture);
+    const bool fits = own <= architecture, best_fits = best_architecture <= architecture;
+    const bool better = best.empty() || (fits && (!best_fits || own > best_architecture)) ||
+                        (!fits && !best_fits && own < best_architecture);
+    if (entry.kind == kElfEntry && (entry.flags & kCompressedFlags) == 0 && better) {
+      best = part_of(rest, entry.header_bytes, entry.bytes);
+      best_architecture = own;
+    }
+    rest = part_of(part_of(rest, entry.header_bytes, rest.size()), entry.bytes, rest.size());
+  }
+  return best.empty() ? std::nullopt : read_cubin(best);
+}
+
+}  // namespace gpemu::cuda

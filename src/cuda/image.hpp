@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::cuda {
+
+/// What the compiler wrote down of a kernel.
+struct KernelCode {
+  std::int32_t registers = 0;              ///< of a thread; 0 where it is not told.
+  std::int32_t max_threads_per_block = 0;  ///< of __launch_bounds__; 0 without.
+  Bytes static_shared = 0;
+  Bytes local = 0;  ///< of a thread.
+};
+
+/// A __device__ or __constant__ variable.
+struct DeviceVariable {
+  Bytes bytes = 0;
+  std::vector<std::byte> initial;  ///< empty: zeros.
+};
+
+/// What machine code for a GPU holds.
+struct Image {
+  int architecture = 0;  ///< 10 * major + minor.
+  Bytes constant = 0;    ///< of __constant__ variables.
+  std::unordered_map<std::string, KernelCode> kernels;
+  std::unordered_map<std::string, DeviceVariable> variables;
+};
+
+/// Reads machine code, an ELF file of the compiler's ("cubin"), or nothing when it is malformed.
+[[nodiscard]] std::optional<Image> read_cubin(std::span<const std::byte> elf);
+
+/// Returns how many bytes an ELF file at an address takes, by its header and its sections'.
+[[nodiscard]] Bytes cubin_size(const std::byte* elf);
+
+/// Reads the machine code in a fat binary, or in what the compiler wraps one in, that a device
+/// would run: the newest that is not newer than `architecture`, else the oldest. Nothing when all
+/// of it is compressed, for another compiler to finish (PTX), or no fat binary.
+[[nodiscard]] std::optional<Image> read_fat_binary(const std::byte* start, int architecture);
+
+// Source: the ELF specification; fatbinary.h of the toolkit for the container and its wrapper.
+inline constexpr std::uint32_t kElfMagic = 0x464c457f;
+inline constexpr std::uint32_t kFatBinaryMagic = 0xba55ed50;
+inline constexpr std::uint32_t kFatBinaryWrapperMagic = 0x466243b1;
+
+}  // namespace gpemu::cuda

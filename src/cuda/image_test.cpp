@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "image.hpp"
+
+#include <algorithm>
+#include <elf.h>
+#include <string_view>
+#include <utility>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::cuda {
+namespace {
+
+std::string bytes_of(const auto& value) {
+  return {reinterpret_cast<const char*>(&value), sizeof(value)};
+}
+
+std::string words(std::initializer_list<std::uint32_t> values) {
+  std::string result;
+  for (const std::uint32_t value : values) result += bytes_of(value);
+  return result;
+}
+
+struct Section {
+  std::string name;
+  Elf64_Word type;
+  std::string content;
+  Elf64_Xword bytes = 0;  ///< of one without content.
+};
+
+constexpr std::uint32_t kTextSection = 6;
+
+/// Makes an ELF file of sections, the first of which are: none, names, symbols' names, symbols.
+std::string elf_of(std::vector<Section> sections, int architecture) {
+  std::string names(1, '\0');
+  std::vector<Elf64_Word> offsets;
+  for (const Section& section : sections) {
+    offsets.push_back(static_cast<Elf64_Word>(names.size()));
+    names += section.name + '\0';
+  }
+  sections[1].content = names;
+  std::string body, table;
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const Section& section = sections[i];
+    const bool empty = section.type == SHT_NOBITS;
+    table += bytes_of(Elf64_Shdr{.sh_name = offsets[i],
+                                 .sh_type = section.type,
+                                 .sh_offset = sizeof(Elf64_Ehdr) + body.size(),
+                                 .sh_size = empty ? section.bytes : section.content.size(),
+                                 .sh_link = section.type == SHT_SYMTAB ? 2U : 0U});
+    body += section.content;
+  }
+  Elf64_Ehdr header{};
+  header.e_ident[0] = 0x7f;
+  header.e_ident[EI_ABIVERSION] = 8;
+  header.e_flags = static_cast<Elf64_Word>(architecture) << 8;
+  header.e_shoff = sizeof(header) + body.size();
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = static_cast<Elf64_Half>(sections.size());
+  header.e_shstrndx = 1;
+  return bytes_of(header) + body + table;
+}
+
+/// A kernel "add" and the variables "answer", which is 42, and "zeros".
+std::string cubin(int architecture) {
+  const Elf64_Sym symbols[] = {
+      {},
+      {.st_name = 1, .st_info = STT_FUNC, .st_shndx = kTextSection},
+      {.st_name = 5, .st_info = STT_OBJECT, .st_shndx = 8, .st_value = 4, .st_size = 4},
+      {.st_name = 12, .st_info = STT_OBJECT, .st_shndx = 9, .st_size = 400}};
+  return elf_of(
+      {{"", SHT_NULL, ""},
+       {".shstrtab", SHT_STRTAB, ""},
+       {".strtab", SHT_STRTAB, std::string("\0add\0answer\0zeros\0", 18)},
+       {".symtab", SHT_SYMTAB, bytes_of(symbols)},
+       // 94 registers and 16 bytes of stack of symbol 1; an unknown one between them.
+       {".nv.info", SHT_LOPROC, words({0x00082f04, 1, 94, 0x00ff1b03, 0x00081104, 1, 16})},
+       {".nv.info.add", SHT_LOPROC, words({0x000c0504, 32, 4, 2})},
+       {".text.add", SHT_PROGBITS, "code"},
+       {".nv.shared.add", SHT_NOBITS, "", 3072},
+       {".nv.global.init", SHT_PROGBITS, words({7, 42})},
+       {".nv.global", SHT_NOBITS, "", 400},
+       {".nv.constant3", SHT_PROGBITS, std::string(64, '\1')}},
+      architecture);
+}
+
+std::span<const std::byte> span_of(std::string_view text) {
+  return std::as_bytes(std::span(text));
+}
+
+std::string entry(std::uint16_t kind, int architecture, std::uint64_t flags,
+                  const std::string& content) {
+  return bytes_of(kind) + bytes_of(std::uint16_t{0x101}) + words({64}) +
+         bytes_of(std::uint64_t{content.size()}) +
+         words({0, 0, 0, static_cast<std::uint32_t>(architecture), 0, 0}) + bytes_of(flags) +
+         std::string(16, '\0') + content;
+}
+
+std::string fat_binary(const std::string& entries) {
+  return words({kFatBinaryMagic, 0x00100001}) + bytes_of(std::uint64_t{entries.size()}) + entries;
+}
+
+/// Reads machine code that is not malformed.
+Image image_of(const std::string& elf) {
+  auto image = read_cubin(span_of(elf));
+  EXPECT_TRUE(image);
+  return std::move(image).value_or(Image());
+}
+
+int architecture_in(const std::string& entries, int wanted) {
+  const std::string binary = fat_binary(entries);
+  const auto image = read_fat_binary(span_of(binary).data(), wanted);
+  return image ? image->architecture : 0;
+}
+
+TEST(Image, TellsWhatTheCompilerWroteOfAKernel) {
+  const std::string elf = cubin(80);
+  ASSERT_EQ(cubin_size(span_of(elf).data()), elf.size());
+  const Image image = image_of(elf);
+  EXPECT_EQ(image.architecture, 80);
+  EXPECT_EQ(image.constant, 64u);
+  ASSERT_EQ(image.kernels.size(), 1u);
+  const KernelCode& code = image.kernels.at("add");
+  EXPECT_EQ(code.registers, 94);
+  EXPECT_EQ(code.local, 16u);
+  EXPECT_EQ(code.max_threads_per_block, 256);
+  EXPECT_EQ(code.static_shared, 3072u);
+}
+
+TEST(Image, DoesNotCountWhatHopperReservesOfSharedMemory) {
+  const Image image = image_of(cubin(90));
+  EXPECT_EQ(image.kernels.at("add").static_shared, 2048u);
+}
+
+TEST(Image, HoldsInitialValuesOfVariables) {
+  const Image image = image_of(cubin(80));
+  ASSERT_EQ(image.variables.size(), 2u);
+  const DeviceVariable& answer = image.variables.at("answer");
+  const auto expected = span_of(std::string_view("*\0\0\0", 4));
+  EXPECT_EQ(answer.bytes, 4u);
+  EXPECT_TRUE(std::ranges::equal(answer.initial, expected));
+  EXPECT_EQ(image.variables.at("zeros").bytes, 400u);
+  EXPECT_TRUE(image.variables.at("zeros").initial.empty());
+}
+
+TEST(Image, SurvivesAnyCutAndAnyWrongByte) {
+  const std::string whole = cubin(80);
+  for (std::size_t size = 0; size < whole.size(); ++size) {
+    // A copy of its own size, so that sanitizers see a byte too many.
+    const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_FALSE(read_cubin(std::as_bytes(std::span(cut)))) << size;
+  }
+  for (std::size_t at = 0; at < whole.size(); ++at) {
+    std::string wrong = whole;
+    wrong[at] = '\xff';
+    static_cast<void>(read_cubin(span_of(wrong)));
+  }
+}
+
+TEST(Image, TakesTheNewestCodeThatADeviceRuns) {
+  const std::string entries =
+      entry(2, 70, 0x11, cubin(70)) + entry(2, 80, 0x11, cubin(80)) + entry(2, 90, 0x11, cubin(90));
+  EXPECT_EQ(architecture_in(entries, 86), 80);
+  EXPECT_EQ(architecture_in(entries, 90), 90);
+  EXPECT_EQ(architecture_in(entries, 60), 70) << "none fits: the oldest";
+}
+
+TEST(Image, LeavesOutWhatIsCompressedOrNoMachineCode) {
+  EXPECT_EQ(architecture_in(entry(1, 80, 0x11, "// PTX"), 80), 0);
+  EXPECT_EQ(architecture_in(entry(2, 80, 0x2011, cubin(80)), 80), 0);
+  EXPECT_EQ(architecture_in(entry(2, 80, 0x8011, cubin(80)) + entry(2, 70, 0x11, cubin(70)), 80),
+            70);
+  const std::string other(64, 'x');
+  EXPECT_FALSE(read_fat_binary(span_of(other).data(), 80));
+}
+
+}  // namespace
+}  // namespace gpemu::cuda
