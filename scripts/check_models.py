@@ -1,0 +1,255 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs torchvision's models as unmodified PyTorch programs on emulated GPUs, and compares what they
+measure there with what GPEmu (VLDB 2025) measured on the real ones.
+
+TABLES is the folder of the flat raw tables, one CSV per GPU. Three checks, all unless --check
+names some:
+
+  memory  the most memory that is allocated, at batch 8, 16 and 32 on an A100
+  limit   the first batch that runs out of memory, on P100 and V100
+  time    a step, forward plus backward with the optimizer, at batch 32 and 64 on V100 and A100
+
+Models, batches and GPUs can be chosen. Only rows count that were measured. The exit code is 1 when
+a check misses its bar.
+
+Usage: scripts/check_models.py TABLES [--check CHECK]... [--gpu GPU]... [--batch N]...
+       [--model MODEL]... [--clock virtual|real] [--gpemu COMMAND] [--python PYTHON] [--json FILE]
+"""
+
+import argparse
+import csv
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PROGRAM = ROOT / "examples/pytorch/measure_models.py"
+A100, V100, P100 = "A100-SXM4-40GB", "V100-PCIE-32GB", "P100-PCIE-16GB"
+GPUS = {"memory": [A100], "limit": [P100, V100], "time": [V100, A100]}
+BATCHES = {"memory": [8, 16, 32], "limit": [None], "time": [32, 64]}
+
+MEMORY_MEAN, MEMORY_WORST = 0.02, 0.05
+LIMIT_MISS, LIMIT_MODELS = 0.05, 10
+# What a process takes before its first tensor with the PyTorch of that time, which loaded every
+# kernel at once; today's loads them when they are needed and takes about 300 (pytorch issue
+# 107667). Sources: a GTX 1080 (Pascal) and an RTX 3090 (Ampere) with 1.8.2, pytorch issue 55277; a
+# Titan V (Volta) with 1.3, issue 28394; an RTX 2080 Ti (Turing) with 1.6, less its tensor, issue
+# 49877.
+CONTEXT_MIB = {P100: 721, V100: 1008, "Quadro-RTX-6000": 879, A100: 1687}
+TIME_MEAN = 0.35
+# A step that takes at most this many times the step of one image is the measuring host's: its GPU
+# waited for launches. Source: the tables; from batch 1 to 8 a median of 1.07 (A100).
+HOST_BOUND = 1.25
+
+
+def read_tables(folder):
+    """Returns {gpu: {model: {batch: row}}}."""
+    tables = {}
+    for path in sorted(folder.glob("*.csv")):
+        models = tables.setdefault(path.stem, {})
+        with path.open(newline="", encoding="utf-8") as file:
+            for row in csv.DictReader(file):
+                models.setdefault(row["model"], {})[int(row["batch"])] = row
+    if not tables:
+        sys.exit(f"check_models: there are no tables (*.csv) in {folder}")
+    return tables
+
+
+def first_out_of_memory(rows):
+    """Returns the first batch of a model that was not measured, for want of memory; or None."""
+    return next((batch for batch in sorted(rows) if rows[batch]["compute_measured"] == "0"), None)
+
+
+def jobs_of(check, gpu, options, tables):
+    """Yields (model, batch) for each row that was measured; for 'limit' the first too many."""
+    for model in options.models or sorted(tables[gpu]):
+        rows = tables[gpu].get(model)
+        if rows is None:
+            sys.exit(f"check_models: there is no model {model} in the table of {gpu}")
+        if check == "limit":
+            batch = first_out_of_memory(rows)
+            if batch is not None:
+                yield model, batch
+            continue
+        for batch in options.batches or BATCHES[check]:
+            measured = "memory_measured" if check == "memory" else "compute_measured"
+            if rows.get(batch, {}).get(measured) == "1":
+                yield model, batch
+
+
+def run_program(check, gpu, jobs, options):
+    """Runs the PyTorch program for all jobs of a GPU; returns its lines."""
+    command = [options.gpemu, "run", "--quiet", "--gpu", gpu, "--clock", options.clock, "--",
+               options.python, "-W", "ignore", PROGRAM, check, *(f"{m}:{b}" for m, b in jobs)]
+    if check == "limit":
+        command += ["--context", CONTEXT_MIB.get(gpu, 0)]
+    # PyTorch 1.8, which was measured, kept cuBLAS's workspace outside of its allocator.
+    environment = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0",
+                   "OMP_NUM_THREADS": "1", **os.environ}
+    result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True,
+                            env=environment, check=False)
+    lines = [json.loads(line) for line in result.stdout.splitlines() if line.startswith("{")]
+    if result.returncode != 0 or len(lines) != len(jobs):
+        sys.exit(f"check_models: the program ended with {result.returncode} after {len(lines)} of "
+                 f"{len(jobs)} jobs on {gpu}")
+    return lines
+
+
+def summary(errors):
+    return {"rows": len(errors), "mean": statistics.fmean(map(abs, errors)),
+            "worst": max(errors, key=abs), "bias": statistics.fmean(errors)}
+
+
+def told(name, figures):
+    return (f"{name}: {figures['rows']} rows, mean error {figures['mean']:.1%}, "
+            f"worst {figures['worst']:+.1%}, bias {figures['bias']:+.1%}")
+
+
+def compare_memory(gpu, line, tables):
+    """Beside the row of the GPU stands the median of all GPUs: they allocate alike, so where a row
+    differs from it, the row is odd."""
+    model, batch = line["model"], line["batch"]
+    measured = float(tables[gpu][model][batch]["peak_mib"])
+    others = [float(table[model][batch]["peak_mib"]) for table in tables.values()
+              if table.get(model, {}).get(batch, {}).get("memory_measured") == "1"]
+    return {**line, "gpu": gpu, "measured_mib": measured, "median_mib": statistics.median(others),
+            "error": line["peak_mib"] / measured - 1}
+
+
+def print_memory(rows):
+    print(f"{'GPU':15} {'model':19} {'batch':>5} {'measured':>9} {'emulated':>9} {'error':>7} "
+          f"{'all GPUs':>9} {'allocator':>9}   (MiB)")
+    for row in rows:
+        print(f"{row['gpu']:15} {row['model']:19} {row['batch']:5} {row['measured_mib']:9.1f} "
+              f"{row['peak_mib']:9.1f} {row['error']:+7.1%} {row['median_mib']:9.1f} "
+              f"{row['allocator_peak_mib']:9.1f}")
+    figures = summary([row["error"] for row in rows])
+    print(told("memory", figures))
+    usual = [row["error"] for row in rows
+             if abs(row["measured_mib"] / row["median_mib"] - 1) <= MEMORY_WORST]
+    if len(usual) < len(rows):
+        print(told("memory, rows that agree with the other GPUs'", summary(usual)))
+    passed = figures["mean"] <= MEMORY_MEAN and abs(figures["worst"]) <= MEMORY_WORST
+    return passed, figures
+
+
+def compare_limit(gpu, line, _):
+    return {**line, "gpu": gpu, "measured": line["batch"],
+            "error": line["first_out_of_memory"] / line["batch"] - 1}
+
+
+def print_limit(rows):
+    print(f"{'GPU':15} {'model':19} {'measured':>8} {'emulated':>8} {'error':>7}"
+          "   (first batch out of memory)")
+    for row in rows:
+        print(f"{row['gpu']:15} {row['model']:19} {row['measured']:8} "
+              f"{row['first_out_of_memory']:8} {row['error']:+7.1%}")
+    figures = summary([row["error"] for row in rows])
+    print(told("limit", figures))
+    for gpu in sorted({row["gpu"] for row in rows}):
+        of_gpu = [row for row in rows if row["gpu"] == gpu]
+        good = sum(abs(row["error"]) <= LIMIT_MISS for row in of_gpu)
+        figures[gpu] = {"models": len(of_gpu), "within": good}
+        print(f"limit, {gpu}: {good} of {len(of_gpu)} models within {LIMIT_MISS:.0%}")
+    models = {row["model"] for row in rows}
+    good = len(models - {row["model"] for row in rows if abs(row["error"]) > LIMIT_MISS})
+    print(f"limit: {good} of {len(models)} models within {LIMIT_MISS:.0%} on each of these GPUs on "
+          "which they ran out of memory")
+    return good >= min(LIMIT_MODELS, len(models)), figures
+
+
+def compare_time(gpu, line, tables):
+    rows = tables[gpu][line["model"]]
+
+    def step(batch):
+        return float(rows[batch]["forward_ms"]), float(rows[batch]["backward_ms"])
+
+    forward, backward = step(line["batch"])
+    total = forward + backward
+    host = total <= HOST_BOUND * sum(step(1))
+    return {**line, "gpu": gpu, "measured_forward_ms": forward, "measured_backward_ms": backward,
+            "host_bound": host, "forward_error": line["forward_ms"] / forward - 1,
+            "backward_error": line["backward_ms"] / backward - 1,
+            "error": (line["forward_ms"] + line["backward_ms"]) / total - 1}
+
+
+def print_time(rows):
+    print(f"{'GPU':15} {'model':19} {'batch':>5} {'forward':>17} {'error':>6} {'backward':>17} "
+          f"{'error':>6} {'step':>6}   (measured, emulated ms; h: the measuring host's time)")
+    for row in rows:
+        print(f"{row['gpu']:15} {row['model']:19} {row['batch']:5} "
+              f"{row['measured_forward_ms']:8.2f} {row['forward_ms']:8.2f} "
+              f"{row['forward_error']:+6.0%} {row['measured_backward_ms']:8.2f} "
+              f"{row['backward_ms']:8.2f} {row['backward_error']:+6.0%} {row['error']:+6.0%} "
+              f"{'h' if row['host_bound'] else ''}")
+    figures = summary([row["error"] for row in rows])
+    for gpu in sorted({row["gpu"] for row in rows}):
+        print(told(f"time, {gpu}", summary([row["error"] for row in rows if row["gpu"] == gpu])))
+    bound = [row["error"] for row in rows if not row["host_bound"]]
+    if bound and len(bound) < len(rows):
+        figures["gpu_bound"] = summary(bound)
+        print(told("time, steps that the GPU bounds", figures["gpu_bound"]))
+    print(told("time", figures))
+    return figures["mean"] <= TIME_MEAN, figures
+
+
+CHECKS = {"memory": (compare_memory, print_memory),
+          "limit": (compare_limit, print_limit),
+          "time": (compare_time, print_time)}
+
+
+def parse_arguments():
+    cache = pathlib.Path(os.environ.get("XDG_CACHE_HOME", pathlib.Path.home() / ".cache"))
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter, usage="%(prog)s "
+        "TABLES [options]")
+    parser.add_argument("tables", type=pathlib.Path, metavar="TABLES")
+    parser.add_argument("--check", action="append", choices=CHECKS, dest="checks")
+    parser.add_argument("--gpu", action="append", dest="gpus", help="a GPU that has a table")
+    parser.add_argument("--batch", action="append", type=int, dest="batches")
+    parser.add_argument("--model", action="append", dest="models")
+    parser.add_argument("--clock", choices=("virtual", "real"), default="virtual",
+                        help="virtual (default): the GPU's time only; real: the host's counts too")
+    parser.add_argument("--gpemu", default=ROOT / "build/release/tools/gpemu", type=pathlib.Path)
+    parser.add_argument("--python", type=pathlib.Path,
+                        default=cache / "gpemu/torch-2.8.0/bin/python",
+                        help="with PyTorch and torchvision; see scripts/install_torch.sh 2.8.0")
+    parser.add_argument("--json", type=pathlib.Path, help="write the rows")
+    options = parser.parse_args()
+    for needed in (options.gpemu, options.python):
+        if not needed.exists():
+            parser.error(f"there is no {needed}")
+    return options
+
+
+def main():
+    options = parse_arguments()
+    tables = read_tables(options.tables)
+    answer, passed = {}, True
+    for check in options.checks or CHECKS:
+        compare, print_rows = CHECKS[check]
+        rows = []
+        for gpu in options.gpus or GPUS[check]:
+            if gpu not in tables:
+                sys.exit(f"check_models: there is no table of {gpu}; there are {', '.join(tables)}")
+            jobs = list(jobs_of(check, gpu, options, tables))
+            lines = run_program(check, gpu, jobs, options) if jobs else []
+            rows += [compare(gpu, line, tables) for line in lines]
+        if not rows:
+            print(f"{check}: none of these rows was measured")
+            continue
+        good, figures = print_rows(rows)
+        print(f"{check}: {'ok' if good else 'MISS'}\n", flush=True)
+        passed = passed and good
+        answer[check] = {"pass": good, **figures, "table": rows}
+    if options.json:
+        options.json.write_text(json.dumps(answer, indent=2) + "\n")
+    return 0 if passed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
