@@ -2,9 +2,11 @@
 #include "child_process.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -15,38 +17,42 @@
 namespace gpemu::tools {
 namespace {
 
-volatile pid_t child_to_end = 0;
+/// Signals by which people and schedulers tell a program something.
+constexpr std::array kPassedOn = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-void pass_on(int signal) {
-  if (child_to_end > 0) ::kill(child_to_end, signal);
+volatile pid_t child_to_tell = 0;
+
+extern "C" void gpemu_pass_on(int signal, siginfo_t* info, void* /*context*/) {
+  // The terminal has sent Ctrl-C to the program as well.
+  const bool from_terminal = info->si_code == SI_KERNEL;
+  if (child_to_tell > 0 && !from_terminal) ::kill(child_to_tell, signal);
 }
 
 /// Lets the program decide about signals while it lives, and restores what was before.
 class SignalsToChild {
  public:
   SignalsToChild() {
-    struct sigaction ignore{};
-    ignore.sa_handler = SIG_IGN;
-    ::sigaction(SIGINT, &ignore, &old_interrupt_);
-    ::sigaction(SIGQUIT, &ignore, &old_quit_);
-    struct sigaction pass{};
-    pass.sa_handler = pass_on;
-    ::sigaction(SIGTERM, &pass, &old_terminate_);
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
+      struct sigaction pass{};
+      pass.sa_sigaction = gpemu_pass_on;
+      pass.sa_flags = SA_SIGINFO | SA_RESTART;
+      ::sigaction(kPassedOn[i], nullptr, &old_[i]);
+      // nohup and the like: what is ignored stays so, for the program too.
+      if (old_[i].sa_handler != SIG_IGN) ::sigaction(kPassedOn[i], &pass, nullptr);
+    }
   }
   SignalsToChild(const SignalsToChild&) = delete;
   SignalsToChild& operator=(const SignalsToChild&) = delete;
   ~SignalsToChild() { restore(); }
 
   void restore() const {
-    ::sigaction(SIGINT, &old_interrupt_, nullptr);
-    ::sigaction(SIGQUIT, &old_quit_, nullptr);
-    ::sigaction(SIGTERM, &old_terminate_, nullptr);
+    for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
+      ::sigaction(kPassedOn[i], &old_[i], nullptr);
+    }
   }
 
  private:
-  struct sigaction old_interrupt_{};
-  struct sigaction old_quit_{};
-  struct sigaction old_terminate_{};
+  std::array<struct sigaction, kPassedOn.size()> old_{};
 };
 
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
@@ -103,19 +109,22 @@ Result<int> run_program(const std::vector<std::string>& words,
   const FileDescriptor reader(pipe_ends[0]);
   FileDescriptor writer(pipe_ends[1]);
 
+  const pid_t self = ::getpid();
   const SignalsToChild signals;
   const pid_t child = ::fork();
   if (child < 0) return fail(ErrorCode::kIo, "fork: {}", errno_message(errno));
   if (child == 0) {
     signals.restore();
+    // Whatever ends the command ends the program, so that nothing is left over.
+    if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != self) ::_exit(127);
     become(word_pointers, environment_pointers, writer.get());
   }
-  child_to_end = child;
+  child_to_tell = child;
   writer = FileDescriptor();
   int error = 0;
   const bool started = ::read(reader.get(), &error, sizeof(error)) != sizeof(error);
   GPEMU_ASSIGN(const int code, wait_for(child));
-  child_to_end = 0;
+  child_to_tell = 0;
   if (!started) {
     return fail(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot start '{}': {}",
                 words[0], errno_message(error));

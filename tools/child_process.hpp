@@ -12,8 +12,8 @@ namespace gpemu::tools {
 /// Runs a program in the foreground and waits for it; returns its exit code, or 128 plus the signal
 /// that ended it, as shells do. `environment` is set on top of this process's own.
 ///
-/// Ctrl-C reaches the program from the terminal, and this process lets it decide; SIGTERM is passed
-/// on to it.
+/// Ctrl-C reaches the program from the terminal, and this process lets it decide; signals from
+/// other processes are passed on to it. Should this process be killed, the program gets SIGTERM.
 ///
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
 [[nodiscard]] Result<int> run_program(

@@ -18,7 +18,11 @@
 #include "command.hpp"
 #include "device_list.hpp"
 #include "output_file.hpp"
+#include "program_file.hpp"
+#include "record_folder.hpp"
+#include "run_records.hpp"
 #include "run_summary.hpp"
+#include "run_trace.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -28,6 +32,7 @@ struct RunProgramOptions {
   std::string node;
   std::string clock = "real";
   std::string trace;
+  std::string operations;
   std::string json;
   bool strict = false;
   bool keep_data = false;
@@ -36,33 +41,6 @@ struct RunProgramOptions {
 };
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
-
-/// A folder for what the processes of the run record, removed at the end.
-class RecordFolder {
- public:
-  [[nodiscard]] static Result<RecordFolder> create() {
-    std::error_code ignored;
-    std::string pattern = std::filesystem::temp_directory_path(ignored).string() + "/gpemu-XXXXXX";
-    if (::mkdtemp(pattern.data()) == nullptr) {
-      return fail(ErrorCode::kIo, "{}: {}", pattern, errno_message(errno));
-    }
-    return RecordFolder(pattern);
-  }
-  RecordFolder(RecordFolder&& other) noexcept : path_(std::exchange(other.path_, {})) {}
-  RecordFolder& operator=(RecordFolder&&) = delete;
-  RecordFolder(const RecordFolder&) = delete;
-  RecordFolder& operator=(const RecordFolder&) = delete;
-  ~RecordFolder() {
-    std::error_code ignored;
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-
-  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
-
- private:
-  explicit RecordFolder(std::filesystem::path path) : path_(std::move(path)) {}
-  std::filesystem::path path_;
-};
 
 /// Finds the folder of the stand-ins beside the command: in a build tree, or installed.
 Result<std::filesystem::path> find_shims() {
@@ -78,10 +56,10 @@ Result<std::filesystem::path> find_shims() {
               command.string());
 }
 
-Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options) {
+Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
+                                                const profile::Database& database) {
   if (!options.node.empty()) return device::Node::open(options.node);
   if (options.gpus.empty()) return device::Node::open_default();
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   return device::Node::create(config);
@@ -95,27 +73,35 @@ Result<void> check(const RunProgramOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual needs one --gpu: each process has its own time");
   }
+  GPEMU_TRY(check_program(options.words.front()));
   GPEMU_TRY(check_writable(options.trace));
+  GPEMU_TRY(check_writable(options.operations));
   return check_writable(options.json);
 }
 
+/// What a result tells of the run besides what was recorded.
+nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
+  return {{"gpemu_version", GPEMU_VERSION}, {"gpus", options.gpus},     {"node", options.node},
+          {"clock", options.clock},         {"program", options.words}, {"exit_code", code}};
+}
+
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
-                           int exit_code) {
-  GPEMU_ASSIGN(const auto summary, read_summary(records));
-  const int signal = exit_code - 128;
-  if (summary["processes"] == 0 && signal > 0) {
-    // Records are written when a process exits.
-    fmt::print(stderr, "\ngpemu: signal {} ended the program, and with it went its records\n",
-               signal);
-  } else if (!options.quiet) {
-    fmt::print(stderr, "\n{}", summary_text(summary));
-  }
+                           int code) {
+  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
+  nlohmann::ordered_json summary = summarise(processes);
+  if (!options.quiet) fmt::print(stderr, "\n{}", summary_text(summary));
+  const nlohmann::ordered_json facts = facts_of(options, code);
   if (!options.json.empty()) {
-    GPEMU_TRY(write_file_atomically(options.json, summary.dump(2) + "\n"));
+    summary.update(facts);
+    GPEMU_TRY(write_file_atomically(
+        options.json,
+        summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
   }
-  if (!options.trace.empty()) {
-    GPEMU_ASSIGN(const std::string trace, read_trace(records));
-    GPEMU_TRY(write_file_atomically(options.trace, trace));
+  if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes));
+  if (!options.operations.empty()) {
+    nlohmann::ordered_json head = {{"format", "gpemu-operations-1"}};
+    head.update(facts);
+    GPEMU_TRY(write_operations(options.operations, processes, head));
   }
   return {};
 }
@@ -133,16 +119,24 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
       // Where Triton looks for the driver's library when it links.
       {"TRITON_LIBCUDA_PATH", (shims / "common").string()}};
   std::shared_ptr<device::Node> node;
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   if (options.clock == "virtual") {
+    GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
+    if (devices.size() != 1) {
+      return fail(ErrorCode::kInvalidArgument, "--clock virtual emulates one GPU, not {}",
+                  devices.size());
+    }
     environment.insert(environment.end(),
-                       {{"GPEMU_GPU", options.gpus.front()}, {"GPEMU_CLOCK", "virtual"}});
+                       {{"GPEMU_GPU", devices.front().gpu}, {"GPEMU_CLOCK", "virtual"}});
   } else {
-    GPEMU_ASSIGN(node, open_node(options));
+    GPEMU_ASSIGN(node, open_node(options, database));
     environment.emplace_back("GPEMU_NODE", node->name());
   }
   if (options.keep_data) environment.emplace_back("GPEMU_KEEP_DATA", "1");
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
-  if (!options.trace.empty()) environment.emplace_back("GPEMU_RECORD_WORK", "1");
+  if (!options.trace.empty() || !options.operations.empty()) {
+    environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
+  }
   GPEMU_ASSIGN(const int code, run_program(options.words, environment));
   GPEMU_TRY(write_outputs(options, records.path(), code));
   // The program's own exit code is the command's; folders and the node go by themselves.
@@ -169,6 +163,8 @@ void add_run_command(CLI::App& app) {
       ->check(CLI::IsMember({"real", "virtual"}))
       ->capture_default_str();
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
+  command->add_option("--ops", options->operations,
+                      "Write the operations with their shapes and times, as JSON lines");
   command->add_option("--json", options->json, "Write the summary as JSON");
   command->add_flag("--keep-data", options->keep_data,
                     "Keep the content of large copies from pinned memory, too");

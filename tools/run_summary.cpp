@@ -2,13 +2,16 @@
 #include "run_summary.hpp"
 
 #include <algorithm>
+#include <map>
 #include <set>
-#include <sstream>
-#include <vector>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
-#include "gpemu/base/file.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/cost/estimate.hpp"
+#include "gpemu/cost/operation_cost.hpp"
 
 #include "text_table.hpp"
 
@@ -17,39 +20,12 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-Result<std::vector<std::filesystem::path>> files_of(const std::filesystem::path& folder,
-                                                    std::string_view extension) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == extension) files.push_back(entry.path());
-  }
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
-  std::ranges::sort(files);
-  return files;
-}
+/// Devices and calls that the text names; the rest is counted.
+constexpr std::size_t kMaxDevices = 8;
+constexpr std::size_t kMaxCalls = 10;
 
-Result<Json> parse(std::string_view text, const std::filesystem::path& path) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded() || !json.is_object()) {
-    return fail(ErrorCode::kCorruptData, "{}: not a record of libgpemu.so", path.string());
-  }
-  return json;
-}
-
-/// Adds the entries of one process's list to the run's, by name.
-void add_totals(Json& sums, const Json& entries) {
-  for (const Json& entry : entries) {
-    const auto same = std::ranges::find_if(
-        sums, [&entry](const Json& sum) { return sum["name"] == entry["name"]; });
-    if (same == sums.end()) {
-      sums.push_back(entry);
-      continue;
-    }
-    (*same)["count"] = (*same)["count"].get<std::int64_t>() + entry["count"].get<std::int64_t>();
-    (*same)["time_ns"] =
-        (*same)["time_ns"].get<std::int64_t>() + entry["time_ns"].get<std::int64_t>();
-  }
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
 std::int64_t total_ns(const Json& entries) {
@@ -58,8 +34,25 @@ std::int64_t total_ns(const Json& entries) {
   return sum;
 }
 
-double percent(std::int64_t part, std::int64_t whole) {
-  return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
+/// Sums a list of totals of all processes; the longest first.
+template <std::size_t Count>
+Json sum_totals(const std::vector<RecordedProcess>& processes, const auto& totals_of,
+                const std::array<std::string_view, Count>& names) {
+  Json sums = Json::array();
+  for (std::size_t i = 0; i < Count; ++i) {
+    cuda::RecordedTotal sum;
+    for (const RecordedProcess& process : processes) {
+      const cuda::RecordedTotal& total = totals_of(process.totals)[i];
+      sum.count += total.count;
+      sum.time_ns += total.time_ns;
+    }
+    if (sum.count == 0) continue;
+    sums.push_back({{"name", names[i]}, {"count", sum.count}, {"time_ns", sum.time_ns}});
+  }
+  std::stable_sort(sums.begin(), sums.end(), [](const Json& a, const Json& b) {
+    return a["time_ns"].get<std::int64_t>() > b["time_ns"].get<std::int64_t>();
+  });
+  return sums;
 }
 
 /// Returns the share of the run for which kernels ran on its devices, as a watcher sees it. Copies
@@ -76,10 +69,129 @@ double utilization(const Json& summary) {
   return percent(busy, span * static_cast<std::int64_t>(devices.size())) / 100;
 }
 
-void by_time(Json& entries) {
-  std::sort(entries.begin(), entries.end(), [](const Json& a, const Json& b) {
-    return a["time_ns"].get<std::int64_t>() > b["time_ns"].get<std::int64_t>();
-  });
+Json device_json(const RecordedProcess& process, const cuda::RecordedDevice& device) {
+  const std::int64_t span_ns = device.operations > 0 ? device.last_ns - device.first_ns : 0;
+  const std::int64_t idle_ns = std::max<std::int64_t>(span_ns - device.busy_ns, 0);
+  const std::int64_t unasked_ns = std::min(device.unasked_ns, idle_ns);
+  return {{"pid", process.totals.process},
+          {"index", device.index},
+          {"gpu", device.gpu},
+          {"operations", device.operations},
+          {"first_ns", device.first_ns},
+          {"last_ns", device.last_ns},
+          {"busy_ns", device.busy_ns},
+          {"idle_ns", idle_ns},
+          {"idle_unasked_ns", unasked_ns},
+          {"idle_host_computing_ns", device.computing_ns},
+          {"idle_host_blocked_ns", device.blocked_ns},
+          {"idle_ordered_ns", idle_ns - unasked_ns},
+          {"peak_memory_bytes", device.peak_memory_bytes},
+          {"memory_bytes", device.memory_bytes}};
+}
+
+Json calls_json(const std::vector<RecordedProcess>& processes) {
+  std::map<std::pair<std::string, std::string>, std::int64_t> counts;
+  for (const RecordedProcess& process : processes) {
+    for (const cuda::RecordedCall& call : process.totals.calls) {
+      if (call.count > 0) counts[{call.library, call.function}] += call.count;
+    }
+  }
+  Json calls = Json::array();
+  for (const auto& [function, count] : counts) {
+    calls.push_back({{"library", function.first}, {"function", function.second}, {"count", count}});
+  }
+  return calls;
+}
+
+std::string class_table(const Json& classes) {
+  const std::int64_t whole = total_ns(classes);
+  TextTable table({"emulated GPU time", "operations", "s", "%"});
+  for (const Json& entry : classes) {
+    const auto time = entry["time_ns"].get<std::int64_t>();
+    table.add_row({entry["name"].get<std::string>(),
+                   fmt::to_string(entry["count"].get<std::int64_t>()),
+                   fmt::format("{:.3f}", static_cast<double>(time) * 1e-9),
+                   fmt::format("{:.1f}", percent(time, whole))});
+  }
+  return table.str();
+}
+
+std::string device_text(const Json& device) {
+  const auto busy = device["busy_ns"].get<std::int64_t>();
+  const std::int64_t span =
+      device["last_ns"].get<std::int64_t>() - device["first_ns"].get<std::int64_t>();
+  std::string text = fmt::format("GPU {} ({}), process {}\n", device["index"].get<int>(),
+                                 device["gpu"].get<std::string>(), device["pid"].get<int>());
+  if (device["operations"] != 0) {
+    text += fmt::format("  busy    {} of {} ({:.1f} %) from the first operation to the last\n",
+                        time_text(busy), time_text(span), percent(busy, span));
+    text += fmt::format("  idle    {}\n", idle_text(device));
+  }
+  text += fmt::format("  memory  peak {:.0f} of {:.0f} MiB\n",
+                      to_mib(device["peak_memory_bytes"].get<Bytes>()),
+                      to_mib(device["memory_bytes"].get<Bytes>()));
+  return text;
+}
+
+}  // namespace
+
+Json summarise(const std::vector<RecordedProcess>& processes) {
+  Json devices = Json::array();
+  std::int64_t first_ns = 0, last_ns = 0;
+  std::int64_t wait_ns = 0, not_kept_bytes = 0, calls_left_out = 0, lines_left_out = 0;
+  for (const RecordedProcess& process : processes) {
+    for (const cuda::RecordedDevice* device : devices_of(process)) {
+      devices.push_back(device_json(process, *device));
+      if (device->operations == 0) continue;
+      first_ns = last_ns == 0 ? device->first_ns : std::min(first_ns, device->first_ns);
+      last_ns = std::max(last_ns, device->last_ns);
+    }
+    wait_ns += process.totals.wait_ns;
+    not_kept_bytes += process.totals.not_kept_bytes;
+    calls_left_out += process.totals.calls_left_out;
+    lines_left_out += process.totals.lines_left_out;
+  }
+  const auto classes = [](const cuda::ProcessRecord& totals) { return totals.classes; };
+  const auto evidence = [](const cuda::ProcessRecord& totals) { return totals.evidence; };
+  Json summary = {{"format", "gpemu-run-1"},
+                  {"processes", processes.size()},
+                  {"first_ns", first_ns},
+                  {"last_ns", last_ns},
+                  {"wait_ns", wait_ns},
+                  {"not_kept_bytes", not_kept_bytes},
+                  {"devices", std::move(devices)},
+                  {"classes", sum_totals(processes, classes, cost::kOperationClassNames)},
+                  {"evidence", sum_totals(processes, evidence, cost::kEvidenceNames)},
+                  {"not_supported", calls_json(processes)},
+                  {"not_supported_left_out", calls_left_out},
+                  {"operations_left_out", lines_left_out}};
+  summary["utilization"] = utilization(summary);
+  return summary;
+}
+
+std::string time_text(std::int64_t time_ns) {
+  const auto time = static_cast<double>(time_ns);
+  if (time_ns >= 1'000'000'000) return fmt::format("{:.3f} s", time * 1e-9);
+  if (time_ns >= 1'000'000) return fmt::format("{:.3f} ms", time * 1e-6);
+  return fmt::format("{:.3f} us", time * 1e-3);
+}
+
+std::string idle_text(const Json& device) {
+  const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
+  const std::int64_t idle = part("idle_ns");
+  std::string text = time_text(idle);
+  if (part("idle_unasked_ns") > 0) {
+    text += fmt::format(
+        ": {} with nothing asked of it (the program computed for about {}, "
+        "was blocked for {})",
+        time_text(part("idle_unasked_ns")), time_text(part("idle_host_computing_ns")),
+        time_text(part("idle_host_blocked_ns")));
+  }
+  if (part("idle_ordered_ns") > 0) {
+    text += fmt::format("{} {} behind others' work", part("idle_unasked_ns") > 0 ? "," : ":",
+                        time_text(part("idle_ordered_ns")));
+  }
+  return text;
 }
 
 std::string evidence_text(const Json& evidence) {
@@ -93,119 +205,46 @@ std::string evidence_text(const Json& evidence) {
   return text;
 }
 
-}  // namespace
-
-Result<Json> read_summary(const std::filesystem::path& folder) {
-  Json summary = {{"processes", 0},
-                  {"first_ns", 0},
-                  {"last_ns", 0},
-                  {"wait_ns", 0},
-                  {"not_kept_bytes", 0},
-                  {"devices", Json::array()},
-                  {"classes", Json::array()},
-                  {"evidence", Json::array()},
-                  {"not_supported", Json::array()}};
-  GPEMU_ASSIGN(const auto files, files_of(folder, ".json"));
-  for (const auto& path : files) {
-    GPEMU_ASSIGN(const std::string text, read_file(path));
-    GPEMU_ASSIGN(const Json process, parse(text, path));
-    if (process["last_ns"] == 0 && process["not_supported"].empty()) continue;
-    summary["processes"] = summary["processes"].get<int>() + 1;
-    // A process that only asked for what is not supported has no times.
-    if (process["last_ns"] != 0) {
-      const auto first = process["first_ns"].get<std::int64_t>();
-      const auto last = summary["last_ns"].get<std::int64_t>();
-      summary["first_ns"] =
-          last == 0 ? first : std::min(first, summary["first_ns"].get<std::int64_t>());
-      summary["last_ns"] = std::max(process["last_ns"].get<std::int64_t>(), last);
-    }
-    summary["wait_ns"] =
-        summary["wait_ns"].get<std::int64_t>() + process["wait_ns"].get<std::int64_t>();
-    summary["not_kept_bytes"] = summary["not_kept_bytes"].get<std::uint64_t>() +
-                                process["not_kept_bytes"].get<std::uint64_t>();
-    for (Json device : process["devices"]) {
-      device["pid"] = process["pid"];
-      summary["devices"].push_back(std::move(device));
-    }
-    add_totals(summary["classes"], process["classes"]);
-    add_totals(summary["evidence"], process["evidence"]);
-    for (const Json& call : process["not_supported"]) summary["not_supported"].push_back(call);
-  }
-  by_time(summary["classes"]);
-  summary["utilization"] = utilization(summary);
-  return summary;
-}
-
 std::string summary_text(const Json& summary) {
-  if (summary["processes"] == 0) return "gpemu: the program gave the emulated GPU no work\n";
-  const std::int64_t busy = total_ns(summary["classes"]);
-  const std::int64_t span =
-      summary["last_ns"].get<std::int64_t>() - summary["first_ns"].get<std::int64_t>();
   std::string text;
-  TextTable table({"emulated GPU time", "operations", "s", "%"});
-  for (const Json& entry : summary["classes"]) {
-    const auto time = entry["time_ns"].get<std::int64_t>();
-    table.add_row({entry["name"].get<std::string>(),
-                   fmt::to_string(entry["count"].get<std::int64_t>()),
-                   fmt::format("{:.3f}", static_cast<double>(time) * 1e-9),
-                   fmt::format("{:.1f}", percent(time, busy))});
+  if (summary["classes"].empty()) {
+    text = "gpemu: the program gave the emulated GPU no work\n";
+  } else {
+    text = class_table(summary["classes"]);
   }
-  text += table.str();
-  text += fmt::format(
-      "span      {:.3f} s from the first operation to the end of the last; utilisation {:.1f} %\n",
-      static_cast<double>(span) * 1e-9, 100 * summary["utilization"].get<double>());
-  text += fmt::format("host      waited {:.3f} s for the GPU\n",
-                      static_cast<double>(summary["wait_ns"].get<std::int64_t>()) * 1e-9);
-  for (const Json& device : summary["devices"]) {
-    text += fmt::format("memory    GPU {} ({}), process {}: peak {:.0f} of {:.0f} MiB\n",
-                        device["index"].get<int>(), device["gpu"].get<std::string>(),
-                        device["pid"].get<int>(), to_mib(device["peak_memory_bytes"].get<Bytes>()),
-                        to_mib(device["memory_bytes"].get<Bytes>()));
+  const Json& devices = summary["devices"];
+  for (std::size_t i = 0; i < std::min(devices.size(), kMaxDevices); ++i) {
+    text += device_text(devices[i]);
   }
-  text += fmt::format("evidence  {}\n", evidence_text(summary["evidence"]));
+  if (devices.size() > kMaxDevices) {
+    text += fmt::format("and {} more GPUs of processes; --json lists them\n",
+                        devices.size() - kMaxDevices);
+  }
+  if (!summary["classes"].empty()) {
+    text += fmt::format("host      waited {} for the GPU\n",
+                        time_text(summary["wait_ns"].get<std::int64_t>()));
+    text += fmt::format("evidence  {}\n", evidence_text(summary["evidence"]));
+    text +=
+        fmt::format("kernels   ran for {:.1f} % of the run: what a watcher sees as utilisation\n",
+                    100 * summary["utilization"].get<double>());
+  }
   if (const auto bytes = summary["not_kept_bytes"].get<Bytes>(); bytes > 0) {
     text += fmt::format(
         "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros; "
         "--keep-data keeps them\n",
         to_mib(bytes));
   }
-  for (const Json& call : summary["not_supported"]) {
-    text += fmt::format("not supported: {} ({}), {} calls\n", call["function"].get<std::string>(),
-                        call["library"].get<std::string>(), call["count"].get<std::int64_t>());
+  const Json& calls = summary["not_supported"];
+  for (std::size_t i = 0; i < std::min(calls.size(), kMaxCalls); ++i) {
+    text += fmt::format(
+        "not supported: {} ({}), called {} times\n", calls[i]["function"].get<std::string>(),
+        calls[i]["library"].get<std::string>(), calls[i]["count"].get<std::int64_t>());
+  }
+  if (calls.size() > kMaxCalls) {
+    text += fmt::format("not supported: {} more functions; --json lists them\n",
+                        calls.size() - kMaxCalls);
   }
   return text;
-}
-
-Result<std::string> read_trace(const std::filesystem::path& folder) {
-  GPEMU_ASSIGN(const auto files, files_of(folder, ".work"));
-  Json events = Json::array();
-  for (const auto& path : files) {
-    GPEMU_ASSIGN(const std::string text, read_file(path));
-    const int pid = std::stoi(path.stem().string());
-    std::istringstream lines(text);
-    for (std::string line; std::getline(lines, line);) {
-      GPEMU_ASSIGN(const Json work, parse(line, path));
-      if (work.contains("mark")) {
-        events.push_back({{"ph", "i"},
-                          {"name", work["text"]},
-                          {"pid", pid},
-                          {"tid", 0},
-                          {"ts", static_cast<double>(work["time_ns"].get<std::int64_t>()) / 1e3}});
-        continue;
-      }
-      const auto start = work["start_ns"].get<std::int64_t>();
-      const auto end = work["end_ns"].get<std::int64_t>();
-      events.push_back({{"ph", "X"},
-                        {"name", work["name"]},
-                        {"cat", work["class"]},
-                        {"pid", pid},
-                        {"tid", work["stream"]},
-                        {"ts", static_cast<double>(start) / 1e3},
-                        {"dur", static_cast<double>(end - start) / 1e3},
-                        {"args", {{"bytes", work["bytes"]}, {"evidence", work["evidence"]}}}});
-    }
-  }
-  return Json{{"traceEvents", std::move(events)}}.dump() + "\n";
 }
 
 }  // namespace gpemu::tools

@@ -1,28 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <filesystem>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "gpemu/base/error.hpp"
+#include "run_records.hpp"
 
 namespace gpemu::tools {
 
-/// Adds up what the processes of a run recorded into one summary: time by operation class and by
-/// evidence, peak memory, calls that were not supported.
-///
-/// Errors: kCorruptData for a file that is not what libgpemu.so writes, naming it.
-[[nodiscard]] Result<nlohmann::ordered_json> read_summary(const std::filesystem::path& folder);
+/// Adds up what the processes of a run recorded: time by operation class and by evidence, what each
+/// device did, calls that were not supported. docs/reference/results-format.md has the fields.
+[[nodiscard]] nlohmann::ordered_json summarise(const std::vector<RecordedProcess>& processes);
 
 /// Returns the summary as one screen of text.
 [[nodiscard]] std::string summary_text(const nlohmann::ordered_json& summary);
 
-/// Returns the recorded work as a trace in the Trace Event Format, which Perfetto opens: kernels
-/// and copies on their streams.
-///
-/// Errors: as read_summary.
-[[nodiscard]] Result<std::string> read_trace(const std::filesystem::path& folder);
+/// Returns a device's line about the time in which it was idle, without its label.
+[[nodiscard]] std::string idle_text(const nlohmann::ordered_json& device);
+
+/// Returns the shares of emulated time by evidence as text.
+[[nodiscard]] std::string evidence_text(const nlohmann::ordered_json& evidence);
+
+/// Returns a time in seconds with three digits behind the point, or in milliseconds or
+/// microseconds where it is short; with its unit.
+[[nodiscard]] std::string time_text(std::int64_t time_ns);
 
 }  // namespace gpemu::tools

@@ -11,6 +11,9 @@
 namespace gpemu {
 namespace {
 
+/// Written at once.
+constexpr std::size_t kBufferBytes = 1 << 16;
+
 Result<void> write_all(int descriptor, std::string_view content,
                        const std::filesystem::path& path) {
   while (!content.empty()) {
@@ -72,22 +75,53 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
   }
 }
 
-Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+AtomicFile::AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file)
+    : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+
+AtomicFile::AtomicFile(AtomicFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      temporary_(std::exchange(other.temporary_, {})),
+      file_(std::move(other.file_)),
+      buffer_(std::move(other.buffer_)) {}
+
+AtomicFile::~AtomicFile() {
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+}
+
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   std::string temporary = path.string() + ".XXXXXX";
-  const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
+  FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.valid()) {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
   }
-  Result<void> result = write_all(file.get(), content, path);
-  if (result && ::fchmod(file.get(), 0644) == 0 && ::fsync(file.get()) == 0 &&
-      ::rename(temporary.c_str(), path.c_str()) == 0) {
-    return {};
+  return AtomicFile(path, std::move(temporary), std::move(file));
+}
+
+Result<void> AtomicFile::append(std::string_view content) {
+  buffer_ += content;
+  return buffer_.size() < kBufferBytes ? Result<void>() : flush();
+}
+
+Result<void> AtomicFile::flush() {
+  GPEMU_TRY(write_all(file_.get(), buffer_, path_));
+  buffer_.clear();
+  return {};
+}
+
+Result<void> AtomicFile::commit() {
+  GPEMU_TRY(flush());
+  if (::fchmod(file_.get(), 0644) != 0 || ::fsync(file_.get()) != 0 ||
+      ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+    return fail(ErrorCode::kIo, "cannot write {}: {}", path_.string(), errno_message(errno));
   }
-  if (result) {
-    result = fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
-  }
-  ::unlink(temporary.c_str());
-  return result;
+  temporary_.clear();
+  return {};
+}
+
+Result<void> write_file_atomically(const std::filesystem::path& path, std::string_view content) {
+  GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  GPEMU_TRY(file.append(content));
+  return file.commit();
 }
 
 }  // namespace gpemu

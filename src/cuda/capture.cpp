@@ -141,9 +141,10 @@ Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node
 }
 
 Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
-                         const char* name) {
+                         const gpemu_operation& operation) {
   const std::lock_guard lock(graph_mutex());
-  NodeWork work{.cost = cost, .name = name, .device = stream.device};
+  NodeWork work{
+      .cost = cost, .operation = operation, .name = operation.name, .device = stream.device};
   work.parameters.kind = GPEMU_CUDA_NODE_KERNEL;
   return capture_work(stream, std::move(work));
 }

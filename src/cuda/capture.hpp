@@ -13,7 +13,7 @@ namespace gpemu::cuda {
 
 /// Adds an operation that is priced to the graph that a stream captures.
 [[nodiscard]] Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
-                                       const char* name);
+                                       const gpemu_operation& operation);
 
 /// Errors: STREAM_CAPTURE_UNSUPPORTED, CAPTURED_EVENT when waited for or asked while it is being
 /// captured; the capture is then invalidated.

@@ -77,7 +77,9 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
     case GPEMU_CUDA_NODE_KERNEL: {
       cost::OperationCost cost = step.work.cost;
       cost.estimate.time = std::max(cost.estimate.time - kSavedPerKernel, Duration::zero());
-      return run_operation(cost, step.work.name.c_str(), stream);
+      gpemu_operation operation = step.work.operation;
+      operation.name = step.work.name.c_str();
+      return run_operation(cost, operation, stream);
     }
     case GPEMU_CUDA_NODE_COPY:
       return run_copy(node.copy, stream, false);

@@ -95,13 +95,12 @@ std::mutex& graph_mutex() {
 
 Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& device,
                      NodeWork* work) {
-  *work = {.parameters = parameters, .cost = {}, .name = {}, .device = &device};
+  *work = {.parameters = parameters, .cost = {}, .operation = {}, .name = {}, .device = &device};
   switch (parameters.kind) {
     case GPEMU_CUDA_NODE_KERNEL: {
-      const char* name = nullptr;
-      GPEMU_CUDA_TRY(
-          price_launch(parameters.kernel, parameters.launch, device, &work->cost, &name));
-      work->name = name;
+      GPEMU_CUDA_TRY(price_launch(parameters.kernel, parameters.launch, device, &work->cost,
+                                  &work->operation));
+      work->name = work->operation.name;
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;
     }

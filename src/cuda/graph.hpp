@@ -16,6 +16,7 @@ namespace gpemu::cuda {
 struct NodeWork {
   gpemu_cuda_node_parameters parameters{};
   cost::OperationCost cost;       ///< of kernels.
+  gpemu_operation operation{};    ///< of kernels; its name is the next one.
   std::string name;               ///< of kernels.
   DeviceState* device = nullptr;  ///< where it runs.
 };

@@ -177,19 +177,18 @@ Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& la
 }  // namespace
 
 Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                    DeviceState& device, cost::OperationCost* cost, const char** name) {
+                    DeviceState& device, cost::OperationCost* cost, gpemu_operation* operation) {
   gpemu_cuda_kernel* const found = kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(check_launch(*found, launch, device.info));
-  const gpemu_operation operation{
-      .struct_size = sizeof(operation),
+  *operation = {
+      .struct_size = sizeof(*operation),
       .kind = GPEMU_OPERATION_KERNEL,
       .shape = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
       .name = found->name,
       .arguments = launch.arguments};
-  *cost = device.costs->price_kernel(traits_of(*found), operation);
-  *name = found->name;
+  *cost = device.costs->price_kernel(traits_of(*found), *operation);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -486,9 +485,9 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   gpemu::cost::OperationCost cost;
-  const char* name = nullptr;
-  GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &name));
-  return run_operation(cost, name, *found);
+  gpemu_operation operation;
+  GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &operation));
+  return run_operation(cost, operation, *found);
 }
 
 gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
@@ -499,5 +498,5 @@ gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
-  return run_operation(found->device->costs->price(*operation), operation->name, *found);
+  return run_operation(found->device->costs->price(*operation), *operation, *found);
 }

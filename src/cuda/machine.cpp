@@ -263,7 +263,6 @@ Status attach() {
   const Result<void> attached = attach_now(state);
   if (!attached) tell(attached.error().message);
   state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
-  if (state.phase == Phase::kAttached) start_recorder();
   return status_of(state.phase);
 }
 
@@ -303,6 +302,7 @@ Status device_with_context(int ordinal, DeviceState** device) {
   }
   found.device = *std::move(opened);
   make_default_stream(found);
+  record_device(found);
   found.active = true;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -312,7 +312,9 @@ Status current_device(DeviceState** device) {
 }
 
 void wait_for(DeviceState& device) {
+  const TimePoint before = clock().now();
   device.device->synchronize();
+  record_wait(clock().now() - before);
   wait_for_host_functions();
 }
 

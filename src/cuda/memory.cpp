@@ -420,6 +420,7 @@ void count_held(Memory& state, int device, Bytes bytes) {
   AddressSpace& space = state.spaces[device];
   space.held += bytes;
   space.peak = std::max(space.peak, space.held);
+  record_memory(device, space.peak);
 }
 
 Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
@@ -504,7 +505,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
                                   .kind = GPEMU_OPERATION_SET,
                                   .shape = {static_cast<std::int64_t>(width * node.set_height)},
                                   .name = "set memory"};
-  return run_operation(stream.device->costs->price(operation), operation.name, stream);
+  return run_operation(stream.device->costs->price(operation), operation, stream);
 }
 
 void release_memory(DeviceState& device) {

@@ -16,19 +16,23 @@ struct RecordedWork {
   cost::Evidence evidence = cost::Evidence::kAnalytic;
   const char* name = "";  ///< copied.
   Bytes bytes = 0;
+  const gpemu_operation* operation = nullptr;  ///< null for copies over links; copied.
 };
 
-/// Opens the files that GPEMU_RECORD_DIR asks for; they are written when the process ends. Called
-/// once, when the process attaches.
-void start_recorder();
+/// Counts a device whose context was made. What is counted goes to the folder that GPEMU_RECORD_DIR
+/// names, see ProcessRecord; with GPEMU_RECORD_OPERATIONS, each operation and mark does as well.
+void record_device(const DeviceState& device);
 
-/// Counts work, and keeps it for the trace if there is to be one. Thread safety: any thread.
+/// Counts work. Thread safety: any thread.
 void record(const RecordedWork& work);
 
-/// Counts time that a thread of the program spent waiting for a device.
+/// Counts time that a thread of the program spent waiting for a device, just now.
 void record_wait(Duration time);
 
 /// Counts bytes that the program read though they were not kept, and tells it once.
 void record_not_kept(Bytes bytes);
+
+/// Keeps the most memory that the process has held on a device.
+void record_memory(int ordinal, Bytes held);
 
 }  // namespace gpemu::cuda

@@ -227,15 +227,17 @@ device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes
   return interval;
 }
 
-Status run_operation(const cost::OperationCost& cost, const char* name, gpemu_cuda_stream& stream) {
-  if (capturing(stream)) return capture_operation(stream, cost, name);
+Status run_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
+                     gpemu_cuda_stream& stream) {
+  if (capturing(stream)) return capture_operation(stream, cost, operation);
   const device::Interval interval = queue(stream, device::Engine::kCompute, 0, cost.estimate.time);
   record({.device = stream.device,
           .stream_id = stream.id,
           .interval = interval,
           .operation_class = cost.operation_class,
           .evidence = cost.estimate.evidence,
-          .name = name});
+          .name = operation.name,
+          .operation = &operation});
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -52,15 +52,15 @@ void wait_for_host_functions();
 
 [[nodiscard]] bool is_event(gpemu_cuda_event_handle handle);
 
-/// Checks a kernel's launch and prices it; the name is the kernel's. Errors: those of
+/// Checks a kernel's launch, describes it and prices it; the name is the kernel's. Errors: those of
 /// gpemu_cuda_launch_kernel.
 [[nodiscard]] Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                                   DeviceState& device, cost::OperationCost* cost,
-                                  const char** name);
+                                  gpemu_operation* operation);
 
 /// Queues an operation, or captures it.
-[[nodiscard]] Status run_operation(const cost::OperationCost& cost, const char* name,
-                                   gpemu_cuda_stream& stream);
+[[nodiscard]] Status run_operation(const cost::OperationCost& cost,
+                                   const gpemu_operation& operation, gpemu_cuda_stream& stream);
 
 /// Queues a call of a function of the program.
 void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream);

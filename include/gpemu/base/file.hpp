@@ -40,6 +40,34 @@ class FileDescriptor {
 /// Replaces a file's content as a whole: readers see the old content or the new, never a part.
 /// The new content goes to a temporary file in the same folder first, which no failure leaves
 /// behind.
+class AtomicFile {
+ public:
+  /// Errors: kIo with the path and the reason.
+  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& path);
+  AtomicFile(AtomicFile&& other) noexcept;
+  AtomicFile& operator=(AtomicFile&&) = delete;
+  AtomicFile(const AtomicFile&) = delete;
+  AtomicFile& operator=(const AtomicFile&) = delete;
+  /// Drops what was not committed.
+  ~AtomicFile();
+
+  /// Errors: kIo; kResourceLimit when the disk is full.
+  [[nodiscard]] Result<void> append(std::string_view content);
+
+  /// Gives the file its content. Nothing may be appended after it. Errors: as append.
+  [[nodiscard]] Result<void> commit();
+
+ private:
+  AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file);
+  [[nodiscard]] Result<void> flush();
+
+  std::filesystem::path path_;
+  std::string temporary_;  ///< empty: nothing to drop.
+  FileDescriptor file_;
+  std::string buffer_;
+};
+
+/// Replaces a file's content as a whole, as AtomicFile.
 ///
 /// Errors: kIo with the path and the reason; kResourceLimit when the disk is full.
 [[nodiscard]] Result<void> write_file_atomically(const std::filesystem::path& path,

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+namespace gpemu::cuda {
+
+/// How often something happened and the emulated time that it took.
+struct RecordedTotal {
+  std::int64_t count = 0;
+  std::int64_t time_ns = 0;
+};
+
+/// What a process did with one of its devices.
+struct RecordedDevice {
+  std::int32_t used = 0;   ///< whether the process had a context on it.
+  std::int32_t index = 0;  ///< in the node.
+  char gpu[64] = {};
+  std::uint64_t memory_bytes = 0;
+  std::uint64_t peak_memory_bytes = 0;  ///< of what the process allocated.
+  std::int64_t operations = 0;
+  std::int64_t first_ns = 0;  ///< start of the first operation, once there is one.
+  std::int64_t last_ns = 0;   ///< when the last operation ends.
+  std::int64_t busy_ns = 0;   ///< kernels or copies of this process ran.
+  /// Part of the rest: the program had asked for nothing. `computing` and `blocked` tell what the
+  /// thread did that asked next; they are estimates from its processor time, and where nothing is
+  /// known they sum to less.
+  std::int64_t unasked_ns = 0;
+  std::int64_t computing_ns = 0;
+  std::int64_t blocked_ns = 0;
+};
+
+/// A function that is not supported and was called.
+struct RecordedCall {
+  char library[24] = {};
+  char function[104] = {};
+  std::int64_t count = 0;
+};
+
+/// What a process counts that uses emulated GPUs. It lies in the file `<pid>.record` of the folder
+/// that GPEMU_RECORD_DIR names, mapped while the process runs, so that it is whole however the
+/// process ends. Every field is written atomically; `gpemu run` of the same version reads it.
+struct ProcessRecord {
+  /// "gpemurec", and a number that changes with the layout.
+  static constexpr std::uint64_t kMagic = 0x6365727570656700 + 1;
+  static constexpr int kMaxClasses = 32;
+  static constexpr int kMaxEvidence = 8;
+  static constexpr int kMaxDevices = 256;
+  static constexpr int kMaxCalls = 256;
+
+  std::uint64_t magic = 0;
+  std::int64_t process = 0;
+  std::int64_t not_kept_bytes = 0;     ///< that the program read though their content was not kept.
+  std::int64_t wait_ns = 0;            ///< all threads together, for the GPUs.
+  std::int64_t lines = 0;              ///< of `<pid>.lines`.
+  std::int64_t lines_left_out = 0;     ///< for want of space.
+  std::int64_t calls_left_out = 0;     ///< of functions beyond kMaxCalls.
+  RecordedTotal classes[kMaxClasses];  ///< by cost::OperationClass.
+  RecordedTotal evidence[kMaxEvidence];  ///< by cost::Evidence.
+  RecordedDevice devices[kMaxDevices];   ///< by the process's own numbers.
+  RecordedCall calls[kMaxCalls];         ///< used ones first.
+};
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <mutex>
+#include <string_view>
+
+#include "gpemu/base/file.hpp"
+
+namespace gpemu::cuda {
+
+/// A text file that grows by lines and holds every line that was added, however the process ends:
+/// it is mapped, and a line counts once its line feed is written. The rest of the file is zeros.
+/// Little of it is mapped at a time.
+///
+/// Thread safety: any thread.
+class LineFile {
+ public:
+  explicit LineFile(const std::filesystem::path& path);
+  LineFile(const LineFile&) = delete;
+  LineFile& operator=(const LineFile&) = delete;
+  ~LineFile();
+
+  /// Adds a line, given without its line feed; returns whether there was space for it. Once there
+  /// was none, nothing is added any more.
+  bool add(std::string_view line);
+
+ private:
+  [[nodiscard]] bool map_next();
+
+  std::mutex mutex_;
+  FileDescriptor file_;
+  char* window_ = nullptr;
+  std::size_t offset_ = 0;  ///< of the window in the file.
+  std::size_t used_ = 0;    ///< of the window.
+};
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
+
+#include "busy_time.hpp"
+#include "line_file.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+TEST(BusyTime, CountsWorkThatFollows) {
+  BusyTime busy;
+  busy.add(100, 150);
+  busy.add(150, 200);
+  busy.add(300, 301);
+  EXPECT_EQ(busy.total(), 101);
+}
+
+TEST(BusyTime, CountsWhatOverlapsOnce) {
+  BusyTime busy;
+  busy.add(100, 200);
+  busy.add(150, 250);
+  busy.add(120, 130);
+  EXPECT_EQ(busy.total(), 150);
+}
+
+TEST(BusyTime, FillsGapsInAnyOrder) {
+  BusyTime busy;
+  busy.add(100, 200);
+  busy.add(300, 400);
+  busy.add(500, 600);
+  busy.add(50, 80);
+  EXPECT_EQ(busy.total(), 330);
+  busy.add(190, 510);  // Closes two gaps.
+  EXPECT_EQ(busy.total(), 530);
+  busy.add(0, 1000);
+  EXPECT_EQ(busy.total(), 1000);
+}
+
+TEST(BusyTime, IgnoresWorkWithoutDuration) {
+  BusyTime busy;
+  busy.add(100, 100);
+  EXPECT_EQ(busy.total(), 0);
+}
+
+TEST(BusyTime, CountsNothingTwiceOfWhatLiesFarBack) {
+  BusyTime busy;
+  for (std::int64_t i = 0; i < 1000; ++i) busy.add(10 * i, 10 * i + 5);
+  EXPECT_EQ(busy.total(), 5000);
+  busy.add(0, 20);  // Long since counted, up to a gap that is lost.
+  EXPECT_EQ(busy.total(), 5000);
+}
+
+class LineFileTest : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+  /// Returns the file up to its first zero.
+  std::string text() const {
+    const auto content = read_file(path_);
+    return content ? content->substr(0, content->find('\0')) : "unreadable";
+  }
+  std::filesystem::path path_ = testing::TempDir() + "/gpemu_line_file_test";
+};
+
+TEST_F(LineFileTest, HoldsEachLineWhileItIsOpen) {
+  LineFile file(path_);
+  EXPECT_TRUE(file.add("one"));
+  EXPECT_EQ(text(), "one\n");
+  EXPECT_TRUE(file.add("two"));
+  EXPECT_EQ(text(), "one\ntwo\n");
+}
+
+TEST_F(LineFileTest, GoesOnWhereAWindowEnds) {
+  const std::string line(1'000'003, 'x');
+  LineFile file(path_);
+  std::string expected;
+  for (int i = 0; i < 13; ++i) {
+    ASSERT_TRUE(file.add(line));
+    expected += line + "\n";
+  }
+  EXPECT_TRUE(text() == expected);
+}
+
+TEST_F(LineFileTest, EndsALineAtTheLastByteOfAWindow) {
+  LineFile file(path_);
+  ASSERT_TRUE(file.add(std::string(4 * kMiB, 'x')));
+  ASSERT_TRUE(file.add("next"));
+  EXPECT_TRUE(text() == std::string(4 * kMiB, 'x') + "\nnext\n");
+}
+
+TEST_F(LineFileTest, SaysThatThereIsNoSpace) {
+  LineFile file("/nonexistent/folder/file");
+  EXPECT_FALSE(file.add("one"));
+  EXPECT_FALSE(file.add("two"));
+}
+
+}  // namespace
+}  // namespace gpemu::cuda

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::tools {
+
+/// Checks that a program can be started, by its path or by its name in PATH, and that the loader
+/// will give it the stand-ins.
+///
+/// Errors: kNotFound when there is none, kInvalidArgument when it is not executable, kUnsupported
+/// when it is statically linked, for another architecture, or gains privileges.
+[[nodiscard]] Result<void> check_program(const std::string& name);
+
+}  // namespace gpemu::tools

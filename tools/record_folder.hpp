@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <utility>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/file.hpp"
+
+namespace gpemu::tools {
+
+/// A folder for what the processes of a run record, removed at the end. One whose run was killed
+/// is removed by the next run of the same user.
+class RecordFolder {
+ public:
+  /// Errors: kIo with the path and the reason.
+  [[nodiscard]] static Result<RecordFolder> create();
+  RecordFolder(RecordFolder&& other) noexcept
+      : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
+  RecordFolder& operator=(RecordFolder&&) = delete;
+  RecordFolder(const RecordFolder&) = delete;
+  RecordFolder& operator=(const RecordFolder&) = delete;
+  ~RecordFolder();
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  RecordFolder(std::filesystem::path path, FileDescriptor lock)
+      : path_(std::move(path)), lock_(std::move(lock)) {}
+  std::filesystem::path path_;
+  FileDescriptor lock_;  ///< held as long as the run lives.
+};
+
+}  // namespace gpemu::tools

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/cuda/process_record.hpp"
+
+namespace gpemu::tools {
+
+/// What one process of a run recorded.
+struct RecordedProcess {
+  cuda::ProcessRecord totals;
+  std::filesystem::path lines;  ///< of its operations; may not exist.
+};
+
+/// Reads what the processes of a run recorded in a folder, in the order of their first operations.
+/// A process that was killed before it had counted anything is left out.
+///
+/// Errors: kCorruptData for a file that is not what libgpemu.so writes, naming it.
+[[nodiscard]] Result<std::vector<RecordedProcess>> read_processes(
+    const std::filesystem::path& folder);
+
+/// Calls `handle` with each line of a process, up to the last whole one, and stops at its first
+/// error. Little of the file is in memory at a time.
+///
+/// Errors: as read_processes, and those of `handle`.
+[[nodiscard]] Result<void> for_each_line(
+    const RecordedProcess& process,
+    const std::function<Result<void>(const std::string& line)>& handle);
+
+/// As for_each_line, with each line parsed and the text of its name as "name".
+[[nodiscard]] Result<void> for_each_entry(
+    const RecordedProcess& process,
+    const std::function<Result<void>(nlohmann::json& entry)>& handle);
+
+/// Returns the devices that a process used.
+[[nodiscard]] std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process);
+
+/// Returns JSON as one line. Text that is not UTF-8 is replaced.
+template <typename Json>
+[[nodiscard]] std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gpemu::tools
