@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factorisations and solves of batches of small matrices. Every matrix is reported as regular.
-#include <cstring>
+#include <vector>
 
 #include "blas.hpp"
 
@@ -38,7 +38,20 @@ int report(int status, int* info, int64_t count) {
   if (status != kSuccess || info == nullptr || count == 0) {
     return status;
   }
-  return write_zeros(info, static_cast<uint64_t>(count) * sizeof(int));
+  const std::vector<int> zeros(static_cast<size_t>(count));
+  return write(info, zeros.data(), zeros.size() * sizeof(int));
+}
+
+/// Reports that no matrix's rows were swapped; there may be nowhere to report it.
+int report_pivots(int status, int* pivots, int n, int batch) {
+  if (status != kSuccess || pivots == nullptr || n == 0 || batch == 0) {
+    return status;
+  }
+  std::vector<int> rows(static_cast<size_t>(n) * static_cast<size_t>(batch));
+  for (size_t i = 0; i < rows.size(); ++i) {
+    rows[i] = static_cast<int>(i % static_cast<size_t>(n)) + 1;
+  }
+  return write(pivots, rows.data(), rows.size() * sizeof(int));
 }
 
 /// Reports that the arguments were right in an integer of the host.
@@ -56,13 +69,13 @@ constexpr int64_t wide(int64_t n) {
 }  // namespace
 
 // Operations: LAPACK Working Note 41, appendix C.
-#define GETRF(name, type)                                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, int n, void* const* /*a*/, int lda, int* /*pivot*/, \
-                             int* info, int batch) {                                           \
-    const bool valid = n >= 0 && info != nullptr && holds(lda, n);                             \
-    const int status =                                                                         \
-        run(handle, valid, {#name, type, batch}, {2 * wide(n) * n * n / 3, 2 * wide(n) * n});  \
-    return report(status, info, batch);                                                        \
+#define GETRF(name, type)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, void* const* /*a*/, int lda, int* pivot,    \
+                             int* info, int batch) {                                          \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n);                            \
+    const int status =                                                                        \
+        run(handle, valid, {#name, type, batch}, {2 * wide(n) * n * n / 3, 2 * wide(n) * n}); \
+    return report_pivots(report(status, info, batch), pivot, n, batch);                       \
   }
 
 #define GETRI(name, type)                                                                     \

@@ -51,11 +51,14 @@ struct Work {
 int submit(const Context& context, const Work& work, std::initializer_list<int64_t> shape);
 
 /// Ends a call that yields `bytes` at `result`: in host pointer mode it waits for the stream, as
-/// cuBLAS does. Values are not computed: the result is 0.
+/// cuBLAS does.
+int yield(const Context& context, void* result, const void* value, uint64_t bytes);
+
+/// As above. Values are not computed: the result is 0.
 int yield_zero(const Context& context, void* result, uint64_t bytes);
 
-/// Writes zeros where the caller will look, in memory of the host or of a device.
-int write_zeros(void* destination, uint64_t bytes);
+/// Writes where the caller will look, in memory of the host or of a device.
+int write(void* destination, const void* source, uint64_t bytes);
 
 /// Returns whether `value` is one of cublasOperation_t.
 constexpr bool is_transpose(int value) {

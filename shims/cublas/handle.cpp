@@ -126,33 +126,34 @@ int submit(const Context& context, const Work& work, std::initializer_list<int64
   return status_of(gpemu_cuda_submit(&operation, context.stream));
 }
 
-int write_zeros(void* destination, uint64_t bytes) {
+int write(void* destination, const void* source, uint64_t bytes) {
   gpemu_cuda_pointer info{};
   if (const auto status = gpemu_cuda_pointer_info(address_of(destination), &info);
       status != GPEMU_CUDA_SUCCESS) {
     return status_of(status);
   }
   if (info.kind != GPEMU_CUDA_MEMORY_DEVICE) {
-    std::memset(destination, 0, bytes);
+    std::memcpy(destination, source, bytes);
     return kSuccess;
   }
-  const std::unique_ptr<void, decltype(&std::free)> zeros(std::calloc(1, bytes), std::free);
-  if (zeros == nullptr) {
-    return kAllocationFailed;
-  }
-  return status_of(gpemu_cuda_poke(address_of(destination), zeros.get(), bytes));
+  return status_of(gpemu_cuda_poke(address_of(destination), source, bytes));
 }
 
-int yield_zero(const Context& context, void* result, uint64_t bytes) {
+int yield(const Context& context, void* result, const void* value, uint64_t bytes) {
   if (context.pointer_mode != 0) {
-    return write_zeros(result, bytes);
+    return write(result, value, bytes);
   }
   if (const int status = status_of(gpemu_cuda_stream_synchronize(context.stream));
       status != kSuccess) {
     return status;
   }
-  std::memset(result, 0, bytes);
+  std::memcpy(result, value, bytes);
   return kSuccess;
+}
+
+int yield_zero(const Context& context, void* result, uint64_t bytes) {
+  constexpr char kZeros[16] = {};  // a complex number of two FP64
+  return bytes <= sizeof(kZeros) ? yield(context, result, kZeros, bytes) : kInvalidValue;
 }
 
 GPEMU_SHIM_EXPORT int cublasCreate_v2(void** handle) {

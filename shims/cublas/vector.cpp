@@ -9,6 +9,12 @@ struct PerElement {
   int64_t read, written, operations;
 };
 
+/// Where a call leaves its result.
+struct Result {
+  void* address;
+  int64_t bytes;
+};
+
 int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_type type,
                 PerElement per_element) {
   const Context* const context = context_of(handle);
@@ -22,13 +28,14 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
                 {n * per_element.read, n * per_element.written, per_element.operations});
 }
 
+/// `value`: what comes out of the reduction of `elements`; null is 0.
 int reduction(const char* function, const void* handle, int64_t elements, gpemu_data_type type,
-              void* result, uint64_t result_bytes) {
+              Result result, const void* value = nullptr) {
   const Context* const context = context_of(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
-  if (result == nullptr) {
+  if (result.address == nullptr) {
     return kInvalidValue;
   }
   if (elements > 0) {
@@ -37,7 +44,8 @@ int reduction(const char* function, const void* handle, int64_t elements, gpemu_
       return status;
     }
   }
-  return yield_zero(*context, result, result_bytes);
+  return value == nullptr || elements <= 0 ? yield_zero(*context, result.address, result.bytes)
+                                           : yield(*context, result.address, value, result.bytes);
 }
 
 constexpr gpemu_data_type real_of(gpemu_data_type type) {
@@ -132,10 +140,10 @@ ROTG(cublasZrotg_v2, GPEMU_TYPE_COMPLEX128)
 ROTMG(cublasSrotmg_v2, GPEMU_TYPE_FP32)
 ROTMG(cublasDrotmg_v2, GPEMU_TYPE_FP64)
 
-#define DOT(name, type, Int)                                                                    \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/,              \
-                             const void* /*y*/, Int /*incy*/, void* result) {                   \
-    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type, result, bytes_of(type)); \
+#define DOT(name, type, Int)                                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/,                \
+                             const void* /*y*/, Int /*incy*/, void* result) {                     \
+    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type, {result, bytes_of(type)}); \
   }
 GPEMU_BLAS_REAL(DOT, dot_v2)
 GPEMU_BLAS_COMPLEX(DOT, dotu_v2)
@@ -144,7 +152,7 @@ GPEMU_BLAS_COMPLEX(DOT, dotc_v2)
 // Norms and sums of moduli are real.
 #define NORM(name, type, Int)                                                                      \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* result) { \
-    return reduction(#name, handle, n, type, result, bytes_of(real_of(type)));                     \
+    return reduction(#name, handle, n, type, {result, bytes_of(real_of(type))});                   \
   }
 GPEMU_BLAS_REAL(NORM, nrm2_v2)
 GPEMU_BLAS_BOTH(NORM, cublasScnrm2_v2, GPEMU_TYPE_COMPLEX64)
@@ -153,9 +161,11 @@ GPEMU_BLAS_REAL(NORM, asum_v2)
 GPEMU_BLAS_BOTH(NORM, cublasScasum_v2, GPEMU_TYPE_COMPLEX64)
 GPEMU_BLAS_BOTH(NORM, cublasDzasum_v2, GPEMU_TYPE_COMPLEX128)
 
+// Indices begin at 1, and among zeros the first is both largest and smallest.
 #define INDEX(name, type, Int)                                                                    \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, Int* result) { \
-    return reduction(#name, handle, n, type, result, sizeof(Int));                                \
+    const Int first = 1;                                                                          \
+    return reduction(#name, handle, n, type, {result, sizeof(Int)}, &first);                      \
   }
 GPEMU_BLAS_BOTH(INDEX, cublasIsamax_v2, GPEMU_TYPE_FP32)
 GPEMU_BLAS_BOTH(INDEX, cublasIdamax_v2, GPEMU_TYPE_FP64)
@@ -170,8 +180,8 @@ GPEMU_BLAS_BOTH(INDEX, cublasIzamin_v2, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, int x_type, Int /*incx*/, \
                              const void* /*y*/, int /*y_type*/, Int /*incy*/, void* result,    \
                              int result_type, int /*execution_type*/) {                        \
-    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type_of_cuda(x_type), result, \
-                     bytes_of(type_of_cuda(result_type)));                                     \
+    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type_of_cuda(x_type),         \
+                     {result, bytes_of(type_of_cuda(result_type))});                           \
   }
 GPEMU_BLAS_BOTH(DOT_EX, cublasDotEx, GPEMU_TYPE_UNKNOWN)
 GPEMU_BLAS_BOTH(DOT_EX, cublasDotcEx, GPEMU_TYPE_UNKNOWN)

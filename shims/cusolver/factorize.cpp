@@ -2,6 +2,8 @@
 // Factorisations and solves of dense matrices. The signatures are those of cusolverDn.h, with
 // pointers to matrices as void*.
 #include <algorithm>
+#include <numeric>
+#include <vector>
 
 #include "dense.hpp"
 
@@ -36,6 +38,19 @@ DenseWork cholesky(const char* name, gpemu_data_type type, double n, double batc
 // Two triangular solves.
 DenseWork solve(const char* name, gpemu_data_type type, double n, double columns, double batch) {
   return {name, type, batch * 2 * n * n * columns, batch * (n * n + 4 * n * columns)};
+}
+
+/// Reports that no rows were swapped. There is nowhere to report it when the caller wants none.
+int report_pivots(int status, int* pivots, int count) {
+  if (status != kSuccess || pivots == nullptr || count <= 0) {
+    return status;
+  }
+  std::vector<int> rows(static_cast<size_t>(count));
+  std::iota(rows.begin(), rows.end(), 1);
+  return gpemu_cuda_poke(address_of(pivots), rows.data(), rows.size() * sizeof(int)) ==
+                 GPEMU_CUDA_SUCCESS
+             ? kSuccess
+             : kExecutionFailed;
 }
 
 }  // namespace
@@ -83,11 +98,13 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##getrf(void* handle, int m, int n, void* a, int lda, void*,  \
-                                             int*, int* info) {                                    \
+                                             int* pivots, int* info) {                             \
     return valid_matrix(m, n, a, lda)                                                              \
-               ? submit_dense(                                                                     \
-                     handle, {"cusolverDn" #L "getrf", T, operations_of_getrf(m, n), 2.0 * m * n}, \
-                     info, 1)                                                                      \
+               ? report_pivots(submit_dense(handle,                                                \
+                                            {"cusolverDn" #L "getrf", T,                           \
+                                             operations_of_getrf(m, n), 2.0 * m * n},              \
+                                            info, 1),                                              \
+                               pivots, std::min(m, n))                                             \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##getrs(void* handle, int transpose, int n, int columns,      \
@@ -117,9 +134,11 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
                                  : kInvalidValue;                                                  \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf(void* handle, int fill, int n, void* a, int lda,      \
-                                             int*, void*, int, int* info) {                        \
+                                             int* pivots, void*, int, int* info) {                 \
     return valid_fill(fill) && valid_matrix(n, n, a, lda)                                          \
-               ? submit_dense(handle, cholesky("cusolverDn" #L "sytrf", T, n, 1), info, 1)         \
+               ? report_pivots(                                                                    \
+                     submit_dense(handle, cholesky("cusolverDn" #L "sytrf", T, n, 1), info, 1),    \
+                     pivots, n)                                                                    \
                : kInvalidValue;                                                                    \
   }
 GPEMU_FACTORIZE(S, GPEMU_TYPE_FP32)

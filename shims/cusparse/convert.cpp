@@ -1,9 +1,108 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions and sorts. They move indices and compute nothing that has a price; the indices
-// themselves are not computed, so the memory keeps what it held.
+// Conversions and sorts of indices. Programs read them back, so they are computed: at once, of what
+// the memory holds when the call is made.
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
 #include "cusparse.hpp"
 
 namespace {
+
+using Indices = std::vector<int>;
+
+int read(const int* address, Indices& indices) {
+  const int status = indices.empty() ? GPEMU_CUDA_SUCCESS
+                                     : gpemu_cuda_peek(address_of(address), indices.data(),
+                                                       indices.size() * sizeof(int));
+  return status == GPEMU_CUDA_SUCCESS ? kSuccess : kInvalidValue;
+}
+
+int write(int* address, const Indices& indices) {
+  const int status = indices.empty() ? GPEMU_CUDA_SUCCESS
+                                     : gpemu_cuda_poke(address_of(address), indices.data(),
+                                                       indices.size() * sizeof(int));
+  return status == GPEMU_CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+}
+
+/// Reorders indices in memory; null is none.
+int reorder(int* address, const Indices& order) {
+  if (address == nullptr) {
+    return kSuccess;
+  }
+  Indices before(order.size());
+  if (const int status = read(address, before); status != kSuccess) {
+    return status;
+  }
+  Indices after;
+  after.reserve(order.size());
+  for (const int position : order) {
+    after.push_back(before[static_cast<size_t>(position)]);
+  }
+  return write(address, after);
+}
+
+Indices positions_of(int entries) {
+  Indices positions(static_cast<size_t>(entries));
+  std::iota(positions.begin(), positions.end(), 0);
+  return positions;
+}
+
+int compress_rows(const int* rows, int entries, int count, int* offsets, int base) {
+  Indices row_of(static_cast<size_t>(entries));
+  if (const int status = read(rows, row_of); status != kSuccess) {
+    return status;
+  }
+  // Rows beyond the matrix count to its ends, so that the last offset is the number of entries.
+  Indices result(static_cast<size_t>(count) + 1, 0);
+  for (const int row : row_of) {
+    const int64_t next = std::clamp<int64_t>(int64_t{row} - base + 1, 0, count);
+    ++result[static_cast<size_t>(next)];
+  }
+  std::partial_sum(result.begin(), result.end(), result.begin());
+  for (int& offset : result) {
+    offset += base;
+  }
+  return write(offsets, result);
+}
+
+int sort_by_row(int entries, int* rows, int* columns, int* permutation) {
+  Indices keys(static_cast<size_t>(entries));
+  if (const int status = read(rows, keys); status != kSuccess) {
+    return status;
+  }
+  Indices order = positions_of(entries);
+  std::ranges::stable_sort(order, {}, [&](int at) { return keys[static_cast<size_t>(at)]; });
+  for (int* const address : {rows, columns, permutation}) {
+    if (const int status = reorder(address, order); status != kSuccess) {
+      return status;
+    }
+  }
+  return kSuccess;
+}
+
+/// Sorts the columns within each row.
+int sort_rows(int count, int entries, const int* offsets, int* columns, int* permutation) {
+  Indices ends(static_cast<size_t>(count) + 1);
+  Indices keys(static_cast<size_t>(entries));
+  int status = read(offsets, ends);
+  status = status == kSuccess ? read(columns, keys) : status;
+  if (status != kSuccess) {
+    return status;
+  }
+  Indices order = positions_of(entries);
+  for (size_t row = 0; row + 1 < ends.size(); ++row) {
+    // The first offset is the index base.
+    const int64_t first = std::clamp<int64_t>(int64_t{ends[row]} - ends[0], 0, entries);
+    const int64_t last = std::clamp<int64_t>(int64_t{ends[row + 1]} - ends[0], first, entries);
+    std::stable_sort(order.begin() + first, order.begin() + last, [&](int left, int right) {
+      return keys[static_cast<size_t>(left)] < keys[static_cast<size_t>(right)];
+    });
+  }
+  status = reorder(columns, order);
+  return status == kSuccess ? reorder(permutation, order) : status;
+}
 
 bool valid_sizes(int rows, int columns, int entries) {
   return rows >= 0 && columns >= 0 && entries >= 0;
@@ -21,28 +120,29 @@ int answer_size(const void* handle, int rows, int columns, int entries, size_t* 
 }
 
 // A radix sort passes four times over keys and positions, reading and writing each.
-int sort(const void* handle, const char* name, int rows, int columns, int entries,
-         const void* keys) {
-  return valid_sizes(rows, columns, entries) && (keys != nullptr || entries == 0)
-             ? submit_sparse(handle, name, GPEMU_TYPE_INT32, 0, int64_t{4 * 16} * entries)
-             : kInvalidValue;
+int submit_sort(const void* handle, const char* name, int entries) {
+  return submit_sparse(handle, name, GPEMU_TYPE_INT32, 0, int64_t{4 * 16} * entries);
 }
 
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cusparseXcoo2csr(void* handle, const int* rows, int entries, int count,
                                        int* offsets, int base) {
-  return valid_sizes(count, 0, entries) && (rows != nullptr || entries == 0) &&
-                 offsets != nullptr && (base == 0 || base == 1)
-             ? submit_sparse(handle, "cusparseXcoo2csr", GPEMU_TYPE_INT32, 0,
-                             int64_t{4} * entries + int64_t{4} * count + 4)
-             : kInvalidValue;
+  if (!valid_sizes(count, 0, entries) || (rows == nullptr && entries > 0) || offsets == nullptr ||
+      (base != 0 && base != 1)) {
+    return kInvalidValue;
+  }
+  const int status = submit_sparse(handle, "cusparseXcoo2csr", GPEMU_TYPE_INT32, 0,
+                                   int64_t{4} * entries + int64_t{4} * count + 4);
+  return status == kSuccess ? compress_rows(rows, entries, count, offsets, base) : status;
 }
 GPEMU_SHIM_EXPORT int cusparseCreateIdentityPermutation(void* handle, int entries, int* positions) {
-  return entries >= 0 && (positions != nullptr || entries == 0)
-             ? submit_sparse(handle, "cusparseCreateIdentityPermutation", GPEMU_TYPE_INT32, 0,
-                             int64_t{4} * entries)
-             : kInvalidValue;
+  if (entries < 0 || (positions == nullptr && entries > 0)) {
+    return kInvalidValue;
+  }
+  const int status = submit_sparse(handle, "cusparseCreateIdentityPermutation", GPEMU_TYPE_INT32, 0,
+                                   int64_t{4} * entries);
+  return status == kSuccess ? write(positions, positions_of(entries)) : status;
 }
 GPEMU_SHIM_EXPORT int cusparseXcoosort_bufferSizeExt(void* handle, int rows, int columns,
                                                      int entries, const int*, const int*,
@@ -50,8 +150,15 @@ GPEMU_SHIM_EXPORT int cusparseXcoosort_bufferSizeExt(void* handle, int rows, int
   return answer_size(handle, rows, columns, entries, bytes);
 }
 GPEMU_SHIM_EXPORT int cusparseXcoosortByRow(void* handle, int rows, int columns, int entries,
-                                            int* row_indices, int*, int*, void*) {
-  return sort(handle, "cusparseXcoosortByRow", rows, columns, entries, row_indices);
+                                            int* row_indices, int* column_indices, int* permutation,
+                                            void*) {
+  if (!valid_sizes(rows, columns, entries) ||
+      ((row_indices == nullptr || column_indices == nullptr) && entries > 0)) {
+    return kInvalidValue;
+  }
+  const int status = submit_sort(handle, "cusparseXcoosortByRow", entries);
+  return status == kSuccess ? sort_by_row(entries, row_indices, column_indices, permutation)
+                            : status;
 }
 GPEMU_SHIM_EXPORT int cusparseXcsrsort_bufferSizeExt(void* handle, int rows, int columns,
                                                      int entries, const int*, const int*,
@@ -59,6 +166,13 @@ GPEMU_SHIM_EXPORT int cusparseXcsrsort_bufferSizeExt(void* handle, int rows, int
   return answer_size(handle, rows, columns, entries, bytes);
 }
 GPEMU_SHIM_EXPORT int cusparseXcsrsort(void* handle, int rows, int columns, int entries,
-                                       const void*, const int*, int* column_indices, int*, void*) {
-  return sort(handle, "cusparseXcsrsort", rows, columns, entries, column_indices);
+                                       const void*, const int* offsets, int* column_indices,
+                                       int* permutation, void*) {
+  if (!valid_sizes(rows, columns, entries) || offsets == nullptr ||
+      (column_indices == nullptr && entries > 0)) {
+    return kInvalidValue;
+  }
+  const int status = submit_sort(handle, "cusparseXcsrsort", entries);
+  return status == kSuccess ? sort_rows(rows, entries, offsets, column_indices, permutation)
+                            : status;
 }

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the stand-ins of cuSPARSE, cuSOLVER and cuBLAS leave in memory for programs to read:
+// indices, pivots and positions.
+#include <cstdint>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using Numbers = std::vector<int>;
+
+class Results : public testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_EQ(setenv("GPEMU_GPU", "V100-PCIE-32GB", 1), 0);
+    ASSERT_EQ(setenv("GPEMU_CLOCK", "virtual", 1), 0);
+    for (const char* path :
+         {GPEMU_TEST_RUNTIME_12, GPEMU_TEST_SPARSE, GPEMU_TEST_SOLVER, GPEMU_TEST_CUBLAS}) {
+      libraries_.push_back(dlopen(path, RTLD_LAZY | RTLD_LOCAL));
+      ASSERT_NE(libraries_.back(), nullptr) << dlerror();
+    }
+    ASSERT_EQ(call("cusparseCreate", &sparse_), 0);
+  }
+
+  void TearDown() override {
+    EXPECT_EQ(call("cusparseDestroy", sparse_), 0);
+    for (int* const numbers : made_) EXPECT_EQ(call("cudaFree", static_cast<void*>(numbers)), 0);
+  }
+
+  template <typename... Arguments>
+  int call(const char* name, Arguments... arguments) {
+    using Function = int (*)(Arguments...);
+    for (void* const library : libraries_) {
+      if (void* const symbol = dlsym(library, name); symbol != nullptr) {
+        return reinterpret_cast<Function>(symbol)(arguments...);
+      }
+    }
+    ADD_FAILURE() << name << " is missing";
+    return -1;
+  }
+
+  int* on_device(const Numbers& numbers) {
+    void* memory = nullptr;
+    const size_t bytes = numbers.size() * sizeof(int);
+    EXPECT_EQ(call("cudaMalloc", &memory, bytes), 0);
+    EXPECT_EQ(call("cudaMemcpy", memory, static_cast<const void*>(numbers.data()), bytes, 1), 0);
+    made_.push_back(static_cast<int*>(memory));
+    return made_.back();
+  }
+
+  Numbers read(const int* memory, size_t count) {
+    Numbers numbers(count);
+    EXPECT_EQ(call("cudaMemcpy", static_cast<void*>(numbers.data()),
+                   static_cast<const void*>(memory), count * sizeof(int), 2),
+              0);
+    return numbers;
+  }
+
+  std::vector<void*> libraries_;
+  std::vector<int*> made_;
+  void* sparse_ = nullptr;
+  void* const none_ = nullptr;
+};
+
+TEST_F(Results, SparseRowsAreCompressed) {
+  const int* const rows = on_device({0, 0, 2, 2, 2, 3});
+  int* const offsets = on_device({9, 9, 9, 9, 9, 9});
+  ASSERT_EQ(call("cusparseXcoo2csr", sparse_, rows, 6, 5, offsets, 0), 0);
+  EXPECT_EQ(read(offsets, 6), (Numbers{0, 2, 2, 5, 6, 6}));
+  const int* const from_one = on_device({1, 3});
+  ASSERT_EQ(call("cusparseXcoo2csr", sparse_, from_one, 2, 3, offsets, 1), 0);
+  EXPECT_EQ(read(offsets, 4), (Numbers{1, 2, 2, 3}));
+}
+
+TEST_F(Results, SparseRowsBeyondTheMatrixAreKeptWithin) {
+  const int* const rows = on_device({-7, 2000000000});
+  int* const offsets = on_device({9, 9, 9, 9});
+  ASSERT_EQ(call("cusparseXcoo2csr", sparse_, rows, 2, 2, offsets, 0), 0);
+  EXPECT_EQ(read(offsets, 4), (Numbers{1, 1, 2, 9}));
+  const void* const stray = &sparse_;
+  EXPECT_EQ(call("cusparseXcoo2csr", sparse_, stray, 2, 2, offsets, 0), 3) << "the host's memory";
+}
+
+TEST_F(Results, SortByRowIsStableAndMovesThePermutation) {
+  int* const rows = on_device({2, 0, 2, 1});
+  int* const columns = on_device({5, 6, 4, 7});
+  int* const permutation = on_device({9, 9, 9, 9});
+  ASSERT_EQ(call("cusparseCreateIdentityPermutation", sparse_, 4, permutation), 0);
+  EXPECT_EQ(read(permutation, 4), (Numbers{0, 1, 2, 3}));
+  ASSERT_EQ(call("cusparseXcoosortByRow", sparse_, 3, 8, 4, rows, columns, permutation, none_), 0);
+  EXPECT_EQ(read(rows, 4), (Numbers{0, 1, 2, 2}));
+  EXPECT_EQ(read(columns, 4), (Numbers{6, 7, 5, 4}));
+  EXPECT_EQ(read(permutation, 4), (Numbers{1, 3, 0, 2}));
+}
+
+TEST_F(Results, SortOfCompressedRowsStaysWithinThem) {
+  const int* const offsets = on_device({1, 4, 4, 6});
+  int* const columns = on_device({3, 1, 2, 9, 8});
+  int* const permutation = on_device({0, 1, 2, 3, 4});
+  ASSERT_EQ(call("cusparseXcsrsort", sparse_, 3, 9, 5, none_, offsets, columns, permutation, none_),
+            0);
+  EXPECT_EQ(read(columns, 5), (Numbers{1, 2, 3, 8, 9}));
+  EXPECT_EQ(read(permutation, 5), (Numbers{1, 2, 0, 4, 3}));
+}
+
+TEST_F(Results, FactorisationsSwapNoRows) {
+  int* const pivots = on_device({0, 0, 0, 7});
+  int* const info = on_device({7});
+  void* const matrix = on_device(Numbers(16));
+  void* solver = nullptr;
+  ASSERT_EQ(call("cusolverDnCreate", &solver), 0);
+  ASSERT_EQ(call("cusolverDnSgetrf", solver, 4, 3, matrix, 4, none_, pivots, info), 0);
+  EXPECT_EQ(read(pivots, 4), (Numbers{1, 2, 3, 7}));
+  EXPECT_EQ(read(info, 1), Numbers{0});
+  EXPECT_EQ(call("cusolverDnDestroy", solver), 0);
+}
+
+TEST_F(Results, PositionsOfVectorsBeginAtOne) {
+  void* blas = nullptr;
+  int position = 7;
+  const void* const vector = on_device(Numbers(8));
+  ASSERT_EQ(call("cublasCreate_v2", &blas), 0);
+  ASSERT_EQ(call("cublasIsamax_v2", blas, 8, vector, 1, &position), 0);
+  EXPECT_EQ(position, 1);
+  ASSERT_EQ(call("cublasIsamax_v2", blas, 0, vector, 1, &position), 0);
+  EXPECT_EQ(position, 0) << "of no elements there is none";
+  EXPECT_EQ(call("cublasDestroy_v2", blas), 0);
+}
+
+}  // namespace
