@@ -146,6 +146,7 @@ Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& c
   NodeWork work{
       .cost = cost, .operation = operation, .name = operation.name, .device = stream.device};
   work.parameters.kind = GPEMU_CUDA_NODE_KERNEL;
+  work.operation.arguments = nullptr;  // They end with the call.
   return capture_work(stream, std::move(work));
 }
 

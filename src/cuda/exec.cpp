@@ -118,12 +118,13 @@ Status launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
     for (const std::uint32_t dependency : step.dependencies) {
       earliest = std::max(earliest, exec.ends[dependency]);
     }
+    NodeTimes times{.earliest = earliest, .end = earliest};
     gpemu_cuda_stream node_stream{.device = step.work.device,
                                   .stream = &stream_of(exec, step, stream),
                                   .id = stream.id,
-                                  .node = NodeTimes{.earliest = earliest, .end = earliest}};
+                                  .node = &times};
     if (step.enabled) status = run_step(step, node_stream);
-    exec.ends[i] = node_stream.node->end;
+    exec.ends[i] = times.end;
     end = std::max(end, exec.ends[i]);
   }
   exec.end = end;
@@ -137,6 +138,7 @@ Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph) {
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   for (const Step& step : exec.steps) {
     std::vector<gpemu_cuda_node*> dependencies;
+    dependencies.reserve(step.dependencies.size());
     for (const std::uint32_t dependency : step.dependencies) {
       dependencies.push_back(created->nodes[dependency]);
     }
@@ -153,11 +155,20 @@ Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph) {
 }
 
 Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
-  const std::lock_guard lock(graph_mutex());
-  NodeWork work{.device = stream.device};
-  work.parameters.kind = GPEMU_CUDA_NODE_GRAPH;
-  GPEMU_CUDA_TRY(rebuild(exec, &work.parameters.child));
-  return capture_work(stream, std::move(work));
+  std::vector<gpemu_cuda_user_object*> released;
+  Status status = GPEMU_CUDA_SUCCESS;
+  {
+    const std::lock_guard lock(graph_mutex());
+    NodeWork work{.device = stream.device};
+    work.parameters.kind = GPEMU_CUDA_NODE_GRAPH;
+    gpemu_cuda_graph* graph = nullptr;
+    GPEMU_CUDA_TRY(rebuild(exec, &graph));
+    work.parameters.child = graph;
+    status = capture_work(stream, std::move(work));
+    if (status != GPEMU_CUDA_SUCCESS) destroy_graph(*graph, released);
+  }
+  destroy_objects(released);
+  return status;
 }
 
 /// Finds the step of a node. Requires: the locks of graphs and of the executable graph.

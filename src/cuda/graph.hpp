@@ -52,8 +52,8 @@ void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>
 
 /// Checks a list of nodes: alive, of this graph, none twice. Requires: the lock. Errors:
 /// INVALID_VALUE.
-[[nodiscard]] Status check_nodes(const gpemu_cuda_graph& graph, const gpemu_cuda_node_handle* nodes,
-                                 std::size_t count);
+[[nodiscard]] Status check_nodes(const gpemu_cuda_graph& graph,
+                                 const gpemu_cuda_node_handle* handles, std::size_t count);
 
 /// Yields the nodes so that each comes behind what it depends on. Requires: the lock. Errors:
 /// INVALID_VALUE when they depend on each other in a circle.

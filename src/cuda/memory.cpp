@@ -457,7 +457,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool staged = to.on_device() && bytes <= kStagedBytes;
   // A graph's launch returns at once, whatever its nodes copy.
   const bool waits = (blocking && !(pageable && staged)) || (pageable && !staged);
-  if (waits && !stream.node.has_value()) {
+  if (waits && stream.node == nullptr) {
     const TimePoint before = clock().now();
     clock().wait_until(interval.end);
     record_wait(clock().now() - before);

@@ -3,9 +3,11 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdlib>
 #include <map>
 #include <mutex>
 #include <queue>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -155,7 +157,7 @@ Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
 
 device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                        Duration duration) {
-  if (stream.node.has_value()) {
+  if (stream.node != nullptr) {
     const device::Interval interval =
         stream.stream->enqueue_from(stream.node->earliest, engine, bytes, duration);
     stream.node->end = std::max(stream.node->end, interval.end);
@@ -163,6 +165,15 @@ device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes b
   }
   return engine == device::Engine::kCompute ? stream.stream->launch(duration)
                                             : stream.stream->copy(engine, bytes, duration);
+}
+
+/// Source: CUDA C++ Programming Guide, "CUDA Environment Variables": 1 makes launches block.
+bool launches_block() {
+  static const bool block = [] {
+    const char* const value = std::getenv("CUDA_LAUNCH_BLOCKING");
+    return value != nullptr && std::string_view(value) == "1";
+  }();
+  return block;
 }
 
 void wait_until(TimePoint time) {
@@ -238,11 +249,12 @@ Status run_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .evidence = cost.estimate.evidence,
           .name = operation.name,
           .operation = &operation});
+  if (launches_block() && stream.node == nullptr) wait_until(interval.end);
   return GPEMU_CUDA_SUCCESS;
 }
 
 void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
-  const TimePoint time = stream.node.has_value() ? stream.node->earliest : stream.stream->tail();
+  const TimePoint time = stream.node != nullptr ? stream.node->earliest : stream.stream->tail();
   host_functions().add(time, function, data);
 }
 

@@ -4,7 +4,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "machine.hpp"
@@ -26,9 +25,9 @@ struct gpemu_cuda_stream {
   std::uint32_t flags = 0;
   std::int32_t priority = 0;
   std::uint64_t id = 0;
-  std::optional<gpemu::cuda::NodeTimes> node;  ///< while one runs, on a stream made up for it.
-  std::atomic<std::uint64_t> capture_id{0};    ///< 0: it does not capture.
-  std::vector<gpemu_cuda_node*> frontier;      ///< what captured work depends on next.
+  gpemu::cuda::NodeTimes* node = nullptr;    ///< while one runs, on a stream made up for it.
+  std::atomic<std::uint64_t> capture_id{0};  ///< 0: it does not capture.
+  std::vector<gpemu_cuda_node*> frontier;    ///< what captured work depends on next.
 };
 
 struct gpemu_cuda_event {
