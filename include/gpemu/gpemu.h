@@ -14,7 +14,7 @@
  *  4. Strings are UTF-8 and end with NUL. Times are nanoseconds, sizes are bytes.
  *  5. All functions may be called from any thread. Passing NULL where a handle or pointer is
  * required yields GPEMU_ERROR_INVALID_ARGUMENT.
- *  6. No function blocks but those whose name ends in `synchronize`.
+ *  6. No function blocks but those whose name ends in `synchronize` or `wait_until`.
  */
 #ifndef GPEMU_GPEMU_H_
 #define GPEMU_GPEMU_H_
@@ -81,6 +81,14 @@ GPEMU_API gpemu_status gpemu_node_device_count(const gpemu_node* node, int32_t* 
 
 /* Tells the present on the node's clock. */
 GPEMU_API gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns);
+
+/* Blocks until a time on the node's clock; returns at once when it has passed. */
+GPEMU_API gpemu_status gpemu_node_wait_until(gpemu_node* node, int64_t time_ns);
+
+/* The same on the host's CLOCK_MONOTONIC, which all nodes on the real clock share, without a node.
+ * Waiting ends a few microseconds after the deadline on an idle host: it sleeps, then spins. */
+GPEMU_API gpemu_status gpemu_host_now(int64_t* now_ns);
+GPEMU_API gpemu_status gpemu_host_wait_until(int64_t time_ns);
 
 /* ---- Devices
  * -------------------------------------------------------------------------------------- */
@@ -237,6 +245,62 @@ GPEMU_API gpemu_status gpemu_cost_model_step(const gpemu_cost_model* cost_model,
 /* Tells the largest batch that fits. */
 GPEMU_API gpemu_status gpemu_cost_model_largest_batch(const gpemu_cost_model* cost_model,
                                                       int32_t* batch);
+
+/* ---- The profile database
+ * ----------------------------------------------------------------------- */
+
+typedef struct gpemu_database gpemu_database;
+
+/* A kind of GPU. Rates are the datasheet's. */
+typedef struct gpemu_gpu_info {
+  size_t struct_size;
+  char name[64];         /* gpemu's name, e.g. "V100-PCIE-32GB" */
+  char product_name[96]; /* as NVML reports it */
+  char architecture[32]; /* e.g. "Volta" */
+  int32_t compute_capability_major;
+  int32_t compute_capability_minor;
+  int32_t multiprocessors;
+  int32_t reserved; /* 0 */
+  uint64_t memory_bytes;
+  double memory_bandwidth_bytes_per_s;
+  double fp32_flops;              /* per second, without tensor cores */
+  double pinned_copy_bytes_per_s; /* a large copy from pinned host memory, as achieved */
+} gpemu_gpu_info;
+
+/* A model that was profiled. */
+typedef struct gpemu_model_info {
+  size_t struct_size;
+  char name[64]; /* e.g. "resnet50" */
+  uint64_t parameters;
+  int32_t input_shape[3]; /* channels, height, width of one FP32 sample */
+  int32_t reserved;       /* 0 */
+} gpemu_model_info;
+
+/* Opens a database file, with `file` NULL the installed database and the user's over it. Errors:
+ * NOT_FOUND, INCOMPATIBLE, UNAVAILABLE, IO, CORRUPT_DATA. Ended by gpemu_database_close. */
+GPEMU_API gpemu_status gpemu_database_open(const char* file, gpemu_database** database);
+GPEMU_API void gpemu_database_close(gpemu_database* database);
+
+/* GPUs are numbered from 0, in the order of their names. Errors: NOT_FOUND beyond the last. */
+GPEMU_API gpemu_status gpemu_database_gpu_count(gpemu_database* database, int32_t* count);
+GPEMU_API gpemu_status gpemu_database_gpu(gpemu_database* database, int32_t index,
+                                          gpemu_gpu_info* info);
+/* Finds a GPU by name or alias, e.g. "Tesla_V100-PCIE-32GB", or by the path of a TOML file. Errors:
+ * NOT_FOUND, with the nearest names. */
+GPEMU_API gpemu_status gpemu_database_find_gpu(gpemu_database* database, const char* name,
+                                               gpemu_gpu_info* info);
+
+/* The same for models. */
+GPEMU_API gpemu_status gpemu_database_model_count(gpemu_database* database, int32_t* count);
+GPEMU_API gpemu_status gpemu_database_model(gpemu_database* database, int32_t index,
+                                            gpemu_model_info* info);
+GPEMU_API gpemu_status gpemu_database_find_model(gpemu_database* database, const char* name,
+                                                 gpemu_model_info* info);
+
+/* As gpemu_cost_model_create, from this database. The cost model outlives it. */
+GPEMU_API gpemu_status gpemu_database_cost_model(gpemu_database* database, const char* model,
+                                                 const char* gpu, const char* precision,
+                                                 gpemu_cost_model** cost_model);
 
 #ifdef __cplusplus
 }
