@@ -150,6 +150,87 @@ TEST_P(CudaRuntime, PropertiesAgreeWithAttributes) {
   EXPECT_EQ(call("cudaDeviceGetAttribute", &from_attribute, 16, -1), kInvalidDevice);
 }
 
+// cudaMemsetParams.
+struct SetParameters {
+  void* destination;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
+
+TEST_P(CudaRuntime, GraphsAreBuiltChangedAndLaunched) {
+  void *memory = nullptr, *graph = nullptr, *set = nullptr, *copy = nullptr, *exec = nullptr;
+  void* stream = nullptr;
+  std::vector<unsigned> result(4, 0);
+  ASSERT_EQ(call("cudaMalloc", &memory, size_t{16}), kSuccess);
+  ASSERT_EQ(call("cudaStreamCreateWithFlags", &stream, 1U), kSuccess);
+  ASSERT_EQ(call("cudaGraphCreate", &graph, 0U), kSuccess);
+  SetParameters parameters{memory, 0, 5, 4, 4, 1};
+  ASSERT_EQ(call("cudaGraphAddMemsetNode", &set, graph, kNull, size_t{0}, &parameters), kSuccess);
+  ASSERT_EQ(call("cudaGraphAddMemcpyNode1D", &copy, graph, kNull, size_t{0},
+                 static_cast<void*>(result.data()), memory, size_t{16}, 2),
+            kSuccess);
+  // CUDA 13 has data of edges in between.
+  ASSERT_EQ(GetParam().major == 12
+                ? call("cudaGraphAddDependencies", graph, &set, &copy, size_t{1})
+                : call("cudaGraphAddDependencies", graph, &set, &copy, kNull, size_t{1}),
+            kSuccess);
+  ASSERT_EQ(call("cudaGraphInstantiateWithFlags", &exec, graph, 1ULL), kSuccess);
+  ASSERT_EQ(call("cudaGraphLaunch", exec, stream), kSuccess);
+  ASSERT_EQ(call("cudaStreamSynchronize", stream), kSuccess);
+  EXPECT_EQ(result, std::vector<unsigned>(4, 5));
+  parameters.value = 6;
+  ASSERT_EQ(call("cudaGraphExecMemsetNodeSetParams", exec, set, &parameters), kSuccess);
+  EXPECT_EQ(call("cudaGraphExecMemsetNodeSetParams", exec, copy, &parameters), kInvalidValue);
+  ASSERT_EQ(call("cudaGraphLaunch", exec, stream), kSuccess);
+  EXPECT_EQ(result, std::vector<unsigned>(4, 6));
+  EXPECT_EQ(call("cudaGraphExecDestroy", exec), kSuccess);
+  EXPECT_EQ(call("cudaGraphDestroy", graph), kSuccess);
+  EXPECT_EQ(call("cudaGraphDestroy", graph), kInvalidHandle);
+  EXPECT_EQ(call("cudaStreamDestroy", stream), kSuccess);
+  EXPECT_EQ(call("cudaFree", memory), kSuccess);
+}
+
+TEST_P(CudaRuntime, CaptureRefusesAndTellsWhatHappens) {
+  void *stream = nullptr, *graph = &stream, *memory = nullptr;
+  int status = -1;
+  ASSERT_EQ(call("cudaStreamCreateWithFlags", &stream, 1U), kSuccess);
+  EXPECT_EQ(call("cudaStreamBeginCapture", stream, 3), kInvalidValue);
+  EXPECT_EQ(call("cudaStreamBeginCapture", kNull, 0), 900);
+  ASSERT_EQ(call("cudaStreamBeginCapture", stream, 0), kSuccess);
+  ASSERT_EQ(call("cudaStreamIsCapturing", stream, &status), kSuccess);
+  EXPECT_EQ(status, 1);
+  EXPECT_EQ(call("cudaMalloc", &memory, size_t{16}), 900);
+  ASSERT_EQ(call("cudaStreamIsCapturing", stream, &status), kSuccess);
+  EXPECT_EQ(status, 2);
+  EXPECT_EQ(call("cudaStreamEndCapture", stream, &graph), 901);
+  EXPECT_EQ(graph, nullptr);
+  EXPECT_EQ(call("cudaStreamDestroy", stream), kSuccess);
+  uint64_t used = 1;
+  EXPECT_EQ(call("cudaDeviceGetGraphMemAttribute", 0, 1, &used), kSuccess);
+  EXPECT_EQ(used, 0U);
+  EXPECT_EQ(call("cudaDeviceGetGraphMemAttribute", 0, 4, &used), kInvalidValue);
+}
+
+TEST_P(CudaRuntime, LogLinesReachWhoRegistered) {
+  if (GetParam().major == 12) {
+    GTEST_SKIP() << "new in CUDA 13";
+  }
+  std::string text;
+  void* handle = nullptr;
+  const auto append = [](void* data, int level, char* message, size_t length) {
+    EXPECT_EQ(level, 0);
+    static_cast<std::string*>(data)->append(message, length);
+  };
+  const auto callback = static_cast<void (*)(void*, int, char*, size_t)>(append);
+  ASSERT_EQ(call("cudaLogsRegisterCallback", callback, static_cast<void*>(&text), &handle),
+            kSuccess);
+  EXPECT_EQ(call("cudaGraphConditionalHandleCreate", kNull, kNull, 0U, 0U), kNotSupported);
+  EXPECT_NE(text.find("cudaGraphConditionalHandleCreate"), std::string::npos) << text;
+  EXPECT_EQ(call("cudaLogsUnregisterCallback", handle), kSuccess);
+  EXPECT_EQ(call("cudaLogsUnregisterCallback", handle), kInvalidValue);
+}
+
 TEST_P(CudaRuntime, WhatIsNotSupportedSaysSo) {
   EXPECT_EQ(call("cudaMallocArray", kNull), kNotSupported);
   void* table = &library_;
