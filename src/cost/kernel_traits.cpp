@@ -26,6 +26,9 @@ struct NamePart {
 /// and write.
 constexpr std::array kNameParts = {
     NamePart{"Sleep_cu_", Class::kOther, Elements::kFromCycles, 0},
+    // Compiled at run time: a thread takes 4 or 8 elements of at least two tensors.
+    NamePart{"_vectorized4_kernel", Class::kElementwise, Elements::kFromThreads, 8},
+    NamePart{"_vectorized8_kernel", Class::kElementwise, Elements::kFromThreads, 16},
     NamePart{"multi_tensor_apply_kernel", Class::kOptimizer, Elements::kFromChunks, 3},
     NamePart{"13reduce_kernelI", Class::kReduction, Elements::kFromReduction, 1},
     NamePart{"index_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 3},

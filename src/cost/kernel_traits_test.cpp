@@ -37,6 +37,13 @@ TEST(KernelTraits, LeavesTheArgumentsOfOthersAlone) {
   EXPECT_EQ(kernel_traits("_Z3addPfS_S_").operation_class, Class::kOther);
 }
 
+TEST(KernelTraits, KnowsWhatIsCompiledAtRunTime) {
+  const KernelTraits traits = kernel_traits("gcd_name_vectorized4_kernel");
+  EXPECT_EQ(traits.operation_class, Class::kElementwise);
+  EXPECT_EQ(traits.elements, Elements::kFromThreads);
+  EXPECT_EQ(traits.tensors, 8);
+}
+
 TEST(KernelTraits, CountsTheListsOfOptimizers) {
   const KernelTraits fused = kernel_traits(
       "_ZN2at6native51_GLOBAL__N__b7f847be_18_fused_adam_impl_cu_454205f325multi_tensor_apply_"

@@ -13,6 +13,7 @@
 
 #include "handle_table.hpp"
 #include "image.hpp"
+#include "kernel_effect.hpp"
 #include "machine.hpp"
 #include "stream.hpp"
 
@@ -32,6 +33,7 @@ struct gpemu_cuda_kernel {
   std::once_flag decoded;
   const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
+  gpemu::cuda::KernelEffect effect;               ///< valid once analysed.
   std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
   std::atomic<std::int32_t> carveout{-1};
 };
@@ -79,7 +81,10 @@ Registry& registry() {
 }
 
 const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
-  std::call_once(kernel.analysed, [&kernel] { kernel.traits = cost::kernel_traits(kernel.name); });
+  std::call_once(kernel.analysed, [&kernel] {
+    kernel.traits = cost::kernel_traits(kernel.name);
+    kernel.effect = kernel_effect(kernel.name);
+  });
   return kernel.traits;
 }
 
@@ -197,8 +202,10 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
 // ---- The C interface
 
 using gpemu::Bytes;
+using gpemu::cuda::apply_effect;
 using gpemu::cuda::architecture_of;
 using gpemu::cuda::attach;
+using gpemu::cuda::capturing;
 using gpemu::cuda::cubin_size;
 using gpemu::cuda::current_device;
 using gpemu::cuda::decode;
@@ -487,6 +494,8 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   gpemu::cost::OperationCost cost;
   gpemu_operation operation;
   GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &operation));
+  // A graph's launches keep no arguments.
+  if (!capturing(*found)) apply_effect(kernels().find(kernel)->effect, *launch);
   return run_operation(cost, operation, *found);
 }
 

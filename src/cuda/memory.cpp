@@ -508,6 +508,29 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   return run_operation(stream.device->costs->price(operation), operation, stream);
 }
 
+void write_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
+  const Bytes bytes = element_bytes * count;
+  if (bytes == 0) return;
+  Side side;
+  {
+    const Memory& state = memory();
+    const std::shared_lock lock(state.mutex);
+    side = side_of(state, address, bytes);
+  }
+  if (!side.on_device() || !side.inside) return;
+  // The host reads sizes, flags and scalars.
+  constexpr Bytes kMaxKept = 64 * kKiB;
+  if (value == nullptr || bytes > kMaxKept) {
+    side.shared ? clear(address, bytes) : drop(address, bytes, Content::kZeros);
+    return;
+  }
+  if (!side.shared) memory().contents.assign(address, bytes, Content::kKept);
+  auto* const elements = reinterpret_cast<std::byte*>(address);
+  for (Bytes i = 0; i < count; ++i) {
+    std::memcpy(elements + i * element_bytes, value, element_bytes);
+  }
+}
+
 void release_memory(DeviceState& device) {
   empty_pools(device);
   std::vector<std::uint64_t> addresses;

@@ -250,6 +250,8 @@ Result<void> Device::free(DeviceAddress address) {
 }
 
 MemoryInfo Device::memory_info() const {
+  // Who asks misses what the dead held.
+  state_->segment->recover();
   const RobustLock lock(state_->record->ledger_mutex,
                         [this] { state_->segment->recount_memory(state_->index); });
   return {.total = state_->record->memory_bytes,

@@ -23,6 +23,17 @@ def test_content_stays():
     assert torch.equal(data.cuda().cpu(), data)
 
 
+def test_one_range_of_addresses_grows():
+    torch.cuda.empty_cache()
+    first = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    second = torch.empty(30 * MIB, dtype=torch.uint8, device="cuda")
+    assert second.data_ptr() - first.data_ptr() == first.nbytes
+    del first, second
+    larger = torch.empty(60 * MIB, dtype=torch.uint8, device="cuda")
+    # Without expandable segments the two would have been cached apart.
+    assert torch.cuda.memory_reserved() - larger.nbytes < 30 * MIB
+
+
 def test_out_of_memory():
     refused = False
     try:

@@ -142,6 +142,41 @@ def test_broken_source_is_refused_by_the_compiler():
         raise AssertionError("y was found")
 
 
+def test_results_do_not_show_what_memory_held_before():
+    def use_memory():
+        for value in (7, 7.5, True):
+            kept = [torch.full((size,), value).cuda() for size in (1, 1, 1, 1, 8, 32, 64, 100)]
+        del kept
+
+    zeros = torch.zeros(1000, device="cuda")
+    counts = torch.zeros(100, dtype=torch.int64, device="cuda")
+    asked = {
+        "sum": zeros.sum,
+        "sum of integers": counts.sum,
+        "any": lambda: (zeros > 1).any(),
+        "maximum": zeros.max,
+        "norm": zeros.norm,
+        "sum and product": lambda: zeros[:1] + zeros[1:2] * 2,
+        "type": lambda: zeros[:1].long(),
+        "mean of half": zeros.half().mean,
+        "median": zeros.median,
+        "nothing found": lambda: torch.tensor(torch.nonzero(zeros).shape[0]),
+        "nothing chosen": lambda: torch.tensor(zeros[zeros > 1].numel()),
+        "loss": lambda: torch.nn.functional.mse_loss(zeros, zeros),
+        "zeros": lambda: torch.zeros(100, device="cuda").cpu().sum(),
+        "difference of fills": lambda: torch.full((1,), 3.0, device="cuda") - 3,
+    }
+    for name, ask in asked.items():
+        for _ in range(3):
+            use_memory()
+            assert ask().item() == 0, name
+
+
+def test_fills_are_seen():
+    assert torch.full((3,), 2.5, device="cuda").tolist() == [2.5, 2.5, 2.5]
+    assert torch.ones(100, dtype=torch.int64, device="cuda").cpu().sum() == 100
+
+
 def test_printing_a_tensor():
     text = repr(torch.arange(3).cuda())
     assert text == "tensor([0, 1, 2], device='cuda:0')", text
