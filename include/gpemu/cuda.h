@@ -263,8 +263,11 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
                                                 gpemu_cuda_pool_attribute attribute,
                                                 uint64_t value);
+/* Whether a device may use a pool's memory; its own always may. Errors: INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
                                                        int32_t read_write);
+GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
+                                                       int32_t* read_write);
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes);
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle pool,
                                                     gpemu_cuda_stream_handle stream,

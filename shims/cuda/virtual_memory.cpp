@@ -125,6 +125,20 @@ int set_pool_access(Pool pool, const Access* accesses, size_t count) {
   return status;
 }
 
+int get_pool_access(unsigned* flags, Pool pool, const Location* location) {
+  constexpr unsigned kReadWrite = 3;
+  if (flags == nullptr || pool == nullptr || location == nullptr ||
+      location->type != kDeviceLocation) {
+    return kInvalidValue;
+  }
+  int32_t read_write = 0;
+  const int status = gpemu_cuda_pool_get_access(pool, location->id, &read_write);
+  if (status == 0) {
+    *flags = read_write != 0 ? kReadWrite : 0;
+  }
+  return status;
+}
+
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuMemGetAllocationGranularity(size_t* bytes,
@@ -257,6 +271,9 @@ GPEMU_SHIM_EXPORT int cuMemPoolSetAttribute(Pool pool, int attribute, const void
   return set_attribute(pool, attribute, value);
 }
 
+GPEMU_SHIM_EXPORT int cuMemPoolGetAccess(unsigned* flags, Pool pool, const Location* location) {
+  return get_pool_access(flags, pool, location);
+}
 GPEMU_SHIM_EXPORT int cuMemPoolSetAccess(Pool pool, const Access* accesses, size_t count) {
   return set_pool_access(pool, accesses, count);
 }

@@ -136,6 +136,20 @@ int set_pool_access(Pool pool, const Access* accesses, size_t count) {
   return kSuccess;
 }
 
+int get_pool_access(int* flags, Pool pool, const Location* location) {
+  constexpr int kReadWrite = 3;
+  if (flags == nullptr || pool == nullptr || location == nullptr ||
+      location->type != kDeviceLocation) {
+    return kInvalidValue;
+  }
+  int32_t read_write = 0;
+  const int status = gpemu_cuda_pool_get_access(pool, location->id, &read_write);
+  if (status == 0) {
+    *flags = read_write != 0 ? kReadWrite : 0;
+  }
+  return status;
+}
+
 int allocate_async(void** memory, size_t bytes, Pool pool, Stream stream) {
   if (memory == nullptr) {
     return kInvalidValue;
@@ -370,6 +384,9 @@ GPEMU_SHIM_EXPORT int cudaMemPoolSetAttribute(Pool pool, int attribute, const vo
   });
 }
 
+GPEMU_SHIM_EXPORT int cudaMemPoolGetAccess(int* flags, Pool pool, const Location* location) {
+  return in_context([=] { return get_pool_access(flags, pool, location); });
+}
 GPEMU_SHIM_EXPORT int cudaMemPoolSetAccess(Pool pool, const Access* accesses, size_t count) {
   return in_context([=] { return set_pool_access(pool, accesses, count); });
 }

@@ -121,7 +121,8 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       return GPEMU_CUDA_SUCCESS;
     case GPEMU_CUDA_NODE_WAIT_EVENT:
     case GPEMU_CUDA_NODE_RECORD_EVENT:
-      return is_event(parameters.event) ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+      return find_event(parameters.event) != nullptr ? GPEMU_CUDA_SUCCESS
+                                                     : GPEMU_CUDA_ERROR_INVALID_HANDLE;
     case GPEMU_CUDA_NODE_ALLOCATE:
     case GPEMU_CUDA_NODE_FREE:
       break;

@@ -168,6 +168,7 @@ gpemu_cuda_device describe(const profile::GpuSpec& spec, const device::DeviceSna
   info.cooperative_launch = spec.compute_capability_major >= 6;
   info.managed_memory = 1;
   info.can_map_host_memory = 1;
+  info.memory_pools = 1;
   info.concurrent_kernels = 1;
   info.cluster_launch = spec.compute_capability_major >= 9;
   info.fp64_to_fp32 = spec.fp64_flops.value_or(spec.fp32_flops / 32) / spec.fp32_flops;

@@ -114,14 +114,6 @@ void drop(std::uint64_t address, Bytes bytes, Content content) {
   contents.assign(address, bytes, content);
 }
 
-/// Returns the block that holds an address, or null. Requires: the lock.
-const std::pair<const std::uint64_t, Block>* block_at(const Memory& state, std::uint64_t address) {
-  auto found = state.blocks.upper_bound(address);
-  if (found == state.blocks.begin()) return nullptr;
-  --found;
-  return address - found->first < found->second.bytes ? &*found : nullptr;
-}
-
 Bytes charged(Bytes bytes) {
   return bytes < kSmall ? round_up(bytes, kAlignment) : round_up(bytes, kPage);
 }
@@ -335,6 +327,13 @@ Memory& memory() {
   return *instance;
 }
 
+const std::pair<const std::uint64_t, Block>* block_at(const Memory& state, std::uint64_t address) {
+  auto found = state.blocks.upper_bound(address);
+  if (found == state.blocks.begin()) return nullptr;
+  --found;
+  return address - found->first < found->second.bytes ? &*found : nullptr;
+}
+
 std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
   for (auto range = space.free.begin(); range != space.free.end(); ++range) {
     if (range->second < bytes) continue;
@@ -533,6 +532,7 @@ void write_by_kernel(std::uint64_t address, const void* value, Bytes element_byt
 
 void release_memory(DeviceState& device) {
   empty_pools(device);
+  close_imports(device);
   std::vector<std::uint64_t> addresses;
   {
     const Memory& state = memory();

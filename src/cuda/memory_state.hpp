@@ -80,6 +80,13 @@ void count_held(Memory& state, int device, Bytes bytes);
 /// Gives memory of a pool back to the device, if an address is in use from one.
 bool forget_pooled(std::uint64_t address);
 
+/// Returns the block that holds an address, or null. Requires: the lock.
+[[nodiscard]] const std::pair<const std::uint64_t, Block>* block_at(const Memory& state,
+                                                                    std::uint64_t address);
+
+/// Forgets other processes' memory on a device whose context ends.
+void close_imports(const DeviceState& device);
+
 /// Gives back all memory of a device's pools.
 void empty_pools(DeviceState& device);
 

@@ -255,6 +255,12 @@ TEST_F(MemoryTest, PoolsGiveMemoryAgainAndCountIt) {
   ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_pool_trim(nullptr, 0), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), before);
+  std::int32_t access = 0;
+  ASSERT_EQ(gpemu_cuda_pool_get_access(nullptr, 0, &access), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(access, 1);
+  EXPECT_EQ(gpemu_cuda_pool_set_access(nullptr, 0, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_pool_set_access(nullptr, 0, 0), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+  EXPECT_EQ(gpemu_cuda_pool_set_access(nullptr, 1, 1), GPEMU_CUDA_ERROR_INVALID_DEVICE);
 }
 
 }  // namespace

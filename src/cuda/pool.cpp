@@ -24,6 +24,7 @@ struct gpemu_cuda_pool {
   std::uint64_t reuse[3] = {1, 1, 1};
   std::uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   std::vector<Cached> cached;
+  std::set<int> peers;     ///< devices other than its own that may use its memory.
   bool destroyed = false;  ///< ends with its last memory.
 };
 
@@ -140,6 +141,7 @@ void empty_pools(DeviceState& device) {
 
 using gpemu::cuda::attach;
 using gpemu::cuda::default_of;
+using gpemu::cuda::device_count;
 using gpemu::cuda::device_with_context;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::end_if_unused;
@@ -268,9 +270,35 @@ gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle, int32_t, int32_t) {
-  gpemu_cuda_not_supported("cuda", "pool_set_access");
-  return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
+                                             int32_t read_write) {
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard lock(pools().mutex);
+  gpemu_cuda_pool* found = nullptr;
+  GPEMU_CUDA_TRY(find(pool, &found));
+  if (device == found->device->ordinal) {
+    // The device that holds the memory always has access.
+    return read_write != 0 ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  if (read_write != 0) {
+    found->peers.insert(device);
+  } else {
+    found->peers.erase(device);
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
+                                             int32_t* read_write) {
+  if (read_write == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  const std::lock_guard lock(pools().mutex);
+  gpemu_cuda_pool* found = nullptr;
+  GPEMU_CUDA_TRY(find(pool, &found));
+  *read_write = device == found->device->ordinal || found->peers.contains(device) ? 1 : 0;
+  return GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes) {

@@ -222,8 +222,8 @@ Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** str
   return check_legacy_stream(**stream, true);
 }
 
-bool is_event(gpemu_cuda_event_handle handle) {
-  return events().find(handle) != nullptr;
+gpemu_cuda_event* find_event(gpemu_cuda_event_handle handle) {
+  return events().find(handle);
 }
 
 device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
@@ -261,7 +261,8 @@ void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& s
 Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   const gpemu_cuda_event* const found = events().find(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  if (found->event.recorded()) stream.node->end = std::max(stream.node->end, found->event.time());
+  if (found->current().recorded())
+    stream.node->end = std::max(stream.node->end, found->current().time());
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -270,6 +271,7 @@ Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream)
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   forget_capture(*found);
   found->event = device::Event(stream.node->earliest);
+  found->publish();
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -354,7 +356,7 @@ gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
   gpemu_cuda_event* const waited = events().find(event);
   if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (capturing(*found) || waited->capture_id != 0) return capture_wait(*found, *waited, flags);
-  found->stream->wait(waited->event);
+  found->stream->wait(waited->current());
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -393,6 +395,7 @@ gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) {
   GPEMU_CUDA_TRY(attach());
   gpemu_cuda_event* const found = events().find(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  gpemu::cuda::stop_sharing(*found);
   events().destroy(found);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -406,6 +409,7 @@ gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
   if (capturing(*found)) return capture_record(*recorded, *found, flags);
   gpemu::cuda::forget_capture(*recorded);
   found->stream->record(recorded->event);
+  recorded->publish();
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -415,7 +419,7 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
-  return !found->event.recorded() || found->event.time() <= gpemu::cuda::clock().now()
+  return !found->current().recorded() || found->current().time() <= gpemu::cuda::clock().now()
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }
@@ -426,7 +430,7 @@ gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
-  if (found->event.recorded()) wait_until(found->event.time());
+  if (found->current().recorded()) wait_until(found->current().time());
   wait_for_host_functions();
   return GPEMU_CUDA_SUCCESS;
 }
@@ -440,13 +444,13 @@ gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
   if (first == nullptr || second == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(refuse_captured(*first));
   GPEMU_CUDA_TRY(refuse_captured(*second));
-  if (!first->event.recorded() || !second->event.recorded() ||
+  if (!first->current().recorded() || !second->current().recorded() ||
       ((first->flags | second->flags) & kDisableTiming) != 0) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
-  if (std::max(first->event.time(), second->event.time()) > gpemu::cuda::clock().now()) {
+  if (std::max(first->current().time(), second->current().time()) > gpemu::cuda::clock().now()) {
     return GPEMU_CUDA_ERROR_NOT_READY;
   }
-  *elapsed_ns = (second->event.time() - first->event.time()).count();
+  *elapsed_ns = (second->current().time() - first->current().time()).count();
   return GPEMU_CUDA_SUCCESS;
 }

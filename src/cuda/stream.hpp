@@ -35,6 +35,22 @@ struct gpemu_cuda_event {
   std::uint32_t flags = 0;
   std::atomic<std::uint64_t> capture_id{0};  ///< where it was recorded last; 0: in none.
   std::vector<gpemu_cuda_node*> captured;    ///< what it then stood for.
+  /// Where processes that share it find its time, 0 while it has none; null: it is not shared.
+  std::atomic<std::int64_t>* shared_ns = nullptr;
+  gpemu::Bytes mapped_bytes = 0;  ///< of another process's file, if it is that process's event.
+
+  /// Returns what the event stands for now, whichever process recorded it.
+  [[nodiscard]] gpemu::device::Event current() const {
+    if (shared_ns == nullptr) return event;
+    const std::int64_t ns = shared_ns->load(std::memory_order_acquire);
+    if (ns == 0) return {};
+    return gpemu::device::Event(gpemu::TimePoint(gpemu::Duration(ns)));
+  }
+  /// Tells other processes that it was recorded.
+  void publish() {
+    if (shared_ns == nullptr) return;
+    shared_ns->store(event.time().time_since_epoch().count(), std::memory_order_release);
+  }
 };
 
 namespace gpemu::cuda {
@@ -49,7 +65,11 @@ void wait_for_host_functions();
 /// STREAM_CAPTURE_IMPLICIT.
 [[nodiscard]] Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
 
-[[nodiscard]] bool is_event(gpemu_cuda_event_handle handle);
+/// Returns the live event that a handle names, or null.
+[[nodiscard]] gpemu_cuda_event* find_event(gpemu_cuda_event_handle handle);
+
+/// Gives up an event's place among those that processes share, if it has one.
+void stop_sharing(gpemu_cuda_event& event);
 
 /// Checks a kernel's launch, describes it and prices it; the name is the kernel's. Errors: those of
 /// gpemu_cuda_launch_kernel.

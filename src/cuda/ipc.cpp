@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Sharing between processes of one node: memory and times of events lie in files without a name,
+// which others reach through /proc while their process lives. Nothing is left to clean up.
+#include <array>
+#include <atomic>
+#include <cstring>
+#include <fcntl.h>
+#include <mutex>
+#include <optional>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "memory_state.hpp"
+#include "stream.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+constexpr Bytes kHostPage = 4096;
+
+/// Events that a process shares at once. Source: PyTorch's limit is 1000.
+constexpr std::size_t kMaxSharedEvents = 1 << 14;
+
+constexpr std::uint32_t kInterprocess = 4;
+
+enum class Kind : std::uint32_t { kMemory = 1, kEvent = 2 };
+
+/// What a handle says. It comes from another process and may be forged.
+struct Ticket {
+  std::array<char, 8> magic{};
+  Kind kind = Kind::kMemory;
+  std::int32_t process = 0;
+  std::int32_t descriptor = -1;  ///< in that process.
+  std::int32_t device = 0;       ///< in the node.
+  std::uint64_t inode = 0;       ///< of the file, as descriptors are reused.
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t flags = 0;
+};
+constexpr std::array<char, 8> kMagic = {'g', 'p', 'e', 'm', 'u', 'i', 'p', 'c'};
+static_assert(sizeof(Ticket) <= sizeof(gpemu_cuda_ipc));
+
+/// Pages of another process's file in this one.
+struct Mapping {
+  std::uint64_t inode = 0;
+  Bytes offset = 0;
+  std::uint64_t start = 0;
+  Bytes bytes = 0;
+  int users = 1;
+};
+
+struct State {
+  std::mutex mutex;
+  std::map<std::uint64_t, Mapping> memory;  ///< by the address given out.
+  int descriptor = -1;                      ///< of the file of shared events.
+  std::atomic<std::int64_t>* times = nullptr;
+  std::size_t used = 0;  ///< of these.
+  std::vector<std::size_t> free;
+};
+
+State& ipc_state() {
+  static auto* const instance = new State;
+  return *instance;
+}
+
+void write_ticket(Ticket ticket, gpemu_cuda_ipc* ipc) {
+  struct stat file{};
+  GPEMU_CHECK(::fstat(ticket.descriptor, &file) == 0, "shared memory has a file");
+  ticket.magic = kMagic;
+  ticket.process = ::getpid();
+  ticket.inode = file.st_ino;
+  *ipc = {};
+  std::memcpy(ipc->bytes, &ticket, sizeof(ticket));
+}
+
+/// Reads what a handle says and maps it. Errors: INVALID_HANDLE, INVALID_CONTEXT for one of this
+/// process.
+Status map_ticket(const gpemu_cuda_ipc& ipc, Kind kind, Ticket* ticket, Mapping* mapping) {
+  std::memcpy(ticket, ipc.bytes, sizeof(*ticket));
+  if (ticket->magic != kMagic || ticket->kind != kind) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (ticket->process == ::getpid()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  const int opened =
+      ::open(fmt::format("/proc/{}/fd/{}", ticket->process, ticket->descriptor).c_str(),
+             O_RDWR | O_CLOEXEC);
+  if (opened < 0) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  struct stat file{};
+  const bool fits = ::fstat(opened, &file) == 0 && file.st_ino == ticket->inode &&
+                    ::fcntl(opened, F_GET_SEALS) == (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) &&
+                    ticket->bytes > 0 && ticket->offset <= static_cast<Bytes>(file.st_size) &&
+                    ticket->bytes <= static_cast<Bytes>(file.st_size) - ticket->offset;
+  const Bytes before = ticket->offset % kHostPage;
+  void* mapped = MAP_FAILED;
+  if (fits) {
+    mapping->bytes = round_up(before + ticket->bytes, kHostPage);
+    mapped = ::mmap(nullptr, mapping->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE,
+                    opened, static_cast<off_t>(ticket->offset - before));
+  }
+  ::close(opened);
+  if (mapped == MAP_FAILED) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  mapping->inode = ticket->inode;
+  mapping->offset = ticket->offset;
+  mapping->start = reinterpret_cast<std::uint64_t>(mapped);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+void unmap(const Mapping& mapping) {
+  ::munmap(reinterpret_cast<void*>(mapping.start), mapping.bytes);
+}
+
+/// Returns the ordinal of a device of the node, or nothing when this process does not see it.
+std::optional<int> ordinal_of(int index) {
+  for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
+    if (device_at(ordinal).index == index) return ordinal;
+  }
+  return std::nullopt;
+}
+
+/// Gives an event a place for its time that others can map. Requires: the lock.
+Status share_event(State& state, gpemu_cuda_event& event) {
+  constexpr Bytes kBytes = kMaxSharedEvents * sizeof(std::atomic<std::int64_t>);
+  if (state.times == nullptr) {
+    state.descriptor = make_sparse_file(kBytes);
+    if (state.descriptor < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+    void* const mapped =
+        ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, state.descriptor, 0);
+    if (mapped == MAP_FAILED) {
+      ::close(state.descriptor);
+      return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    state.times = static_cast<std::atomic<std::int64_t>*>(mapped);
+  }
+  if (state.free.empty() && state.used == kMaxSharedEvents) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  std::size_t place = state.used;
+  if (state.free.empty()) {
+    ++state.used;
+  } else {
+    place = state.free.back();
+    state.free.pop_back();
+  }
+  state.times[place] = event.event.recorded() ? event.event.time().time_since_epoch().count() : 0;
+  event.shared_ns = &state.times[place];
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace
+
+void stop_sharing(gpemu_cuda_event& event) {
+  if (event.shared_ns == nullptr) return;
+  State& state = ipc_state();
+  if (event.mapped_bytes != 0) {
+    const auto address = reinterpret_cast<std::uint64_t>(event.shared_ns);
+    unmap({.start = address / kHostPage * kHostPage, .bytes = event.mapped_bytes});
+    return;
+  }
+  const std::lock_guard lock(state.mutex);
+  state.free.push_back(static_cast<std::size_t>(event.shared_ns - state.times));
+}
+
+void close_imports(const DeviceState& device) {
+  State& state = ipc_state();
+  const std::lock_guard lock(state.mutex);
+  Memory& blocks = memory();
+  const std::unique_lock blocks_lock(blocks.mutex);
+  std::erase_if(state.memory, [&](const auto& entry) {
+    const auto block = blocks.blocks.find(entry.first);
+    if (block->second.device != device.ordinal) return false;
+    blocks.blocks.erase(block);
+    unmap(entry.second);
+    return true;
+  });
+}
+
+}  // namespace gpemu::cuda
+
+// ---- The C interface
+
+using gpemu::cuda::attach;
+using gpemu::cuda::Block;
+using gpemu::cuda::block_at;
+using gpemu::cuda::device_at;
+using gpemu::cuda::device_with_context;
+using gpemu::cuda::DeviceState;
+using gpemu::cuda::find_event;
+using gpemu::cuda::ipc_state;
+using gpemu::cuda::Kind;
+using gpemu::cuda::kInterprocess;
+using gpemu::cuda::map_ticket;
+using gpemu::cuda::Mapping;
+using gpemu::cuda::Memory;
+using gpemu::cuda::memory;
+using gpemu::cuda::ordinal_of;
+using gpemu::cuda::share_event;
+using gpemu::cuda::State;
+using gpemu::cuda::Ticket;
+using gpemu::cuda::unmap;
+using gpemu::cuda::write_ticket;
+
+gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) {
+  if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  Memory& state = memory();
+  const std::unique_lock lock(state.mutex);
+  const auto* const found = block_at(state, address);
+  if (found == nullptr || found->second.ledger == 0 ||
+      found->second.kind != GPEMU_CUDA_MEMORY_DEVICE) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  Block& block = state.blocks.at(found->first);
+  block.shared = true;
+  const auto& space = state.spaces.at(block.device);
+  write_ticket({.kind = Kind::kMemory,
+                .descriptor = space.descriptor,
+                .device = device_at(block.device).index,
+                .offset = found->first - space.base,
+                .bytes = block.bytes},
+               ipc);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t* address) {
+  if (ipc == nullptr || address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  Ticket ticket;
+  Mapping mapping;
+  GPEMU_CUDA_TRY(map_ticket(*ipc, Kind::kMemory, &ticket, &mapping));
+  const auto ordinal = ordinal_of(ticket.device);
+  DeviceState* device = nullptr;
+  if (!ordinal || device_with_context(*ordinal, &device) != GPEMU_CUDA_SUCCESS) {
+    unmap(mapping);
+    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  State& state = ipc_state();
+  const std::lock_guard lock(state.mutex);
+  for (auto& [start, other] : state.memory) {
+    if (other.inode != mapping.inode || other.offset != mapping.offset) continue;
+    unmap(mapping);
+    ++other.users;
+    *address = start;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  *address = mapping.start + ticket.offset % gpemu::cuda::kHostPage;
+  state.memory.emplace(*address, mapping);
+  Memory& blocks = memory();
+  const std::unique_lock blocks_lock(blocks.mutex);
+  blocks.blocks.emplace(*address, Block{.bytes = ticket.bytes,
+                                        .kind = GPEMU_CUDA_MEMORY_DEVICE,
+                                        .device = *ordinal,
+                                        .id = blocks.next_id++,
+                                        .shared = true});
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) {
+  GPEMU_CUDA_TRY(attach());
+  State& state = ipc_state();
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.memory.find(address);
+  if (found == state.memory.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (--found->second.users > 0) return GPEMU_CUDA_SUCCESS;
+  Memory& blocks = memory();
+  const std::unique_lock blocks_lock(blocks.mutex);
+  blocks.blocks.erase(address);
+  unmap(found->second);
+  state.memory.erase(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event, gpemu_cuda_ipc* ipc) {
+  if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  gpemu_cuda_event* const found = find_event(event);
+  if (found == nullptr || (found->flags & kInterprocess) == 0 || found->mapped_bytes != 0) {
+    return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  }
+  State& state = ipc_state();
+  const std::lock_guard lock(state.mutex);
+  if (found->shared_ns == nullptr) GPEMU_CUDA_TRY(share_event(state, *found));
+  const auto place = static_cast<std::size_t>(found->shared_ns - state.times);
+  write_ticket({.kind = Kind::kEvent,
+                .descriptor = state.descriptor,
+                .offset = place * sizeof(*state.times),
+                .bytes = sizeof(*state.times),
+                .flags = found->flags},
+               ipc);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_open_event(const gpemu_cuda_ipc* ipc,
+                                            gpemu_cuda_event_handle* event) {
+  if (ipc == nullptr || event == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(attach());
+  Ticket ticket;
+  Mapping mapping;
+  GPEMU_CUDA_TRY(map_ticket(*ipc, Kind::kEvent, &ticket, &mapping));
+  gpemu_cuda_event_handle created = nullptr;
+  const auto flags = static_cast<std::uint32_t>(ticket.flags);
+  const gpemu_cuda_status status = ticket.offset % sizeof(*created->shared_ns) == 0 &&
+                                           ticket.bytes == sizeof(*created->shared_ns)
+                                       ? gpemu_cuda_event_create(flags, &created)
+                                       : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (status != GPEMU_CUDA_SUCCESS) {
+    unmap(mapping);
+    return status;
+  }
+  created->shared_ns = reinterpret_cast<std::atomic<std::int64_t>*>(
+      mapping.start + ticket.offset % gpemu::cuda::kHostPage);
+  created->mapped_bytes = mapping.bytes;
+  *event = created;
+  return GPEMU_CUDA_SUCCESS;
+}
