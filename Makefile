@@ -4,14 +4,19 @@
 #   make bench   run the benchmarks and print one table
 #   make lint    clang-format, house rules, clang-tidy on every file
 #   make format  format every file
+#   make demo-torch    train ResNet-50 with an unmodified wheel of PyTorch (1.2 GB to download)
+#   make conformance   run PyTorch's wheels through the conformance programs (2.4 GB to download)
 #   make setup   only install the packages
-.PHONY: test demo bench lint format setup
+.PHONY: test demo demo-torch bench lint format conformance setup
 
 test:
 	@scripts/test.sh
 
 demo:
 	@scripts/demo.sh
+
+demo-torch:
+	@scripts/demo_torch.sh
 
 bench:
 	@scripts/bench.sh
@@ -26,6 +31,9 @@ lint:
 format:
 	@scripts/setup.sh lint
 	@scripts/format.sh
+
+conformance:
+	@scripts/conformance.sh
 
 setup:
 	@scripts/setup.sh

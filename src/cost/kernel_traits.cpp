@@ -36,6 +36,7 @@ constexpr std::array kNameParts = {
     NamePart{"distribution_elementwise", Class::kElementwise, Elements::kFromArgument, 1},
     NamePart{"elementwise_kernel", Class::kElementwise, Elements::kFromArgument, 3},
     NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromSelfAttention, 4},
+    NamePart{"fmha_cutlassB", Class::kAttention, Elements::kFromSelfAttention, 10},
     NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromSelfAttention, 4},
     NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromSelfAttention, 10},
     NamePart{"fmha", Class::kAttention, Elements::kFromThreads, 64},
@@ -132,6 +133,8 @@ int tensors_of(std::string_view name, int otherwise) {
 
 /// Reads the sizes of the blocks of queries and of the heads from an attention kernel's name.
 void read_attention(std::string_view name, KernelTraits& traits) {
+  // Its grid says nothing of the queries; its argument does.
+  if (contains(name, "fmha_cutlassB")) return;
   if (contains(name, "fmha_cutlass")) {
     // E.g. fmha_cutlassF_f32_aligned_64x128_rf_sm80: 64 queries, heads of at most 128 numbers.
     traits.rows_per_block = number_behind(name, "fmha_cutlass", "aligned_", 64);

@@ -431,17 +431,50 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& operation)
   return elements > 0 ? elements : threads.all;
 }
 
+struct AttentionSizes {
+  double queries = 0;
+  double keys = 0;
+  double head_size = 0;
+};
+
+/// Finds the sizes in the argument of PyTorch's memory-efficient attention going backwards: sizes
+/// of a head of queries and of values, queries, keys and heads, whose number the grid has too.
+/// Source: struct Params in kernel_backward.h of PyTorch's mem_eff_attention, behind 16 pointers.
+AttentionSizes attention_sizes(const gpemu_operation& operation) {
+  if (operation.arguments == nullptr || operation.arguments[0] == nullptr) return {};
+  constexpr int kFirst = 28, kLast = 44;
+  constexpr int kMaxHeadSize = 65536;
+  const auto* const ints = static_cast<const std::int32_t*>(operation.arguments[0]);
+  for (int i = kFirst; i <= kLast; ++i) {
+    const bool sizes = ints[i] > 0 && ints[i] <= kMaxHeadSize && ints[i + 1] > 0 &&
+                       ints[i + 1] <= kMaxHeadSize && ints[i + 2] > 0 && ints[i + 3] > 0;
+    if (sizes && ints[i + 4] == operation.shape[1]) {
+      return {.queries = static_cast<double>(ints[i + 2]),
+              .keys = static_cast<double>(ints[i + 3]),
+              .head_size = static_cast<double>(ints[i])};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 OperationCostModel::Work OperationCostModel::self_attention(
     const KernelTraits& traits, const gpemu_operation& operation) const {
-  const double rows = threads_of(operation).blocks * traits.rows_per_block;
+  double rows = threads_of(operation).blocks * traits.rows_per_block;
   // The first dimension of the grid goes over the queries, or over the keys when backwards.
-  const double keys = std::max(shape(operation, 0), 1.0) * traits.rows_per_block;
+  double keys = std::max(shape(operation, 0), 1.0) * traits.rows_per_block;
+  double head_size = traits.head_size;
+  if (traits.rows_per_block == 0) {
+    const AttentionSizes sizes = attention_sizes(operation);
+    rows = sizes.queries * std::max(shape(operation, 1), 1.0) * std::max(shape(operation, 2), 1.0);
+    keys = sizes.keys;
+    head_size = sizes.head_size;
+  }
   return {.operation_class = OperationClass::kAttention,
-          .flops = traits.tensors * rows * keys * traits.head_size,
+          .flops = traits.tensors * rows * keys * head_size,
           .flops_per_s = flops_per_s(traits.type) * kAttentionShare,
-          .bytes = traits.tensors * rows * traits.head_size * element_bytes(traits.type),
+          .bytes = traits.tensors * rows * head_size * element_bytes(traits.type),
           .error = kUnknownWorkError};
 }
 

@@ -168,6 +168,22 @@ TEST(OperationCostModel, SleepingKernelsTakeTheirCycles) {
   EXPECT_LT(to_milliseconds(time_of(launch(sleep.name, 1, 1, nullptr))), 0.01);
 }
 
+TEST(OperationCostModel, AttentionBackwardsReadsItsSizes) {
+  // 16 pointers and the scale, then sizes of heads, queries, keys, and heads.
+  std::array<std::int32_t, 64> params{};
+  constexpr std::array<std::int32_t, 5> kSizes = {64, 64, 2048, 2048, 8};
+  std::ranges::copy(kSizes, params.begin() + 33);
+  void* arguments[] = {params.data()};
+  gpemu_operation backward = launch("fmha_cutlassB_f16_aligned_64x64_k64_sm70", 1, 32, arguments);
+  backward.shape[1] = 8;
+  backward.shape[2] = 4;
+  // PyTorch's own kernel alone is asked for its argument.
+  EXPECT_LT(to_milliseconds(time_of(backward)), 0.1);
+  backward.name = "_Z40fmha_cutlassB_f16_aligned_64x64_k64_sm70N22PyTorchMemEffAttention6ParamsE";
+  // 86 GFLOP at no more than 80 TFLOP/s.
+  EXPECT_GT(to_milliseconds(time_of(backward)), 10 * 4 * 8 * 2048.0 * 2048 * 64 / 80e9);
+}
+
 TEST(OperationCostModel, UnknownKernelsCostTheirThreads) {
   const OperationCost cost =
       OperationCostModel(toy_spec()).price(launch("_Z3addPfS_S_", 1 << 20, 256, nullptr));

@@ -70,7 +70,7 @@ struct KernelTraits {
   gpemu_data_type type = GPEMU_TYPE_FP32;
   int argument = 0;         ///< where kFromArgument, -Rows, -Product and -Cycles look.
   int second_argument = 0;  ///< where kFromProduct looks as well.
-  int rows_per_block = 0;   ///< of queries; kFromSelfAttention only.
+  int rows_per_block = 0;   ///< of queries; kFromSelfAttention only. 0: told by the argument.
   int head_size = 0;        ///< kFromSelfAttention only.
 };
 
