@@ -22,8 +22,8 @@ the GPU does not have it.
 
 Values are not computed, so nothing here says that a result is right. Where PyTorch asks the device
 for a value, it gets what was copied, set or filled there, and zero otherwise: `nonzero` finds
-nothing, `all()` is false, a tensor of fractions is printed rounded, and the offsets of jagged tensors
-made on the device are zero.
+nothing, `all()` is false, a tensor of fractions is printed rounded, and the offsets of jagged
+tensors made on the device are zero.
 """
 
 
