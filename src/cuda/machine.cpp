@@ -331,6 +331,7 @@ using gpemu::cuda::device_at;
 using gpemu::cuda::device_count;
 using gpemu::cuda::device_with_context;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::machine;
 using gpemu::cuda::push_context;
 using gpemu::cuda::release_memory;
 using gpemu::cuda::Status;
@@ -473,14 +474,15 @@ gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) {
   if (peer < 0 || peer >= device_count() || peer == state->ordinal) {
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  if (state->peers.contains(peer)) return GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
-  state->peers.insert(peer);
-  return GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(machine().mutex);
+  return state->peers.insert(peer).second ? GPEMU_CUDA_SUCCESS
+                                          : GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
 gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) {
   DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(current_device(&state));
+  const std::lock_guard lock(machine().mutex);
   return state->peers.erase(peer) > 0 ? GPEMU_CUDA_SUCCESS
                                       : GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

@@ -27,7 +27,8 @@ struct DeviceState {
   std::unique_ptr<device::Device> device;
   std::atomic<bool> active{false};  ///< whether the context is made.
   std::atomic<int> context_users{0};
-  std::set<int> peers;  ///< devices whose memory the current context may use.
+  /// Devices whose memory the context may use; guarded by the machine's mutex.
+  std::set<int> peers;
   gpemu_cuda_stream* default_stream = nullptr;
 };
 

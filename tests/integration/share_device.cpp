@@ -72,6 +72,15 @@ class Program {
       arguments >> bytes_;
       return call("cudaMalloc", &memory_, bytes_);
     }
+    if (command == "peer") {
+      arguments >> number;
+      return call("cudaDeviceEnablePeerAccess", static_cast<int>(number), 0U);
+    }
+    if (command == "unpeer") {
+      arguments >> number;
+      return call("cudaDeviceDisablePeerAccess", static_cast<int>(number));
+    }
+    if (command == "copy_to") return copy_to(arguments);
     if (command == "free") return call("cudaFree", memory_);
     if (command == "write") {
       arguments >> number;
@@ -126,6 +135,18 @@ class Program {
       return status;
     }
     return -1;
+  }
+
+  /// Has the memory of device 0 on another one from now on.
+  int copy_to(std::istream& arguments) {
+    int device = 0;
+    void* copied = nullptr;
+    arguments >> device;
+    if (const int status = call("cudaSetDevice", device); status != 0) return status;
+    if (const int status = call("cudaMalloc", &copied, bytes_); status != 0) return status;
+    const int status = call("cudaMemcpyPeer", copied, device, memory_, 0, bytes_);
+    memory_ = copied;
+    return status;
   }
 
   static void* nothing() { return nullptr; }

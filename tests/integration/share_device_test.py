@@ -17,6 +17,7 @@ MIB = 2**20
 NODE = "shared"
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_HANDLE = 0, 1, 2, 201, 400
 NOT_READY = 600
+INVALID_DEVICE, PEER_ACCESS_ALREADY_ENABLED, PEER_ACCESS_NOT_ENABLED = 101, 704, 705
 
 
 class Program:
@@ -91,6 +92,21 @@ def test_time_is_shared_in_order():
     for program in (first, second, third):
         program.end()
     assert busy, "a device of its own waited"
+
+
+def test_devices_of_one_process_are_peers():
+    program = Program()
+    assert program.tell("peer", 0)[0] == INVALID_DEVICE, "itself"
+    assert program.tell("peer", 2)[0] == INVALID_DEVICE
+    assert program.tell("unpeer", 1)[0] == PEER_ACCESS_NOT_ENABLED
+    program.do("peer", 1)
+    assert program.tell("peer", 1)[0] == PEER_ACCESS_ALREADY_ENABLED
+    program.do("unpeer", 1)
+    program.do("alloc", 3 * MIB)
+    program.do("write", 8)
+    program.do("copy_to", 1)
+    assert program.do("read") == ["8", "8"]
+    program.end()
 
 
 def test_the_killed_leave_the_others_alone():
