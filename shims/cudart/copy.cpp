@@ -136,12 +136,19 @@ int set_rows(void* memory, size_t pitch, int value, size_t width, size_t height,
 }
 
 int set_3d(const PitchedPointer& memory, int value, const Extent& extent, Stream stream) {
-  if (extent.depth <= 1 || extent.height == memory.height) {
-    return set_rows(memory.pointer, memory.pitch, value, extent.width, extent.height * extent.depth,
-                    stream);
+  if (extent.width == 0 || extent.height == 0 || extent.depth == 0) {
+    return kSuccess;
   }
+  if (extent.depth == 1) {
+    return set_rows(memory.pointer, memory.pitch, value, extent.width, extent.height, stream);
+  }
+  if (extent.width > memory.pitch || extent.height > memory.height) {
+    return kInvalidValue;
+  }
+  // Each plane begins behind the former, so that planes without end leave the memory.
   for (size_t plane = 0; plane < extent.depth; ++plane) {
-    void* start = static_cast<char*>(memory.pointer) + plane * memory.pitch * memory.height;
+    void* const start =
+        pointer_to(address_of(memory.pointer) + plane * memory.pitch * memory.height);
     const int status = set_rows(start, memory.pitch, value, extent.width, extent.height, stream);
     if (status != kSuccess) {
       return status;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptors of the older interface.
 #include <algorithm>
+#include <initializer_list>
 #include <memory>
 
 #include "dnn.hpp"
@@ -55,6 +56,21 @@ std::vector<int> packed_strides(const std::vector<int>& sizes) {
     strides[i - 1] = strides[i] * sizes[i];
   }
   return strides;
+}
+
+/// Checks that strides between packed elements can be told. Source: cuDNN, cudnnTensorDescriptor_t:
+/// a tensor has at most 2 giga-elements.
+int check_packed(std::initializer_list<int> sizes) {
+  int elements = 1;
+  for (const int size : sizes) {
+    if (size <= 0) {
+      return kBadParam;
+    }
+    if (__builtin_mul_overflow(elements, size, &elements)) {
+      return kUnsupported;
+    }
+  }
+  return kSuccess;
 }
 
 int set_dropout(void* descriptor, const void* handle, float probability) {
@@ -121,6 +137,9 @@ GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptorEx(void* descriptor, int data_ty
 GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptor(void* descriptor, int format, int data_type, int n,
                                                  int c, int h, int w) {
   constexpr int kNhwc = 1;
+  if (const int status = check_packed({n, c, h, w}); status != kSuccess) {
+    return status;
+  }
   if (format == kNhwc) {
     return set_tensor(descriptor, data_type, {n, c, h, w}, {h * w * c, 1, w * c, c});
   }

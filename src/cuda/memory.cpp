@@ -179,9 +179,9 @@ std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes p
   Bytes rows = 0, planes = 0, extent = 0;
   if (__builtin_mul_overflow(copy.height - 1, pitch, &rows) ||
       __builtin_mul_overflow(copy.depth - 1, plane_pitch, &planes) ||
+      __builtin_add_overflow(rows, copy.width_bytes, &rows) ||
       __builtin_add_overflow(rows, planes, &extent) ||
-      __builtin_add_overflow(extent, copy.width_bytes, &extent) ||
-      (copy.height > 1 && pitch < copy.width_bytes)) {
+      (copy.height > 1 && pitch < copy.width_bytes) || (copy.depth > 1 && plane_pitch < rows)) {
     return std::nullopt;
   }
   return extent;

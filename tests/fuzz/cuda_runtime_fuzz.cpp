@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the runtime stand-in with calls in any order and with any arguments: null pointers, freed
-// pointers, dead handles, sizes beyond memory. None may crash. Only what a GPU's driver could not
-// survive either is left out: host pointers that are not the program's.
+// Drives the stand-ins of the runtime, cuBLAS and cuDNN with calls in any order and with any
+// arguments: null pointers, freed pointers, dead handles, sizes beyond memory. None may crash. Only
+// what a GPU's driver could not survive either is left out: host pointers that are not the
+// program's.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,7 +12,85 @@ extern "C" {
 struct Dim3 {
   uint32_t x, y, z;
 };
+struct Pitched {
+  void* pointer;
+  size_t pitch, width, height;
+};
+struct Extent {
+  size_t width, height, depth;
+};
+struct Copy3D {
+  void* source_array;
+  size_t source_position[3];
+  Pitched source;
+  void* destination_array;
+  size_t destination_position[3];
+  Pitched destination;
+  Extent extent;
+  int kind;
+};
+struct PoolProperties {
+  int type, handles, location, device;
+  void* security;
+  size_t max_bytes;
+  char reserved[56];
+};
+struct LaunchConfig {
+  Dim3 grid, block;
+  size_t shared;
+  void* stream;
+  const void* attributes;
+  unsigned attribute_count;
+};
 int cudaMalloc(void**, size_t);
+int cudaMalloc3D(Pitched*, Extent);
+int cudaMallocPitch(void**, size_t*, size_t, size_t);
+int cudaMallocFromPoolAsync(void**, size_t, void*, void*);
+int cudaMemset3DAsync(Pitched, int, Extent, void*);
+int cudaMemcpy3D(const Copy3D*);
+int cudaMemcpyPeer(void*, int, const void*, int, size_t);
+int cudaMemGetInfo(size_t*, size_t*);
+int cudaHostRegister(void*, size_t, unsigned);
+int cudaHostUnregister(void*);
+int cudaHostGetDevicePointer(void**, void*, unsigned);
+int cudaHostGetFlags(unsigned*, void*);
+int cudaMemPoolCreate(void**, const PoolProperties*);
+int cudaMemPoolDestroy(void*);
+int cudaMemPoolGetAttribute(void*, int, void*);
+int cudaMemPoolSetAttribute(void*, int, void*);
+int cudaMemPoolTrimTo(void*, size_t);
+int cudaDeviceGetDefaultMemPool(void**, int);
+int cudaDeviceSetMemPool(int, void*);
+int cudaFuncGetAttributes(void*, const void*);
+int cudaFuncGetName(const char**, const void*);
+int cudaGetSymbolAddress(void**, const void*);
+int cudaGetSymbolSize(size_t*, const void*);
+int cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, int);
+int cudaMemcpyFromSymbol(void*, const void*, size_t, size_t, int);
+int cudaLaunchKernelExC(const LaunchConfig*, const void*, void**);
+int cudaLaunchHostFunc(void*, void (*)(void*), void*);
+int cudaStreamGetFlags(void*, unsigned*);
+int cudaStreamGetPriority(void*, int*);
+int cudaDeviceGetPCIBusId(char*, int, int);
+int cudaDeviceGetByPCIBusId(int*, const char*);
+int cudaGraphClone(void**, void*);
+int cudaGraphGetNodes(void*, void**, size_t*);
+int cudaGraphDestroyNode(void*);
+int cudaGraphAddChildGraphNode(void**, void*, void* const*, size_t, void*);
+int cudaGraphExecUpdate(void*, void*, void*);
+int cublasCreate_v2(void**);
+int cublasDestroy_v2(void*);
+int cublasSetStream_v2(void*, void*);
+int cublasSgemm_v2(void*, int, int, int, int, int, const float*, const float*, int, const float*,
+                   int, const float*, float*, int);
+int cublasSnrm2_v2(void*, int, const float*, int, float*);
+int cudnnCreate(void**);
+int cudnnDestroy(void*);
+int cudnnSetStream(void*, void*);
+int cudnnCreateTensorDescriptor(void**);
+int cudnnDestroyTensorDescriptor(void*);
+int cudnnSetTensor4dDescriptor(void*, int, int, int, int, int, int);
+int cudnnGetConvolutionForwardWorkspaceSize(void*, void*, void*, void*, void*, int, size_t*);
 int cudaMallocManaged(void**, size_t, unsigned);
 int cudaMallocAsync(void**, size_t, void*);
 int cudaFree(void*);
@@ -54,6 +133,7 @@ int cudaGetLastError();
 const char* cudaGetErrorString(int);
 void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*,
                             void*, int*);
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
 }
 
 namespace {
@@ -70,6 +150,10 @@ struct State {
   void* graphs[kSlots] = {};
   void* executables[kSlots] = {};
   void* nodes[kSlots] = {};
+  void* pools[kSlots] = {};
+  void* blas[kSlots] = {};
+  void* dnn[kSlots] = {};
+  void* tensors[kSlots] = {};
 };
 
 class Input {
@@ -115,6 +199,8 @@ class Input {
 };
 
 char kernel_stub;
+char variable_stub;
+constexpr size_t kVariableBytes = 64;
 std::vector<char> host_memory(kHostBytes);
 
 void use_memory(State& state, Input& input) {
@@ -228,7 +314,25 @@ void use_graphs(State& state, Input& input) {
   void* const stream = input.any_stream(state);
   void* const graph = input.any(state.graphs);
   const uint8_t slot = input.byte() % kSlots;
-  switch (input.byte() % 8) {
+  size_t count = kSlots;
+  char result[24];
+  switch (input.byte() % 13) {
+    case 8:
+      cudaGraphClone(&state.graphs[slot], graph);
+      break;
+    case 9:
+      cudaGraphGetNodes(graph, state.nodes, &count);
+      break;
+    case 10:
+      cudaGraphDestroyNode(input.any(state.nodes));
+      break;
+    case 11:
+      cudaGraphAddChildGraphNode(&state.nodes[slot], graph, state.nodes, input.byte() % kSlots,
+                                 input.any(state.graphs));
+      break;
+    case 12:
+      cudaGraphExecUpdate(input.any(state.executables), graph, input.byte() < 8 ? nullptr : result);
+      break;
     case 0:
       cudaStreamBeginCapture(stream, input.byte() % 5 - 1);
       break;
@@ -279,6 +383,226 @@ void use_kernels(State& state, Input& input) {
   }
 }
 
+void use_pitched(State& state, Input& input) {
+  void** const slot = &state.memory[input.byte() % kSlots];
+  Pitched pitched{input.device(state), input.word(), input.byte(), input.byte()};
+  size_t pitch = 0;
+  switch (input.byte() % 5) {
+    case 0:
+      if (cudaMalloc3D(input.byte() < 8 ? nullptr : &pitched,
+                       {input.word() % 4096, input.byte(), input.byte()}) == 0) {
+        *slot = pitched.pointer;
+      }
+      break;
+    case 1:
+      cudaMallocPitch(slot, input.byte() < 8 ? nullptr : &pitch, input.size(), input.word() % 64);
+      break;
+    case 2:
+      cudaMemset3DAsync(pitched, input.byte(), {input.size(), input.byte(), input.byte()},
+                        input.any_stream(state));
+      break;
+    case 3: {
+      // Rows of at most 255 bytes in 15 planes of 15 rows fit the host's memory.
+      const Pitched host{host_memory.data(), 255, 255, 15};
+      const bool up = input.byte() % 2 == 0;
+      const Copy3D copy{.source_array = input.byte() < 4 ? &pitch : nullptr,
+                        .source_position = {},
+                        .source = up ? host : pitched,
+                        .destination_array = nullptr,
+                        .destination_position = {},
+                        .destination = up ? pitched : host,
+                        .extent = {input.byte(), input.byte() % 16U, input.byte() % 16U},
+                        .kind = up ? 1 : 2};
+      cudaMemcpy3D(input.byte() < 8 ? nullptr : &copy);
+      break;
+    }
+    default:
+      cudaMemcpyPeer(input.device(state), input.byte() % 3 - 1, pitched.pointer,
+                     input.byte() % 3 - 1, input.size());
+  }
+}
+
+void use_pools(State& state, Input& input) {
+  void** const slot = &state.pools[input.byte() % kSlots];
+  uint64_t value = input.size();
+  switch (input.byte() % 8) {
+    case 0: {
+      const PoolProperties properties{.type = input.byte() % 3,
+                                      .handles = input.byte() % 3,
+                                      .location = input.byte() % 3,
+                                      .device = input.byte() % 3 - 1,
+                                      .security = nullptr,
+                                      .max_bytes = input.size(),
+                                      .reserved = {}};
+      cudaMemPoolCreate(slot, input.byte() < 8 ? nullptr : &properties);
+      break;
+    }
+    case 1:
+      cudaMemPoolDestroy(input.any(state.pools));
+      break;
+    case 2:
+      cudaMallocFromPoolAsync(&state.memory[input.byte() % kSlots], input.size(),
+                              input.any(state.pools), input.any_stream(state));
+      break;
+    case 3:
+      cudaMemPoolSetAttribute(input.any(state.pools), input.byte() % 12,
+                              input.byte() < 8 ? nullptr : &value);
+      break;
+    case 4:
+      cudaMemPoolGetAttribute(input.any(state.pools), input.byte() % 12,
+                              input.byte() < 8 ? nullptr : &value);
+      break;
+    case 5:
+      cudaMemPoolTrimTo(input.any(state.pools), value);
+      break;
+    case 6:
+      cudaDeviceGetDefaultMemPool(slot, input.byte() % 3 - 1);
+      break;
+    default:
+      cudaDeviceSetMemPool(input.byte() % 3 - 1, input.any(state.pools));
+  }
+}
+
+void use_host_memory(State& state, Input& input) {
+  void* const memory = input.byte() < 128 ? host_memory.data() : input.any(state.pinned);
+  void* address = nullptr;
+  unsigned flags = 0;
+  size_t free_bytes = 0;
+  switch (input.byte() % 5) {
+    case 0:
+      cudaHostRegister(host_memory.data() + input.byte(), 1 + input.word() % 4096,
+                       input.byte() % 16);
+      break;
+    case 1:
+      cudaHostUnregister(input.byte() < 64 ? nullptr : host_memory.data() + input.byte());
+      break;
+    case 2:
+      cudaHostGetDevicePointer(input.byte() < 8 ? nullptr : &address, memory, input.byte() % 2);
+      break;
+    case 3:
+      cudaHostGetFlags(input.byte() < 8 ? nullptr : &flags, memory);
+      break;
+    default:
+      cudaMemGetInfo(input.byte() < 8 ? nullptr : &free_bytes, &free_bytes);
+  }
+}
+
+void use_symbols(State& state, Input& input) {
+  const void* const symbol = input.byte() < 8 ? nullptr : &variable_stub;
+  const void* const function = input.byte() < 8 ? &variable_stub : &kernel_stub;
+  void* address = nullptr;
+  const char* name = nullptr;
+  size_t bytes = 0;
+  char attributes[144];
+  switch (input.byte() % 7) {
+    case 0:
+      cudaGetSymbolAddress(input.byte() < 8 ? nullptr : &address, symbol);
+      break;
+    case 1:
+      cudaGetSymbolSize(input.byte() < 8 ? nullptr : &bytes, symbol);
+      break;
+    case 2:
+      cudaMemcpyToSymbol(symbol, host_memory.data(), input.copy_size(), input.size(),
+                         input.byte() % 6);
+      break;
+    case 3:
+      cudaMemcpyFromSymbol(host_memory.data(), symbol, input.copy_size(), input.size(),
+                           input.byte() % 6);
+      break;
+    case 4:
+      cudaFuncGetAttributes(input.byte() < 8 ? nullptr : attributes, function);
+      break;
+    case 5:
+      cudaFuncGetName(input.byte() < 8 ? nullptr : &name, function);
+      break;
+    default: {
+      const LaunchConfig config{{input.word(), input.byte(), input.byte()},
+                                {input.word() % 2048, input.byte(), input.byte()},
+                                input.size(),
+                                input.any_stream(state),
+                                nullptr,
+                                input.byte() % 2U};
+      cudaLaunchKernelExC(input.byte() < 8 ? nullptr : &config, function, nullptr);
+    }
+  }
+}
+
+void use_libraries(State& state, Input& input) {
+  const uint8_t slot = input.byte() % kSlots;
+  void* const blas = input.any(state.blas);
+  void* const dnn = input.any(state.dnn);
+  void* const tensor = input.any(state.tensors);
+  const auto* const device = static_cast<const float*>(input.device(state));
+  const auto small = [&input] { return input.byte() - 8; };
+  const float one = 1;
+  float result = 0;
+  size_t bytes = 0;
+  switch (input.byte() % 12) {
+    case 0:
+      cublasCreate_v2(input.byte() < 8 ? nullptr : &state.blas[slot]);
+      break;
+    case 1:
+      cublasDestroy_v2(blas);
+      break;
+    case 2:
+      cublasSetStream_v2(blas, input.any_stream(state));
+      break;
+    case 3:
+      cublasSgemm_v2(blas, small(), small(), small(), small(), small(), &one, device, small(),
+                     device, small(), input.byte() < 8 ? nullptr : &one, nullptr, small());
+      break;
+    case 4:
+      cublasSnrm2_v2(blas, small(), device, small(), input.byte() < 8 ? nullptr : &result);
+      break;
+    case 5:
+      cudnnCreate(input.byte() < 8 ? nullptr : &state.dnn[slot]);
+      break;
+    case 6:
+      cudnnDestroy(dnn);
+      break;
+    case 7:
+      cudnnSetStream(dnn, input.any_stream(state));
+      break;
+    case 8:
+      cudnnCreateTensorDescriptor(input.byte() < 8 ? nullptr : &state.tensors[slot]);
+      break;
+    case 9:
+      cudnnDestroyTensorDescriptor(tensor);
+      break;
+    case 10:
+      cudnnSetTensor4dDescriptor(tensor, small(), small(), static_cast<int>(input.word()), small(),
+                                 small(), static_cast<int>(input.word()));
+      break;
+    default:
+      cudnnGetConvolutionForwardWorkspaceSize(dnn, tensor, tensor, tensor, tensor, small(),
+                                              input.byte() < 8 ? nullptr : &bytes);
+  }
+}
+
+void do_nothing(void* /*data*/) {}
+
+void ask(State& state, Input& input) {
+  unsigned flags = 0;
+  int value = 0;
+  char text[16];
+  switch (input.byte() % 5) {
+    case 0:
+      cudaStreamGetFlags(input.any_stream(state), input.byte() < 8 ? nullptr : &flags);
+      break;
+    case 1:
+      cudaStreamGetPriority(input.any_stream(state), input.byte() < 8 ? nullptr : &value);
+      break;
+    case 2:
+      cudaDeviceGetPCIBusId(text, input.byte() % 20 - 2, input.byte() % 3 - 1);
+      break;
+    case 3:
+      cudaDeviceGetByPCIBusId(&value, input.byte() < 128 ? "0000:01:00.0" : "x");
+      break;
+    default:
+      cudaLaunchHostFunc(input.any_stream(state), input.byte() < 8 ? nullptr : do_nothing, nullptr);
+  }
+}
+
 /// Gives back what is left, so that inputs do not add up.
 void clean_up(State& state) {
   for (void* stream : state.streams) {
@@ -287,9 +611,16 @@ void clean_up(State& state) {
     cudaGraphDestroy(graph);
   }
   cudaDeviceSynchronize();
+  cudaDeviceSetMemPool(0, nullptr);
+  // Where a registration may begin.
+  for (size_t offset = 0; offset < 256; ++offset) cudaHostUnregister(host_memory.data() + offset);
   for (size_t slot = 0; slot < kSlots; ++slot) {
+    cublasDestroy_v2(state.blas[slot]);
+    cudnnDestroy(state.dnn[slot]);
+    cudnnDestroyTensorDescriptor(state.tensors[slot]);
     cudaFree(state.memory[slot]);
     cudaFreeHost(state.pinned[slot]);
+    cudaMemPoolDestroy(state.pools[slot]);
     cudaEventDestroy(state.events[slot]);
     cudaGraphExecDestroy(state.executables[slot]);
     cudaGraphDestroy(state.graphs[slot]);
@@ -304,6 +635,7 @@ bool prepare() {
   setenv("GPEMU_CLOCK", "virtual", 1);
   __cudaRegisterFunction(nullptr, &kernel_stub, nullptr, "_Z4stubPfi", -1, nullptr, nullptr,
                          nullptr, nullptr, nullptr);
+  __cudaRegisterVar(nullptr, &variable_stub, nullptr, "variable", 0, kVariableBytes, 0, 0);
   return true;
 }
 
@@ -315,7 +647,25 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   State state;
   Input input(data, size);
   while (!input.empty()) {
-    switch (input.byte() % 5) {
+    switch (input.byte() % 11) {
+      case 5:
+        use_pitched(state, input);
+        break;
+      case 6:
+        use_pools(state, input);
+        break;
+      case 7:
+        use_host_memory(state, input);
+        break;
+      case 8:
+        use_symbols(state, input);
+        break;
+      case 9:
+        use_libraries(state, input);
+        break;
+      case 10:
+        ask(state, input);
+        break;
       case 0:
         use_memory(state, input);
         break;

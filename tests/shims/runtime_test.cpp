@@ -121,6 +121,35 @@ TEST_P(CudaRuntime, CopiesCheckDirectionAndPitch) {
             kInvalidPitch);
 }
 
+TEST_P(CudaRuntime, PlanesLieBehindEachOther) {
+  struct Pitched {
+    void* pointer;
+    size_t pitch, width, height;
+  };
+  struct Extent {
+    size_t width, height, depth;
+  };
+  constexpr size_t kWithoutEnd = SIZE_MAX;
+  void* memory = nullptr;
+  ASSERT_EQ(call("cudaMalloc", &memory, size_t{4096}), kSuccess);
+  EXPECT_EQ(call("cudaMemset3D", Pitched{memory, 16, 16, 16}, 1, Extent{16, 8, 16}), kSuccess);
+  char first[2 * 16 * 16];
+  EXPECT_EQ(call("cudaMemcpy", static_cast<void*>(first), static_cast<const void*>(memory),
+                 sizeof(first), 2),
+            kSuccess);
+  EXPECT_EQ(first[8 * 16 - 1], 1);
+  EXPECT_EQ(first[8 * 16], 0) << "a row that the extent leaves out";
+  EXPECT_EQ(first[16 * 16], 1) << "the second plane";
+  EXPECT_EQ(call("cudaMemset3D", Pitched{memory, 16, 16, 16}, 1, Extent{0, 8, kWithoutEnd}),
+            kSuccess);
+  EXPECT_EQ(call("cudaMemset3D", Pitched{memory, 16, 16, 0}, 1, Extent{16, 1, kWithoutEnd}),
+            kInvalidValue);
+  EXPECT_EQ(call("cudaMemset3D", Pitched{memory, 16, 16, 16}, 1, Extent{16, 16, kWithoutEnd}),
+            kInvalidValue);
+  EXPECT_EQ(call("cudaMemset3D", Pitched{nullptr, 16, 16, 16}, 1, Extent{16, 8, 2}), kInvalidValue);
+  EXPECT_EQ(call("cudaFree", memory), kSuccess);
+}
+
 TEST_P(CudaRuntime, MemoryKeepsWhatIsCopiedAndEndsAtTheCapacity) {
   void* memory = nullptr;
   ASSERT_EQ(call("cudaMalloc", &memory, size_t{4096}), kSuccess);
