@@ -17,8 +17,10 @@
 #include "child_process.hpp"
 #include "command.hpp"
 #include "device_list.hpp"
+#include "host_facts.hpp"
 #include "output_file.hpp"
 #include "program_file.hpp"
+#include "program_page.hpp"
 #include "record_folder.hpp"
 #include "run_records.hpp"
 #include "run_summary.hpp"
@@ -33,6 +35,7 @@ struct RunProgramOptions {
   std::string clock = "real";
   std::string trace;
   std::string operations;
+  std::string report;
   std::string json;
   bool strict = false;
   bool keep_data = false;
@@ -76,6 +79,7 @@ Result<void> check(const RunProgramOptions& options) {
   GPEMU_TRY(check_program(options.words.front()));
   GPEMU_TRY(check_writable(options.trace));
   GPEMU_TRY(check_writable(options.operations));
+  GPEMU_TRY(check_writable(options.report));
   return check_writable(options.json);
 }
 
@@ -91,11 +95,15 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   nlohmann::ordered_json summary = summarise(processes);
   if (!options.quiet) fmt::print(stderr, "\n{}", summary_text(summary));
   const nlohmann::ordered_json facts = facts_of(options, code);
+  summary.update(facts);
   if (!options.json.empty()) {
-    summary.update(facts);
     GPEMU_TRY(write_file_atomically(
         options.json,
         summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+  }
+  if (!options.report.empty()) {
+    GPEMU_ASSIGN(const std::string page, program_page(summary, processes, host_facts()));
+    GPEMU_TRY(write_file_atomically(options.report, page));
   }
   if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes));
   if (!options.operations.empty()) {
@@ -134,7 +142,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   }
   if (options.keep_data) environment.emplace_back("GPEMU_KEEP_DATA", "1");
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
-  if (!options.trace.empty() || !options.operations.empty()) {
+  if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {
     environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
   }
   GPEMU_ASSIGN(const int code, run_program(options.words, environment));
@@ -152,6 +160,7 @@ void add_run_command(CLI::App& app) {
       "Examples:\n"
       "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
       "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
+      "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
       "  gpemu run -- nvtop      # in another terminal: watches the first\n");
   auto options = std::make_shared<RunProgramOptions>();
   command->add_option("--gpu", options->gpus, "NAME or NAME:COUNT; may be given several times");
@@ -165,6 +174,7 @@ void add_run_command(CLI::App& app) {
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
   command->add_option("--ops", options->operations,
                       "Write the operations with their shapes and times, as JSON lines");
+  command->add_option("--report", options->report, "Write a page of HTML with plots");
   command->add_option("--json", options->json, "Write the summary as JSON");
   command->add_flag("--keep-data", options->keep_data,
                     "Keep the content of large copies from pinned memory, too");
