@@ -148,6 +148,32 @@ TEST_F(GraphTest, CapturedWorkTakesNoTimeUntilItIsLaunched) {
   EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST_F(GraphTest, CapturedKernelsAreTold) {
+  static const int kHostFunction = 0;
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  gpemu_cuda_register_kernel(&kHostFunction, "kernel", &kHostFunction);
+  ASSERT_EQ(gpemu_cuda_registered_kernel(&kHostFunction, &kernel), GPEMU_CUDA_SUCCESS);
+  const gpemu_cuda_launch launch{.grid = {3, 2, 1}, .block = {64, 1, 1}};
+  Graph graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, stream_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+  Node node = nullptr;
+  std::size_t number = 1;
+  ASSERT_EQ(gpemu_cuda_graph_nodes(graph, &node, &number), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_node_parameters parameters{};
+  ASSERT_EQ(gpemu_cuda_node_get(node, &parameters), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(parameters.kind, GPEMU_CUDA_NODE_KERNEL);
+  EXPECT_EQ(parameters.kernel, kernel);
+  EXPECT_EQ(parameters.launch.grid[1], 2U);
+  const std::int64_t alone = time(
+      [&] { EXPECT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, stream_), GPEMU_CUDA_SUCCESS); });
+  const Exec exec = instantiated(graph);
+  EXPECT_EQ(time_of(exec), alone - kSaved);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_unregister(&kHostFunction);
+}
+
 TEST_F(GraphTest, ForksAndJoinsAreEdgesAndBranchesOverlap) {
   constexpr std::uint64_t kBytes = 8 << 20;
   void* host = nullptr;

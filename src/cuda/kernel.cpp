@@ -491,11 +491,17 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   if (launch == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+  // A graph's launches keep no arguments, so that kernels have no effect on memory there.
+  if (capturing(*found)) {
+    gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_KERNEL};
+    node.kernel = kernel;
+    node.launch = *launch;
+    return gpemu::cuda::capture(*found, node);
+  }
   gpemu::cost::OperationCost cost;
   gpemu_operation operation;
   GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &operation));
-  // A graph's launches keep no arguments.
-  if (!capturing(*found)) apply_effect(kernels().find(kernel)->effect, *launch);
+  apply_effect(kernels().find(kernel)->effect, *launch);
   return run_operation(cost, operation, *found);
 }
 
