@@ -1,0 +1,174 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a CUDA program under gpemu run and checks what the run tells of it: the summary, the
+recorded operations, the trace and the page agree with what the program asked for, however it ends.
+
+Needs no package: the program calls the runtime and NVTX with ctypes.
+
+Usage: run_test.py GPEMU_COMMAND
+"""
+
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import tempfile
+import unittest
+
+COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
+GPU = "V100-PCIE-32GB"
+BYTES = 1 << 20
+
+# Two steps of a copy there, a set and a copy back, in NVTX ranges; then it ends as it is told.
+PROGRAM = """
+import ctypes, os, signal, sys, time
+cuda = ctypes.CDLL("libcudart.so.12")
+nvtx = ctypes.CDLL("libnvToolsExt.so.1")
+device, host = ctypes.c_void_p(), ctypes.create_string_buffer(%d)
+assert cuda.cudaMalloc(ctypes.byref(device), ctypes.c_size_t(len(host))) == 0
+for step in range(2):
+    nvtx.nvtxRangePushA(b'step "%%d"' %% step)
+    assert cuda.cudaMemcpy(device, host, ctypes.c_size_t(len(host)), 1) == 0
+    assert cuda.cudaMemset(device, 0, ctypes.c_size_t(len(host))) == 0
+    assert cuda.cudaMemcpy(host, device, ctypes.c_size_t(len(host)), 2) == 0
+    nvtx.nvtxRangePop()
+nvtx.nvtxRangeStartA.restype = ctypes.c_uint64
+nvtx.nvtxRangeEnd(ctypes.c_uint64(nvtx.nvtxRangeStartA(b"\\xff open")))
+cuda.cudaProfilerStart()
+print("ready", flush=True)
+if sys.argv[1] == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if sys.argv[1] == "wait":
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(5))
+    while True:
+        time.sleep(0.01)
+sys.exit(int(sys.argv[1]))
+""" % BYTES
+
+
+class RunTest(unittest.TestCase):
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory(prefix="gpemu_run_test_")
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+        (self.folder / "tmp").mkdir()
+        self.environment = {**os.environ, "GPEMU_NODE_DIR": str(self.folder / "nodes"),
+                            "TMPDIR": str(self.folder / "tmp")}
+
+    def start(self, *words, options=("--gpu", GPU)):
+        return subprocess.Popen([COMMAND, "run", *options, "--", *map(str, words)],
+                                env=self.environment, stdout=subprocess.PIPE,
+                                stderr=subprocess.PIPE, text=True)
+
+    def run_program(self, end, *options):
+        """Runs the program with all outputs; returns its exit code and what it wrote on stderr."""
+        outputs = [word for kind in ("json", "ops", "trace", "report")
+                   for word in (f"--{kind}", str(self.folder / kind))]
+        process = self.start(sys.executable, "-c", PROGRAM, end,
+                             options=("--gpu", GPU, *outputs, *options))
+        if end == "wait":
+            self.assertEqual(process.stdout.readline(), "ready\n")
+            process.send_signal(signal.SIGTERM)
+        _, errors = process.communicate()
+        return process.returncode, errors
+
+    def lines(self):
+        return [json.loads(line) for line in (self.folder / "ops").read_text().splitlines()]
+
+    def check_outputs(self, code):
+        summary = json.loads((self.folder / "json").read_text())
+        self.assertEqual(summary["exit_code"], code)
+        [device] = summary["devices"]
+        self.assertEqual((device["gpu"], device["operations"]), (GPU, 6))
+        self.assertEqual(device["peak_memory_bytes"], 2 * BYTES)
+        self.assertEqual(device["busy_ns"] + device["idle_ns"],
+                         device["last_ns"] - device["first_ns"])
+        self.assertEqual(device["idle_unasked_ns"] + device["idle_ordered_ns"], device["idle_ns"])
+        counts = {entry["name"]: entry["count"] for entry in summary["classes"]}
+        self.assertEqual(counts, {"copy": 4, "set": 2})
+
+        run, process, *rest = self.lines()
+        self.assertEqual((run["format"], run["exit_code"]), ("gpemu-operations-1", code))
+        self.assertEqual((process["process"], process["lines"]), (device["pid"], len(rest)))
+        said = [line.get("op") or f"{line['mark']} {line['text']}" for line in rest
+                if "op" in line or "mark" in line]
+        step = ["copy_host_to_device", "set", "copy_device_to_host", "pop "]
+        self.assertEqual(said, ['push step "0"', *step, 'push step "1"', *step, "start ? open",
+                                "end ? open", "profiler_start "])
+        operations = [line for line in rest if "op" in line]
+        self.assertEqual(sum(line["duration_ns"] for line in operations),
+                         sum(entry["time_ns"] for entry in summary["classes"]))
+        for line in operations:
+            self.assertLessEqual(line["asked_ns"], line["start_ns"])
+            self.assertEqual(line["end_ns"] - line["start_ns"], line["duration_ns"])
+        self.assertEqual(operations[0]["bytes"], BYTES)
+
+        events = json.loads((self.folder / "trace").read_text())["traceEvents"]
+        self.assertEqual([e["dur"] > 0 for e in events if e["ph"] == "X"], [True] * 6)
+        self.assertEqual([e["name"] for e in events if e["ph"] == "B"], ['step "0"', 'step "1"'])
+        self.assertEqual([e["ph"] for e in events if e["ph"] in "BEbe"], list("BEBEbe"))
+        rows = {(e["pid"], e["tid"]) for e in events if e.get("name") == "thread_name"}
+        self.assertEqual(rows, {(e["pid"], e["tid"]) for e in events if e["ph"] != "M"})
+
+        page = (self.folder / "report").read_text()
+        self.assertEqual(page.count("<svg"), 3)
+        for word in ("<script", "<link", "src=", "href=", "url("):
+            self.assertNotIn(word, page)
+        self.assertEqual(list((self.folder / "tmp").iterdir()), [])
+        self.assertEqual(list((self.folder / "nodes").iterdir()), [])
+
+    def test_tells_what_the_program_asked_for(self):
+        code, errors = self.run_program("3")
+        self.assertEqual(code, 3, errors)
+        self.assertIn("evidence", errors)
+        self.check_outputs(3)
+
+    def test_tells_it_of_a_program_that_was_killed(self):
+        code, errors = self.run_program("kill")
+        self.assertEqual(code, 128 + signal.SIGKILL, errors)
+        self.check_outputs(128 + signal.SIGKILL)
+
+    def test_passes_signals_on(self):
+        code, errors = self.run_program("wait")
+        self.assertEqual(code, 5, errors)
+        self.check_outputs(5)
+
+    def test_repeats_itself_in_virtual_time(self):
+        code, errors = self.run_program("0", "--clock", "virtual")
+        self.assertEqual(code, 0, errors)
+        first = [line for line in self.lines() if "op" in line]
+        self.run_program("0", "--clock", "virtual")
+        self.assertEqual(first, [line for line in self.lines() if "op" in line])
+
+    def refuse(self, code, text, *words, options=("--gpu", GPU)):
+        process = self.start(*words, options=options)
+        output, errors = process.communicate()
+        self.assertEqual((process.returncode, output), (code, ""), errors)
+        self.assertIn(text, errors)
+        self.assertEqual(errors.count("\n"), 1, errors)
+
+    def test_refuses_what_it_cannot_start(self):
+        script = self.folder / "script.py"
+        script.write_text("print('ran')\n")
+        self.refuse(3, "no such program in PATH", "gpemu-no-such-program")
+        self.refuse(3, "no such file", self.folder / "none")
+        self.refuse(2, "is not executable", script)
+        self.refuse(2, "it is a folder", self.folder)
+        script.write_text("#!/no/such/interpreter\n")
+        script.chmod(0o755)
+        self.refuse(3, "/no/such/interpreter", script)
+        # An ELF header for this machine without a loader: statically linked.
+        header = bytearray(pathlib.Path(sys.executable).read_bytes()[:64])
+        header[56:58] = bytes(2)
+        script.write_bytes(header)
+        self.refuse(10, "statically linked", script)
+        self.refuse(3, "there is no GPU", "true", options=("--gpu", "V100-PCIE-33GB"))
+        self.refuse(7, "cannot write", "true",
+                    options=("--gpu", GPU, "--ops", str(self.folder / "none" / "ops")))
+
+
+if __name__ == "__main__":
+    unittest.main()
