@@ -37,11 +37,11 @@ for step in range(2):
 nvtx.nvtxRangeStartA.restype = ctypes.c_uint64
 nvtx.nvtxRangeEnd(ctypes.c_uint64(nvtx.nvtxRangeStartA(b"\\xff open")))
 cuda.cudaProfilerStart()
+signal.signal(signal.SIGTERM, lambda *_: os._exit(5))
 print("ready", flush=True)
 if sys.argv[1] == "kill":
     os.kill(os.getpid(), signal.SIGKILL)
 if sys.argv[1] == "wait":
-    signal.signal(signal.SIGTERM, lambda *_: os._exit(5))
     while True:
         time.sleep(0.01)
 sys.exit(int(sys.argv[1]))
