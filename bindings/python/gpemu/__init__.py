@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Emulated GPUs with a time model.
+
+Nodes, devices, streams, events and memory are those of the C interface, gpemu.h. `Database` and
+`CostModel` tell what is known about GPUs and models. The emulators at the end are the classes of
+the `gpemu` package of GPEmu (VLDB 2025), under the same names and arguments.
+
+Times are integers in nanoseconds and sizes are bytes, except in GPEmu's classes, which take and
+return seconds and MiB.
+"""
+
+from ._core import (
+    CostModel,
+    Database,
+    Device,
+    Estimate,
+    Event,
+    Gpu,
+    Interval,
+    Memory,
+    Model,
+    Node,
+    PinnedMemory,
+    StepCost,
+    Stream,
+    __version__,
+    host_now,
+    host_wait_until,
+)
+from ._errors import (
+    GpemuError,
+    InvalidArgumentError,
+    NotFoundError,
+    OutOfMemoryError,
+    UnsupportedError,
+)
+from .emulators import (
+    ComputeTimeEmulator,
+    GPUMemoryEmulator,
+    GPUPreprocessingEmulator,
+    TransferTimeEmulator,
+)
+
+__all__ = [
+    "ComputeTimeEmulator",
+    "CostModel",
+    "Database",
+    "Device",
+    "Estimate",
+    "Event",
+    "GPUMemoryEmulator",
+    "GPUPreprocessingEmulator",
+    "GpemuError",
+    "Gpu",
+    "Interval",
+    "InvalidArgumentError",
+    "Memory",
+    "Model",
+    "Node",
+    "NotFoundError",
+    "OutOfMemoryError",
+    "PinnedMemory",
+    "StepCost",
+    "Stream",
+    "TransferTimeEmulator",
+    "UnsupportedError",
+    "__version__",
+    "host_now",
+    "host_wait_until",
+]
