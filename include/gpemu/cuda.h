@@ -330,8 +330,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle str
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
                                                          gpemu_cuda_event_handle event,
                                                          uint32_t flags);
-/* Calls `function` at its emulated time, on a thread of gpemu's. Waiting for the stream waits for its
- * return; work behind it on the device does not. */
+/* Calls `function` at its emulated time, on a thread of gpemu's. Waiting for the stream waits for
+ * its return; work behind it on the device does not. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
                                                             void (*function)(void*), void* data);
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest);
