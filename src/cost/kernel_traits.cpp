@@ -3,6 +3,8 @@
 #include <array>
 #include <charconv>
 
+#include <fmt/core.h>
+
 #include "gpemu/cost/operation_cost.hpp"
 
 namespace gpemu::cost {
@@ -125,6 +127,17 @@ int list_accesses(std::string_view name) {
   return contains(name, "ELi0EEE") ? lists + 1 : lists;
 }
 
+/// Recognises lists whose layout is known: "TensorListMetadata<3>", in later versions "<3, false>".
+/// Fused optimizers and lists of scalars have layouts of their own.
+void read_lists(std::string_view name, KernelTraits& traits) {
+  constexpr int kMostLists = 5;
+  const int lists = number_behind(name, "18TensorListMetadataI", "Li", 0);
+  if (lists < 1 || lists > kMostLists) return;
+  traits.elements = KernelTraits::Elements::kFromLists;
+  traits.lists = lists;
+  traits.long_lists = contains(name, fmt::format("18TensorListMetadataILi{}ELb1E", lists));
+}
+
 /// Counts the pointers that an element-wise kernel carries, one per tensor: array<char*, 3> is
 /// "5arrayIPcLm3EE" from the standard library and "5ArrayIPcLi3EE" in earlier versions.
 int tensors_of(std::string_view name, int otherwise) {
@@ -177,6 +190,7 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
       break;
     case Elements::kFromChunks:
       traits.tensors = list_accesses(mangled_name);
+      read_lists(mangled_name, traits);
       break;
     case Elements::kFromArgument:
       // PyTorch's element-wise kernels carry an array of pointers, one per tensor.

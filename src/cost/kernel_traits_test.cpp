@@ -56,6 +56,14 @@ TEST(KernelTraits, CountsTheListsOfOptimizers) {
       "_ZN2at6native50_GLOBAL__N__637ba612_17_ForeachUnaryOp_cu_77fe623d25multi_tensor_apply_"
       "kernelINS1_18TensorListMetadataILi1EEENS1_11ZeroFunctorIfLi1ELi1ELi0EEEJEEEvT_T0_DpT1_");
   EXPECT_EQ(zero.tensors, 2);
+  EXPECT_EQ(zero.elements, Elements::kFromLists);
+  EXPECT_EQ(zero.lists, 1);
+  EXPECT_FALSE(zero.long_lists);
+  const KernelTraits add = kernel_traits(
+      "_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataILi3ELb1EEE"
+      "NS1_24PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_");
+  EXPECT_EQ(add.lists, 3);
+  EXPECT_TRUE(add.long_lists);
 }
 
 TEST(KernelTraits, FindsTheRowsOfSoftmax) {

@@ -33,6 +33,9 @@ constexpr double kAttentionShare = 0.5;
 /// multiplications. Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks",
 /// CVPR 2016, F(2x2, 3x3). VGG-16 in GPEmu's measurements (VLDB 2025) agrees.
 constexpr double kWinogradGain = 2.25;
+/// 5 x 5 filters as well: 25 x 4 multiplications become 36. Source: as above, F(2x2, 5x5); NVIDIA's
+/// cuDNN documentation, CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED takes filters of 3 and of 5.
+constexpr double kLargeWinogradGain = 100.0 / 36;
 
 /// Half-widths of the bars by class: what the analytic model was found off by, twice. Later
 /// calibration narrows them.
@@ -84,6 +87,16 @@ gpemu_data_type plain_type(gpemu_data_type type) {
 
 double shape(const gpemu_operation& operation, int index) {
   return static_cast<double>(std::max<std::int64_t>(operation.shape[index], 0));
+}
+
+/// Returns what Winograd's algorithm saves of a convolution's multiplications; 1 where it does not
+/// serve the filter.
+double winograd_gain(const gpemu_operation& operation) {
+  const std::int64_t height = operation.shape[8], width = operation.shape[9];
+  const bool square = height == width && operation.shape[10] == 1;
+  if (square && width == 3) return kWinogradGain;
+  if (square && width == 5) return kLargeWinogradGain;
+  return 1;
 }
 
 }  // namespace
@@ -217,8 +230,8 @@ OperationCostModel::Work OperationCostModel::convolution(const gpemu_operation& 
   double share = tensor ? kTensorConvolutionShare : kConvolutionShare;
   if (groups > 1) share = kGroupedShare;
   if (depthwise) share = filter_gradient ? kDepthwiseFilterShare : kDepthwiseShare;
-  if (!tensor && groups == 1 && filter == 9 && stride == 1 && type == GPEMU_TYPE_FP32) {
-    share *= kWinogradGain;
+  if (!tensor && groups == 1 && stride == 1 && type == GPEMU_TYPE_FP32) {
+    share *= winograd_gain(operation);
   }
   // Groups with few channels leave most of a tile of columns empty, but their kernels use narrower
   // tiles; their low share stands for both.
@@ -373,6 +386,42 @@ double reduction_inputs(const gpemu_operation& operation, double threads) {
   return threads;
 }
 
+/// Finds the number of elements that a launch over lists of tensors handles. Its first argument
+/// has, one after the other: the tensors' addresses, list by list; their sizes; each block's
+/// tensor; each block's chunk of it. A tensor that one launch does not finish is the first of the
+/// next. Source: struct TensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+double list_elements(const KernelTraits& traits, const gpemu_operation& operation, double blocks) {
+  constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
+  constexpr int kBlocks[2] = {320, 2240};
+  const double most = blocks * kChunkElements;
+  const int kind = traits.long_lists ? 1 : 0;
+  if (operation.arguments == nullptr || operation.arguments[0] == nullptr ||
+      blocks > kBlocks[kind]) {
+    return most;
+  }
+  const auto* const sizes = static_cast<const char*>(operation.arguments[0]) +
+                            sizeof(void*) * traits.lists * kTensors[kind][traits.lists - 1];
+  const auto* const block_tensors = sizes + sizeof(std::int64_t) * kTensors[kind][traits.lists - 1];
+  const std::size_t width = traits.long_lists ? 2 : 1;
+  const auto* const block_chunks = block_tensors + width * kBlocks[kind];
+  const auto last_block = static_cast<std::size_t>(blocks) - 1;
+  std::uint16_t last_tensor = 0;  // Of one or two bytes, little-endian.
+  std::memcpy(&last_tensor, block_tensors + width * last_block, width);
+  std::int32_t first_chunk = 0, last_chunk = 0;
+  std::memcpy(&first_chunk, block_chunks, sizeof(first_chunk));
+  std::memcpy(&last_chunk, block_chunks + sizeof(last_chunk) * last_block, sizeof(last_chunk));
+  if (last_tensor >= kTensors[kind][traits.lists - 1]) return most;
+  double elements = -kChunkElements * first_chunk;
+  std::int64_t size = 0;
+  for (int i = 0; i <= last_tensor; ++i) {
+    std::memcpy(&size, sizes + sizeof(size) * i, sizeof(size));
+    elements += static_cast<double>(size);
+  }
+  elements -= std::max(static_cast<double>(size) - kChunkElements * (last_chunk + 1.0), 0.0);
+  // What cannot be is not believed.
+  return elements >= blocks && elements <= most ? elements : most;
+}
+
 /// Returns the low 32 bits of an integer argument, for sizes are smaller; 0 where there is none.
 double argument(const gpemu_operation& operation, int index) {
   if (operation.arguments == nullptr || operation.arguments[index] == nullptr) return 0;
@@ -426,6 +475,9 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& operation)
       break;
     case KernelTraits::Elements::kFromChunks:
       elements = threads.blocks * kChunkElements;
+      break;
+    case KernelTraits::Elements::kFromLists:
+      elements = list_elements(traits, operation, threads.blocks);
       break;
   }
   return elements > 0 ? elements : threads.all;

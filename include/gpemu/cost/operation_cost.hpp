@@ -62,6 +62,7 @@ struct KernelTraits {
     kFromProduct,        ///< the product of two integer arguments.
     kFromReduction,      ///< the configuration inside the first argument, PyTorch's reduce_kernel.
     kFromChunks,         ///< a chunk per block, PyTorch's multi_tensor_apply_kernel.
+    kFromLists,          ///< the lists of tensors inside the first argument, of the same kernel.
     kFromSelfAttention,  ///< blocks of rows of queries, as many keys as queries.
     kFromCycles,         ///< none: an integer argument counts cycles of the clock to wait for.
   };
@@ -72,6 +73,8 @@ struct KernelTraits {
   int second_argument = 0;  ///< where kFromProduct looks as well.
   int rows_per_block = 0;   ///< of queries; kFromSelfAttention only. 0: told by the argument.
   int head_size = 0;        ///< kFromSelfAttention only.
+  int lists = 0;            ///< of tensors; kFromLists only.
+  bool long_lists = false;  ///< kFromLists only: the layout for arguments of up to 32 KB.
 };
 
 /// Analyses a mangled name. Takes microseconds, for the names are long.
