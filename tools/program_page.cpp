@@ -145,14 +145,15 @@ class Gathered {
   /// Ranges that are open, with their start; ended by thread or by name, the last first.
   void add_mark(const Json& entry) {
     const std::string kind = entry["mark"];
+    const std::string text = entry["text"];
     const auto time_ns = entry["time_ns"].get<std::int64_t>();
     if (kind == "push" || kind == "start") {
       const auto thread = kind == "push" ? entry["thread"].get<std::int64_t>() : 0;
-      open_.push_back({entry["text"], {time_ns, thread}});
+      open_.push_back({text, {time_ns, thread}});
     } else if (kind == "pop" || kind == "end") {
       const auto found = std::ranges::find_if(std::views::reverse(open_), [&](const auto& range) {
         return kind == "pop" ? range.second.second == entry["thread"].get<std::int64_t>()
-                             : range.second.second == 0 && range.first == entry["text"];
+                             : range.second.second == 0 && range.first == text;
       });
       if (found == open_.rend()) return;
       Sum& sum = ranges_[found->first];
