@@ -121,7 +121,7 @@ int answer_size(const void* handle, int rows, int columns, int entries, size_t* 
 
 // A radix sort passes four times over keys and positions, reading and writing each.
 int submit_sort(const void* handle, const char* name, int entries) {
-  return submit_sparse(handle, name, GPEMU_TYPE_INT32, 0, int64_t{4 * 16} * entries);
+  return submit_sparse(handle, name, GPEMU_TYPE_INT32, 0, int64_t{64} * entries);
 }
 
 }  // namespace

@@ -149,7 +149,7 @@ TEST_F(GraphTest, CapturedWorkTakesNoTimeUntilItIsLaunched) {
 }
 
 TEST_F(GraphTest, CapturedKernelsAreTold) {
-  static const int kHostFunction = 0;
+  static constexpr int kHostFunction = 0;
   gpemu_cuda_kernel_handle kernel = nullptr;
   gpemu_cuda_register_kernel(&kHostFunction, "kernel", &kHostFunction);
   ASSERT_EQ(gpemu_cuda_registered_kernel(&kHostFunction, &kernel), GPEMU_CUDA_SUCCESS);

@@ -59,7 +59,7 @@ class LineFileTest : public testing::Test {
  protected:
   void TearDown() override { std::filesystem::remove(path_); }
   /// Returns the file up to its first zero.
-  std::string text() const {
+  [[nodiscard]] std::string text() const {
     const auto content = read_file(path_);
     return content ? content->substr(0, content->find('\0')) : "unreadable";
   }

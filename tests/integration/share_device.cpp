@@ -56,7 +56,6 @@ class Program {
  public:
   /// Does a command; yields the status and what more there is to say.
   int run(const std::string& command, std::istream& arguments, std::ostream& answer) {
-    std::string text;
     std::size_t number = 0;
     if (command == "info") {
       std::size_t free = 0, total = 0;
@@ -171,7 +170,7 @@ int main() {
     std::string command;
     words >> command;
     const int status = program.run(command, words, answer);
-    std::cout << status << ' ' << answer.str() << std::endl;
+    std::cout << status << ' ' << answer.str() << '\n' << std::flush;
   }
   return 0;
 }
