@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <string>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -63,7 +64,8 @@ class LineFileTest : public testing::Test {
     const auto content = read_file(path_);
     return content ? content->substr(0, content->find('\0')) : "unreadable";
   }
-  std::filesystem::path path_ = testing::TempDir() + "/gpemu_line_file_test";
+  std::filesystem::path path_ =
+      testing::TempDir() + "/gpemu_line_file_test." + std::to_string(::getpid());
 };
 
 TEST_F(LineFileTest, HoldsEachLineWhileItIsOpen) {
