@@ -40,6 +40,14 @@ from .emulators import (
     GPUPreprocessingEmulator,
     TransferTimeEmulator,
 )
+from .sharing import (
+    GPUResourceManager,
+    GPUResourceManagerKafka,
+    GPUResourceManagerRabbitMQ,
+    GPUSharingEmulator,
+    GPUSharingEmulatorKafka,
+    GPUSharingEmulatorRabbitMQ,
+)
 
 __all__ = [
     "ComputeTimeEmulator",
@@ -49,6 +57,12 @@ __all__ = [
     "Estimate",
     "Event",
     "GPUMemoryEmulator",
+    "GPUResourceManager",
+    "GPUResourceManagerKafka",
+    "GPUResourceManagerRabbitMQ",
+    "GPUSharingEmulator",
+    "GPUSharingEmulatorKafka",
+    "GPUSharingEmulatorRabbitMQ",
     "GPUPreprocessingEmulator",
     "GpemuError",
     "Gpu",
