@@ -11,8 +11,9 @@
 
 namespace gpemu::device {
 
-/// The driver that tools report: that of CUDA 13.2, which the stand-in for libcuda.so.1 answers
-/// for. Source: the name of that toolkit's installer, cuda_13.2.0_595.45.04_linux.run.
+/// The driver that tools report. CUDA 13.2 is what the stand-in for libcuda.so.1 answers for; the
+/// driver's number is one of the branch that goes with it, 595, chosen for tools to print: nothing
+/// depends on it.
 inline constexpr char kDriverVersion[] = "595.45.04";
 inline constexpr char kCudaVersion[] = "13.2";
 
