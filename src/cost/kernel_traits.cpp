@@ -127,14 +127,17 @@ int list_accesses(std::string_view name) {
   return contains(name, "ELi0EEE") ? lists + 1 : lists;
 }
 
-/// Recognises lists whose layout is known: "TensorListMetadata<3>", in later versions "<3, false>".
-/// Fused optimizers and lists of scalars have layouts of their own.
+/// Recognises lists whose layout is known: "TensorListMetadata<3>", in later versions "<3, false>",
+/// and "FusedOptimizerTensorListMetadata<4>". Lists of scalars have a layout of their own.
 void read_lists(std::string_view name, KernelTraits& traits) {
   constexpr int kMostLists = 5;
-  const int lists = number_behind(name, "18TensorListMetadataI", "Li", 0);
+  const int plain = number_behind(name, "18TensorListMetadataI", "Li", 0);
+  const int fused = number_behind(name, "32FusedOptimizerTensorListMetadataI", "Li", 0);
+  const int lists = std::max(plain, fused);
   if (lists < 1 || lists > kMostLists) return;
   traits.elements = KernelTraits::Elements::kFromLists;
   traits.lists = lists;
+  traits.with_steps = fused > 0;
   traits.long_lists = contains(name, fmt::format("18TensorListMetadataILi{}ELb1E", lists));
 }
 

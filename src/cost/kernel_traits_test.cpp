@@ -50,7 +50,9 @@ TEST(KernelTraits, CountsTheListsOfOptimizers) {
       "kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_"
       "9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_");
   EXPECT_EQ(fused.operation_class, Class::kOptimizer);
-  EXPECT_EQ(fused.elements, Elements::kFromChunks);
+  EXPECT_EQ(fused.elements, Elements::kFromLists);
+  EXPECT_EQ(fused.lists, 4);
+  EXPECT_TRUE(fused.with_steps);
   EXPECT_EQ(fused.tensors, 7);  // Four lists read, three written.
   const KernelTraits zero = kernel_traits(
       "_ZN2at6native50_GLOBAL__N__637ba612_17_ForeachUnaryOp_cu_77fe623d25multi_tensor_apply_"
@@ -59,6 +61,7 @@ TEST(KernelTraits, CountsTheListsOfOptimizers) {
   EXPECT_EQ(zero.elements, Elements::kFromLists);
   EXPECT_EQ(zero.lists, 1);
   EXPECT_FALSE(zero.long_lists);
+  EXPECT_FALSE(zero.with_steps);
   const KernelTraits add = kernel_traits(
       "_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataILi3ELb1EEE"
       "NS1_24PointwiseOpScalarFunctorIfLi3ELi3ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_");

@@ -387,9 +387,10 @@ double reduction_inputs(const gpemu_operation& operation, double threads) {
 }
 
 /// Finds the number of elements that a launch over lists of tensors handles. Its first argument
-/// has, one after the other: the tensors' addresses, list by list; their sizes; each block's
-/// tensor; each block's chunk of it. A tensor that one launch does not finish is the first of the
-/// next. Source: struct TensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+/// has, one after the other: the tensors' addresses, list by list; their sizes; in fused optimizers
+/// the addresses of their steps; each block's tensor; each block's chunk of it. A tensor that one
+/// launch does not finish is the first of the next. Source: structs TensorListMetadata and
+/// FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
 double list_elements(const KernelTraits& traits, const gpemu_operation& operation, double blocks) {
   constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
   constexpr int kBlocks[2] = {320, 2240};
@@ -401,7 +402,8 @@ double list_elements(const KernelTraits& traits, const gpemu_operation& operatio
   }
   const auto* const sizes = static_cast<const char*>(operation.arguments[0]) +
                             sizeof(void*) * traits.lists * kTensors[kind][traits.lists - 1];
-  const auto* const block_tensors = sizes + sizeof(std::int64_t) * kTensors[kind][traits.lists - 1];
+  const auto* const block_tensors =
+      sizes + (traits.with_steps ? 2 : 1) * sizeof(std::int64_t) * kTensors[kind][traits.lists - 1];
   const std::size_t width = traits.long_lists ? 2 : 1;
   const auto* const block_chunks = block_tensors + width * kBlocks[kind];
   const auto last_block = static_cast<std::size_t>(blocks) - 1;

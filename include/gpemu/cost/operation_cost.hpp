@@ -75,6 +75,7 @@ struct KernelTraits {
   int head_size = 0;        ///< kFromSelfAttention only.
   int lists = 0;            ///< of tensors; kFromLists only.
   bool long_lists = false;  ///< kFromLists only: the layout for arguments of up to 32 KB.
+  bool with_steps = false;  ///< kFromLists only: the layout of fused optimizers.
 };
 
 /// Analyses a mangled name. Takes microseconds, for the names are long.

@@ -9,6 +9,7 @@ computed (marked EMULATED). Each file is run in a process of its own by run_all.
 import functools
 import pathlib
 import sys
+import time
 import tomllib
 import traceback
 
@@ -122,4 +123,7 @@ def main():
             failed += 1
             print(f"FAILED {name}", flush=True)
             traceback.print_exc(file=sys.stdout)
+    # Autograd's threads may still be freeing what the last backward pass left. One that asks for
+    # the interpreter while it ends aborts the process, on GPUs too (pytorch issue 190489).
+    time.sleep(0.5)
     sys.exit(1 if failed else 0)
