@@ -155,11 +155,12 @@ void add_profile_remove_command(CLI::App& profile) {
 
 void add_profile_command(CLI::App& app) {
   CLI::App* profile =
-      app.add_subcommand("profile", "List, show, add, check and export measured profiles");
+      app.add_subcommand("profile", "List, show, measure, add, check and export profiles");
   profile->require_subcommand(1);
   add_profile_list_command(*profile);
   add_profile_show_command(*profile);
   add_profile_export_command(*profile);
+  add_profile_measure_command(*profile);
   add_profile_import_command(*profile);
   add_profile_check_command(*profile);
   add_profile_compare_command(*profile);

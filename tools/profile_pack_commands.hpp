@@ -11,5 +11,6 @@ namespace gpemu::tools {
 void add_profile_import_command(CLI::App& profile);
 void add_profile_check_command(CLI::App& profile);
 void add_profile_compare_command(CLI::App& profile);
+void add_profile_measure_command(CLI::App& profile);
 
 }  // namespace gpemu::tools

@@ -18,6 +18,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Holds what the pack was made of, for people and other tools; nothing in it counts.
+constexpr std::string_view kRawFolder = "raw";
+
 /// Returns the folders in `folder`, in order of their names.
 Result<std::vector<fs::path>> subfolders(const fs::path& folder) {
   std::vector<fs::path> result;
@@ -121,6 +124,17 @@ Pack to_pack(PackTables tables) {
   return pack;
 }
 
+/// Returns whether an entry is the folder of raw results or a file in it; `depth` counts the
+/// folders below the pack's own.
+bool is_raw(const fs::directory_entry& entry, int depth) {
+  std::error_code error;
+  const fs::path& path = entry.path();
+  const bool is_folder = entry.is_directory(error);
+  if (depth == 0) return is_folder && path.filename() == kRawFolder;
+  return depth == 1 && !is_folder && path.parent_path().filename() == kRawFolder &&
+         (path.extension() == ".csv" || path.extension() == ".json");
+}
+
 /// Reports what has no business in a pack: it would look as if it counted.
 void check_stray_files(const fs::path& folder, std::vector<PackFault>& faults) {
   std::vector<std::string> device_files = {"curves.csv", "limits.csv"};
@@ -133,10 +147,11 @@ void check_stray_files(const fs::path& folder, std::vector<PackFault>& faults) {
        entry.increment(error)) {
     const int depth = entry.depth();
     const std::string name = entry->path().filename().string();
-    const bool expected = entry->is_directory(error)
-                              ? depth < 2
-                              : (depth == 0 && std::ranges::count(root_files, name) > 0) ||
-                                    (depth == 2 && std::ranges::count(device_files, name) > 0);
+    const bool expected = is_raw(*entry, depth) ||
+                          (entry->is_directory(error)
+                               ? depth < 2
+                               : (depth == 0 && std::ranges::count(root_files, name) > 0) ||
+                                     (depth == 2 && std::ranges::count(device_files, name) > 0));
     if (!expected)
       faults.push_back({entry->path(), 0, "not a part of a pack; remove or rename it"});
     if (!expected && entry->is_directory(error)) entry.disable_recursion_pending();
@@ -171,6 +186,7 @@ Result<PackTables> read_pack_tables(const fs::path& folder, std::vector<PackFaul
 
   GPEMU_ASSIGN(const std::vector<fs::path> gpus, subfolders(folder));
   for (const fs::path& gpu : gpus) {
+    if (gpu.filename() == kRawFolder) continue;
     GPEMU_ASSIGN(const std::vector<fs::path> precisions, subfolders(gpu));
     for (const fs::path& precision : precisions) {
       GPEMU_ASSIGN(DeviceTables device, read_device(precision, faults));

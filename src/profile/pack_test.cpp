@@ -161,6 +161,18 @@ TEST(Pack, KeepsTextThatTomlMustEscape) {
   EXPECT_EQ(info.method, pack.info.method);
 }
 
+TEST(Pack, MayBringRawResults) {
+  const TemporaryFolder folder;
+  const fs::path pack = folder.path() / "sample";
+  ASSERT_TRUE(write_pack(sample_pack(), pack).has_value());
+  write(pack / "raw" / "steps.csv", "whatever\r\n");
+  write(pack / "raw" / "facts.json", "{");
+  EXPECT_TRUE(check_pack(pack).empty());
+  const Result<Pack> read_back = load_pack(pack);
+  ASSERT_TRUE(read_back.has_value()) << read_back.error().message;
+  expect_equal(*read_back, sample_pack());
+}
+
 TEST(Pack, IsNotWrittenOverAnother) {
   const TemporaryFolder folder;
   write(folder.path() / "sample" / "something", "precious");
@@ -319,6 +331,7 @@ INSTANTIATE_TEST_SUITE_P(
     testing::Values(Damage{"WrongHeader", "V100-PCIE-32GB/fp32/limits.csv", 0, "model,largest\n",
                            "expected the header", 1},
                     Damage{"StrayFile", "V100-PCIE-32GB/fp32/forward.csv~", 0, "", "not a part"},
+                    Damage{"StrayRawFile", "raw/steps.csv.tmp", 0, "", "not a part"},
                     Damage{"StrayFileInTheRoot", "forward.csv", 0, "", "not a part"},
                     Damage{"FileInsteadOfFolder", "V100-PCIE-32GB/forward.csv", 0, "",
                            "not a part"}),
