@@ -22,7 +22,7 @@ struct MeasureOptions {
 Result<std::filesystem::path> find_script() {
   std::error_code error;
   const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path script =
+  std::filesystem::path script =
       command.parent_path().parent_path() / GPEMU_INSTALL_DATADIR / "gpemu" / "measure_gpu.py";
   if (std::filesystem::exists(script, error)) return script;
   return fail(ErrorCode::kNotFound, "{} is missing: install gpemu, or build all of it",

@@ -214,6 +214,58 @@ class NumbersTest(unittest.TestCase):
         self.assertTrue(whole.part(1).is_spent())
         self.assertFalse(measure_gpu.Budget().part(0.1).is_spent())
 
+    def test_a_batch_that_would_take_too_long_is_not_begun(self):
+        now, tried = [0.0], []
+        options = mock.Mock(batches=[1, 2, 4, 8, 16], budget=math.inf)
+        raw = mock.Mock(steps={}, failures={})
+        measurement = measure_gpu.Measurement(options, raw, None)
+        measurement.training_of = lambda name: name
+
+        def measure_step(_, batch, __):
+            tried.append(batch)
+            now[0] += 10 * batch
+            return True
+        measurement.measure_step = measure_step
+        # 1, 2 and 4 take 70 s; 8 would take 80 more.
+        measurement.measure_model("toy", "fp32", measure_gpu.Budget(149, lambda: now[0]))
+        self.assertEqual(tried, [1, 2, 4])
+
+    def test_a_failure_is_written_down_and_the_next_model_measured(self):
+        options = mock.Mock(batches=[1, 2], budget=math.inf, models=["a", "b"],
+                            precisions=["fp32"])
+        with tempfile.TemporaryDirectory() as folder:
+            raw = measure_gpu.Raw(pathlib.Path(folder) / "raw")
+            measurement = measure_gpu.Measurement(options, raw, None)
+            tried = []
+
+            def measure_step(name, batch, _):
+                tried.append((name, batch))
+                if name == "a":
+                    raise RuntimeError("no\nkernel image")
+                return True
+            measurement.measure_step = measure_step
+            measurement.training_of = lambda name: name
+            with mock.patch.object(measure_gpu, "torch"), \
+                    contextlib.redirect_stderr(io.StringIO()) as told:
+                measurement.models()
+                measurement.models()
+        self.assertEqual(tried, [("a", 1), ("b", 1), ("b", 2), ("b", 1), ("b", 2)])
+        self.assertEqual(list(raw.failures.rows.values()),
+                         [["models", "a fp32 1", "RuntimeError: no"]])
+        self.assertIn("a fp32 1: RuntimeError: no", told.getvalue())
+
+    def test_a_gpu_that_does_not_answer_ends_the_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            raw = measure_gpu.Raw(pathlib.Path(folder) / "raw")
+            measurement = measure_gpu.Measurement(mock.Mock(budget=math.inf), raw, None)
+            with mock.patch.object(measure_gpu, "torch") as torch, \
+                    contextlib.redirect_stderr(io.StringIO()), \
+                    self.assertRaisesRegex(measure_gpu.Stop, "does not answer"):
+                torch.cuda.synchronize.side_effect = RuntimeError("illegal memory access")
+                with measurement.reporting("models", "a fp32 1"):
+                    raise RuntimeError("illegal memory access")
+            self.assertIn(("models", "a fp32 1"), raw.failures)
+
     def test_kernels_of_a_trace_add_up(self):
         def event(name, duration, grid=(2, 1, 1)):
             return {"cat": "kernel", "name": name, "dur": duration,
@@ -229,15 +281,25 @@ class NumbersTest(unittest.TestCase):
 class RawTest(FolderTest):
     def test_what_was_measured_is_known_to_the_next_run(self):
         put_step(self.raw, "resnet18", 8)
-        self.raw.kernels.put("resnet18", "fp32", 8, 'k<int, "x">', "1x1x1", "32x1x1", 3, 1.5, 0.5,
-                             1)
         again = measure_gpu.Raw(self.folder / "raw")
         self.assertIn(("resnet18", "fp32", 8), again.steps)
         self.assertNotIn(("resnet18", "fp32", 16), again.steps)
         self.assertNotIn(("resnet18", "tf32", 8), again.steps)
         self.assertEqual(again.steps.get(("resnet18", "fp32", 8), "backward_ms"), "2")
-        self.assertEqual(again.kernels.rows, self.raw.kernels.rows)
         self.assertEqual(again.failures.rows, {})
+
+    def test_names_of_kernels_are_numbered_once(self):
+        def kernel(name, time):
+            return (name, "1x1x1", "32x1x1"), (1, time, time, time)
+        self.raw.put_kernels(("resnet18", "fp32", 8), [kernel('k<int, "x">', 3), kernel("b", 2)])
+        again = measure_gpu.Raw(self.folder / "raw")
+        again.put_kernels(("resnet18", "tf32", 8), [kernel("c", 3), kernel('k<int, "x">', 2)])
+        names = {row["kernel"]: row["name"] for row in again.kernel_names.dictionaries()}
+        self.assertEqual(names, {"0": 'k<int, "x">', "1": "b", "2": "c"})
+        self.assertEqual([(row["precision"], names[row["kernel"]], row["total_us"])
+                          for row in measure_gpu.Raw(self.folder / "raw").kernels.dictionaries()],
+                         [("fp32", 'k<int, "x">', "3"), ("fp32", "b", "2"), ("tf32", "c", "3"),
+                          ("tf32", 'k<int, "x">', "2")])
 
     def test_a_row_replaces_the_one_of_the_same_key(self):
         put_step(self.raw, "resnet18", 8, forward=1.0)

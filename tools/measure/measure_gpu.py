@@ -166,13 +166,15 @@ class Budget:
         self.clock = clock
         self.end = clock() + seconds
 
+    def rest(self):
+        return max(self.end - self.clock(), 0)
+
     def part(self, share_of_rest):
         """Returns a budget of a part of what is left."""
-        rest = max(self.end - self.clock(), 0)
-        return Budget(rest * share_of_rest, self.clock)
+        return Budget(self.rest() * share_of_rest, self.clock)
 
     def is_spent(self):
-        return self.clock() >= self.end
+        return self.rest() == 0
 
 
 # ---------------------------------------------------------------------------- files
@@ -226,6 +228,9 @@ class Table:
             if len(line) != len(self.columns):
                 raise ValueError(f"{len(line)} fields for {len(self.columns)} columns")
             self.rows[tuple(line[:self.key_count])] = line
+        self.save()
+
+    def save(self):
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(self.columns)
@@ -267,7 +272,19 @@ class Raw:
              "sm_clock_mhz", "memory_clock_mhz", "temperature_c", "power_w"])
         self.kernels = table("kernels", ["model", "precision", "batch", "kernel", "grid", "block"],
                              ["count", "total_us", "min_us", "max_us"])
+        self.kernel_names = table("kernel_names", ["kernel"], ["name"])
         self.failures = table("failures", ["section", "what"], ["why"])
+
+    def put_kernels(self, key, rows):
+        """Adds the kernels of a step, see kernel_rows(); their long names are numbered."""
+        numbers = {name: number for number, name in self.kernel_names.rows.values()}
+        for (name, _, _), _ in rows:
+            if name not in numbers:
+                numbers[name] = str(len(numbers))
+                self.kernel_names.rows[numbers[name],] = [numbers[name], name]
+        self.kernel_names.save()
+        self.kernels.put_all([(*key, numbers[name], grid, block, *values)
+                              for (name, grid, block), values in rows])
 
     def save_facts(self):
         write_atomically(self.folder / "facts.json", json.dumps(self.facts, indent=1) + "\n")
@@ -1011,6 +1028,7 @@ class Measurement:
         self.budget = self.whole = Budget(options.budget)
         self.began = time.monotonic()
         self.rows = 0
+        self.training = None
 
     def progress(self, text):
         elapsed = int(time.monotonic() - self.began)
@@ -1104,7 +1122,7 @@ class Measurement:
         tidy_up()
 
     def operations(self):
-        told = None
+        told = set()
         for name, kind, shape, make in operation_list(self.options.precisions):
             what = f"{name} {kind} {shape}"
             if (name, kind, shape) in self.raw.operations or self.has_failed("operations", what):
@@ -1121,8 +1139,8 @@ class Measurement:
                 self.raw.operations.put(name, kind, shape, repetitions, len(times),
                                         *summary(times))
                 self.rows += 1
-                if told != (name, kind):
-                    told = (name, kind)
+                if (name, kind) not in told:
+                    told.add((name, kind))
                     self.progress(f"{what}: {statistics.median(times):.1f} us; other sizes follow")
         tidy_up()
 
@@ -1131,43 +1149,42 @@ class Measurement:
     def models(self):
         jobs = [(name, precision) for name in self.options.models
                 for precision in self.options.precisions]
-        training = None
         for index, (name, precision) in enumerate(jobs):
-            # Each job may take its share of what is left; what it leaves goes to the others.
-            budget = self.budget.part(1 / (len(jobs) - index))
             if self.budget.is_spent():
                 break
-            if training is not None and training[0].name != name:
-                training = None
-                tidy_up()
-            with self.reporting("models", f"{name} {precision}"):
-                training = training or [None]
-                self.measure_model(name, precision, training, budget)
-        training = None
+            # Each job may take its share of what is left; what it leaves goes to the others.
+            self.measure_model(name, precision, self.budget.part(1 / (len(jobs) - index)))
+        self.drop_training()
+
+    def training_of(self, name):
+        """Returns the model, built when it is not the one that is there."""
+        if self.training is None or self.training.name != name:
+            self.drop_training()
+            self.training = Training(name, catalogue()[name])
+        return self.training
+
+    def drop_training(self):
+        self.training = None
         tidy_up()
 
-    def measure_model(self, name, precision, training, budget):
-        """`training` is a list of one: the model is built when something of it is to be
-        measured."""
-        if training[0] is None:
-            training[0] = Training.__new__(Training)
-            training[0].name, training[0].entry = name, None
+    def measure_model(self, name, precision, budget):
+        """Measures growing batches, within the budget but for the last one."""
+        took = 0.0
 
         def outcome(batch):
+            nonlocal took
             key, what = (name, precision, batch), f"{name} {precision} {batch}"
             if key in self.raw.steps:
                 return self.raw.steps.get(key, "outcome") == "ok"
-            if budget.is_spent() or self.has_failed("models", what):
+            # A batch of twice the size takes up to twice the time.
+            if budget.rest() <= 2 * took or self.has_failed("models", what):
                 return None
-            ran = None
+            ran, began = None, budget.clock()
             with self.reporting("models", what):
-                if training[0].entry is None:
-                    training[0] = Training(name, catalogue()[name])
-                ran = self.measure_step(training[0], batch, precision)
+                ran = self.measure_step(self.training_of(name), batch, precision)
+            took = budget.clock() - began
             return ran
-
-        if not self.has_failed("models", f"{name} {precision}"):
-            search_limit(self.options.batches, outcome)
+        search_limit(self.options.batches, outcome)
 
     def measure_step(self, training, batch, precision):
         """Measures one batch and returns whether it fits."""
@@ -1224,33 +1241,35 @@ class Measurement:
 
     def kernels(self):
         known = {(row["model"], row["precision"]) for row in self.raw.kernels.dictionaries()}
-        for name in self.options.models:
-            for precision in self.options.precisions:
-                what = f"{name} {precision}"
-                if (name, precision) in known or self.has_failed("kernels", what):
-                    continue
-                if self.budget.is_spent():
-                    return
-                batch = self.kernel_batch(name, precision)
-                if batch is None:
-                    continue
-                with self.reporting("kernels", what):
-                    rows = profile_step(Training(name, catalogue()[name]), batch, precision)
-                    if not rows:
-                        self.progress("PyTorch's profiler reports no kernels here; this section "
-                                      "is left out")
-                        return
-                    self.raw.kernels.put_all(
-                        [(name, precision, batch, *key, *values) for key, values in rows])
-                    self.rows += len(rows)
-                    self.progress(f"{what} batch {batch}: {len(rows)} kinds of kernels")
-                tidy_up()
+        names = sorted(self.options.models, key=lambda name: name not in KERNELS_FIRST)
+        for name, precision in ((n, p) for n in names for p in self.options.precisions):
+            what = f"{name} {precision}"
+            batch = self.kernel_batch(name, precision)
+            if (name, precision) in known or self.has_failed("kernels", what) or batch is None:
+                continue
+            if self.budget.is_spent():
+                break
+            with self.reporting("kernels", what):
+                rows = profile_step(self.training_of(name), batch, precision)
+                if not rows:
+                    self.progress("PyTorch's profiler reports no kernels here; they are left out")
+                    break
+                self.raw.put_kernels((name, precision, batch), rows)
+                self.rows += len(rows)
+                self.progress(f"{what} batch {batch}: {len(rows)} kinds of kernels")
+        self.drop_training()
 
     def kernel_batch(self, name, precision):
         """Returns the largest batch up to 16 that ran."""
         ran = [int(row["batch"]) for row in self.raw.steps.dictionaries()
                if (row["model"], row["precision"], row["outcome"]) == (name, precision, "ok")]
         return max((batch for batch in ran if batch <= 16), default=None)
+
+
+# Of each family one, should the time not be enough for all.
+KERNELS_FIRST = ("resnet50", "vgg16", "mobilenet_v2", "densenet121", "vit_b_16", "swin_t",
+                 "convnext_tiny", "efficientnet_b0", "bert_base", "gpt2_124m", "llama_100m",
+                 "t5_base", "lstm_lm", "unet", "dlrm")
 
 
 def profile_step(training, batch, precision):
@@ -1277,7 +1296,7 @@ def kernel_rows(found):
         if event.get("cat") == "kernel":
             facts = event.get("args", {})
             grid, block = ("x".join(map(str, facts.get(key, []))) for key in ("grid", "block"))
-            times[event["name"][:200], grid, block].append(float(event["dur"]))
+            times[event["name"][:400], grid, block].append(float(event["dur"]))
     rows = [(key, (len(values), sum(values), min(values), max(values)))
             for key, values in times.items()]
     return sorted(rows, key=lambda row: -row[1][1])
@@ -1499,6 +1518,10 @@ def measure(options, raw):
               ("title", "citation", "url", "licence", "note") if getattr(options, name)}
     raw.facts["stated"] = {**raw.facts.get("stated", {}), **stated}
     options.precisions = supported(options.precisions, (properties.major, properties.minor))
+    if raw.facts["torchvision"] == "none":
+        tell("there is no torchvision; its models are left out")
+        vision = {name.partition(":")[0] for name in VISION_MODELS}
+        options.models = [name for name in options.models if name not in vision]
     run = {"began": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
            "sections": options.sections, "precisions": options.precisions}
     raw.facts["runs"].append(run)
@@ -1512,6 +1535,7 @@ def measure(options, raw):
             last = section == options.sections[-1]
             measurement.budget = measurement.whole.part(1 if last else SECTIONS[section])
             getattr(measurement, section)()
+            write_pack(options.output, raw)
         if measurement.whole.is_spent():
             ended = "the budget is spent"
     except KeyboardInterrupt:
@@ -1549,8 +1573,10 @@ def main(arguments=None):
     except Stop as stop:
         tell(f"measure_gpu: {stop}")
         return 1
+    except KeyboardInterrupt:
+        return 130
     tell(f"{ended}: {len(raw.steps.rows)} batches of {models} models, {len(raw.operations.rows)} "
-         f"operations, {len(raw.copies.rows)} copies, {len(raw.kernels.rows)} kernels, "
+         f"operations, {len(raw.copies.rows)} copies, {len(raw.kernels.rows)} kinds of kernels, "
          f"{len(raw.failures.rows)} failures")
     if models:
         tell(f"wrote {options.output}; review it with: gpemu profile check {options.output}")
