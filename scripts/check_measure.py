@@ -158,6 +158,11 @@ def check_limits(checks, program):
     good, bad = max(ran), min(too_many, default=None)
     checks.tell("limits", bad is not None and good < bad and bad - good <= max(1, good // 20),
                 f"llama_100m ran at batch {good}, and was out of memory at {bad}")
+    alone = [read_table(program.run(f"alone{batch}", *words[:2], "--models", "llama_100m",
+                                    "--precisions", "fp32", "--batches", batch) / "raw/steps.csv")
+             [0]["outcome"] for batch in (good, bad)]
+    checks.tell("limits", alone == ["ok", "out_of_memory"],
+                f"in processes of their own these two are {' and '.join(alone)}")
     after = [row for row in read_table(folder / "raw/steps.csv") if row["model"] == "lstm_lm"]
     checks.tell("limits", len(after) == 6, f"{len(after)} of 6 batches of the model behind it")
 

@@ -118,7 +118,7 @@ class OptionsTest(unittest.TestCase):
 
     def test_models_are_chosen_by_patterns(self):
         self.assertEqual(measure_gpu.choose_models(["gpt2*", "resnet1?"]),
-                         ["resnet18", "gpt2_124m"])
+                         ["gpt2_124m", "resnet18"])
         with self.assertRaisesRegex(measure_gpu.Stop, "no model resnet19"):
             measure_gpu.choose_models(["resnet18", "resnet19"])
 
@@ -219,7 +219,6 @@ class NumbersTest(unittest.TestCase):
         options = mock.Mock(batches=[1, 2, 4, 8, 16], budget=math.inf)
         raw = mock.Mock(steps={}, failures={})
         measurement = measure_gpu.Measurement(options, raw, None)
-        measurement.training_of = lambda name: name
 
         def measure_step(_, batch, __):
             tried.append(batch)
@@ -244,7 +243,6 @@ class NumbersTest(unittest.TestCase):
                     raise RuntimeError("no\nkernel image")
                 return True
             measurement.measure_step = measure_step
-            measurement.training_of = lambda name: name
             with mock.patch.object(measure_gpu, "torch"), \
                     contextlib.redirect_stderr(io.StringIO()) as told:
                 measurement.models()
@@ -253,6 +251,33 @@ class NumbersTest(unittest.TestCase):
         self.assertEqual(list(raw.failures.rows.values()),
                          [["models", "a fp32 1", "RuntimeError: no"]])
         self.assertIn("a fp32 1: RuntimeError: no", told.getvalue())
+
+    def test_out_of_memory_counts_for_a_model_just_built(self):
+        with tempfile.TemporaryDirectory() as folder:
+            raw = measure_gpu.Raw(pathlib.Path(folder) / "raw")
+            measurement = measure_gpu.Measurement(mock.Mock(budget=math.inf), raw, None)
+            built = []
+
+            class Training:
+                def __init__(self, name, _):
+                    self.name, self.is_used = name, False
+                    built.append(self)
+
+            def step_row(training, batch, _):
+                if batch > 8 or (batch == 8 and training.is_used):
+                    raise RuntimeError("CUDA out of memory")
+                training.is_used = True
+                return ["ok", *[1.0] * (len(raw.steps.columns) - 4)]
+            measurement.step_row = step_row
+            with mock.patch.object(measure_gpu, "torch") as torch, \
+                    mock.patch.object(measure_gpu, "Training", Training), \
+                    mock.patch.object(measure_gpu, "catalogue", lambda: {"toy": None}), \
+                    contextlib.redirect_stderr(io.StringIO()):
+                torch.cuda.OutOfMemoryError = MemoryError
+                fits = [measurement.measure_step("toy", batch, "fp32") for batch in (4, 8, 9)]
+        self.assertEqual(fits, [True, True, False])
+        self.assertEqual(len(built), 3)
+        self.assertEqual(raw.steps.get(("toy", "fp32", 9), "outcome"), "out_of_memory")
 
     def test_a_gpu_that_does_not_answer_ends_the_run(self):
         with tempfile.TemporaryDirectory() as folder:

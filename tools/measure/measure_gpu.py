@@ -58,7 +58,7 @@ PRECISIONS = ("fp32", "tf32", "bf16-amp")
 EXAMPLES = """\
 Examples:
   measure_gpu.py --output my-h200
-      everything; takes about an hour on a fast GPU
+      everything; takes some hours
   measure_gpu.py --output my-h200 --budget 1500
       what fits in 25 minutes; the same command again measures what is missing
   measure_gpu.py --output quick --sections models --models 'resnet*,gpt2_124m' \\
@@ -839,6 +839,12 @@ efficientnet_v2_s:384
 """.split()
 
 
+# Of each family one is measured before the others, should the time not be enough for all.
+FIRST_MODELS = ("resnet50", "vgg16", "mobilenet_v2", "densenet121", "vit_b_16", "swin_t",
+                "convnext_tiny", "efficientnet_b0", "bert_base", "gpt2_124m", "llama_100m",
+                "t5_base", "lstm_lm", "unet", "dlrm", "llama_1b")
+
+
 def catalogue():
     """Returns all models by name, in the order in which they are measured."""
     llama = functools.partial(Llama, vocabulary=32000, width=768, layers=12, heads=12, kv_heads=12,
@@ -862,7 +868,7 @@ def catalogue():
         "dlrm": Entry(Dlrm, dlrm_data, shape=(1, 1, 13 + 2 * 26), loss=binary_entropy,
                       sample="13 numbers and 26 indices into tables of 100000"),
     }
-    return entries
+    return {name: entries[name] for name in dict.fromkeys((*FIRST_MODELS, *entries))}
 
 
 def choose_models(patterns):
@@ -989,7 +995,7 @@ def timed_phases(training, label):
 def free_running(training, step_seconds, nvml):
     """Returns (steps of a sample, ms of a step in each sample, state of the GPU under load): steps
     one after the other, and no waiting before the last."""
-    steps = int(min(max(0.5 / step_seconds, 1), 10))
+    steps = int(min(max(0.1 / step_seconds, 1), 10))
     times, state = [], None
     for _ in range(5 if step_seconds < 1 else 2):
         begin, end = events(2)
@@ -1042,6 +1048,7 @@ class Measurement:
         except Exception as problem:  # pylint: disable=broad-exception-caught
             if isinstance(problem, Stop):
                 raise
+            self.training = None  # Who knows what became of it.
             why = f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
             self.raw.failures.put(section, what, why)
             self.progress(f"{what}: {why}")
@@ -1181,26 +1188,33 @@ class Measurement:
                 return None
             ran, began = None, budget.clock()
             with self.reporting("models", what):
-                ran = self.measure_step(self.training_of(name), batch, precision)
+                ran = self.measure_step(name, batch, precision)
             took = budget.clock() - began
             return ran
         search_limit(self.options.batches, outcome)
 
-    def measure_step(self, training, batch, precision):
-        """Measures one batch and returns whether it fits."""
-        key = (training.name, precision, batch)
+    def row_if_it_fits(self, name, batch, precision):
         try:
-            row = self.step_row(training, batch, precision)
+            return self.step_row(self.training_of(name), batch, precision)
         except Exception as problem:  # pylint: disable=broad-exception-caught
             if not is_out_of_memory(problem):
-                training.unload()
                 raise
-            row = None
-        if row is None:  # Outside of the handler, which keeps what the step had allocated.
-            training.unload()
+        # Outside of the handler, which keeps what the step had allocated.
+        self.drop_training()
+        return None
+
+    def measure_step(self, name, batch, precision):
+        """Measures one batch and returns whether it fits. What earlier batches left scattered over
+        the memory must not decide: out of memory counts for a model that was just built."""
+        was_there = self.training is not None and self.training.name == name
+        row = self.row_if_it_fits(name, batch, precision)
+        if row is None and was_there:
+            row = self.row_if_it_fits(name, batch, precision)
+        key = (name, precision, batch)
+        if row is None:
             blank = [None] * (len(self.raw.steps.columns) - len(key) - 1)
             self.raw.steps.put(*key, "out_of_memory", *blank)
-            self.progress(f"{training.name} {precision} batch {batch}: out of memory")
+            self.progress(f"{name} {precision} batch {batch}: out of memory")
         else:
             self.raw.steps.put(*key, *row)
         self.rows += 1
@@ -1241,8 +1255,8 @@ class Measurement:
 
     def kernels(self):
         known = {(row["model"], row["precision"]) for row in self.raw.kernels.dictionaries()}
-        names = sorted(self.options.models, key=lambda name: name not in KERNELS_FIRST)
-        for name, precision in ((n, p) for n in names for p in self.options.precisions):
+        for name, precision in ((n, p) for n in self.options.models
+                                for p in self.options.precisions):
             what = f"{name} {precision}"
             batch = self.kernel_batch(name, precision)
             if (name, precision) in known or self.has_failed("kernels", what) or batch is None:
@@ -1264,12 +1278,6 @@ class Measurement:
         ran = [int(row["batch"]) for row in self.raw.steps.dictionaries()
                if (row["model"], row["precision"], row["outcome"]) == (name, precision, "ok")]
         return max((batch for batch in ran if batch <= 16), default=None)
-
-
-# Of each family one, should the time not be enough for all.
-KERNELS_FIRST = ("resnet50", "vgg16", "mobilenet_v2", "densenet121", "vit_b_16", "swin_t",
-                 "convnext_tiny", "efficientnet_b0", "bert_base", "gpt2_124m", "llama_100m",
-                 "t5_base", "lstm_lm", "unet", "dlrm")
 
 
 def profile_step(training, batch, precision):
