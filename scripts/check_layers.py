@@ -15,6 +15,7 @@ ALLOWED = {
     "profile": {"base"},
     "abi": {"base"},
     "cost": {"abi", "base", "profile"},
+    "calibrate": {"base", "profile", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
     "cluster": {"base", "sim", "cost"},

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "gpemu/calibrate/fit.hpp"
+
+namespace gpemu::calibrate {
+
+/// One operation of a phase, as the host asks for it.
+struct Launch {
+  int operation = 0;  ///< index among the operations that OperationTimes knows.
+  int host_cost = 0;  ///< index of the parameter that tells what the host takes to launch it.
+};
+
+/// A part of a training step after which the host waits for the GPU, as a profiler does that
+/// measures it: forward, or backward with the optimizer.
+using Phase = std::vector<Launch>;
+
+/// Returns how long a phase takes, in seconds: the host launches one operation after the other, and
+/// the GPU runs them in that order as soon as it has them. `launches` and `operations` have the
+/// host's and the GPU's time of each. That is the longest of: the launches up to one, then the GPU
+/// without a gap from that one on.
+///
+/// `critical`, when given, gets the index of the operation from which the GPU has no gap.
+[[nodiscard]] double phase_seconds(std::span<const double> launches,
+                                   std::span<const double> operations,
+                                   std::size_t* critical = nullptr);
+
+/// Indices of the parameters of a host.
+struct HostParameters {
+  int scale = 0;  ///< the time that a launch costs, in s, when its host_cost is 1.
+  /// What it takes to start a phase and to wait for the GPU at its end, in s; one for each phase.
+  std::vector<int> synchronise;
+};
+
+/// Prices operations on one GPU at several batches, with parameters.
+class OperationTimes {
+ public:
+  virtual ~OperationTimes() = default;
+  /// Returns how many operations and batches there are.
+  [[nodiscard]] virtual int operations() const = 0;
+  [[nodiscard]] virtual int batches() const = 0;
+  /// Writes the time of each operation at each batch, in seconds, shape (operations, batches), and
+  /// unless `derivatives` is empty those by the logarithms of the parameters, shape (operations,
+  /// batches, parameters).
+  virtual void price(std::span<const double> logarithms, std::span<double> seconds,
+                     std::span<double> derivatives) const = 0;
+};
+
+/// How long the phases of a step were measured to take at one batch.
+struct StepTime {
+  int step = 0;   ///< index of the step.
+  int batch = 0;  ///< index of the batch.
+  std::vector<double> phase_seconds;
+};
+
+/// The measured steps of one GPU as what a fit compares: each phase, and with more than one phase
+/// the step as a whole.
+class StepTimes final : public Measurements {
+ public:
+  /// `steps` has the phases of each step. Keeps references to `steps` and `times`.
+  StepTimes(std::span<const std::vector<Phase>> steps, const OperationTimes& times,
+            std::vector<StepTime> measured, HostParameters host);
+
+  [[nodiscard]] int count() const override;
+  void compare(std::span<const double> logarithms, std::span<double> residuals,
+               std::span<double> derivatives) const override;
+
+  /// Returns what the model says of each measured step's phases, in seconds.
+  [[nodiscard]] std::vector<std::vector<double>> predict(std::span<const double> logarithms) const;
+
+  [[nodiscard]] std::span<const StepTime> measured() const { return measured_; }
+
+ private:
+  struct Prices;
+  struct Prediction;
+  [[nodiscard]] Prices price(std::span<const double> logarithms, bool with_derivatives) const;
+  [[nodiscard]] Prediction predict_phase(const StepTime& time, std::size_t index,
+                                         const Prices& prices) const;
+
+  std::span<const std::vector<Phase>> steps_;
+  const OperationTimes& times_;
+  std::vector<StepTime> measured_;
+  HostParameters host_;
+};
+
+}  // namespace gpemu::calibrate
