@@ -107,7 +107,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   }
   if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes));
   if (!options.operations.empty()) {
-    nlohmann::ordered_json head = {{"format", "gpemu-operations-1"}};
+    nlohmann::ordered_json head = {{"format", "gpemu-operations-2"}};
     head.update(facts);
     GPEMU_TRY(write_operations(options.operations, processes, head));
   }

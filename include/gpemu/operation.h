@@ -34,7 +34,8 @@ typedef enum gpemu_data_type {
  * does not name are 0. */
 typedef enum gpemu_operation_kind {
   /* A kernel of which nothing but the launch is known: grid x, y, z, block x, y, z, dynamic shared
-   * bytes. `name` is the mangled name; `arguments` is the launch's argument array. */
+   * bytes, and the bytes that it is taken to move, 0 where its name was not looked at. `name` is
+   * the mangled name; `arguments` is the launch's argument array. */
   GPEMU_OPERATION_KERNEL = 0,
   /* batch, m, n, k. */
   GPEMU_OPERATION_MATMUL = 1,
@@ -51,10 +52,12 @@ typedef enum gpemu_operation_kind {
   /* layers, directions, sequence length, batch, input size, hidden size, gates (1, 3 or 4). */
   GPEMU_OPERATION_RNN_FORWARD = 7,
   GPEMU_OPERATION_RNN_BACKWARD = 8,
-  /* elements, channels; one pass over the statistics and one over the elements. */
+  /* elements, channels (0: not known), how often an element is read or written; 0: three times,
+   * backward five, one pass over the statistics and one over the elements. */
   GPEMU_OPERATION_NORMALIZATION_FORWARD = 9,
   GPEMU_OPERATION_NORMALIZATION_BACKWARD = 10,
-  /* input elements, output elements, window elements. */
+  /* input elements, output elements, window elements, bytes that each output element has besides:
+   * the place of its maximum. */
   GPEMU_OPERATION_POOLING = 11,
   /* elements read, elements written, arithmetic operations per element written. */
   GPEMU_OPERATION_ELEMENTWISE = 12,
@@ -68,10 +71,20 @@ typedef enum gpemu_operation_kind {
   /* bytes. Within one device. */
   GPEMU_OPERATION_COPY_ON_DEVICE = 16,
   /* bytes. */
-  GPEMU_OPERATION_SET = 17
+  GPEMU_OPERATION_SET = 17,
+  /* As pooling, whose input and output it is: the gradient of the output becomes the input's. */
+  GPEMU_OPERATION_POOLING_BACKWARD = 18,
+  /* cycles of the multiprocessors' clock in which nothing is done. */
+  GPEMU_OPERATION_WAIT = 19
 } gpemu_operation_kind;
 
 enum { GPEMU_OPERATION_SHAPE_LENGTH = 20 };
+
+/* How elements are found in memory. */
+typedef enum gpemu_access {
+  GPEMU_ACCESS_CONTIGUOUS = 0, /* side by side, several by one instruction; or not known */
+  GPEMU_ACCESS_STRIDED = 1     /* each by an index that is computed for it */
+} gpemu_access;
 
 /* One operation. Filled by whoever describes a call; nothing is kept of it after the call that
  * takes it but what the cost model copies. */
@@ -84,6 +97,7 @@ typedef struct gpemu_operation {
   int64_t shape[GPEMU_OPERATION_SHAPE_LENGTH];
   const char* name;       /* the library's function or the kernel's mangled name; never NULL */
   void* const* arguments; /* kernels only, else NULL */
+  gpemu_access access;
 } gpemu_operation;
 
 #ifdef __cplusplus

@@ -20,6 +20,11 @@ struct NamePart {
   int tensors = 3;
   int argument = 0;
   int second_argument = 0;
+  /// What a launch is described as, where the elements do not tell.
+  gpemu_operation_kind kind = GPEMU_OPERATION_KERNEL;
+  /// The mangled types of the arguments that are looked at, or nothing. Where they are others, only
+  /// the threads are counted.
+  std::string_view signature = {};
 };
 
 /// Parts of the mangled names of kernels in PyTorch, CUB and cutlass; the first that fits counts.
@@ -37,10 +42,14 @@ constexpr std::array kNameParts = {
     NamePart{"scatter_gather_elementwise_kernel", Class::kIndexing, Elements::kFromArgument, 4},
     NamePart{"distribution_elementwise", Class::kElementwise, Elements::kFromArgument, 1},
     NamePart{"elementwise_kernel", Class::kElementwise, Elements::kFromArgument, 3},
-    NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromSelfAttention, 4},
-    NamePart{"fmha_cutlassB", Class::kAttention, Elements::kFromSelfAttention, 10},
-    NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromSelfAttention, 4},
-    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromSelfAttention, 10},
+    NamePart{"fmha_cutlassF", Class::kAttention, Elements::kFromSelfAttention, 4, 0, 0,
+             GPEMU_OPERATION_ATTENTION_FORWARD},
+    NamePart{"fmha_cutlassB", Class::kAttention, Elements::kFromSelfAttention, 10, 0, 0,
+             GPEMU_OPERATION_ATTENTION_BACKWARD},
+    NamePart{"16flash_fwd_kernel", Class::kAttention, Elements::kFromSelfAttention, 4, 0, 0,
+             GPEMU_OPERATION_ATTENTION_FORWARD},
+    NamePart{"flash_bwd_dq_dk_dv", Class::kAttention, Elements::kFromSelfAttention, 10, 0, 0,
+             GPEMU_OPERATION_ATTENTION_BACKWARD},
     NamePart{"fmha", Class::kAttention, Elements::kFromThreads, 64},
     NamePart{"flash_", Class::kAttention, Elements::kFromThreads, 16},
     NamePart{"softmax_warp_forward", Class::kReduction, Elements::kFromProduct, 2, 2, 4},
@@ -52,18 +61,35 @@ constexpr std::array kNameParts = {
     NamePart{"vectorized_layer_norm_kernel", Class::kNormalization, Elements::kFromRows, 2, 0},
     NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromRows, 1, 0},
     NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1},
-    NamePart{"layer_norm_grad_input_kernel", Class::kNormalization, Elements::kFromRows, 3, 6},
-    NamePart{"GammaBetaBackwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1},
+    NamePart{"layer_norm_grad_input_kernel", Class::kNormalization, Elements::kFromRows, 3, 6, 0,
+             GPEMU_OPERATION_NORMALIZATION_BACKWARD},
+    NamePart{"GammaBetaBackwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1,
+             GPEMU_OPERATION_NORMALIZATION_BACKWARD},
     NamePart{"GroupNorm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"layer_norm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"batch_norm", Class::kNormalization, Elements::kFromThreads, 8},
-    NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromArgument, 7},
-    NamePart{"avg_pool2d_out_cuda_frame", Class::kPooling, Elements::kFromArgument, 5},
-    NamePart{"avg_pool2d_backward_out_cuda_frame", Class::kPooling, Elements::kFromArgument, 2},
+    NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
+             GPEMU_OPERATION_POOLING, "viPKT_llliiiiiiiiii"},
+    NamePart{"max_pool_backward_nchw", Class::kPooling, Elements::kFromPooling, 5, 4, 1,
+             GPEMU_OPERATION_POOLING_BACKWARD, "vPKT_PKlillliiiiiiiiii"},
+    NamePart{"avg_pool2d_out_cuda_frameI", Class::kPooling, Elements::kFromPooling, 2, 3, 1,
+             GPEMU_OPERATION_POOLING, "viPKT_lllliiiiiii"},
+    NamePart{"avg_pool2d_backward_out_cuda_frameI", Class::kPooling, Elements::kFromPooling, 2, 3,
+             1, GPEMU_OPERATION_POOLING_BACKWARD, "vT1_PKT_llllliiiiii"},
+    NamePart{"adaptive_average_poolI", Class::kPooling, Elements::kFromPooling, 2, 2, 0,
+             GPEMU_OPERATION_POOLING, "vPKT_PS3_iiiil"},
+    NamePart{"adaptive_average_gradinputI", Class::kPooling, Elements::kFromPooling, 2, 2, 0,
+             GPEMU_OPERATION_POOLING_BACKWARD, "vPT_PKS3_iiii"},
     NamePart{"upsample_bilinear2d_out_frame", Class::kPooling, Elements::kFromArgument, 5},
     NamePart{"_pool", Class::kPooling, Elements::kFromThreads, 5},
     NamePart{"adaptive", Class::kPooling, Elements::kFromThreads, 5},
     NamePart{"upsample", Class::kPooling, Elements::kFromThreads, 5},
+    NamePart{"conv_depthwise2d_forward_kernel", Class::kConvolution, Elements::kFromDepthwise, 12,
+             5, 0, GPEMU_OPERATION_CONVOLUTION_FORWARD, "EEbT1_iiiiiiiiiiiiii"},
+    NamePart{"conv_depthwise2d_backward_kernel", Class::kConvolution, Elements::kFromDepthwise, 12,
+             3, 0, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, "T2_iiiiiiiiiiiiiii"},
+    NamePart{"conv_depthwise2d_grad_weight_kernel", Class::kConvolution, Elements::kFromDepthwise,
+             12, 3, 0, GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, "iiiiiiiiiiiiiiii"},
     NamePart{"conv_depthwise", Class::kConvolution, Elements::kFromThreads, 12},
     NamePart{"im2col", Class::kConvolution, Elements::kFromThreads, 10},
     NamePart{"col2im", Class::kConvolution, Elements::kFromThreads, 10},
@@ -84,8 +110,14 @@ constexpr std::array kNameParts = {
     NamePart{"gather", Class::kIndexing, Elements::kFromThreads, 8},
     NamePart{"scatter", Class::kIndexing, Elements::kFromThreads, 4},
     NamePart{"embedding", Class::kIndexing, Elements::kFromThreads, 8},
-    NamePart{"CatArrayBatchedCopy", Class::kCopy, Elements::kFromThreads, 8},
+    NamePart{"CatArrayBatchedCopy", Class::kCopy, Elements::kFromInputs, 8, 1},
+    NamePart{"fused_dropout_kernel", Class::kElementwise, Elements::kFromArgument, 3, 3, 0,
+             GPEMU_OPERATION_KERNEL, "T0_NS_15PhiloxCudaStateE"},
     NamePart{"dropout", Class::kElementwise, Elements::kFromThreads, 8},
+    NamePart{"nll_loss_forward_reduce_cuda_kernel_2d", Class::kReduction, Elements::kFromArgument,
+             2, 6, 0, GPEMU_OPERATION_REDUCTION, "_S6_bllll"},
+    NamePart{"nll_loss_backward_reduce_cuda_kernel_2d", Class::kReduction, Elements::kFromArgument,
+             2, 6, 0, GPEMU_OPERATION_REDUCTION, "_S6_S6_biill"},
     NamePart{"nll_loss", Class::kReduction, Elements::kFromThreads, 2},
 };
 
@@ -168,6 +200,54 @@ void read_attention(std::string_view name, KernelTraits& traits) {
   traits.rows_per_block = backward ? number_behind(rest.substr(1), "E", "Li", 64) : queries;
 }
 
+/// Reads how wide elements are, and how many inputs an argument has room for, from the name of
+/// PyTorch's concatenation: CatArrayBatchedCopy<OpaqueType<4>, unsigned, 4, 128, 1> has elements of
+/// 4 bytes in 4 dimensions and up to 128 inputs.
+void read_concatenation(std::string_view name, KernelTraits& traits) {
+  const std::size_t found = name.find("10OpaqueTypeILj");
+  if (found == std::string_view::npos || !contains(name, "EEEjLi")) {
+    traits.elements = Elements::kFromThreads;
+    return;
+  }
+  constexpr std::array kTypes = {GPEMU_TYPE_INT8, GPEMU_TYPE_FP16, GPEMU_TYPE_FP32,
+                                 GPEMU_TYPE_INT64, GPEMU_TYPE_COMPLEX128};
+  const int width = number_behind(name, "10OpaqueTypeI", "Lj", 4);
+  for (const gpemu_data_type type : kTypes) {
+    if (element_bytes(type) == width) traits.type = type;
+  }
+  traits.lists = number_behind(name, "EEEjLi", "Li", 0);
+}
+
+/// Recognises element-wise kernels that compute the place of each element. Those of few tensors
+/// carry the tensors' strides.
+void read_strides(std::string_view name, KernelTraits& traits) {
+  const bool strided = contains(name, "18elementwise_kernelI");
+  if (strided || contains(name, "unrolled_elementwise_kernel")) {
+    traits.access = GPEMU_ACCESS_STRIDED;
+  }
+  if (!strided || !contains(name, "gpu_kernel_impl_nocast")) return;
+  const bool unary = contains(name, "UnaryFunctor") || contains(name, "direct_copy_kernel");
+  if (!unary && !contains(name, "BinaryFunctor") && !contains(name, "CUDAFunctor_add")) return;
+  traits.tensors = unary ? 2 : 3;
+  traits.elements = Elements::kFromOffsets;
+}
+
+gpemu_operation_kind kind_of(const NamePart& part, Elements elements) {
+  if (part.kind != GPEMU_OPERATION_KERNEL) return part.kind;
+  switch (elements) {
+    case Elements::kFromCycles:
+      return GPEMU_OPERATION_WAIT;
+    case Elements::kFromReduction:
+      return GPEMU_OPERATION_REDUCTION;
+    case Elements::kFromRows:
+    case Elements::kFromProduct:
+      return part.operation_class == Class::kNormalization ? GPEMU_OPERATION_NORMALIZATION_FORWARD
+                                                           : GPEMU_OPERATION_REDUCTION;
+    default:
+      return GPEMU_OPERATION_ELEMENTWISE;
+  }
+}
+
 }  // namespace
 
 KernelTraits kernel_traits(std::string_view mangled_name) {
@@ -186,7 +266,10 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
       contains(mangled_name, "2at6native") || contains(mangled_name, "SoftMax_cu") ||
       traits.elements == Elements::kFromCycles || contains(mangled_name, "pytorch_flash") ||
       contains(mangled_name, "PyTorchMemEffAttention");
-  if (!pytorch) traits.elements = Elements::kFromThreads;
+  if (!pytorch || !contains(mangled_name, part->signature)) {
+    traits.elements = Elements::kFromThreads;
+  }
+  traits.kind = kind_of(*part, traits.elements);
   switch (traits.elements) {
     case Elements::kFromSelfAttention:
       read_attention(mangled_name, traits);
@@ -198,6 +281,10 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
     case Elements::kFromArgument:
       // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
       traits.tensors = tensors_of(mangled_name, traits.tensors);
+      if (part->operation_class == Class::kElementwise) read_strides(mangled_name, traits);
+      break;
+    case Elements::kFromInputs:
+      read_concatenation(mangled_name, traits);
       break;
     default:
       break;

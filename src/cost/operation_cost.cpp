@@ -3,7 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+
+#include "kernel_shape.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -45,30 +46,6 @@ constexpr double kUnknownWorkError = 1.0;
 constexpr int kTile = 128;
 constexpr int kSmallTile = 64;
 constexpr double kThinTile = 16;
-
-double element_bytes(gpemu_data_type type) {
-  switch (type) {
-    case GPEMU_TYPE_FP64:
-    case GPEMU_TYPE_INT64:
-    case GPEMU_TYPE_COMPLEX64:
-      return 8;
-    case GPEMU_TYPE_FP16:
-    case GPEMU_TYPE_BF16:
-    case GPEMU_TYPE_INT16:
-      return 2;
-    case GPEMU_TYPE_FP8:
-    case GPEMU_TYPE_INT8:
-      return 1;
-    case GPEMU_TYPE_COMPLEX128:
-      return 16;
-    case GPEMU_TYPE_UNKNOWN:
-    case GPEMU_TYPE_FP32:
-    case GPEMU_TYPE_TF32:
-    case GPEMU_TYPE_INT32:
-      return 4;
-  }
-  return 4;
-}
 
 /// A complex product takes four real ones.
 double arithmetic_factor(gpemu_data_type type) {
@@ -230,7 +207,8 @@ OperationCostModel::Work OperationCostModel::convolution(const gpemu_operation& 
   double share = tensor ? kTensorConvolutionShare : kConvolutionShare;
   if (groups > 1) share = kGroupedShare;
   if (depthwise) share = filter_gradient ? kDepthwiseFilterShare : kDepthwiseShare;
-  if (!tensor && groups == 1 && stride == 1 && type == GPEMU_TYPE_FP32) {
+  if (!tensor && groups == 1 && stride == 1 &&
+      (type == GPEMU_TYPE_FP32 || type == GPEMU_TYPE_TF32)) {
     share *= winograd_gain(operation);
   }
   // Groups with few channels leave most of a tile of columns empty, but their kernels use narrower
@@ -291,16 +269,16 @@ OperationCostModel::Work OperationCostModel::memory_bound(const gpemu_operation&
   Work work{.flops_per_s = fp32_ * 0.5};
   switch (operation.kind) {
     case GPEMU_OPERATION_NORMALIZATION_FORWARD:
+    case GPEMU_OPERATION_NORMALIZATION_BACKWARD: {
+      const double usual = operation.kind == GPEMU_OPERATION_NORMALIZATION_FORWARD ? 3 : 5;
       work.operation_class = OperationClass::kNormalization;
-      work.bytes = 3 * first * each;
+      work.bytes = (operation.shape[2] > 0 ? shape(operation, 2) : usual) * first * each;
       break;
-    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
-      work.operation_class = OperationClass::kNormalization;
-      work.bytes = 5 * first * each;
-      break;
+    }
     case GPEMU_OPERATION_POOLING:
+    case GPEMU_OPERATION_POOLING_BACKWARD:
       work.operation_class = OperationClass::kPooling;
-      work.bytes = (first + second) * each;
+      work.bytes = (first + second) * each + second * shape(operation, 3);
       work.flops = second * shape(operation, 2);
       break;
     case GPEMU_OPERATION_ELEMENTWISE:
@@ -329,6 +307,14 @@ OperationCostModel::Work OperationCostModel::memory_bound(const gpemu_operation&
       work.operation_class = OperationClass::kSet;
       work.bytes = first;
       break;
+    case GPEMU_OPERATION_WAIT:
+      work.flops = first;
+      work.flops_per_s = clock_hz_;
+      break;
+    case GPEMU_OPERATION_KERNEL:
+      work.bytes = shape(operation, kKernelBytes);
+      work.error = kUnknownWorkError;
+      break;
     default:
       work.flops = first * arithmetic_factor(operation.type);
       work.flops_per_s = flops_per_s(arithmetic_type(operation)) * 0.3;
@@ -339,214 +325,36 @@ OperationCostModel::Work OperationCostModel::memory_bound(const gpemu_operation&
   return work;
 }
 
-OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
+OperationCostModel::Work OperationCostModel::work_of(const gpemu_operation& operation) const {
   switch (operation.kind) {
-    case GPEMU_OPERATION_KERNEL:
-      return price_kernel(kernel_traits(operation.name), operation);
     case GPEMU_OPERATION_MATMUL:
-      return cost_of(matmul(operation));
+      return matmul(operation);
     case GPEMU_OPERATION_CONVOLUTION_FORWARD:
     case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
     case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
-      return cost_of(convolution(operation));
+      return convolution(operation);
     case GPEMU_OPERATION_ATTENTION_FORWARD:
     case GPEMU_OPERATION_ATTENTION_BACKWARD:
-      return cost_of(attention(operation));
+      return attention(operation);
     case GPEMU_OPERATION_RNN_FORWARD:
     case GPEMU_OPERATION_RNN_BACKWARD:
-      return cost_of(recurrent(operation));
+      return recurrent(operation);
     default:
-      return cost_of(memory_bound(operation));
+      return memory_bound(operation);
   }
 }
 
-namespace {
-
-/// Elements per block of multi_tensor_apply_kernel. Source: PyTorch, kChunkSize in
-/// aten/src/ATen/native/cuda/MultiTensorApply.cuh.
-constexpr double kChunkElements = 65536;
-
-/// Finds the number of inputs that PyTorch's reduce_kernel handles: its only argument holds, after
-/// two small members, the configuration, whose block sizes must be the launch's. Source: struct
-/// ReduceConfig in aten/src/ATen/native/cuda/Reduce.cuh.
-double reduction_inputs(const gpemu_operation& operation, double threads) {
-  if (operation.arguments == nullptr || operation.arguments[0] == nullptr) return threads;
-  constexpr int kLastOffset = 16;  // In ints; ops and ident are at most two complex numbers each.
-  constexpr int kBlockWidth = 11;  // Position of block_width in the configuration, in ints.
-  const auto* ints = static_cast<const std::int32_t*>(operation.arguments[0]);
-  for (int offset = 0; offset <= kLastOffset; ++offset) {
-    const std::int32_t* config = ints + offset;
-    if (config[kBlockWidth] == operation.shape[3] &&
-        config[kBlockWidth + 1] == operation.shape[4] &&
-        config[kBlockWidth + 2] == operation.shape[3] * operation.shape[4] && config[1] > 0 &&
-        config[2] > 0) {
-      return static_cast<double>(config[1]) * config[2];
-    }
+OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
+  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
+    return price(describe_kernel(kernel_traits(operation.name), operation));
   }
-  return threads;
+  return cost_of(work_of(operation));
 }
 
-/// Finds the number of elements that a launch over lists of tensors handles. Its first argument
-/// has, one after the other: the tensors' addresses, list by list; their sizes; in fused optimizers
-/// the addresses of their steps; each block's tensor; each block's chunk of it. A tensor that one
-/// launch does not finish is the first of the next. Source: structs TensorListMetadata and
-/// FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
-double list_elements(const KernelTraits& traits, const gpemu_operation& operation, double blocks) {
-  constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
-  constexpr int kBlocks[2] = {320, 2240};
-  const double most = blocks * kChunkElements;
-  const int kind = traits.long_lists ? 1 : 0;
-  if (operation.arguments == nullptr || operation.arguments[0] == nullptr ||
-      blocks > kBlocks[kind]) {
-    return most;
-  }
-  const auto* const sizes = static_cast<const char*>(operation.arguments[0]) +
-                            sizeof(void*) * traits.lists * kTensors[kind][traits.lists - 1];
-  const auto* const block_tensors =
-      sizes + (traits.with_steps ? 2 : 1) * sizeof(std::int64_t) * kTensors[kind][traits.lists - 1];
-  const std::size_t width = traits.long_lists ? 2 : 1;
-  const auto* const block_chunks = block_tensors + width * kBlocks[kind];
-  const auto last_block = static_cast<std::size_t>(blocks) - 1;
-  std::uint16_t last_tensor = 0;  // Of one or two bytes, little-endian.
-  std::memcpy(&last_tensor, block_tensors + width * last_block, width);
-  std::int32_t first_chunk = 0, last_chunk = 0;
-  std::memcpy(&first_chunk, block_chunks, sizeof(first_chunk));
-  std::memcpy(&last_chunk, block_chunks + sizeof(last_chunk) * last_block, sizeof(last_chunk));
-  if (last_tensor >= kTensors[kind][traits.lists - 1]) return most;
-  double elements = -kChunkElements * first_chunk;
-  std::int64_t size = 0;
-  for (int i = 0; i <= last_tensor; ++i) {
-    std::memcpy(&size, sizes + sizeof(size) * i, sizeof(size));
-    elements += static_cast<double>(size);
-  }
-  elements -= std::max(static_cast<double>(size) - kChunkElements * (last_chunk + 1.0), 0.0);
-  // What cannot be is not believed.
-  return elements >= blocks && elements <= most ? elements : most;
-}
-
-/// Returns the low 32 bits of an integer argument, for sizes are smaller; 0 where there is none.
-double argument(const gpemu_operation& operation, int index) {
-  if (operation.arguments == nullptr || operation.arguments[index] == nullptr) return 0;
-  std::int32_t value = 0;
-  std::memcpy(&value, operation.arguments[index], sizeof(value));
-  return std::max(value, 0);
-}
-
-/// Returns all 64 bits of an integer argument; 0 where there is none.
-double wide_argument(const gpemu_operation& operation, int index) {
-  if (operation.arguments == nullptr || operation.arguments[index] == nullptr) return 0;
-  std::int64_t value = 0;
-  std::memcpy(&value, operation.arguments[index], sizeof(value));
-  return static_cast<double>(std::max<std::int64_t>(value, 0));
-}
-
-struct Threads {
-  double blocks = 1;
-  double all = 1;
-};
-
-Threads threads_of(const gpemu_operation& operation) {
-  Threads threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.blocks *= std::max(shape(operation, i), 1.0);
-    threads.all *= std::max(shape(operation, i), 1.0) * std::max(shape(operation, 3 + i), 1.0);
-  }
-  return threads;
-}
-
-/// Returns how many elements a launch handles; at least one per thread where nothing else is known.
-double elements_of(const KernelTraits& traits, const gpemu_operation& operation) {
-  const Threads threads = threads_of(operation);
-  double elements = 0;
-  switch (traits.elements) {
-    case KernelTraits::Elements::kFromThreads:
-    case KernelTraits::Elements::kFromSelfAttention:
-    case KernelTraits::Elements::kFromCycles:
-      break;
-    case KernelTraits::Elements::kFromArgument:
-      elements = argument(operation, traits.argument);
-      break;
-    case KernelTraits::Elements::kFromRows:
-      elements = threads.blocks * argument(operation, traits.argument);
-      break;
-    case KernelTraits::Elements::kFromProduct:
-      elements = argument(operation, traits.argument) * argument(operation, traits.second_argument);
-      break;
-    case KernelTraits::Elements::kFromReduction:
-      elements = reduction_inputs(operation, threads.all);
-      break;
-    case KernelTraits::Elements::kFromChunks:
-      elements = threads.blocks * kChunkElements;
-      break;
-    case KernelTraits::Elements::kFromLists:
-      elements = list_elements(traits, operation, threads.blocks);
-      break;
-  }
-  return elements > 0 ? elements : threads.all;
-}
-
-struct AttentionSizes {
-  double queries = 0;
-  double keys = 0;
-  double head_size = 0;
-};
-
-/// Finds the sizes in the argument of PyTorch's memory-efficient attention going backwards: sizes
-/// of a head of queries and of values, queries, keys and heads, whose number the grid has too.
-/// Source: struct Params in kernel_backward.h of PyTorch's mem_eff_attention, behind 16 pointers.
-AttentionSizes attention_sizes(const gpemu_operation& operation) {
-  if (operation.arguments == nullptr || operation.arguments[0] == nullptr) return {};
-  constexpr int kFirst = 28, kLast = 44;
-  constexpr int kMaxHeadSize = 65536;
-  const auto* const ints = static_cast<const std::int32_t*>(operation.arguments[0]);
-  for (int i = kFirst; i <= kLast; ++i) {
-    const bool sizes = ints[i] > 0 && ints[i] <= kMaxHeadSize && ints[i + 1] > 0 &&
-                       ints[i + 1] <= kMaxHeadSize && ints[i + 2] > 0 && ints[i + 3] > 0;
-    if (sizes && ints[i + 4] == operation.shape[1]) {
-      return {.queries = static_cast<double>(ints[i + 2]),
-              .keys = static_cast<double>(ints[i + 3]),
-              .head_size = static_cast<double>(ints[i])};
-    }
-  }
-  return {};
-}
-
-}  // namespace
-
-OperationCostModel::Work OperationCostModel::self_attention(
-    const KernelTraits& traits, const gpemu_operation& operation) const {
-  double rows = threads_of(operation).blocks * traits.rows_per_block;
-  // The first dimension of the grid goes over the queries, or over the keys when backwards.
-  double keys = std::max(shape(operation, 0), 1.0) * traits.rows_per_block;
-  double head_size = traits.head_size;
-  if (traits.rows_per_block == 0) {
-    const AttentionSizes sizes = attention_sizes(operation);
-    rows = sizes.queries * std::max(shape(operation, 1), 1.0) * std::max(shape(operation, 2), 1.0);
-    keys = sizes.keys;
-    head_size = sizes.head_size;
-  }
-  return {.operation_class = OperationClass::kAttention,
-          .flops = traits.tensors * rows * keys * head_size,
-          .flops_per_s = flops_per_s(traits.type) * kAttentionShare,
-          .bytes = traits.tensors * rows * head_size * element_bytes(traits.type),
-          .error = kUnknownWorkError};
-}
-
-OperationCost OperationCostModel::price_kernel(const KernelTraits& traits,
-                                               const gpemu_operation& operation) const {
-  if (traits.elements == KernelTraits::Elements::kFromSelfAttention) {
-    return cost_of(self_attention(traits, operation));
-  }
-  if (traits.elements == KernelTraits::Elements::kFromCycles) {
-    return cost_of({.operation_class = traits.operation_class,
-                    .flops = wide_argument(operation, traits.argument),
-                    .flops_per_s = clock_hz_});
-  }
-  const bool known = traits.elements != KernelTraits::Elements::kFromThreads;
-  return cost_of(
-      {.operation_class = traits.operation_class,
-       .bytes = elements_of(traits, operation) * traits.tensors * element_bytes(traits.type),
-       .error = known ? kKnownWorkError : kUnknownWorkError});
+OperationCost OperationCostModel::price(const DescribedOperation& described) const {
+  Work work = work_of(described.operation);
+  work.operation_class = described.operation_class;
+  return cost_of(work);
 }
 
 }  // namespace gpemu::cost

@@ -49,7 +49,7 @@ void BM_PriceKernel(benchmark::State& state) {
                                   .name = kKernelName,
                                   .arguments = arguments};
   for ([[maybe_unused]] auto _ : state) {
-    benchmark::DoNotOptimize(model.price_kernel(traits, operation));
+    benchmark::DoNotOptimize(model.price(describe_kernel(traits, operation)));
   }
 }
 BENCHMARK(BM_PriceKernel);

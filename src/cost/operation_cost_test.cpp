@@ -44,7 +44,7 @@ Duration time_of(const gpemu_operation& operation) {
 }
 
 TEST(OperationCostModel, NothingIsFree) {
-  for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_SET; ++kind) {
+  for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_WAIT; ++kind) {
     const OperationCost cost =
         OperationCostModel(toy_spec())
             .price(operation_of(static_cast<gpemu_operation_kind>(kind), {}));
@@ -58,7 +58,7 @@ TEST(OperationCostModel, NothingIsFree) {
 
 TEST(OperationCostModel, NonsenseShapesStayWithinAnHour) {
   constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
-  for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_SET; ++kind) {
+  for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_WAIT; ++kind) {
     for (const std::int64_t size : {kMost, std::int64_t{-1}, -kMost}) {
       gpemu_operation operation = operation_of(static_cast<gpemu_operation_kind>(kind), {});
       std::ranges::fill(operation.shape, size);

@@ -101,7 +101,6 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       GPEMU_CUDA_TRY(price_launch(parameters.kernel, parameters.launch, device, &work->cost,
                                   &work->operation));
       work->name = work->operation.name;
-      work->operation.arguments = nullptr;  // They end with the call.
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;
     }

@@ -186,14 +186,16 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
   gpemu_cuda_kernel* const found = kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(check_launch(*found, launch, device.info));
-  *operation = {
+  const gpemu_operation launched = {
       .struct_size = sizeof(*operation),
       .kind = GPEMU_OPERATION_KERNEL,
       .shape = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
       .name = found->name,
       .arguments = launch.arguments};
-  *cost = device.costs->price_kernel(traits_of(*found), *operation);
+  const cost::DescribedOperation described = cost::describe_kernel(traits_of(*found), launched);
+  *cost = device.costs->price(described);
+  *operation = described.operation;
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -46,33 +46,11 @@ constexpr std::int64_t kSamplePeriod = 1'000'000;
 static_assert(cost::kOperationClassCount <= ProcessRecord::kMaxClasses);
 static_assert(cost::kEvidenceNames.size() <= ProcessRecord::kMaxEvidence);
 
-/// Source: include/gpemu/operation.h, in its order.
-constexpr std::array kKindNames = {"kernel",
-                                   "matmul",
-                                   "convolution_forward",
-                                   "convolution_backward_data",
-                                   "convolution_backward_filter",
-                                   "attention_forward",
-                                   "attention_backward",
-                                   "rnn_forward",
-                                   "rnn_backward",
-                                   "normalization_forward",
-                                   "normalization_backward",
-                                   "pooling",
-                                   "elementwise",
-                                   "reduction",
-                                   "fft",
-                                   "other",
-                                   "copy_on_device",
-                                   "set"};
-constexpr std::array kTypeNames = {"unknown", "fp64",      "fp32",      "tf32",  "fp16",
-                                   "bf16",    "fp8",       "int8",      "int16", "int32",
-                                   "int64",   "complex64", "complex128"};
-constexpr std::array kMarkNames = {"push",          "pop",   "instant", "profiler_start",
-                                   "profiler_stop", "start", "end"};
+constexpr std::array<std::string_view, 7> kMarkNames = {
+    "push", "pop", "instant", "profiler_start", "profiler_stop", "start", "end"};
 
 template <std::size_t Size>
-const char* name_in(const std::array<const char*, Size>& names, int index) {
+std::string_view name_in(const std::array<std::string_view, Size>& names, int index) {
   return index >= 0 && static_cast<std::size_t>(index) < Size
              ? names[static_cast<std::size_t>(index)]
              : "unknown";
@@ -215,7 +193,8 @@ int number_of(Recorder& state, const char* name) {
 
 /// Copies over a link have no operation; their names tell them.
 std::string kind_of(const RecordedWork& work) {
-  if (work.operation != nullptr) return name_in(kKindNames, work.operation->kind);
+  if (work.operation != nullptr)
+    return std::string(name_in(cost::kOperationKindNames, work.operation->kind));
   std::string kind = work.name;
   std::ranges::replace(kind, ' ', '_');
   return escaped(kind);
@@ -246,10 +225,12 @@ void write_operation(Recorder& state, const RecordedWork& work, std::int64_t now
         operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
     if (operation.type != GPEMU_TYPE_UNKNOWN) {
       fmt::format_to(std::back_inserter(line), R"(,"type":"{}","compute_type":"{}")",
-                     name_in(kTypeNames, operation.type), name_in(kTypeNames, compute));
+                     name_in(cost::kDataTypeNames, operation.type),
+                     name_in(cost::kDataTypeNames, compute));
     }
     fmt::format_to(std::back_inserter(line), R"(,"shape":[{}])", shape_json(operation));
     if (operation.channels_last != 0) line += R"(,"channels_last":true)";
+    if (operation.access == GPEMU_ACCESS_STRIDED) line += R"(,"access":"strided")";
   }
   if (work.bytes != 0) {
     fmt::format_to(std::back_inserter(line), R"(,"bytes":{})", work.bytes);

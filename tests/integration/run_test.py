@@ -91,7 +91,7 @@ class RunTest(unittest.TestCase):
         self.assertEqual(counts, {"copy": 4, "set": 2})
 
         run, process, *rest = self.lines()
-        self.assertEqual((run["format"], run["exit_code"]), ("gpemu-operations-1", code))
+        self.assertEqual((run["format"], run["exit_code"]), ("gpemu-operations-2", code))
         self.assertEqual((process["process"], process["lines"]), (device["pid"], len(rest)))
         said = [line.get("op") or f"{line['mark']} {line['text']}" for line in rest
                 if "op" in line or "mark" in line]

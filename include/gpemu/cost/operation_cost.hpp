@@ -37,6 +37,32 @@ inline constexpr std::array<std::string_view, kOperationClassCount> kOperationCl
     "pooling", "elementwise", "reduction", "optimizer", "indexing",
     "sorting", "fft",         "copy",      "set",       "other"};
 
+/// Names of gpemu_operation_kind and gpemu_data_type, as records have them.
+inline constexpr std::array<std::string_view, GPEMU_OPERATION_WAIT + 1> kOperationKindNames = {
+    "kernel",
+    "matmul",
+    "convolution_forward",
+    "convolution_backward_data",
+    "convolution_backward_filter",
+    "attention_forward",
+    "attention_backward",
+    "rnn_forward",
+    "rnn_backward",
+    "normalization_forward",
+    "normalization_backward",
+    "pooling",
+    "elementwise",
+    "reduction",
+    "fft",
+    "other",
+    "copy_on_device",
+    "set",
+    "pooling_backward",
+    "wait"};
+inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTypeNames = {
+    "unknown", "fp64",  "fp32",  "tf32",  "fp16",      "bf16",      "fp8",
+    "int8",    "int16", "int32", "int64", "complex64", "complex128"};
+
 [[nodiscard]] constexpr std::string_view operation_class_name(OperationClass operation_class) {
   return kOperationClassNames[static_cast<std::size_t>(operation_class)];
 }
@@ -53,6 +79,9 @@ struct OperationCost {
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
 struct KernelTraits {
   OperationClass operation_class = OperationClass::kOther;
+  /// What a launch whose elements are found is described as.
+  gpemu_operation_kind kind = GPEMU_OPERATION_KERNEL;
+  gpemu_access access = GPEMU_ACCESS_CONTIGUOUS;
   /// How the elements that one launch handles are found. Arguments are only looked at for kernels
   /// of PyTorch, whose signatures are known.
   enum class Elements : std::uint8_t {
@@ -65,21 +94,42 @@ struct KernelTraits {
     kFromLists,          ///< the lists of tensors inside the first argument, of the same kernel.
     kFromSelfAttention,  ///< blocks of rows of queries, as many keys as queries.
     kFromCycles,         ///< none: an integer argument counts cycles of the clock to wait for.
+    kFromOffsets,    ///< an integer argument; the next one has sizes and strides of each tensor.
+    kFromInputs,     ///< an argument that tells the elements of each input, which the grid's
+                     ///< second dimension counts: PyTorch's concatenation.
+    kFromPooling,    ///< height and width of input, output and window, in this order, from
+                     ///< an integer argument on, and the number of images.
+    kFromDepthwise,  ///< the integer arguments of PyTorch's depthwise convolutions.
   };
   Elements elements = Elements::kFromThreads;
   int tensors = 3;  ///< how often an element is read or written.
   gpemu_data_type type = GPEMU_TYPE_FP32;
-  int argument = 0;         ///< where kFromArgument, -Rows, -Product and -Cycles look.
-  int second_argument = 0;  ///< where kFromProduct looks as well.
+  int argument = 0;         ///< where they look, but kFromReduction, -Chunks and -Lists: first.
+  int second_argument = 0;  ///< where kFromProduct and -Pooling look as well.
   int rows_per_block = 0;   ///< of queries; kFromSelfAttention only. 0: told by the argument.
   int head_size = 0;        ///< kFromSelfAttention only.
-  int lists = 0;            ///< of tensors; kFromLists only.
+  int lists = 0;            ///< of tensors; kFromLists only. kFromInputs: inputs at most.
   bool long_lists = false;  ///< kFromLists only: the layout for arguments of up to 32 KB.
   bool with_steps = false;  ///< kFromLists only: the layout of fused optimizers.
 };
 
 /// Analyses a mangled name. Takes microseconds, for the names are long.
 [[nodiscard]] KernelTraits kernel_traits(std::string_view mangled_name);
+
+/// What a launch of a kernel does. Where that is not known, the kind is GPEMU_OPERATION_KERNEL, and
+/// the class is what the name tells.
+struct DescribedOperation {
+  gpemu_operation operation;
+  OperationClass operation_class = OperationClass::kOther;
+};
+
+/// Describes a launch without its arguments, which are read here: what comes back can be kept, and
+/// be priced on any GPU. Requires: launch.kind is GPEMU_OPERATION_KERNEL.
+[[nodiscard]] DescribedOperation describe_kernel(const KernelTraits& traits,
+                                                 const gpemu_operation& launch);
+
+/// Bytes of an element; those of FP32 where the type is not known.
+[[nodiscard]] int element_bytes(gpemu_data_type type);
 
 /// Predicts how long an operation takes on one GPU by a roofline over the datasheet's rates: a
 /// fixed latency, arithmetic at the rate of its type with tiles and waves rounded up, and bytes at
@@ -90,12 +140,11 @@ class OperationCostModel {
  public:
   explicit OperationCostModel(const profile::GpuSpec& spec);
 
-  /// Prices anything but a kernel. Entries of the shape that are negative count as 0.
+  /// Prices an operation. Entries of the shape that are negative count as 0. A kernel that is not
+  /// described yet is analysed and described first, which takes microseconds.
   [[nodiscard]] OperationCost price(const gpemu_operation& operation) const;
 
-  /// Prices one launch of a kernel. Requires: operation.kind is GPEMU_OPERATION_KERNEL.
-  [[nodiscard]] OperationCost price_kernel(const KernelTraits& traits,
-                                           const gpemu_operation& operation) const;
+  [[nodiscard]] OperationCost price(const DescribedOperation& described) const;
 
  private:
   struct Work;
@@ -107,8 +156,7 @@ class OperationCostModel {
   [[nodiscard]] Work convolution(const gpemu_operation& operation) const;
   [[nodiscard]] Work attention(const gpemu_operation& operation) const;
   [[nodiscard]] Work recurrent(const gpemu_operation& operation) const;
-  [[nodiscard]] Work self_attention(const KernelTraits& traits,
-                                    const gpemu_operation& operation) const;
+  [[nodiscard]] Work work_of(const gpemu_operation& operation) const;
   [[nodiscard]] Work memory_bound(const gpemu_operation& operation) const;
 
   double fp32_ = 0;

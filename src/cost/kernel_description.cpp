@@ -1,0 +1,428 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What launches of kernels do, from their names and arguments.
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "gpemu/cost/operation_cost.hpp"
+
+#include "kernel_shape.hpp"
+
+namespace gpemu::cost {
+
+int element_bytes(gpemu_data_type type) {
+  switch (type) {
+    case GPEMU_TYPE_FP64:
+    case GPEMU_TYPE_INT64:
+    case GPEMU_TYPE_COMPLEX64:
+      return 8;
+    case GPEMU_TYPE_FP16:
+    case GPEMU_TYPE_BF16:
+    case GPEMU_TYPE_INT16:
+      return 2;
+    case GPEMU_TYPE_FP8:
+    case GPEMU_TYPE_INT8:
+      return 1;
+    case GPEMU_TYPE_COMPLEX128:
+      return 16;
+    case GPEMU_TYPE_UNKNOWN:
+    case GPEMU_TYPE_FP32:
+    case GPEMU_TYPE_TF32:
+    case GPEMU_TYPE_INT32:
+      return 4;
+  }
+  return 4;
+}
+
+namespace {
+
+using Elements = KernelTraits::Elements;
+
+/// Elements per block of multi_tensor_apply_kernel. Source: PyTorch, kChunkSize in
+/// aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+constexpr double kChunkElements = 65536;
+
+/// An entry of a shape. What is larger is nonsense.
+std::int64_t entry(double value) {
+  constexpr double kMost = 9e18;
+  return static_cast<std::int64_t>(std::clamp(value, 0.0, kMost));
+}
+
+double shape(const gpemu_operation& operation, int index) {
+  return static_cast<double>(std::max<std::int64_t>(operation.shape[index], 0));
+}
+
+/// Returns the low 32 bits of an integer argument, for sizes are smaller; 0 where there is none.
+std::int64_t argument(const gpemu_operation& launch, int index) {
+  if (launch.arguments == nullptr || launch.arguments[index] == nullptr) return 0;
+  std::int32_t value = 0;
+  std::memcpy(&value, launch.arguments[index], sizeof(value));
+  return std::max(value, 0);
+}
+
+/// Returns all 64 bits of an integer argument; 0 where there is none.
+std::int64_t wide_argument(const gpemu_operation& launch, int index) {
+  if (launch.arguments == nullptr || launch.arguments[index] == nullptr) return 0;
+  std::int64_t value = 0;
+  std::memcpy(&value, launch.arguments[index], sizeof(value));
+  return std::max<std::int64_t>(value, 0);
+}
+
+struct Threads {
+  double blocks = 1;
+  double all = 1;
+};
+
+Threads threads_of(const gpemu_operation& launch) {
+  Threads threads;
+  for (int i = 0; i < 3; ++i) {
+    threads.blocks *= std::max(shape(launch, i), 1.0);
+    threads.all *= std::max(shape(launch, i), 1.0) * std::max(shape(launch, 3 + i), 1.0);
+  }
+  return threads;
+}
+
+/// Makes the operation of a kind that a launch is described as.
+gpemu_operation described(const KernelTraits& traits, const gpemu_operation& launch) {
+  return {.struct_size = sizeof(gpemu_operation),
+          .kind = traits.kind,
+          .type = traits.type,
+          .compute_type = GPEMU_TYPE_UNKNOWN,
+          .channels_last = 0,
+          .shape = {},
+          .name = launch.name,
+          .arguments = nullptr,
+          .access = traits.access};
+}
+
+struct Reduction {
+  double inputs = 0;
+  double outputs = 0;
+};
+
+/// Finds what PyTorch's reduce_kernel handles: its only argument holds, after two small members,
+/// the configuration, whose block sizes must be the launch's. Source: struct ReduceConfig in
+/// aten/src/ATen/native/cuda/Reduce.cuh.
+std::optional<Reduction> reduction_of(const gpemu_operation& launch) {
+  if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return std::nullopt;
+  constexpr int kLastOffset = 16;  // In ints; ops and ident are at most two complex numbers each.
+  constexpr int kBlockWidth = 11;  // Position of block_width in the configuration, in ints.
+  const auto* ints = static_cast<const std::int32_t*>(launch.arguments[0]);
+  for (int offset = 0; offset <= kLastOffset; ++offset) {
+    const std::int32_t* config = ints + offset;
+    if (config[kBlockWidth] == launch.shape[3] && config[kBlockWidth + 1] == launch.shape[4] &&
+        config[kBlockWidth + 2] == launch.shape[3] * launch.shape[4] && config[1] > 0 &&
+        config[2] > 0) {
+      return Reduction{.inputs = static_cast<double>(config[1]) * config[2],
+                       .outputs = static_cast<double>(config[2])};
+    }
+  }
+  return std::nullopt;
+}
+
+/// Finds the number of elements that a launch over lists of tensors handles. Its first argument
+/// has, one after the other: the tensors' addresses, list by list; their sizes; in fused optimizers
+/// the addresses of their steps; each block's tensor; each block's chunk of it. A tensor that one
+/// launch does not finish is the first of the next. Source: structs TensorListMetadata and
+/// FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+double list_elements(const KernelTraits& traits, const gpemu_operation& launch, double blocks) {
+  constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
+  constexpr int kBlocks[2] = {320, 2240};
+  const double most = blocks * kChunkElements;
+  const int kind = traits.long_lists ? 1 : 0;
+  if (launch.arguments == nullptr || launch.arguments[0] == nullptr || blocks > kBlocks[kind]) {
+    return most;
+  }
+  const auto* const sizes = static_cast<const char*>(launch.arguments[0]) +
+                            sizeof(void*) * traits.lists * kTensors[kind][traits.lists - 1];
+  const auto* const block_tensors =
+      sizes + (traits.with_steps ? 2 : 1) * sizeof(std::int64_t) * kTensors[kind][traits.lists - 1];
+  const std::size_t width = traits.long_lists ? 2 : 1;
+  const auto* const block_chunks = block_tensors + width * kBlocks[kind];
+  const auto last_block = static_cast<std::size_t>(blocks) - 1;
+  std::uint16_t last_tensor = 0;  // Of one or two bytes, little-endian.
+  std::memcpy(&last_tensor, block_tensors + width * last_block, width);
+  std::int32_t first_chunk = 0, last_chunk = 0;
+  std::memcpy(&first_chunk, block_chunks, sizeof(first_chunk));
+  std::memcpy(&last_chunk, block_chunks + sizeof(last_chunk) * last_block, sizeof(last_chunk));
+  if (last_tensor >= kTensors[kind][traits.lists - 1]) return most;
+  double elements = -kChunkElements * first_chunk;
+  std::int64_t size = 0;
+  for (int i = 0; i <= last_tensor; ++i) {
+    std::memcpy(&size, sizes + sizeof(size) * i, sizeof(size));
+    elements += static_cast<double>(size);
+  }
+  elements -= std::max(static_cast<double>(size) - kChunkElements * (last_chunk + 1.0), 0.0);
+  // What cannot be is not believed.
+  return elements >= blocks && elements <= most ? elements : most;
+}
+
+/// Returns how many elements a launch handles; one per thread where nothing else is known.
+double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
+  const Threads threads = threads_of(launch);
+  double elements = 0;
+  switch (traits.elements) {
+    case Elements::kFromArgument:
+    case Elements::kFromOffsets:
+      elements = static_cast<double>(argument(launch, traits.argument));
+      break;
+    case Elements::kFromRows:
+      elements = threads.blocks * static_cast<double>(argument(launch, traits.argument));
+      break;
+    case Elements::kFromProduct:
+      elements = static_cast<double>(argument(launch, traits.argument)) *
+                 static_cast<double>(argument(launch, traits.second_argument));
+      break;
+    case Elements::kFromChunks:
+      elements = threads.blocks * kChunkElements;
+      break;
+    case Elements::kFromLists:
+      elements = list_elements(traits, launch, threads.blocks);
+      break;
+    default:
+      break;
+  }
+  return elements > 0 ? elements : threads.all;
+}
+
+/// Describes PyTorch's element-wise kernels whose tensors have strides: those that a tensor is
+/// broadcast along are 0, and elements so repeated are read once. The argument behind the number of
+/// elements begins with the number of dimensions, 25 sizes of three ints, and for each of 25
+/// dimensions the strides of the tensors, the output's first. Source: struct OffsetCalculator in
+/// aten/src/ATen/cuda/detail/OffsetCalculator.cuh, IntDivider in IntegerDivider.cuh, and
+/// gpu_kernel_impl_nocast in aten/src/ATen/native/cuda/CUDALoops.cuh.
+double strided_reads(const KernelTraits& traits, const gpemu_operation& launch, double elements) {
+  constexpr std::size_t kDimensions = 25;
+  constexpr std::size_t kDivider = 3;
+  const auto tensors = static_cast<std::size_t>(traits.tensors);
+  const double most = elements * (traits.tensors - 1);
+  if (launch.arguments == nullptr || launch.arguments[traits.argument + 1] == nullptr) return most;
+  const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[traits.argument + 1]);
+  if (ints[0] < 1 || ints[0] > static_cast<int>(kDimensions)) return most;
+  const auto dimensions = static_cast<std::size_t>(ints[0]);
+  const std::int32_t* const sizes = ints + 1;
+  const std::int32_t* const strides = sizes + kDivider * kDimensions;
+  double product = 1;
+  for (std::size_t i = 0; i < dimensions; ++i) product *= sizes[kDivider * i];
+  if (product != elements) return most;  // What cannot be is not believed.
+  double reads = 0;
+  for (std::size_t tensor = 1; tensor < tensors; ++tensor) {
+    double read = 1;
+    for (std::size_t i = 0; i < dimensions; ++i) {
+      if (strides[tensors * i + tensor] != 0) read *= sizes[kDivider * i];
+    }
+    reads += read;
+  }
+  return reads;
+}
+
+/// Finds how many elements PyTorch's concatenation copies. Its argument has one after the other,
+/// each as often as there may be inputs: addresses, offsets, sizes and elements. Source: struct
+/// CatArrInputTensorMetadata in aten/src/ATen/native/cuda/Shape.cu.
+std::optional<double> input_elements(const KernelTraits& traits, const gpemu_operation& launch) {
+  if (launch.arguments == nullptr || launch.arguments[traits.argument] == nullptr ||
+      launch.shape[1] > traits.lists) {
+    return std::nullopt;
+  }
+  const auto* const counts = static_cast<const char*>(launch.arguments[traits.argument]) +
+                             (sizeof(void*) + 2 * sizeof(std::uint32_t)) * traits.lists;
+  double elements = 0;
+  for (std::int64_t i = 0; i < launch.shape[1]; ++i) {
+    std::uint32_t count = 0;
+    std::memcpy(&count, counts + sizeof(count) * i, sizeof(count));
+    elements += count;
+  }
+  if (elements <= 0) return std::nullopt;
+  return elements;
+}
+
+/// The arguments of PyTorch's pooling kernels have height and width of the input, of the output and
+/// of the window, in this order. Adaptive pooling has no window, and a block for each image. Going
+/// backwards, max pooling has the number of images and channels in front; else the first argument
+/// counts the elements of what is written. Source: DilatedMaxPool2d.cu, AveragePool2d.cu and
+/// AdaptiveAveragePooling.cu in aten/src/ATen/native/cuda.
+bool describe_pooling(const KernelTraits& traits, const gpemu_operation& launch,
+                      gpemu_operation& operation) {
+  std::array<double, 6> sizes{};
+  const bool adaptive = traits.second_argument == 0;  // Has no window.
+  for (int i = 0; i < (adaptive ? 4 : 6); ++i) {
+    sizes[static_cast<std::size_t>(i)] = static_cast<double>(argument(launch, traits.argument + i));
+  }
+  const double input = sizes[0] * sizes[1], output = sizes[2] * sizes[3];
+  if (input <= 0 || output <= 0) return false;
+  const bool backward = traits.kind == GPEMU_OPERATION_POOLING_BACKWARD;
+  double window = sizes[4] * sizes[5];
+  double images = static_cast<double>(argument(launch, 0)) / (backward ? input : output);
+  if (adaptive) {
+    window = std::max(input / output, 1.0);
+    images = shape(launch, 0);
+  } else if (backward && traits.tensors > 2) {
+    images = static_cast<double>(argument(launch, traits.argument - 2)) *
+             static_cast<double>(argument(launch, traits.argument - 1));
+  }
+  // Max pooling keeps the place of each maximum in 64 bits.
+  const std::int64_t place = traits.tensors > 2 ? 8 : 0;
+  const std::array entries = {entry(images * input), entry(images * output), entry(window), place};
+  std::ranges::copy(entries, operation.shape);
+  return images > 0;
+}
+
+/// The integer arguments of PyTorch's depthwise convolutions end with width and height of input,
+/// output, filter, stride, padding and dilation. In front of them stand the elements of what is
+/// written, output channels, and output channels per input channel; backwards, the elements, input
+/// channels, their multiplier and output channels; for the filter, the batch takes the place of the
+/// elements, and the multiplier comes last. Source: aten/src/ATen/native/cuda/DepthwiseConv2d.cu.
+bool describe_depthwise(const KernelTraits& traits, const gpemu_operation& launch,
+                        gpemu_operation& operation) {
+  const bool forward = traits.kind == GPEMU_OPERATION_CONVOLUTION_FORWARD;
+  const bool filter = traits.kind == GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER;
+  const auto value = [&](int index) { return argument(launch, traits.argument + index); };
+  const int sizes = forward ? 3 : 4;
+  const std::int64_t in_width = value(sizes), in_height = value(sizes + 1);
+  const std::int64_t out_width = value(sizes + 2), out_height = value(sizes + 3);
+  const std::int64_t multiplier = std::max<std::int64_t>(value(filter ? 3 : 2), 1);
+  const std::int64_t in_channels = forward ? value(1) / multiplier : value(1);
+  const std::int64_t out_channels = in_channels * multiplier;
+  const std::int64_t image =
+      forward ? out_channels * out_width * out_height : in_channels * in_width * in_height;
+  if (image <= 0 || out_width <= 0 || out_height <= 0) return false;
+  const std::array<std::int64_t, 20> entries = {filter ? value(0) : value(0) / image,
+                                                in_channels,
+                                                out_channels,
+                                                in_channels,
+                                                2,
+                                                in_height,
+                                                in_width,
+                                                1,
+                                                value(sizes + 5),
+                                                value(sizes + 4),
+                                                1,
+                                                out_height,
+                                                out_width,
+                                                1,
+                                                value(sizes + 7),
+                                                value(sizes + 6),
+                                                1,
+                                                value(sizes + 11),
+                                                value(sizes + 10),
+                                                1};
+  std::ranges::copy(entries, operation.shape);
+  return entries[0] > 0;
+}
+
+struct AttentionSizes {
+  double queries = 0;
+  double keys = 0;
+  double head_size = 0;
+};
+
+/// Finds the sizes in the argument of PyTorch's memory-efficient attention going backwards: sizes
+/// of a head of queries and of values, queries, keys and heads, whose number the grid has too.
+/// Source: struct Params in kernel_backward.h of PyTorch's mem_eff_attention, behind 16 pointers.
+AttentionSizes attention_sizes(const gpemu_operation& launch) {
+  if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return {};
+  constexpr int kFirst = 28, kLast = 44;
+  constexpr int kMaxHeadSize = 65536;
+  const auto* const ints = static_cast<const std::int32_t*>(launch.arguments[0]);
+  for (int i = kFirst; i <= kLast; ++i) {
+    const bool sizes = ints[i] > 0 && ints[i] <= kMaxHeadSize && ints[i + 1] > 0 &&
+                       ints[i + 1] <= kMaxHeadSize && ints[i + 2] > 0 && ints[i + 3] > 0;
+    if (sizes && ints[i + 4] == launch.shape[1]) {
+      return {.queries = static_cast<double>(ints[i + 2]),
+              .keys = static_cast<double>(ints[i + 3]),
+              .head_size = static_cast<double>(ints[i])};
+    }
+  }
+  return {};
+}
+
+/// A block handles rows of the queries of a head, or of its keys when backwards; the other
+/// dimensions of the grid go over heads and batch, whose order does not matter here.
+void describe_attention(const KernelTraits& traits, const gpemu_operation& launch,
+                        gpemu_operation& operation) {
+  const double rows = std::max(shape(launch, 0), 1.0) * traits.rows_per_block;
+  AttentionSizes sizes{.queries = rows, .keys = rows, .head_size = double(traits.head_size)};
+  if (traits.rows_per_block == 0) sizes = attention_sizes(launch);
+  const std::int64_t heads = std::max<std::int64_t>(launch.shape[1], 1);
+  const std::array entries = {std::max<std::int64_t>(launch.shape[2], 1),
+                              heads,
+                              heads,
+                              entry(sizes.queries),
+                              entry(sizes.keys),
+                              entry(sizes.head_size)};
+  std::ranges::copy(entries, operation.shape);
+}
+
+/// Describes what is read and written element by element.
+void describe_elements(const KernelTraits& traits, const gpemu_operation& launch,
+                       gpemu_operation& operation) {
+  const double elements = elements_of(traits, launch);
+  // Lists are written but for those that are read only.
+  const int written = traits.lists > 0 ? std::max(traits.tensors - traits.lists, 1) : 1;
+  double reads = elements * (traits.tensors - written);
+  if (traits.elements == Elements::kFromOffsets) reads = strided_reads(traits, launch, elements);
+  operation.shape[0] = entry(reads);
+  operation.shape[1] = entry(elements * written);
+}
+
+/// Fills the shape of a described operation; returns whether it is known.
+bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
+                    gpemu_operation& operation) {
+  switch (traits.elements) {
+    case Elements::kFromThreads:
+      return false;
+    case Elements::kFromCycles:
+      operation.shape[0] = wide_argument(launch, traits.argument);
+      return true;
+    case Elements::kFromSelfAttention:
+      describe_attention(traits, launch, operation);
+      return true;
+    case Elements::kFromPooling:
+      return describe_pooling(traits, launch, operation);
+    case Elements::kFromDepthwise:
+      return describe_depthwise(traits, launch, operation);
+    case Elements::kFromReduction: {
+      const std::optional<Reduction> reduction = reduction_of(launch);
+      if (!reduction) return false;
+      operation.shape[0] = entry(reduction->inputs);
+      operation.shape[1] = entry(reduction->outputs);
+      return true;
+    }
+    case Elements::kFromInputs: {
+      const std::optional<double> elements = input_elements(traits, launch);
+      if (!elements) return false;
+      operation.shape[0] = operation.shape[1] = entry(*elements);
+      return true;
+    }
+    case Elements::kFromRows:
+    case Elements::kFromProduct:
+      if (traits.operation_class == OperationClass::kNormalization) {
+        operation.shape[0] = entry(elements_of(traits, launch));
+        operation.shape[2] = traits.tensors;
+        return true;
+      }
+      [[fallthrough]];
+    default:
+      describe_elements(traits, launch, operation);
+      return true;
+  }
+}
+
+}  // namespace
+
+DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_operation& launch) {
+  DescribedOperation result{.operation = described(traits, launch),
+                            .operation_class = traits.operation_class};
+  if (describe_shape(traits, launch, result.operation)) return result;
+  result.operation = launch;
+  result.operation.arguments = nullptr;
+  result.operation.type = traits.type;
+  result.operation.shape[kKernelBytes] =
+      entry(threads_of(launch).all * traits.tensors * element_bytes(traits.type));
+  return result;
+}
+
+}  // namespace gpemu::cost

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <initializer_list>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/cost/operation_cost.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+// The names below are kernels of PyTorch 2.8 and 2.15.
+
+constexpr const char* kAdd =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIfEE"
+    "St5arrayIPcLm3EEEEviT0_T1_";
+constexpr const char* kStridedAdd =
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_15CUDAFunctor_"
+    "addIfEEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
+constexpr const char* kStridedScale =
+    "_ZN2at6native18elementwise_kernelILi128ELi2EZNS0_22gpu_kernel_impl_nocastINS0_13BUnaryFunctor"
+    "IfffNS0_15binary_internal10MulFunctorIfEEEEEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_";
+constexpr const char* kConcatenation =
+    "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c35CatArrayBatchedCopy_alignedK_contig"
+    "INS1_10OpaqueTypeILj2EEEjLi4ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_"
+    "EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_";
+constexpr const char* kDepthwiseForward =
+    "_ZN2at6native51_GLOBAL__N__a30dace1_18_DepthwiseConv2d_cu_9959487031conv_depthwise2d_forward_"
+    "kernelILi3EfiEEvNS_27GenericPackedTensorAccessorIKT0_Lm4ENS_16DefaultPtrTraitsEiEENS3_IS4_Lm4"
+    "ES6_iEES7_NS3_IS5_Lm1ES6_iEEbT1_iiiiiiiiiiiiii";
+constexpr const char* kDepthwiseBackward =
+    "_ZN2at6native51_GLOBAL__N__a30dace1_18_DepthwiseConv2d_cu_9959487032conv_depthwise2d_backward"
+    "_kernelILi3ELi2EfiEEvNS_27GenericPackedTensorAccessorIKT1_Lm4ENS_16DefaultPtrTraitsEiEENS3_"
+    "IS4_Lm4ES6_iEES7_T2_iiiiiiiiiiiiiii";
+constexpr const char* kDepthwiseFilter =
+    "_ZN2at6native51_GLOBAL__N__a30dace1_18_DepthwiseConv2d_cu_9959487035conv_depthwise2d_grad_"
+    "weight_kernelIfjEEvNS_27GenericPackedTensorAccessorIKT_Lm4ENS_16DefaultPtrTraitsEiEES7_NS3_"
+    "IS4_Lm4ES6_iEEiiiiiiiiiiiiiiii";
+constexpr const char* kMaxPool =
+    "_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b57421max_pool_forward_nchwIfEE"
+    "viPKT_llliiiiiiiiiiPS3_Pl";
+constexpr const char* kMaxPoolBackward =
+    "_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b57422max_pool_backward_nchwIff"
+    "EEvPKT_PKlillliiiiiiiiiiPS3_";
+constexpr const char* kAveragePoolBackward =
+    "_ZN2at6native49_GLOBAL__N__834c9086_16_AveragePool2d_cu_fb80407634avg_pool2d_backward_out_cuda"
+    "_frameIffiEEvT1_PKT_llllliiiiiiPS4_ibb";
+constexpr const char* kAdaptivePool =
+    "_ZN2at6native58_GLOBAL__N__1076efdf_25_AdaptiveAveragePooling_cu_ef17039c21adaptive_average_"
+    "poolIfEEvPKT_PS3_iiiilll";
+constexpr const char* kUnknown = "_Z3addPfS_S_";
+
+/// Arguments of a launch: integers, in 64 bits, of which kernels may take the low half.
+class Launch {
+ public:
+  Launch(const char* name, std::initializer_list<std::int64_t> grid_and_block,
+         std::initializer_list<std::int64_t> arguments = {})
+      : values_(arguments) {
+    for (std::int64_t& value : values_) arguments_.push_back(&value);
+    operation_.struct_size = sizeof(operation_);
+    operation_.kind = GPEMU_OPERATION_KERNEL;
+    operation_.name = name;
+    std::ranges::copy(grid_and_block, operation_.shape);
+  }
+  void set(std::size_t index, void* argument) { arguments_.at(index) = argument; }
+
+  [[nodiscard]] DescribedOperation describe() {
+    operation_.arguments = arguments_.empty() ? nullptr : arguments_.data();
+    return describe_kernel(kernel_traits(operation_.name), operation_);
+  }
+  [[nodiscard]] std::vector<std::int64_t> shape() {
+    const gpemu_operation operation = describe().operation;
+    std::vector<std::int64_t> shape(std::begin(operation.shape), std::end(operation.shape));
+    while (!shape.empty() && shape.back() == 0) shape.pop_back();
+    return shape;
+  }
+  [[nodiscard]] gpemu_operation_kind kind() { return describe().operation.kind; }
+
+ private:
+  std::vector<std::int64_t> values_;
+  std::vector<void*> arguments_;
+  gpemu_operation operation_{};
+};
+
+using Shape = std::vector<std::int64_t>;
+
+TEST(KernelDescription, ElementWiseKernelsReadAndWrite) {
+  Launch add(kAdd, {8, 1, 1, 128, 1, 1}, {1000});
+  EXPECT_EQ(add.kind(), GPEMU_OPERATION_ELEMENTWISE);
+  EXPECT_EQ(add.shape(), (Shape{2000, 1000}));
+  EXPECT_EQ(add.describe().operation.access, GPEMU_ACCESS_CONTIGUOUS);
+  EXPECT_EQ(add.describe().operation.arguments, nullptr);
+  EXPECT_STREQ(add.describe().operation.name, kAdd);
+}
+
+/// Sizes and strides of three tensors: 6 x 50 x 10, the last one the same along all but one.
+std::array<std::int32_t, 256> offsets(int tensors) {
+  std::array<std::int32_t, 256> ints{3};
+  const std::array<std::int32_t, 3> sizes = {10, 50, 6};
+  for (std::size_t i = 0; i < 3; ++i) {
+    ints.at(1 + 3 * i) = sizes.at(i);
+    for (int tensor = 0; tensor < tensors; ++tensor) {
+      ints.at(76 + static_cast<std::size_t>(tensors) * i + static_cast<std::size_t>(tensor)) =
+          tensor < 2 || i == 1 ? 4 : 0;
+    }
+  }
+  return ints;
+}
+
+TEST(KernelDescription, WhatIsBroadcastIsReadOnce) {
+  Launch add(kStridedAdd, {24, 1, 1, 128, 1, 1}, {3000, 0});
+  auto three = offsets(3);
+  add.set(1, three.data());
+  EXPECT_EQ(add.shape(), (Shape{3050, 3000}));
+  EXPECT_EQ(add.describe().operation.access, GPEMU_ACCESS_STRIDED);
+  three[1] = 11;  // Sizes of other tensors than the launch's are not believed.
+  EXPECT_EQ(add.shape(), (Shape{6000, 3000}));
+  Launch scale(kStridedScale, {24, 1, 1, 128, 1, 1}, {3000, 0});
+  auto two = offsets(2);
+  scale.set(1, two.data());
+  EXPECT_EQ(scale.shape(), (Shape{3000, 3000}));
+}
+
+TEST(KernelDescription, ConcatenationCopiesItsInputs) {
+  struct {
+    const void* addresses[128];
+    std::uint32_t offsets[128], sizes[128], elements[128];
+  } inputs{};
+  inputs.elements[0] = 5000;
+  inputs.elements[1] = 300;
+  inputs.elements[2] = 77;  // Not of this launch.
+  Launch cat(kConcatenation, {40, 2, 1, 128, 1, 1}, {0, 0});
+  cat.set(1, &inputs);
+  EXPECT_EQ(cat.kind(), GPEMU_OPERATION_ELEMENTWISE);
+  EXPECT_EQ(cat.shape(), (Shape{5300, 5300}));
+  EXPECT_EQ(cat.describe().operation_class, OperationClass::kCopy);
+  EXPECT_EQ(element_bytes(cat.describe().operation.type), 2);
+}
+
+TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {
+  // 4 images of 24 channels, 2 outputs each; 112 x 110 to 56 x 55, filters of 3 x 5, stride 2.
+  const Shape expected = {4, 24, 48, 24, 2, 110, 112, 1, 5, 3, 1, 55, 56, 1, 2, 2, 1, 1, 1, 1};
+  Launch forward(
+      kDepthwiseForward, {576, 1, 1, 1024, 1, 1},
+      {0, 0, 0, 0, 0, 4 * 48 * 56 * 55, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
+  EXPECT_EQ(forward.kind(), GPEMU_OPERATION_CONVOLUTION_FORWARD);
+  EXPECT_EQ(forward.shape(), expected);
+  Launch data(kDepthwiseBackward, {1155, 1, 1, 1024, 1, 1},
+              {0, 0, 0, 4 * 24 * 112 * 110, 24, 2, 48, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
+  EXPECT_EQ(data.kind(), GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA);
+  EXPECT_EQ(data.shape(), expected);
+  Launch filter(kDepthwiseFilter, {720, 1, 1, 128, 1, 1},
+                {0, 0, 0, 4, 24, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
+  EXPECT_EQ(filter.kind(), GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER);
+  EXPECT_EQ(filter.shape(), expected);
+  // As those that cuDNN is asked for.
+  const DescribedOperation described = filter.describe();
+  const OperationCostModel model{
+      profile::GpuSpec{.memory_bandwidth_bytes_per_s = 1e12, .fp32_flops = 1e13}};
+  EXPECT_EQ(model.price(described).estimate.time, model.price(described.operation).estimate.time);
+}
+
+TEST(KernelDescription, PoolingHasItsWindow) {
+  // 2 images of 3 channels, 55 x 57 to 27 x 28, windows of 3 x 3.
+  const Shape places = {6 * 55 * 57, 6 * 27 * 28, 9, 8};
+  Launch maximum(kMaxPool, {18, 1, 1, 256, 1, 1},
+                 {6 * 27 * 28, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0, 0});
+  EXPECT_EQ(maximum.kind(), GPEMU_OPERATION_POOLING);
+  EXPECT_EQ(maximum.shape(), places);
+  Launch backward(kMaxPoolBackward, {12, 3, 2, 256, 1, 1},
+                  {0, 0, 2, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0});
+  EXPECT_EQ(backward.kind(), GPEMU_OPERATION_POOLING_BACKWARD);
+  EXPECT_EQ(backward.shape(), places);
+  Launch average(kAveragePoolBackward, {19, 1, 1, 1024, 1, 1},
+                 {6 * 55 * 57, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(average.shape(), (Shape{6 * 55 * 57, 6 * 27 * 28, 9}));
+  Launch adaptive(kAdaptivePool, {6, 1, 1, 32, 8, 1}, {0, 0, 14, 28, 7, 7, 0, 0, 0});
+  EXPECT_EQ(adaptive.shape(), (Shape{6 * 14 * 28, 6 * 49, 8}));
+}
+
+TEST(KernelDescription, UnknownKernelsKeepTheirLaunch) {
+  Launch unknown(kUnknown, {10, 2, 1, 64, 1, 1, 256}, {7});
+  EXPECT_EQ(unknown.kind(), GPEMU_OPERATION_KERNEL);
+  EXPECT_EQ(unknown.shape(), (Shape{10, 2, 1, 64, 1, 1, 256, 10 * 2 * 64 * 3 * 4}));
+  EXPECT_EQ(unknown.describe().operation.arguments, nullptr);
+}
+
+TEST(KernelDescription, OtherArgumentsAreNotRead) {
+  // As kMaxPool, with another argument in front.
+  Launch other(
+      "_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b57421max_pool_forward_nchwI"
+      "fEEvPKT_llliiiiiiiiiiPS3_Pl",
+      {18, 1, 1, 256, 1, 1}, {1, 2, 3});
+  EXPECT_EQ(other.kind(), GPEMU_OPERATION_KERNEL);
+  // Sizes that cannot be, and none at all.
+  Launch empty(kDepthwiseForward, {10, 1, 1, 1024, 1, 1},
+               {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(empty.kind(), GPEMU_OPERATION_KERNEL);
+  EXPECT_EQ(empty.describe().operation_class, OperationClass::kConvolution);
+  for (const char* name : {kDepthwiseFilter, kMaxPool, kConcatenation, kAdaptivePool}) {
+    Launch none(name, {10, 1, 1, 64, 1, 1});
+    EXPECT_EQ(none.kind(), GPEMU_OPERATION_KERNEL) << name;
+  }
+}
+
+TEST(KernelDescription, WhatIsDescribedCostsTheSame) {
+  Launch add(kAdd, {8, 1, 1, 128, 1, 1}, {100'000'000});
+  const DescribedOperation described = add.describe();
+  const OperationCostModel model{
+      profile::GpuSpec{.memory_bandwidth_bytes_per_s = 1e12, .fp32_flops = 1e13}};
+  EXPECT_EQ(model.price(described).estimate.time, model.price(described.operation).estimate.time);
+  EXPECT_NEAR(to_milliseconds(model.price(described).estimate.time), 1.5, 0.01);
+}
+
+}  // namespace
+}  // namespace gpemu::cost
