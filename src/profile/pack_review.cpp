@@ -16,9 +16,6 @@ namespace {
 /// Quadro RTX 6000, forward), 1.00 for peak and 0.96 for persistent memory.
 constexpr std::array<double, kQuantityNames.size()> kDeepestFall = {0.5, 0.5, 0.5, 0.9, 0.8};
 
-/// Rounding of the table's percentages.
-constexpr double kErrorResolution = 0.6e-5;
-
 class Review {
  public:
   Review(const PackTables& tables, std::span<const std::string> known_gpus,
@@ -119,8 +116,6 @@ class Review {
     if (points > curve.measured_rows) {
       fault(file, row.line,
             fmt::format("{} points from {} measured rows", points, curve.measured_rows));
-    } else if (points == curve.measured_rows && curve.max_relative_error > kErrorResolution) {
-      fault(file, row.line, "every measured row is a point, so there can be no error");
     }
   }
 

@@ -300,7 +300,6 @@ INSTANTIATE_TEST_SUITE_P(
         Damage{"ErrorsDoNotAscend", kCurves, 6, "vgg11,forward,8,1,3,2,4\n", "ascend"},
         Damage{"MoreErrorOnAverageThanAtMost", kCurves, 6, "vgg11,forward,8,3,0,1,2\n", "ascend"},
         Damage{"MorePointsThanRows", kCurves, 6, "vgg11,forward,1,0,0,0,0\n", "2 points"},
-        Damage{"ErrorAtPointsOnly", kCurves, 6, "vgg11,forward,2,1,1,1,1\n", "no error"},
         Damage{"CurveWithoutPoints", kCurves, 7, "vgg11,peak_memory,8,1,1,1,1\n", "has no row"},
         Damage{"LimitBelowItself", kLimits, 3, "vgg11,2,2\n", "did not fit"},
         Damage{"LimitNotANumber", kLimits, 3, "vgg11,2,none\n", "whole number"},

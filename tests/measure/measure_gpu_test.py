@@ -170,6 +170,14 @@ class NumbersTest(unittest.TestCase):
         self.assertEqual(measure_gpu.trim_falls(rows[1:3], 0.5), rows[1:3])
         self.assertEqual(measure_gpu.trim_falls([], 0.5), [])
 
+    def test_errors_between_points_come_from_leaving_points_out(self):
+        straight = [(1, 3.0), (2, 4.0), (8, 10.0), (16, 18.0)]
+        self.assertEqual(measure_gpu.errors_between(straight), [0, 0, 0, 0])
+        # At 2 the line says 16 instead of 10, at 4 it says 30 instead of 28.
+        self.assertEqual(measure_gpu.errors_between([(1, 10.0), (2, 10.0), (4, 28.0), (6, 50.0)]),
+                         [round(60 * (0.6 + 2 / 28) / 2, 3), 36, 36, 36])
+        self.assertEqual(measure_gpu.errors_between([(1, 1.0), (2, 1.0), (3, 1000.0)])[3], 100)
+
     def search(self, batches, first_too_many, most=1000):
         tried = []
 
@@ -414,6 +422,8 @@ class PackTest(FolderTest):
         self.assertEqual(self.lines(of_device + "peak_memory.csv")[1], "resnet18,1,99.8333")
         self.assertEqual(self.lines(of_device + "limits.csv")[1], "resnet18,4,8")
         self.assertEqual(self.lines(of_device + "curves.csv")[1], "resnet18,forward,3,0,0,0,0")
+        self.assertEqual(self.lines("V100-PCIE-32GB/bf16-amp/curves.csv")[1],
+                         "gpt2_124m,forward,1,2.8,7.1,10.4,100")
         self.assertEqual(self.lines("V100-PCIE-32GB/bf16-amp/limits.csv")[1], "gpt2_124m,1,")
         self.assertEqual(self.lines("models.csv")[1:], ["gpt2_124m,1000,3,224,224",
                                                         "resnet18,1000,3,224,224"])

@@ -57,7 +57,8 @@ struct Curve {
   std::string pack;  ///< name of the pack it comes from.
   std::vector<CurvePoint> points;
   int measured_rows = 0;  ///< how many rows the points stand for.
-  /// |interpolated / measured - 1| over those rows: mean, 90th and 95th percentile, largest.
+  /// |interpolated / measured - 1| over those rows: mean, 90th and 95th percentile, largest. Where
+  /// each row is a point, an estimate for the batches between them.
   double mean_relative_error = 0;
   double p90_relative_error = 0;
   double p95_relative_error = 0;
