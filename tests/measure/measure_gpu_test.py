@@ -467,6 +467,27 @@ class PackTest(FolderTest):
             "train", "--gpu", "V100-PCIE-32GB", "--model", "gpt2_124m", "--batch", 1,
             "--precision", "bf16-amp", "--synthetic", "--steps", 3))
 
+    def test_packs_of_the_same_gpu_are_compared(self):
+        self.fill()
+        other = measure_gpu.Raw(self.folder.parent / "emulated/raw")
+        put_step(other, "resnet18", 1, forward=1.5, peak=110.0)  # a step of 4.75 ms, as measured
+        put_step(other, "resnet18", 4, forward=3.0)  # measured were 18.25 ms, this says 9.25
+        put_step(other, "resnet18", 8, forward=9.0)  # was out of memory
+        other.steps.put("resnet18", "fp32", 5, "out_of_memory",
+                        *[None] * (len(other.steps.columns) - 4))
+        done = subprocess.run(
+            [sys.executable, ROOT / "scripts/compare_measured.py", self.folder,
+             other.folder.parent, "--worst", "1", "--rows", self.folder.parent / "rows.csv"],
+            capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with (self.folder.parent / "rows.csv").open(encoding="ascii") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual([(row["batch"], float(row["step_error"]), row["host_bound"])
+                          for row in rows], [("1", 0.0, "True"), ("4", -0.49315, "False")])
+        self.assertRegex(done.stdout, r"all +2 +1 +24\.7% ")
+        self.assertRegex(done.stdout, r"resnet18 +fp32 +4 +18\.250 +9\.250 +-49\.3% +backward\n")
+        self.assertIn("1 pairs of model and precision, mean error 100.0%", done.stdout)
+
     def test_gpemu_starts_the_script(self):
         self.assertIn("--budget SECONDS", self.gpemu("profile", "measure", "--", "--help"))
         self.gpemu("profile", "measure", "--", "--output", self.folder, "--budget", 0, expect=2)
