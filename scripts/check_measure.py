@@ -11,7 +11,7 @@ what the emulator says, on the virtual clock:
   pack     gpemu profile check finds no fault, and gpemu cost answers from it
 
 Usage: scripts/check_measure.py [--gpu GPU] [--gpemu COMMAND] [--python PYTHON]
-       (PyTorch 2.8 as scripts/install_torch.sh 2.8.0 installs it; half a minute)
+       (PyTorch 2.8 as scripts/install_torch.sh 2.8.0 installs it; two minutes)
 """
 
 import argparse
