@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <filesystem>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -8,6 +11,8 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/file.hpp"
+#include "gpemu/cost/recording.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
 
@@ -125,16 +130,54 @@ Result<void> tell_cost(const CostOptions& options) {
   return {};
 }
 
+struct CondenseOptions {
+  std::vector<std::string> files;
+  std::string folder;
+};
+
+Result<void> write_recordings(const CondenseOptions& options) {
+  GPEMU_ASSIGN(const std::vector<cost::Recording> recordings,
+               cost::condense({options.files.begin(), options.files.end()}));
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) {
+    return fail(ErrorCode::kIo, "cannot create {}: {}", options.folder, error.message());
+  }
+  for (const cost::Recording& recording : recordings) {
+    const auto path = std::filesystem::path(options.folder) / (recording.model + ".json");
+    GPEMU_TRY(write_file_atomically(path, cost::write_recording(recording)));
+    fmt::print("{}: {} operations, {} of them different\n", path.string(),
+               std::transform_reduce(
+                   recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
+                   [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
+               recording.operations.size());
+  }
+  return {};
+}
+
+void add_condense_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "condense", "Make recordings of models for any batch from what `gpemu run --ops` wrote");
+  auto options = std::make_shared<CondenseOptions>();
+  command->add_option("files", options->files, "Files of operations")->required();
+  command->add_option("--output", options->folder, "Folder for one file a model")->required();
+  command->footer(
+      "Operations count that lie in NVTX ranges \"MODEL batch=BATCH PHASE\", at three batches or "
+      "more.\n"
+      "Example:\n"
+      "  gpemu cost condense resnet50.ops --output recordings");
+  set_action(*command, [options] { return write_recordings(*options); });
+}
+
 }  // namespace
 
 void add_cost_command(CLI::App& app) {
   CLI::App* command =
       app.add_subcommand("cost", "Tell the time and memory of a training step, and its evidence");
   auto options = std::make_shared<CostOptions>();
-  command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB")->required();
-  command->add_option("--model", options->model, "Model, e.g. resnet50")->required();
+  command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
+  command->add_option("--model", options->model, "Model, e.g. resnet50");
   command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
-      ->required()
       ->delimiter(',')
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--precision", options->precision,
@@ -147,7 +190,16 @@ void add_cost_command(CLI::App& app) {
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
-  set_action(*command, [options] { return tell_cost(*options); });
+  add_condense_command(*command);
+  set_action(*command, [command, options]() -> Result<void> {
+    if (!command->get_subcommands().empty()) return {};
+    for (const char* const option : {"--gpu", "--model", "--batch"}) {
+      if (command->count(option) == 0) {
+        return fail(ErrorCode::kInvalidArgument, "{} is required", option);
+      }
+    }
+    return tell_cost(*options);
+  });
 }
 
 }  // namespace gpemu::tools

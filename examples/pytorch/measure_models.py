@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures training steps of torchvision's models: time, memory, the first batch too many.
+"""Measures training steps of torchvision's models: time, memory, the first batch too many; or marks
+their phases for records of operations.
 
 Nothing here knows of gpemu: on a real GPU the same program measures that GPU. It does what GPEmu's
 profilers did (VLDB 2025): 3 x 224 x 224 images in FP32, SGD with momentum and weight decay one
@@ -148,7 +149,26 @@ def measure_limit(name, guess):
     return {"first_out_of_memory": bad}
 
 
-MEASURES = {"time": measure_time, "memory": measure_memory, "limit": measure_limit}
+def measure_record(name, batch):
+    """Marks what a step asks the GPU for by NVTX ranges, once gradients and the optimizer's state
+    are there."""
+    training = Training(name)
+    images, targets = training.data(batch)
+    training.step(images, targets)
+    with torch.cuda.nvtx.range(f"{name} batch={batch} forward"):
+        outputs = training.forward(images)
+    with torch.cuda.nvtx.range(f"{name} batch={batch} backward"):
+        training.backward(outputs, targets)
+    torch.cuda.synchronize()
+    return {}
+
+
+MEASURES = {
+    "time": measure_time,
+    "memory": measure_memory,
+    "limit": measure_limit,
+    "record": measure_record,
+}
 
 
 def main():

@@ -87,6 +87,13 @@ class Launch {
 
 using Shape = std::vector<std::int64_t>;
 
+/// Images of a pooling, and the elements of its input and output.
+constexpr std::int64_t kImages = 6;
+constexpr std::int64_t kInput = kImages * 55 * 57;
+constexpr std::int64_t kOutput = kImages * 27 * 28;
+/// Images of a depthwise convolution.
+constexpr std::int64_t kBatch = 4;
+
 TEST(KernelDescription, ElementWiseKernelsReadAndWrite) {
   Launch add(kAdd, {8, 1, 1, 128, 1, 1}, {1000});
   EXPECT_EQ(add.kind(), GPEMU_OPERATION_ELEMENTWISE);
@@ -145,11 +152,12 @@ TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {
   const Shape expected = {4, 24, 48, 24, 2, 110, 112, 1, 5, 3, 1, 55, 56, 1, 2, 2, 1, 1, 1, 1};
   Launch forward(
       kDepthwiseForward, {576, 1, 1, 1024, 1, 1},
-      {0, 0, 0, 0, 0, 4 * 48 * 56 * 55, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
+      {0, 0, 0, 0, 0, kBatch * 48 * 56 * 55, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
   EXPECT_EQ(forward.kind(), GPEMU_OPERATION_CONVOLUTION_FORWARD);
   EXPECT_EQ(forward.shape(), expected);
-  Launch data(kDepthwiseBackward, {1155, 1, 1, 1024, 1, 1},
-              {0, 0, 0, 4 * 24 * 112 * 110, 24, 2, 48, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
+  Launch data(
+      kDepthwiseBackward, {1155, 1, 1, 1024, 1, 1},
+      {0, 0, 0, kBatch * 24 * 112 * 110, 24, 2, 48, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
   EXPECT_EQ(data.kind(), GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA);
   EXPECT_EQ(data.shape(), expected);
   Launch filter(kDepthwiseFilter, {720, 1, 1, 128, 1, 1},
@@ -165,9 +173,9 @@ TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {
 
 TEST(KernelDescription, PoolingHasItsWindow) {
   // 2 images of 3 channels, 55 x 57 to 27 x 28, windows of 3 x 3.
-  const Shape places = {6 * 55 * 57, 6 * 27 * 28, 9, 8};
+  const Shape places = {kInput, kOutput, 9, 8};
   Launch maximum(kMaxPool, {18, 1, 1, 256, 1, 1},
-                 {6 * 27 * 28, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0, 0});
+                 {kOutput, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0, 0});
   EXPECT_EQ(maximum.kind(), GPEMU_OPERATION_POOLING);
   EXPECT_EQ(maximum.shape(), places);
   Launch backward(kMaxPoolBackward, {12, 3, 2, 256, 1, 1},
@@ -175,16 +183,16 @@ TEST(KernelDescription, PoolingHasItsWindow) {
   EXPECT_EQ(backward.kind(), GPEMU_OPERATION_POOLING_BACKWARD);
   EXPECT_EQ(backward.shape(), places);
   Launch average(kAveragePoolBackward, {19, 1, 1, 1024, 1, 1},
-                 {6 * 55 * 57, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0});
-  EXPECT_EQ(average.shape(), (Shape{6 * 55 * 57, 6 * 27 * 28, 9}));
+                 {kInput, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(average.shape(), (Shape{kInput, kOutput, 9}));
   Launch adaptive(kAdaptivePool, {6, 1, 1, 32, 8, 1}, {0, 0, 14, 28, 7, 7, 0, 0, 0});
-  EXPECT_EQ(adaptive.shape(), (Shape{6 * 14 * 28, 6 * 49, 8}));
+  EXPECT_EQ(adaptive.shape(), (Shape{kImages * 14 * 28, kImages * 49, 8}));
 }
 
 TEST(KernelDescription, UnknownKernelsKeepTheirLaunch) {
   Launch unknown(kUnknown, {10, 2, 1, 64, 1, 1, 256}, {7});
   EXPECT_EQ(unknown.kind(), GPEMU_OPERATION_KERNEL);
-  EXPECT_EQ(unknown.shape(), (Shape{10, 2, 1, 64, 1, 1, 256, 10 * 2 * 64 * 3 * 4}));
+  EXPECT_EQ(unknown.shape(), (Shape{10, 2, 1, 64, 1, 1, 256, 15360}));
   EXPECT_EQ(unknown.describe().operation.arguments, nullptr);
 }
 

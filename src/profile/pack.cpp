@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 /// Holds what the pack was made of, for people and other tools; nothing in it counts.
 constexpr std::string_view kRawFolder = "raw";
+constexpr std::string_view kOperationsFolder = "operations";
 
 /// Returns the folders in `folder`, in order of their names.
 Result<std::vector<fs::path>> subfolders(const fs::path& folder) {
@@ -124,15 +125,19 @@ Pack to_pack(PackTables tables) {
   return pack;
 }
 
-/// Returns whether an entry is the folder of raw results or a file in it; `depth` counts the
-/// folders below the pack's own.
-bool is_raw(const fs::directory_entry& entry, int depth) {
+/// Returns whether an entry is a folder of files that are not read here, raw results or recorded
+/// operations, or a file in it; `depth` counts the folders below the pack's own.
+bool is_aside(const fs::directory_entry& entry, int depth) {
   std::error_code error;
   const fs::path& path = entry.path();
   const bool is_folder = entry.is_directory(error);
-  if (depth == 0) return is_folder && path.filename() == kRawFolder;
-  return depth == 1 && !is_folder && path.parent_path().filename() == kRawFolder &&
-         (path.extension() == ".csv" || path.extension() == ".json");
+  const auto is_one = [](const fs::path& name) {
+    return name == kRawFolder || name == kOperationsFolder;
+  };
+  if (depth == 0) return is_folder && is_one(path.filename());
+  const fs::path folder = path.parent_path().filename();
+  return depth == 1 && !is_folder && is_one(folder) &&
+         (path.extension() == ".json" || (path.extension() == ".csv" && folder == kRawFolder));
 }
 
 /// Reports what has no business in a pack: it would look as if it counted.
@@ -147,7 +152,7 @@ void check_stray_files(const fs::path& folder, std::vector<PackFault>& faults) {
        entry.increment(error)) {
     const int depth = entry.depth();
     const std::string name = entry->path().filename().string();
-    const bool expected = is_raw(*entry, depth) ||
+    const bool expected = is_aside(*entry, depth) ||
                           (entry->is_directory(error)
                                ? depth < 2
                                : (depth == 0 && std::ranges::count(root_files, name) > 0) ||
@@ -186,7 +191,7 @@ Result<PackTables> read_pack_tables(const fs::path& folder, std::vector<PackFaul
 
   GPEMU_ASSIGN(const std::vector<fs::path> gpus, subfolders(folder));
   for (const fs::path& gpu : gpus) {
-    if (gpu.filename() == kRawFolder) continue;
+    if (gpu.filename() == kRawFolder || gpu.filename() == kOperationsFolder) continue;
     GPEMU_ASSIGN(const std::vector<fs::path> precisions, subfolders(gpu));
     for (const fs::path& precision : precisions) {
       GPEMU_ASSIGN(DeviceTables device, read_device(precision, faults));

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/cost/operation_cost.hpp"
+
+namespace gpemu::cost {
+
+/// A number of a shape as a function of the batch: constant + slope * batch.
+struct AffineEntry {
+  std::int64_t constant = 0;
+  std::int64_t slope = 0;
+
+  [[nodiscard]] std::int64_t at(std::int64_t batch) const { return constant + slope * batch; }
+  friend bool operator==(const AffineEntry&, const AffineEntry&) = default;
+};
+
+/// An operation of a recording, for any batch.
+struct RecordedOperation {
+  gpemu_operation_kind kind = GPEMU_OPERATION_OTHER;
+  std::string name;  ///< of the library's function; of a kernel without what its templates say.
+  OperationClass operation_class = OperationClass::kOther;
+  gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
+  gpemu_data_type compute_type = GPEMU_TYPE_UNKNOWN;
+  gpemu_access access = GPEMU_ACCESS_CONTIGUOUS;
+  bool channels_last = false;
+  std::array<AffineEntry, GPEMU_OPERATION_SHAPE_LENGTH> shape{};
+
+  /// The operation at a batch; its name is this one's.
+  [[nodiscard]] DescribedOperation at(std::int64_t batch) const;
+  friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
+};
+
+/// A part of a training step, e.g. "forward".
+struct RecordedPhase {
+  std::string name;
+  std::vector<int> operations;  ///< indices, in the order in which the program asked for them.
+};
+
+/// What a model asks a GPU for, for any batch; docs/reference/recording-format.md.
+struct Recording {
+  std::string model;
+  std::string gpu;           ///< that it was recorded on.
+  std::vector<int> batches;  ///< that it was recorded at, ascending.
+  std::vector<RecordedOperation> operations;
+  std::vector<RecordedPhase> phases;
+};
+
+/// Recordings at fewer batches do not show whether a number is affine.
+inline constexpr int kFewestBatches = 3;
+
+/// Makes recordings, by model, from files that `gpemu run --ops` wrote. Operations between NVTX
+/// ranges "MODEL batch=BATCH PHASE" count; each such range is there once, at three batches or more.
+///
+/// Errors: those of reading; kCorruptData with file and line for what is not in the format of
+/// operations; kInvalidArgument, with what it is and where, for recordings that are no function of
+/// the batch: other operations at another batch, or an entry of a shape that is not affine.
+[[nodiscard]] Result<std::vector<Recording>> condense(
+    const std::vector<std::filesystem::path>& files);
+
+/// Returns the content of a recording's file, the same for the same recording.
+[[nodiscard]] std::string write_recording(const Recording& recording);
+
+/// Reads what write_recording wrote. `source` names it in messages. Errors: kCorruptData with the
+/// field; kIncompatible for another version of the format.
+[[nodiscard]] Result<Recording> parse_recording(std::string_view text, std::string_view source);
+
+}  // namespace gpemu::cost

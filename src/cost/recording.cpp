@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/recording.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <iterator>
+#include <optional>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "recording_fields.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::string_view kFormat = "gpemu-recording-1";
+
+std::string numbers(const std::vector<int>& values) {
+  return fmt::format("[{}]", fmt::join(values, ","));
+}
+
+/// What operations have in common but for their shapes.
+std::string written_call(const RecordedOperation& operation) {
+  std::string line =
+      fmt::format(R"({{"op":"{}","name":{},"class":"{}")", kOperationKindNames[operation.kind],
+                  json(operation.name).dump(), operation_class_name(operation.operation_class));
+  if (operation.type != GPEMU_TYPE_UNKNOWN) {
+    line += fmt::format(R"(,"type":"{}","compute_type":"{}")", kDataTypeNames[operation.type],
+                        kDataTypeNames[operation.compute_type]);
+  }
+  if (operation.channels_last) line += R"(,"channels_last":true)";
+  if (operation.access == GPEMU_ACCESS_STRIDED) line += R"(,"access":"strided")";
+  return line + "}";
+}
+
+std::string written_shape(const RecordedOperation& operation) {
+  std::size_t length = operation.shape.size();
+  while (length > 0 && operation.shape[length - 1] == AffineEntry{}) --length;
+  std::string line = "[";
+  for (std::size_t i = 0; i < length; ++i) {
+    const AffineEntry& entry = operation.shape[i];
+    if (i > 0) line += ',';
+    line += entry.slope == 0 ? fmt::format("{}", entry.constant)
+                             : fmt::format("[{},{}]", entry.constant, entry.slope);
+  }
+  return line + "]";
+}
+
+/// Returns where a line is in a list, to which it is added if it is new.
+std::size_t place_of(const std::string& line, std::vector<std::string>& lines) {
+  const auto found = std::ranges::find(lines, line);
+  const auto place = static_cast<std::size_t>(found - lines.begin());
+  if (found == lines.end()) lines.push_back(line);
+  return place;
+}
+
+/// Reads one file. Its functions return the first fault.
+class Reader {
+ public:
+  explicit Reader(std::string_view source) : source_(source) {}
+
+  [[nodiscard]] Result<Recording> read(std::string_view text) const {
+    const json document = json::parse(text, nullptr, false);
+    if (document.is_discarded()) return fault("the file", "is not JSON");
+    Fields root(source_, "the file", document);
+    GPEMU_ASSIGN(const std::string format, root.text("format"));
+    if (format != kFormat) {
+      return fail(ErrorCode::kIncompatible, "{}: format is \"{}\"; this gpemu reads \"{}\"",
+                  source_, format, kFormat);
+    }
+    Recording recording;
+    GPEMU_ASSIGN(recording.model, root.text("model"));
+    GPEMU_ASSIGN(recording.gpu, root.text("gpu"));
+    GPEMU_ASSIGN(recording.batches, indices(root, "batches", 1 << 20));
+    if (std::ssize(recording.batches) < kFewestBatches ||
+        !std::ranges::is_sorted(recording.batches, std::less_equal<>())) {
+      return fault("batches", "are not three or more, ascending");
+    }
+    GPEMU_TRY(read_operations(root, recording));
+    GPEMU_TRY(read_phases(root, recording));
+    GPEMU_TRY(root.end());
+    return recording;
+  }
+
+ private:
+  [[nodiscard]] std::unexpected<Error> fault(std::string_view where, std::string_view what) const {
+    return fail(ErrorCode::kCorruptData, "{}: {} {}", source_, where, what);
+  }
+
+  [[nodiscard]] Result<std::vector<RecordedOperation>> read_calls(Fields& root) const {
+    GPEMU_ASSIGN(const json* const calls, root.array("calls"));
+    std::vector<RecordedOperation> result;
+    for (std::size_t i = 0; i < calls->size(); ++i) {
+      Fields fields(source_, fmt::format("calls[{}]", i), (*calls)[i]);
+      GPEMU_ASSIGN(RecordedOperation call, read_kind(fields));
+      GPEMU_ASSIGN(call.name, fields.text("name"));
+      GPEMU_TRY(fields.end());
+      result.push_back(std::move(call));
+    }
+    return result;
+  }
+
+  using Shape = std::array<AffineEntry, GPEMU_OPERATION_SHAPE_LENGTH>;
+
+  [[nodiscard]] Result<std::vector<Shape>> read_shapes(Fields& root) const {
+    GPEMU_ASSIGN(const json* const shapes, root.array("shapes"));
+    std::vector<Shape> result;
+    for (std::size_t i = 0; i < shapes->size(); ++i) {
+      const json& entries = (*shapes)[i];
+      Shape& shape = result.emplace_back();
+      if (!entries.is_array() || entries.size() > shape.size()) {
+        return fault(fmt::format("shapes[{}]", i), "is no list of at most 20 numbers");
+      }
+      for (std::size_t j = 0; j < entries.size(); ++j) {
+        GPEMU_ASSIGN(shape[j], read_entry(entries[j], fmt::format("shapes[{}][{}]", i, j)));
+      }
+    }
+    return result;
+  }
+
+  [[nodiscard]] Result<void> read_operations(Fields& root, Recording& recording) const {
+    GPEMU_ASSIGN(const std::vector<RecordedOperation> calls, read_calls(root));
+    GPEMU_ASSIGN(const std::vector<Shape> shapes, read_shapes(root));
+    GPEMU_ASSIGN(const json* const operations, root.array("operations"));
+    for (std::size_t i = 0; i < operations->size(); ++i) {
+      const json& pair = (*operations)[i];
+      const auto names = [&pair](std::size_t j, std::size_t count) {
+        return pair[j].is_number_unsigned() && pair[j] < count;
+      };
+      if (!pair.is_array() || pair.size() != 2 || !names(0, calls.size()) ||
+          !names(1, shapes.size())) {
+        return fault(fmt::format("operations[{}]", i), "names no call and shape");
+      }
+      RecordedOperation operation = calls[pair[0].get<std::size_t>()];
+      operation.shape = shapes[pair[1].get<std::size_t>()];
+      recording.operations.push_back(std::move(operation));
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<AffineEntry> read_entry(const json& entry, const std::string& where) const {
+    // So large that every count fits, and small enough that no batch overflows.
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    const auto number = [&](const json& value) -> Result<std::int64_t> {
+      if (!value.is_number_integer() || value > kMost || value < -kMost) {
+        return fault(where, "is not a whole number of a size that can be");
+      }
+      return value.get<std::int64_t>();
+    };
+    AffineEntry result;
+    if (!entry.is_array()) {
+      GPEMU_ASSIGN(result.constant, number(entry));
+      return result;
+    }
+    if (entry.size() != 2) return fault(where, "is neither a number nor two");
+    GPEMU_ASSIGN(result.constant, number(entry[0]));
+    GPEMU_ASSIGN(result.slope, number(entry[1]));
+    return result;
+  }
+
+  /// Numbers of a list from 0 to below `limit`.
+  [[nodiscard]] Result<std::vector<int>> indices(Fields& fields, const char* field,
+                                                 std::int64_t limit) const {
+    GPEMU_ASSIGN(const json* const list, fields.array(field));
+    std::vector<int> result;
+    for (const json& value : *list) {
+      if (!value.is_number_integer() || value < 0 || value >= limit) {
+        return fault(fields.where(field), fmt::format("has a number outside 0 to {}", limit - 1));
+      }
+      result.push_back(value.get<int>());
+    }
+    return result;
+  }
+
+  [[nodiscard]] Result<void> read_phases(Fields& root, Recording& recording) const {
+    GPEMU_ASSIGN(const json* const phases, root.array("phases"));
+    for (std::size_t i = 0; i < phases->size(); ++i) {
+      Fields fields(source_, fmt::format("phases[{}]", i), (*phases)[i]);
+      RecordedPhase phase;
+      GPEMU_ASSIGN(phase.name, fields.text("name"));
+      GPEMU_ASSIGN(phase.operations,
+                   indices(fields, "operations", std::ssize(recording.operations)));
+      GPEMU_TRY(fields.end());
+      recording.phases.push_back(std::move(phase));
+    }
+    return {};
+  }
+
+  std::string_view source_;
+};
+
+}  // namespace
+
+DescribedOperation RecordedOperation::at(std::int64_t batch) const {
+  DescribedOperation result{.operation = {.struct_size = sizeof(gpemu_operation),
+                                          .kind = kind,
+                                          .type = type,
+                                          .compute_type = compute_type,
+                                          .channels_last = channels_last ? 1 : 0,
+                                          .shape = {},
+                                          .name = name.c_str(),
+                                          .arguments = nullptr,
+                                          .access = access},
+                            .operation_class = operation_class};
+  std::ranges::transform(shape, result.operation.shape,
+                         [batch](const AffineEntry& entry) { return entry.at(batch); });
+  return result;
+}
+
+std::string write_recording(const Recording& recording) {
+  std::vector<std::string> calls, shapes, operations, phases;
+  for (const RecordedOperation& operation : recording.operations) {
+    const std::size_t call = place_of(written_call(operation), calls);
+    const std::size_t shape = place_of(written_shape(operation), shapes);
+    operations.push_back(fmt::format("[{},{}]", call, shape));
+  }
+  for (const RecordedPhase& phase : recording.phases) {
+    phases.push_back(fmt::format(R"({{"name":{},"operations":{}}})", json(phase.name).dump(),
+                                 numbers(phase.operations)));
+  }
+  return fmt::format(
+      "{{\n\"format\":\"{}\",\n\"model\":{},\n\"gpu\":{},\n\"batches\":{},\n"
+      "\"calls\":[\n{}\n],\n\"shapes\":[\n{}\n],\n\"operations\":[{}],\n"
+      "\"phases\":[\n{}\n]\n}}\n",
+      kFormat, json(recording.model).dump(), json(recording.gpu).dump(), numbers(recording.batches),
+      fmt::join(calls, ",\n"), fmt::join(shapes, ",\n"), fmt::join(operations, ","),
+      fmt::join(phases, ",\n"));
+}
+
+Result<Recording> parse_recording(std::string_view text, std::string_view source) {
+  return Reader(source).read(text);
+}
+
+}  // namespace gpemu::cost

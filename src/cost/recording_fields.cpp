@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "recording_fields.hpp"
+
+#include <algorithm>
+#include <span>
+
+namespace gpemu::cost {
+
+using nlohmann::json;
+
+Fields::Fields(std::string_view source, std::string where, const json& object)
+    : source_(source), where_(std::move(where)), object_(object) {}
+
+std::string Fields::where(std::string_view field) const {
+  return fmt::format("{}.{}", where_, field);
+}
+
+std::unexpected<Error> Fields::fault(std::string_view field, std::string_view what) const {
+  return fail(ErrorCode::kCorruptData, "{}: {} {}", source_, where(field), what);
+}
+
+const json* Fields::find(const char* field) {
+  asked_.insert(field);
+  const auto found = object_.find(field);  // None in what is no object.
+  return found == object_.end() ? nullptr : &*found;
+}
+
+bool Fields::has(const char* field) const {
+  return object_.contains(field);
+}
+
+Result<std::string> Fields::text(const char* field) {
+  const json* const found = find(field);
+  if (found == nullptr || !found->is_string()) return fault(field, "is no text");
+  return found->get<std::string>();
+}
+
+Result<std::int64_t> Fields::integer(const char* field, std::int64_t min) {
+  const json* const found = find(field);
+  if (found == nullptr || !found->is_number_integer() || *found < min) {
+    return fault(field, fmt::format("is no whole number from {} on", min));
+  }
+  return found->get<std::int64_t>();
+}
+
+Result<const json*> Fields::array(const char* field) {
+  const json* const found = find(field);
+  if (found == nullptr || !found->is_array()) return fault(field, "is no list");
+  return found;
+}
+
+Result<int> Fields::name_of(const char* field, const std::string_view* names, int count) {
+  GPEMU_ASSIGN(const std::string name, text(field));
+  const std::span all(names, static_cast<std::size_t>(count));
+  const auto found = std::ranges::find(all, name);
+  if (found == all.end()) return fault(field, fmt::format("is \"{}\", which nothing is", name));
+  return static_cast<int>(found - all.begin());
+}
+
+Result<void> Fields::truth(const char* field) {
+  const json* const found = find(field);
+  if (found == nullptr || *found != true) return fault(field, "is not true");
+  return {};
+}
+
+Result<void> Fields::end() const {
+  for (const auto& entry : object_.items()) {
+    if (!asked_.contains(entry.key())) return fault(entry.key(), "is not known");
+  }
+  return {};
+}
+
+Result<RecordedOperation> read_kind(Fields& fields) {
+  RecordedOperation operation;
+  GPEMU_ASSIGN(const int kind, fields.name_of("op", kOperationKindNames.data(),
+                                              static_cast<int>(kOperationKindNames.size())));
+  operation.kind = static_cast<gpemu_operation_kind>(kind);
+  GPEMU_ASSIGN(const int group, fields.name_of("class", kOperationClassNames.data(),
+                                               static_cast<int>(kOperationClassNames.size())));
+  operation.operation_class = static_cast<OperationClass>(group);
+  if (fields.has("type")) {
+    const int types = static_cast<int>(kDataTypeNames.size());
+    GPEMU_ASSIGN(const int type, fields.name_of("type", kDataTypeNames.data(), types));
+    GPEMU_ASSIGN(const int compute, fields.name_of("compute_type", kDataTypeNames.data(), types));
+    operation.type = static_cast<gpemu_data_type>(type);
+    operation.compute_type = static_cast<gpemu_data_type>(compute);
+  }
+  static constexpr std::array<std::string_view, 1> kStrided = {"strided"};
+  if (fields.has("access")) {
+    GPEMU_TRY(fields.name_of("access", kStrided.data(), 1));
+    operation.access = GPEMU_ACCESS_STRIDED;
+  }
+  if (fields.has("channels_last")) {
+    GPEMU_TRY(fields.truth("channels_last"));
+    operation.channels_last = true;
+  }
+  return operation;
+}
+
+}  // namespace gpemu::cost

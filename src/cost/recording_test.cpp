@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/recording.hpp"
+
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+#include <unistd.h>
+
+#include <fmt/ranges.h>
+#include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+constexpr const char* kHead =
+    R"({"format":"gpemu-operations-2","gpus":["V100-PCIE-32GB"],"exit_code":0})"
+    "\n"
+    R"({"process":7,"devices":[],"lines":9,"lines_left_out":0})"
+    "\n"
+    R"({"name":0,"text":"_ZN2at6native12_GLOBAL__N_1L11relu_kernelIfEEvi"})"
+    "\n"
+    R"({"name":1,"text":"cublasSgemm_v2"})"
+    "\n";
+
+std::string range(const std::string& text, const std::string& operations) {
+  return fmt::format(R"({{"mark":"push","time_ns":1,"thread":5,"text":"{}"}})"
+                     "\n{}"
+                     R"({{"mark":"pop","time_ns":2,"thread":5,"text":""}})"
+                     "\n",
+                     text, operations);
+}
+
+std::string relu(std::initializer_list<std::int64_t> shape) {
+  return fmt::format(R"({{"op":"elementwise","name":0,"device":0,"stream":1,"duration_ns":9,)"
+                     R"("class":"elementwise","evidence":"analytic","type":"fp32",)"
+                     R"("compute_type":"fp32","shape":[{}],"access":"strided"}})"
+                     "\n",
+                     fmt::join(shape, ","));
+}
+
+std::string matmul(std::int64_t m) {
+  return fmt::format(R"({{"op":"matmul","name":1,"class":"matmul","type":"fp32",)"
+                     R"("compute_type":"tf32","shape":[1,{},8,4]}})"
+                     "\n",
+                     m);
+}
+
+class RecordingTest : public testing::Test {
+ protected:
+  void TearDown() override { std::filesystem::remove(path_); }
+
+  [[nodiscard]] Result<std::vector<Recording>> condensed(const std::string& content) const {
+    GPEMU_TRY(write_file_atomically(path_, content));
+    return condense({path_});
+  }
+
+  [[nodiscard]] std::string complaint(const std::string& content) const {
+    const auto result = condensed(content);
+    return result ? "none" : result.error().message.substr(result.error().message.rfind('/') + 1);
+  }
+
+  std::filesystem::path path_ =
+      testing::TempDir() + "/gpemu_recording_test." + std::to_string(::getpid());
+  std::string name_ = path_.filename().string();
+};
+
+/// A model at a batch: two equal operations forward, one backward.
+std::string step(std::int64_t batch) {
+  const std::string prefix = fmt::format("toy batch={} ", batch);
+  const std::string forward =
+      relu({10 * batch + 3, 10 * batch}) + matmul(batch) + relu({10 * batch + 3, 10 * batch});
+  return matmul(999) + range(prefix + "forward", range("layer 1", forward)) +
+         range(prefix + "backward", relu({64, 64}));
+}
+
+TEST_F(RecordingTest, JoinsTheBatches) {
+  const auto recordings = condensed(kHead + step(16) + step(48) + step(32));
+  ASSERT_TRUE(recordings.has_value()) << recordings.error().message;
+  ASSERT_EQ(recordings->size(), 1U);
+  const Recording& toy = recordings->front();
+  EXPECT_EQ(toy.model, "toy");
+  EXPECT_EQ(toy.gpu, "V100-PCIE-32GB");
+  EXPECT_EQ(toy.batches, (std::vector{16, 32, 48}));
+  ASSERT_EQ(toy.phases.size(), 2U);
+  EXPECT_EQ(toy.phases[0].name, "forward");
+  EXPECT_EQ(toy.phases[0].operations, (std::vector{0, 1, 0}));
+  EXPECT_EQ(toy.phases[1].operations, (std::vector{2}));
+  ASSERT_EQ(toy.operations.size(), 3U);
+  EXPECT_EQ(toy.operations[0].name, "relu_kernel");
+  EXPECT_EQ(toy.operations[0].shape[0], (AffineEntry{3, 10}));
+  EXPECT_EQ(toy.operations[2].shape[0], (AffineEntry{64, 0}));
+  const DescribedOperation at = toy.operations[0].at(100);
+  EXPECT_EQ(at.operation.kind, GPEMU_OPERATION_ELEMENTWISE);
+  EXPECT_EQ(at.operation.shape[0], 1003);
+  EXPECT_EQ(at.operation.access, GPEMU_ACCESS_STRIDED);
+  EXPECT_EQ(toy.operations[1].at(1).operation.compute_type, GPEMU_TYPE_TF32);
+}
+
+TEST_F(RecordingTest, LeavesTheCountersOfReductionsOut) {
+  const std::string set = R"({"op":"set","name":1,"class":"set","shape":[256]})"
+                          "\n";
+  const std::string sum = R"({"op":"reduction","name":1,"class":"reduction","shape":[64,8]})"
+                          "\n";
+  const auto recordings =
+      condensed(kHead + range("toy batch=1 all", sum + set) +
+                range("toy batch=2 all", set + sum + set) + range("toy batch=3 all", sum + set));
+  ASSERT_TRUE(recordings.has_value()) << recordings.error().message;
+  EXPECT_EQ(recordings->front().phases.front().operations, (std::vector{0, 1}));
+  EXPECT_EQ(recordings->front().operations.front().kind, GPEMU_OPERATION_REDUCTION);
+}
+
+TEST_F(RecordingTest, ReadsWhatItWrites) {
+  const auto recordings = condensed(kHead + step(16) + step(32) + step(48));
+  ASSERT_TRUE(recordings.has_value()) << recordings.error().message;
+  const std::string text = write_recording(recordings->front());
+  const auto read = parse_recording(text, "toy.json");
+  ASSERT_TRUE(read.has_value()) << read.error().message;
+  EXPECT_EQ(read->operations, recordings->front().operations);
+  EXPECT_EQ(write_recording(*read), text);
+}
+
+TEST_F(RecordingTest, SaysWhatIsNoFunctionOfTheBatch) {
+  const auto at = [](int batch, const std::string& operations) {
+    return range(fmt::format("toy batch={} forward", batch), operations);
+  };
+  EXPECT_EQ(complaint(kHead + at(16, relu({5})) + at(32, relu({9})) + at(48, relu({13}))),
+            "toy forward operation 0: relu_kernel (elementwise): shape[0] is 5, 9, 13 at batches "
+            "16, 32, 48: not affine");
+  EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, relu({6})) + at(3, relu({8}))),
+            "toy forward operation 0: relu_kernel (elementwise): shape[0] is 5, 6, 8 at batches "
+            "1, 2, 3: not affine");
+  EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, matmul(3)) + at(3, relu({8}))),
+            "toy forward operation 0: is relu_kernel (elementwise) or cublasSgemm_v2 (matmul), by "
+            "the batch, or they differ in type or access");
+  EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, "") + at(3, relu({5}))),
+            "toy forward: 1 operations at batch 1, 0 at batch 2");
+  EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, relu({5}))),
+            "toy forward: recorded at batches 1, 2; needs 3 or more, the same for each phase");
+}
+
+TEST_F(RecordingTest, SaysWhereAFileOfOperationsIsWrong) {
+  EXPECT_EQ(complaint(""), name_ + ":0: is empty");
+  EXPECT_EQ(complaint("{"), name_ + ":1: is no JSON object");
+  EXPECT_EQ(complaint(R"({"format":"gpemu-operations-1"})"),
+            name_ + R"(:1: format is "gpemu-operations-1"; this gpemu reads "gpemu-operations-2")");
+  EXPECT_EQ(complaint(kHead),
+            R"(there is no range "MODEL batch=BATCH PHASE" in what was recorded)");
+  EXPECT_EQ(complaint(kHead + step(16) + step(16)),
+            name_ + R"(:17: range "toy batch=16 forward" is there twice)");
+  EXPECT_EQ(complaint(kHead + range("a batch=1 x", range("b batch=1 x", ""))),
+            name_ + R"(:6: range "b batch=1 x" lies in another)");
+  EXPECT_EQ(complaint(kHead + range("a batch=1 x", R"({"op":"dance"})"
+                                                   "\n")),
+            name_ + R"(:6: the line.op is "dance", which nothing is)");
+  EXPECT_EQ(complaint(R"({"format":"gpemu-operations-2","gpus":["A"]})"
+                      "\n"
+                      R"({"process":7,"lines_left_out":3})"),
+            name_ + ":2: 3 lines were left out, for want of space");
+  EXPECT_EQ(condense({"/nonexistent.ops"}).error().code, ErrorCode::kNotFound);
+}
+
+TEST(Recording, SaysWhatIsWrongInAFile) {
+  const std::string good =
+      R"({"format":"gpemu-recording-1","model":"m","gpu":"g","batches":[1,2,3],"calls":[)"
+      R"({"op":"set","name":"n","class":"set"}],"shapes":[[[4,1]]],"operations":[[0,0]],)"
+      R"("phases":[{"name":"forward","operations":[0,0,0]}]})";
+  ASSERT_TRUE(parse_recording(good, "f").has_value());
+  const auto complaint = [&good](const std::string& part, const std::string& other) {
+    std::string text = good;
+    text.replace(text.find(part), part.size(), other);
+    const auto result = parse_recording(text, "f");
+    return result ? "none" : result.error().message;
+  };
+  EXPECT_EQ(complaint("{", "["), "f: the file is not JSON");
+  EXPECT_EQ(complaint("recording-1", "recording-9"),
+            "f: format is \"gpemu-recording-9\"; this gpemu reads \"gpemu-recording-1\"");
+  EXPECT_EQ(complaint("\"gpu\":\"g\",", ""), "f: the file.gpu is no text");
+  EXPECT_EQ(complaint("\"gpu\"", "\"colour\":1,\"gpu\""), "f: the file.colour is not known");
+  EXPECT_EQ(complaint("[1,2,3]", "[1,3,3]"), "f: batches are not three or more, ascending");
+  EXPECT_EQ(complaint("[4,1]", "[4,1,2]"), "f: shapes[0][0] is neither a number nor two");
+  EXPECT_EQ(complaint("[4,1]", "4.5"),
+            "f: shapes[0][0] is not a whole number of a size that can be");
+  EXPECT_EQ(complaint("[4,1]", "[9223372036854775807,1]"),
+            "f: shapes[0][0] is not a whole number of a size that can be");
+  EXPECT_EQ(complaint("\"set\"", "\"sit\""), "f: calls[0].op is \"sit\", which nothing is");
+  EXPECT_EQ(complaint("[[0,0]]", "[[0,1]]"), "f: operations[0] names no call and shape");
+  EXPECT_EQ(complaint("[[0,0]]", "[[-1,0]]"), "f: operations[0] names no call and shape");
+  EXPECT_EQ(complaint("[[0,0]]", "[7]"), "f: operations[0] names no call and shape");
+  EXPECT_EQ(complaint("[0,0,0]", "[0,1]"), "f: phases[0].operations has a number outside 0 to 0");
+  EXPECT_EQ(complaint("[0,0,0]", "[-1]"), "f: phases[0].operations has a number outside 0 to 0");
+  EXPECT_EQ(complaint("\"class\"", "\"channels_last\":0,\"class\""),
+            "f: calls[0].channels_last is not true");
+}
+
+}  // namespace
+}  // namespace gpemu::cost
