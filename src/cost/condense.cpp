@@ -208,7 +208,7 @@ class OperationsFile {
     // A reduction of PyTorch that shares an output among blocks sets their counters to zero first,
     // which the batch decides; so small a set is no work of the model's. Source: gpu_reduce_kernel
     // in aten/src/ATen/native/cuda/Reduce.cuh.
-    if (operation.kind == GPEMU_OPERATION_REDUCTION && !current_->empty() &&
+    if (operation.name == "reduce_kernel" && !current_->empty() &&
         current_->back().kind == GPEMU_OPERATION_SET) {
       current_->pop_back();
     }

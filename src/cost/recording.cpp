@@ -18,6 +18,11 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "gpemu-recording-1";
 
+/// Returns a text as JSON has it; what is no UTF-8 is replaced.
+std::string quoted(const std::string& text) {
+  return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
 std::string numbers(const std::vector<int>& values) {
   return fmt::format("[{}]", fmt::join(values, ","));
 }
@@ -26,7 +31,7 @@ std::string numbers(const std::vector<int>& values) {
 std::string written_call(const RecordedOperation& operation) {
   std::string line =
       fmt::format(R"({{"op":"{}","name":{},"class":"{}")", kOperationKindNames[operation.kind],
-                  json(operation.name).dump(), operation_class_name(operation.operation_class));
+                  quoted(operation.name), operation_class_name(operation.operation_class));
   if (operation.type != GPEMU_TYPE_UNKNOWN) {
     line += fmt::format(R"(,"type":"{}","compute_type":"{}")", kDataTypeNames[operation.type],
                         kDataTypeNames[operation.compute_type]);
@@ -145,7 +150,9 @@ class Reader {
     // So large that every count fits, and small enough that no batch overflows.
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
     const auto number = [&](const json& value) -> Result<std::int64_t> {
-      if (!value.is_number_integer() || value > kMost || value < -kMost) {
+      const bool huge =
+          value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMost};
+      if (!value.is_number_integer() || huge || value < -kMost) {
         return fault(where, "is not a whole number of a size that can be");
       }
       return value.get<std::int64_t>();
@@ -218,14 +225,14 @@ std::string write_recording(const Recording& recording) {
     operations.push_back(fmt::format("[{},{}]", call, shape));
   }
   for (const RecordedPhase& phase : recording.phases) {
-    phases.push_back(fmt::format(R"({{"name":{},"operations":{}}})", json(phase.name).dump(),
+    phases.push_back(fmt::format(R"({{"name":{},"operations":{}}})", quoted(phase.name),
                                  numbers(phase.operations)));
   }
   return fmt::format(
       "{{\n\"format\":\"{}\",\n\"model\":{},\n\"gpu\":{},\n\"batches\":{},\n"
       "\"calls\":[\n{}\n],\n\"shapes\":[\n{}\n],\n\"operations\":[{}],\n"
       "\"phases\":[\n{}\n]\n}}\n",
-      kFormat, json(recording.model).dump(), json(recording.gpu).dump(), numbers(recording.batches),
+      kFormat, quoted(recording.model), quoted(recording.gpu), numbers(recording.batches),
       fmt::join(calls, ",\n"), fmt::join(shapes, ",\n"), fmt::join(operations, ","),
       fmt::join(phases, ",\n"));
 }

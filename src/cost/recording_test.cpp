@@ -22,6 +22,8 @@ constexpr const char* kHead =
     R"({"name":0,"text":"_ZN2at6native12_GLOBAL__N_1L11relu_kernelIfEEvi"})"
     "\n"
     R"({"name":1,"text":"cublasSgemm_v2"})"
+    "\n"
+    R"({"name":2,"text":"_ZN2at6native13reduce_kernelILi512ELi1EEEvT1_"})"
     "\n";
 
 std::string range(const std::string& text, const std::string& operations) {
@@ -101,7 +103,7 @@ TEST_F(RecordingTest, JoinsTheBatches) {
 TEST_F(RecordingTest, LeavesTheCountersOfReductionsOut) {
   const std::string set = R"({"op":"set","name":1,"class":"set","shape":[256]})"
                           "\n";
-  const std::string sum = R"({"op":"reduction","name":1,"class":"reduction","shape":[64,8]})"
+  const std::string sum = R"({"op":"reduction","name":2,"class":"reduction","shape":[64,8]})"
                           "\n";
   const auto recordings =
       condensed(kHead + range("toy batch=1 all", sum + set) +
@@ -148,12 +150,12 @@ TEST_F(RecordingTest, SaysWhereAFileOfOperationsIsWrong) {
   EXPECT_EQ(complaint(kHead),
             R"(there is no range "MODEL batch=BATCH PHASE" in what was recorded)");
   EXPECT_EQ(complaint(kHead + step(16) + step(16)),
-            name_ + R"(:17: range "toy batch=16 forward" is there twice)");
+            name_ + R"(:18: range "toy batch=16 forward" is there twice)");
   EXPECT_EQ(complaint(kHead + range("a batch=1 x", range("b batch=1 x", ""))),
-            name_ + R"(:6: range "b batch=1 x" lies in another)");
+            name_ + R"(:7: range "b batch=1 x" lies in another)");
   EXPECT_EQ(complaint(kHead + range("a batch=1 x", R"({"op":"dance"})"
                                                    "\n")),
-            name_ + R"(:6: the line.op is "dance", which nothing is)");
+            name_ + R"(:7: the line.op is "dance", which nothing is)");
   EXPECT_EQ(complaint(R"({"format":"gpemu-operations-2","gpus":["A"]})"
                       "\n"
                       R"({"process":7,"lines_left_out":3})"),

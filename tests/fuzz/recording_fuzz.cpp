@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads any bytes as a recording. What is accepted is written and read back to the same.
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <string_view>
+
+#include "gpemu/cost/recording.hpp"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  const std::string_view text(reinterpret_cast<const char*>(data), size);
+  const auto recording = gpemu::cost::parse_recording(text, "input");
+  if (!recording) return 0;
+  const std::string written = gpemu::cost::write_recording(*recording);
+  const auto again = gpemu::cost::parse_recording(written, "output");
+  if (!again || gpemu::cost::write_recording(*again) != written) std::abort();
+  return 0;
+}
