@@ -47,6 +47,19 @@ if sys.argv[1] == "wait":
 sys.exit(int(sys.argv[1]))
 """ % BYTES
 
+# A step at each of the batches that it is told, which sets 1 KiB an image.
+STEPS = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcudart.so.12")
+nvtx = ctypes.CDLL("libnvToolsExt.so.1")
+device = ctypes.c_void_p()
+assert cuda.cudaMalloc(ctypes.byref(device), ctypes.c_size_t(1 << 20)) == 0
+for batch in map(int, sys.argv[1:]):
+    nvtx.nvtxRangePushA(b"toy batch=%d all" % batch)
+    assert cuda.cudaMemset(device, 0, ctypes.c_size_t(1024 * batch)) == 0
+    nvtx.nvtxRangePop()
+"""
+
 
 class RunTest(unittest.TestCase):
 
@@ -119,6 +132,29 @@ class RunTest(unittest.TestCase):
             self.assertNotIn(word, page)
         self.assertEqual(list((self.folder / "tmp").iterdir()), [])
         self.assertEqual(list((self.folder / "nodes").iterdir()), [])
+
+    def condense(self, *batches):
+        """Records steps at batches and condenses them; returns the exit code and the complaint."""
+        recorded = self.start(sys.executable, "-c", STEPS, *batches,
+                              options=("--gpu", GPU, "--quiet", "--ops",
+                                       str(self.folder / "ops")))
+        recorded.communicate()
+        self.assertEqual(recorded.returncode, 0)
+        result = subprocess.run([COMMAND, "cost", "condense", self.folder / "ops", "--output",
+                                 self.folder / "recordings"], capture_output=True, text=True,
+                                check=False)
+        return result.returncode, result.stderr
+
+    def test_condenses_what_it_recorded(self):
+        self.assertEqual(self.condense(3, 5, 9), (0, ""))
+        recording = json.loads((self.folder / "recordings" / "toy.json").read_text())
+        self.assertEqual((recording["model"], recording["gpu"]), ("toy", GPU))
+        self.assertEqual(recording["batches"], [3, 5, 9])
+        self.assertEqual(recording["shapes"], [[[0, 1024]]])
+        self.assertEqual(recording["phases"], [{"name": "all", "operations": [0]}])
+        code, errors = self.condense(1, 2)
+        self.assertEqual(code, 2)
+        self.assertIn("toy all: recorded at batches 1, 2; needs 3 or more", errors)
 
     def test_tells_what_the_program_asked_for(self):
         code, errors = self.run_program("3")
