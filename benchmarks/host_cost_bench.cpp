@@ -121,8 +121,11 @@ BENCHMARK(BM_FortyGigabytesOfDeviceMemory)
 /// A launch of a kernel that was launched before.
 void BM_CudaLaunchKernel(benchmark::State& state) {
   const Runtime& cuda = runtime();
+  // As the kernel's signature has it: elements, what to do with them, the tensors' addresses.
   int elements = 1 << 10;
-  void* arguments[] = {&elements};
+  float scale = 1;
+  void* addresses[3] = {};
+  void* arguments[] = {&elements, &scale, addresses};
   int status = cuda.launch(&kernel, {1, 1, 1}, {128, 1, 1}, arguments, 0, nullptr);
   for ([[maybe_unused]] auto _ : state) {
     status |= cuda.launch(&kernel, {1, 1, 1}, {128, 1, 1}, arguments, 0, nullptr);
