@@ -71,8 +71,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
 
 Result<void> run_analyze(const RunOptions& options) {
   const OutputOptions& output = options.output;
-  GPEMU_TRY(check_writable(output.json));
-  GPEMU_TRY(check_writable(output.report));
+  GPEMU_TRY(check_outputs({output.json, output.report}));
   AnalyzeReport report{.options = options, .host = host_facts()};
   {
     GPEMU_ASSIGN(const TrainingSession session, TrainingSession::create(options.gpu, true));

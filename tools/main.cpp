@@ -18,6 +18,14 @@ struct ActionFailed {
   Error error;
 };
 
+/// Returns the first option that a command does not know, or nothing.
+std::string unknown_option(const CLI::App& command) {
+  for (const std::string& word : command.remaining()) {
+    if (word.size() > 1 && word.starts_with('-') && word != "--") return word;
+  }
+  return {};
+}
+
 /// Prints what is wrong with the command line, and where its help is.
 int report_usage(const CLI::App& app, const CLI::ParseError& error, std::string_view first) {
   std::string command = "gpemu";
@@ -28,6 +36,8 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error, std::string_
   }
   if (innermost == &app && !first.empty() && !first.starts_with('-')) {
     fmt::print(stderr, "gpemu: there is no command '{}'; `gpemu --help` lists them\n", first);
+  } else if (const std::string unknown = unknown_option(*innermost); !unknown.empty()) {
+    fmt::print(stderr, "gpemu: there is no option '{}'; see `{} --help`\n", unknown, command);
   } else {
     fmt::print(stderr, "gpemu: {}; see `{} --help`\n", error.what(), command);
   }

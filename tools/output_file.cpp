@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <set>
 #include <string>
 #include <system_error>
 #include <unistd.h>
@@ -18,12 +19,31 @@ Result<void> check_writable(const std::filesystem::path& path) {
   if (std::filesystem::is_directory(path, ignored)) {
     return fail(ErrorCode::kIo, "cannot write {}: it is a folder", path.string());
   }
+  if (is_special_file(path)) {
+    // Not opened: a pipe's reader would see its writer go.
+    if (::access(path.c_str(), W_OK) == 0) return {};
+    return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
+  }
   std::string temporary = path.string() + ".XXXXXX";
   const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.valid()) {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
   }
   ::unlink(temporary.c_str());
+  return {};
+}
+
+Result<void> check_outputs(const std::vector<std::filesystem::path>& paths) {
+  std::set<std::filesystem::path> seen;
+  for (const std::filesystem::path& path : paths) {
+    if (path.empty()) continue;
+    GPEMU_TRY(check_writable(path));
+    std::error_code ignored;
+    if (!seen.insert(std::filesystem::absolute(path, ignored).lexically_normal()).second) {
+      return fail(ErrorCode::kInvalidArgument, "two outputs cannot share the file {}",
+                  path.string());
+    }
+  }
   return {};
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 
@@ -12,5 +13,10 @@ namespace gpemu::tools {
 ///
 /// Errors: kIo with the path and the reason.
 [[nodiscard]] Result<void> check_writable(const std::filesystem::path& path);
+
+/// Checks all files that a run shall write, and that no two are the same.
+///
+/// Errors: kIo as check_writable(); kInvalidArgument for a file named twice.
+[[nodiscard]] Result<void> check_outputs(const std::vector<std::filesystem::path>& paths);
 
 }  // namespace gpemu::tools

@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "output_file.hpp"
 
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -26,6 +30,32 @@ TEST_F(CheckWritableTest, LeavesNothingBehind) {
 
 TEST_F(CheckWritableTest, WantsNothingOfAnEmptyPath) {
   EXPECT_TRUE(check_writable({}).has_value());
+}
+
+TEST_F(CheckWritableTest, RefusesOneFileForTwoOutputs) {
+  EXPECT_TRUE(check_outputs({folder_ / "a", {}, folder_ / "b", {}}).has_value());
+  const auto twice = check_outputs({folder_ / "a", folder_ / "." / "a"});
+  ASSERT_FALSE(twice.has_value());
+  EXPECT_EQ(twice.error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(CheckWritableTest, WritesToPipesAndReplacesNoneOfThem) {
+  const std::filesystem::path pipe = folder_ / "pipe";
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  EXPECT_TRUE(check_writable(pipe).has_value());
+  const FileDescriptor reader(::open(pipe.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+  ASSERT_TRUE(write_file_atomically(pipe, "text").has_value());
+  char text[8] = {};
+  EXPECT_EQ(::read(reader.get(), text, sizeof(text)), 4);
+  EXPECT_TRUE(std::filesystem::is_fifo(pipe));
+}
+
+TEST_F(CheckWritableTest, ReplacesWhatALinkNames) {
+  std::filesystem::create_symlink("report.html", folder_ / "latest");
+  ASSERT_TRUE(write_file_atomically(folder_ / "report.html", "old").has_value());
+  ASSERT_TRUE(write_file_atomically(folder_ / "latest", "new").has_value());
+  EXPECT_TRUE(std::filesystem::is_symlink(folder_ / "latest"));
+  EXPECT_EQ(read_file(folder_ / "report.html").value_or("unread"), "new");
 }
 
 TEST_F(CheckWritableTest, RefusesFoldersAndMissingFolders) {

@@ -77,10 +77,7 @@ Result<void> check(const RunProgramOptions& options) {
                 "--clock virtual needs one --gpu: each process has its own time");
   }
   GPEMU_TRY(check_program(options.words.front()));
-  GPEMU_TRY(check_writable(options.trace));
-  GPEMU_TRY(check_writable(options.operations));
-  GPEMU_TRY(check_writable(options.report));
-  return check_writable(options.json);
+  return check_outputs({options.trace, options.operations, options.report, options.json});
 }
 
 /// What a result tells of the run besides what was recorded.
@@ -163,7 +160,10 @@ void add_run_command(CLI::App& app) {
       "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
       "  gpemu run -- nvtop      # in another terminal: watches the first\n");
   auto options = std::make_shared<RunProgramOptions>();
-  command->add_option("--gpu", options->gpus, "NAME or NAME:COUNT; may be given several times");
+  command->add_option(
+      "--gpu", options->gpus,
+      "NAME or NAME:COUNT; may be given several times. `gpemu profile list` tells names; "
+      "the path of a TOML file describes another");
   command->add_option("--node", options->node,
                       "Use this existing node instead; without --gpu and --node, the one that "
                       "GPEMU_NODE names, else the only one");

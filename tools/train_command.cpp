@@ -46,9 +46,7 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual excludes --node: a node that others see runs in real time");
   }
-  GPEMU_TRY(check_writable(options.output.json));
-  GPEMU_TRY(check_writable(options.output.trace));
-  return check_writable(options.output.report);
+  return check_outputs({options.output.json, options.output.trace, options.output.report});
 }
 
 /// What observes a run while it goes on.

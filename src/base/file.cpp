@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace gpemu {
@@ -75,6 +76,13 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
   }
 }
 
+bool is_special_file(const std::filesystem::path& path) {
+  std::error_code ignored;
+  const std::filesystem::file_status status = std::filesystem::status(path, ignored);
+  return std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+         !std::filesystem::is_directory(status);
+}
+
 AtomicFile::AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file)
     : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
@@ -89,6 +97,18 @@ AtomicFile::~AtomicFile() {
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+  if (is_special_file(path)) {
+    FileDescriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+    if (!file.valid()) {
+      return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
+    }
+    return AtomicFile(path, {}, std::move(file));
+  }
+  std::error_code no_link;
+  if (std::filesystem::is_symlink(path, no_link)) {
+    const std::filesystem::path target = std::filesystem::canonical(path, no_link);
+    if (!no_link) return create(target);
+  }
   std::string temporary = path.string() + ".XXXXXX";
   FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
   if (!file.valid()) {
@@ -110,6 +130,7 @@ Result<void> AtomicFile::flush() {
 
 Result<void> AtomicFile::commit() {
   GPEMU_TRY(flush());
+  if (temporary_.empty()) return {};
   if (::fchmod(file_.get(), 0644) != 0 || ::fsync(file_.get()) != 0 ||
       ::rename(temporary_.c_str(), path_.c_str()) != 0) {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path_.string(), errno_message(errno));

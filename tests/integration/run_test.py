@@ -204,6 +204,11 @@ class RunTest(unittest.TestCase):
         self.refuse(3, "there is no GPU", "true", options=("--gpu", "V100-PCIE-33GB"))
         self.refuse(7, "cannot write", "true",
                     options=("--gpu", GPU, "--ops", str(self.folder / "none" / "ops")))
+        self.refuse(2, "share the file", "true",
+                    options=("--gpu", GPU, "--json", str(self.folder / "out"),
+                             "--trace", str(self.folder / "out")))
+        self.refuse(2, "there is no option '--strickt'", "true",
+                    options=("--gpu", GPU, "--strickt"))
 
 
 if __name__ == "__main__":

@@ -37,9 +37,13 @@ class FileDescriptor {
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             Bytes max_bytes = 256 * kMiB);
 
+/// Returns whether a path names a device, a pipe or a socket: nothing that may be replaced.
+[[nodiscard]] bool is_special_file(const std::filesystem::path& path);
+
 /// Replaces a file's content as a whole: readers see the old content or the new, never a part.
 /// The new content goes to a temporary file in the same folder first, which no failure leaves
-/// behind.
+/// behind. A symbolic link stays, and the file that it names is replaced; a special file is written
+/// to as it is.
 class AtomicFile {
  public:
   /// Errors: kIo with the path and the reason.
