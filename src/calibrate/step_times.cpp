@@ -81,14 +81,21 @@ StepTimes::Prediction StepTimes::predict_phase(const StepTime& time, std::size_t
   const std::size_t count = prices.parameters.size();
   std::vector<double>& sum = prediction.derivatives;
   sum.assign(count, 0.0);
+  std::vector<std::size_t> running;  // Sorted, so that each row is read once.
+  running.reserve(phase.size());
   for (std::size_t i = 0; i < phase.size(); ++i) {
     if (i <= critical) {
       sum[phase[i].host_cost] += launches[i];
       sum[host_.scale] += launches[i];
     }
-    if (i < critical) continue;
-    const double* const row = prices.derivatives.data() + configuration(phase[i]) * count;
-    for (std::size_t j = 0; j < count; ++j) sum[j] += row[j];
+    if (i >= critical) running.push_back(configuration(phase[i]));
+  }
+  std::ranges::sort(running);
+  for (auto first = running.begin(); first != running.end();) {
+    const auto last = std::upper_bound(first, running.end(), *first);
+    const double* const row = prices.derivatives.data() + *first * count;
+    for (std::size_t j = 0; j < count; ++j) sum[j] += static_cast<double>(last - first) * row[j];
+    first = last;
   }
   sum[wait] += prices.parameters[wait];
   return prediction;

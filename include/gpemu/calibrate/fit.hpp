@@ -2,25 +2,14 @@
 #pragma once
 
 #include <span>
-#include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/cost/parameter.hpp"
 
 namespace gpemu::calibrate {
 
-/// A positive number that a fit chooses. Fits handle its natural logarithm: what they expect,
-/// allow and differentiate by is relative.
-struct Parameter {
-  std::string_view name;
-  double typical = 1;  ///< what is expected before any data, in the parameter's own unit.
-  /// Standard deviations of logarithms: of what all GPUs share from `typical`, and of one GPU's
-  /// value from what they share.
-  double shared_spread = 1;
-  double own_spread = 1;
-  double least = 0;  ///< physical bounds, 0 < least < most.
-  double most = 0;
-};
+using cost::Parameter;
 
 /// What was measured on one GPU, and a model of it with parameters.
 class Measurements {

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/calibrate/fit.hpp"
+#include "gpemu/calibrate/recorded_steps.hpp"
+
+namespace gpemu::calibrate {
+
+/// How far what is predicted may know what it is compared with.
+enum class Protocol : std::uint8_t {
+  kInSample,   ///< fitted to the very steps.
+  kFamilyOut,  ///< a family of models at a time is left out of the fit, on all GPUs.
+  /// A GPU is left out. Its device parameters are those of the nearest GPU, over its own datasheet;
+  /// its host's are fitted to its steps at batch 1 and 2, and the others are compared.
+  kGpuOut,
+  /// Of a sixth of the models at a time, only the step at batch 32 is in the fit; the ratio of that
+  /// step as measured to as predicted is applied to the other batches, which are compared.
+  kOneBatch,
+};
+
+inline constexpr std::array<std::string_view, 4> kProtocolNames = {"in-sample", "family-out",
+                                                                   "gpu-out", "one-batch"};
+
+/// One GPU's steps, and its specification.
+struct CalibratedGpu {
+  profile::GpuSpec spec;
+  std::vector<StepTime> measured;
+};
+
+/// A step that was predicted under a protocol.
+struct PredictedStep {
+  int gpu = 0;  ///< indices of GPU, model and batch.
+  int model = 0;
+  int batch = 0;
+  std::array<double, 2> measured_seconds{};  ///< forward, backward with optimizer.
+  std::array<double, 2> predicted_seconds{};
+
+  /// Returns predicted / measured - 1 of both phases together.
+  [[nodiscard]] double error() const;
+};
+
+/// A model's family: its name up to the first digit or underscore, e.g. "resnext", "wide".
+[[nodiscard]] std::string_view family_of(std::string_view model);
+
+/// Returns the GPU whose efficiencies stand for those of `gpu` when it is left out, of the same or
+/// the neighbouring generation and kind of memory; empty for a GPU that was not measured.
+[[nodiscard]] std::string_view nearest_gpu(std::string_view gpu);
+
+/// Fits and predicts under a protocol. `progress` is told after each fit how many of how many are
+/// done. Deterministic. Errors: those of fit().
+[[nodiscard]] Result<std::vector<PredictedStep>> evaluate(
+    const RecordedSteps& recorded, const std::vector<CalibratedGpu>& gpus, Protocol protocol,
+    const std::function<void(int done, int all)>& progress = {});
+
+}  // namespace gpemu::calibrate

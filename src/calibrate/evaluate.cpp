@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/calibrate/evaluate.hpp"
+
+#include <algorithm>
+#include <numeric>
+#include <set>
+
+namespace gpemu::calibrate {
+namespace {
+
+/// The batch at which the one-batch protocol knows a model, and how many groups of models take
+/// turns.
+constexpr int kKnownBatch = 32;
+constexpr int kGroups = 6;
+/// The largest batch from which a GPU that is left out has its host's parameters.
+constexpr int kHostBatch = 2;
+
+using Rows = std::vector<StepTime>;
+
+/// The GPUs with what prices their steps.
+class Bench {
+ public:
+  Bench(const RecordedSteps& recorded, const std::vector<CalibratedGpu>& gpus)
+      : recorded_(recorded), gpus_(gpus) {
+    times_.reserve(gpus.size());
+    for (const CalibratedGpu& gpu : gpus) times_.emplace_back(recorded, gpu.spec);
+  }
+
+  [[nodiscard]] std::size_t size() const { return gpus_.size(); }
+  [[nodiscard]] const RecordedSteps& recorded() const { return recorded_; }
+  [[nodiscard]] const CalibratedGpu& gpu(std::size_t index) const { return gpus_[index]; }
+  [[nodiscard]] int batch_of(const StepTime& row) const { return recorded_.batches[row.batch]; }
+
+  [[nodiscard]] StepTimes steps(std::size_t gpu, Rows rows) const {
+    return {recorded_.steps, times_[gpu], std::move(rows), host_parameters()};
+  }
+
+  /// Returns the rows of a GPU that fit a condition.
+  template <typename Condition>
+  [[nodiscard]] Rows rows(std::size_t gpu, Condition condition) const {
+    Rows chosen;
+    std::ranges::copy_if(gpus_[gpu].measured, std::back_inserter(chosen), condition);
+    return chosen;
+  }
+
+  /// Fits the GPUs of `indices` to their rows that fit a condition.
+  template <typename Condition>
+  [[nodiscard]] Result<Fit> fit_rows(const std::vector<std::size_t>& indices,
+                                     Condition condition) const {
+    std::vector<StepTimes> steps;
+    steps.reserve(indices.size());
+    for (const std::size_t gpu : indices) steps.push_back(this->steps(gpu, rows(gpu, condition)));
+    std::vector<const Measurements*> measurements;
+    measurements.reserve(steps.size());
+    for (const StepTimes& gpu : steps) measurements.push_back(&gpu);
+    return fit(cost::kOperationParameters, measurements);
+  }
+
+  [[nodiscard]] std::vector<PredictedStep> predict(std::size_t gpu, const Rows& rows,
+                                                   std::span<const double> logarithms) const {
+    const std::vector<std::vector<double>> predicted = steps(gpu, rows).predict(logarithms);
+    std::vector<PredictedStep> steps;
+    steps.reserve(rows.size());
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      PredictedStep& step = steps.emplace_back();
+      step.gpu = static_cast<int>(gpu);
+      step.model = rows[i].step;
+      step.batch = batch_of(rows[i]);
+      std::ranges::copy(rows[i].phase_seconds, step.measured_seconds.begin());
+      std::ranges::copy(predicted[i], step.predicted_seconds.begin());
+    }
+    return steps;
+  }
+
+ private:
+  const RecordedSteps& recorded_;
+  const std::vector<CalibratedGpu>& gpus_;
+  std::vector<RecordedTimes> times_;
+};
+
+std::vector<std::size_t> all_of(const Bench& bench) {
+  std::vector<std::size_t> indices(bench.size());
+  std::iota(indices.begin(), indices.end(), 0);
+  return indices;
+}
+
+void append(std::vector<PredictedStep>& to, const std::vector<PredictedStep>& steps) {
+  to.insert(to.end(), steps.begin(), steps.end());
+}
+
+/// Fits without the rows that fit `held_out`, and predicts those, on all GPUs.
+template <typename Condition>
+Result<void> hold_out(const Bench& bench, Condition held_out, std::vector<PredictedStep>& to) {
+  const auto kept = [&](const StepTime& row) { return !held_out(row); };
+  GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), kept));
+  for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
+    append(to, bench.predict(gpu, bench.rows(gpu, held_out), fit.own[gpu]));
+  }
+  return {};
+}
+
+Result<void> leave_gpu_out(const Bench& bench, std::size_t left_out,
+                           std::vector<PredictedStep>& to) {
+  const std::string_view nearest = nearest_gpu(bench.gpu(left_out).spec.name);
+  std::vector<std::size_t> others = all_of(bench);
+  std::erase(others, left_out);
+  const auto like = std::ranges::find_if(
+      others, [&](std::size_t other) { return bench.gpu(other).spec.name == nearest; });
+  if (like == others.end()) return {};  // Nothing is near.
+  GPEMU_ASSIGN(const Fit fit, bench.fit_rows(others, [](const StepTime&) { return true; }));
+  const std::vector<double>& start = fit.own[like - others.begin()];
+  const auto is_small = [&](const StepTime& row) { return bench.batch_of(row) <= kHostBatch; };
+  std::vector<int> host(cost::kOperationParameterCount - cost::kHostConvolution);
+  std::iota(host.begin(), host.end(), static_cast<int>(cost::kHostConvolution));
+  const StepTimes small = bench.steps(left_out, bench.rows(left_out, is_small));
+  GPEMU_ASSIGN(const std::vector<double> logarithms,
+               refit(cost::kOperationParameters, small, start, host));
+  const Rows rows = bench.rows(left_out, [&](const StepTime& row) { return !is_small(row); });
+  append(to, bench.predict(left_out, rows, logarithms));
+  return {};
+}
+
+/// Scales each prediction by measured / predicted of the same model at the batch that is known, and
+/// drops that one.
+std::vector<PredictedStep> scale_by_known(const std::vector<PredictedStep>& steps) {
+  std::vector<PredictedStep> scaled;
+  for (const PredictedStep& step : steps) {
+    const auto known = std::ranges::find_if(steps, [&](const PredictedStep& other) {
+      return other.gpu == step.gpu && other.model == step.model && other.batch == kKnownBatch;
+    });
+    if (known == steps.end() || step.batch == kKnownBatch) continue;
+    PredictedStep& result = scaled.emplace_back(step);
+    for (std::size_t phase = 0; phase < result.predicted_seconds.size(); ++phase) {
+      result.predicted_seconds[phase] *=
+          known->measured_seconds[phase] / known->predicted_seconds[phase];
+    }
+  }
+  return scaled;
+}
+
+}  // namespace
+
+double PredictedStep::error() const {
+  return (predicted_seconds[0] + predicted_seconds[1]) /
+             (measured_seconds[0] + measured_seconds[1]) -
+         1;
+}
+
+std::string_view family_of(std::string_view model) {
+  return model.substr(0, model.find_first_of("0123456789_"));
+}
+
+std::string_view nearest_gpu(std::string_view gpu) {
+  using Pair = std::pair<std::string_view, std::string_view>;
+  constexpr std::array kNearest = {Pair{"K80", "M40"},
+                                   Pair{"M40", "P100-PCIE-16GB"},
+                                   Pair{"P100-PCIE-16GB", "M40"},
+                                   Pair{"V100-PCIE-32GB", "Quadro-RTX-6000"},
+                                   Pair{"Quadro-RTX-6000", "V100-PCIE-32GB"},
+                                   Pair{"A100-SXM4-40GB", "V100-PCIE-32GB"}};
+  const auto found = std::ranges::find(kNearest, gpu, &Pair::first);
+  return found == kNearest.end() ? std::string_view() : found->second;
+}
+
+Result<std::vector<PredictedStep>> evaluate(const RecordedSteps& recorded,
+                                            const std::vector<CalibratedGpu>& gpus,
+                                            Protocol protocol,
+                                            const std::function<void(int, int)>& progress) {
+  const Bench bench(recorded, gpus);
+  std::vector<PredictedStep> steps;
+  const auto tell = [&](std::size_t done, std::size_t all) {
+    if (progress) progress(static_cast<int>(done), static_cast<int>(all));
+  };
+  switch (protocol) {
+    case Protocol::kInSample: {
+      const auto every = [](const StepTime&) { return true; };
+      GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), every));
+      for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
+        append(steps, bench.predict(gpu, gpus[gpu].measured, fit.own[gpu]));
+      }
+      tell(1, 1);
+      break;
+    }
+    case Protocol::kFamilyOut: {
+      std::set<std::string_view> families;
+      for (const std::string& model : recorded.models) families.insert(family_of(model));
+      std::size_t done = 0;
+      for (const std::string_view family : families) {
+        const auto held_out = [&](const StepTime& row) {
+          return family_of(recorded.models[row.step]) == family;
+        };
+        GPEMU_TRY(hold_out(bench, held_out, steps));
+        tell(++done, families.size());
+      }
+      break;
+    }
+    case Protocol::kGpuOut:
+      for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
+        GPEMU_TRY(leave_gpu_out(bench, gpu, steps));
+        tell(gpu + 1, bench.size());
+      }
+      break;
+    case Protocol::kOneBatch:
+      for (int group = 0; group < kGroups; ++group) {
+        const auto in_group = [&](const StepTime& row) { return row.step % kGroups == group; };
+        const auto kept = [&](const StepTime& row) {
+          return !in_group(row) || bench.batch_of(row) == kKnownBatch;
+        };
+        GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), kept));
+        for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
+          append(steps,
+                 scale_by_known(bench.predict(gpu, bench.rows(gpu, in_group), fit.own[gpu])));
+        }
+        tell(group + 1, kGroups);
+      }
+      break;
+  }
+  return steps;
+}
+
+}  // namespace gpemu::calibrate

@@ -1,0 +1,176 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/calibrate/recorded_steps.hpp"
+
+#include <algorithm>
+#include <ceres/jet.h>
+#include <cmath>
+
+#include "gpemu/cost/step_cost.hpp"
+
+namespace gpemu::calibrate {
+namespace {
+
+using cost::RecordedOperation;
+
+constexpr int kParameters = cost::kOperationParameterCount;
+constexpr std::array<std::string_view, 2> kPhases = {"forward", "backward"};
+
+bool is_convolution(const RecordedOperation& operation) {
+  return operation.kind >= GPEMU_OPERATION_CONVOLUTION_FORWARD &&
+         operation.kind <= GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER;
+}
+
+/// Whether two operations take the same time, whatever they are called.
+bool are_alike(const RecordedOperation& one, const RecordedOperation& other) {
+  return one.kind == other.kind && one.operation_class == other.operation_class &&
+         one.type == other.type && one.compute_type == other.compute_type &&
+         one.access == other.access && one.channels_last == other.channels_last &&
+         one.shape == other.shape;
+}
+
+/// Adds operations that are not there yet, and returns where each is.
+std::vector<int> add_operations(const std::vector<RecordedOperation>& added,
+                                std::vector<RecordedOperation>& operations) {
+  std::vector<int> indices;
+  indices.reserve(added.size());
+  for (const RecordedOperation& operation : added) {
+    const auto found = std::ranges::find_if(
+        operations, [&](const RecordedOperation& other) { return are_alike(operation, other); });
+    indices.push_back(static_cast<int>(found - operations.begin()));
+    if (found == operations.end()) operations.push_back(operation);
+  }
+  return indices;
+}
+
+}  // namespace
+
+cost::OperationParameter host_cost(const RecordedOperation& operation,
+                                   const RecordedOperation* previous, bool forward) {
+  switch (operation.kind) {
+    case GPEMU_OPERATION_CONVOLUTION_FORWARD:
+      return cost::kHostConvolution;
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
+      return cost::kHostConvolutionBackward;
+    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
+      return cost::kHostNormalization;
+    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
+      return cost::kHostNormalizationBackward;
+    case GPEMU_OPERATION_MATMUL:
+      return cost::kHostOperation;
+    case GPEMU_OPERATION_SET:  // Libraries clear their scratch memory so.
+      return cost::kHostPart;
+    default:
+      break;
+  }
+  // The bias that PyTorch adds after a convolution, and a counter of batch normalization.
+  const bool bias = forward && previous != nullptr && is_convolution(*previous) &&
+                    operation.access == GPEMU_ACCESS_STRIDED;
+  const bool counter = operation.type == GPEMU_TYPE_INT64 &&
+                       operation.kind == GPEMU_OPERATION_ELEMENTWISE &&
+                       operation.shape[1] == cost::AffineEntry{1, 0};
+  if (bias || counter) return cost::kHostPart;
+  return forward ? cost::kHostOperation : cost::kHostSmall;
+}
+
+HostParameters host_parameters() {
+  return {.scale = cost::kHostScale, .synchronise = {cost::kHostForward, cost::kHostBackward}};
+}
+
+Result<RecordedSteps> join(std::span<const cost::Recording> recordings,
+                           std::span<const int> batches) {
+  RecordedSteps joined;
+  joined.batches.assign(batches.begin(), batches.end());
+  for (const cost::Recording& recording : recordings) {
+    if (std::ranges::find(joined.models, recording.model) != joined.models.end()) {
+      return fail(ErrorCode::kInvalidArgument, "there are two recordings of {}", recording.model);
+    }
+    const std::vector<int> indices = add_operations(recording.operations, joined.operations);
+    std::vector<Phase> step;
+    for (const std::string_view name : kPhases) {
+      const auto found = std::ranges::find(recording.phases, name, &cost::RecordedPhase::name);
+      if (found == recording.phases.end()) {
+        return fail(ErrorCode::kInvalidArgument, "the recording of {} has no phase {}",
+                    recording.model, name);
+      }
+      Phase& phase = step.emplace_back();
+      const RecordedOperation* previous = nullptr;
+      for (const int index : found->operations) {
+        const RecordedOperation& operation = recording.operations[index];
+        phase.push_back({.operation = indices[index],
+                         .host_cost = host_cost(operation, previous, name == kPhases[0])});
+        previous = &operation;
+      }
+    }
+    joined.models.push_back(recording.model);
+    joined.steps.push_back(std::move(step));
+  }
+  return joined;
+}
+
+RecordedTimes::RecordedTimes(const RecordedSteps& recorded, const profile::GpuSpec& spec)
+    : operations_(static_cast<int>(recorded.operations.size())),
+      batches_(static_cast<int>(recorded.batches.size())),
+      rates_(cost::gpu_rates(spec)) {
+  works_.reserve(recorded.operations.size() * recorded.batches.size());
+  for (const RecordedOperation& operation : recorded.operations) {
+    for (const int batch : recorded.batches) {
+      works_.push_back(cost::operation_work(operation.at(batch), spec));
+    }
+  }
+}
+
+void RecordedTimes::price(std::span<const double> logarithms, std::span<double> seconds,
+                          std::span<double> derivatives) const {
+  if (derivatives.empty()) {
+    std::array<double, kParameters> parameters{};
+    std::ranges::transform(logarithms, parameters.begin(),
+                           [](double logarithm) { return std::exp(logarithm); });
+    for (std::size_t i = 0; i < works_.size(); ++i) {
+      seconds[i] = cost::operation_seconds(works_[i], rates_, parameters.data());
+    }
+    return;
+  }
+  using Jet = ceres::Jet<double, kParameters>;
+  std::vector<Jet> parameters(kParameters);
+  for (int i = 0; i < kParameters; ++i) {
+    parameters[i].a = std::exp(logarithms[i]);
+    parameters[i].v.setZero();
+    parameters[i].v[i] = parameters[i].a;  // By the logarithm.
+  }
+  for (std::size_t i = 0; i < works_.size(); ++i) {
+    const Jet time = cost::operation_seconds(works_[i], rates_, parameters.data());
+    seconds[i] = time.a;
+    std::copy_n(time.v.data(), kParameters, derivatives.begin() + i * kParameters);
+  }
+}
+
+Result<std::vector<StepTime>> measured_steps(const RecordedSteps& recorded,
+                                             const profile::Database& database,
+                                             std::string_view gpu) {
+  std::vector<StepTime> steps;
+  for (std::size_t i = 0; i < recorded.models.size(); ++i) {
+    const auto model = cost::StepCostModel::create(database, recorded.models[i], gpu);
+    if (!model) {
+      const bool unknown = model.error().code == ErrorCode::kNotFound ||
+                           model.error().code == ErrorCode::kUnsupported;
+      if (unknown) continue;
+      return std::unexpected(model.error());
+    }
+    for (std::size_t j = 0; j < recorded.batches.size(); ++j) {
+      const Result<cost::StepCost> step = model->step(recorded.batches[j]);
+      if (!step) continue;  // It does not fit.
+      const auto known = [](const cost::Estimate& estimate) {
+        return estimate.evidence <= cost::Evidence::kInterpolated;
+      };
+      if (!known(step->forward) || !known(step->backward_optimizer)) continue;
+      steps.push_back({.step = static_cast<int>(i),
+                       .batch = static_cast<int>(j),
+                       .phase_seconds = {to_seconds(step->forward.time),
+                                         to_seconds(step->backward_optimizer.time)}});
+    }
+  }
+  return steps;
+}
+
+}  // namespace gpemu::calibrate

@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/operation_time.hpp"
+
+#include <cmath>
+
+#include "kernel_shape.hpp"
+
+namespace gpemu::cost {
+namespace {
+
+using Kind = OperationWork::Kind;
+
+/// Sizes of the tiles of an output that a block of threads makes, and the share of the peak rate
+/// that a tile of this size leaves room for: smaller ones use what they load less often. Source:
+/// tile sizes of cutlass and cuBLAS; the shares are the reuse of a tile, rows * columns / (rows +
+/// columns), damped to what NVIDIA's "Matrix Multiplication Background User's Guide" shows.
+struct Tile {
+  double rows, columns, share;
+};
+constexpr std::array kTiles = {Tile{128, 128, 1},  Tile{128, 64, 0.92}, Tile{64, 64, 0.8},
+                               Tile{128, 32, 0.7}, Tile{64, 32, 0.6},   Tile{32, 32, 0.45}};
+
+/// Beyond so many waves of tiles, blocks begin as others end, and the last wave is half full on
+/// average.
+constexpr double kWholeWaves = 4;
+/// A sum is split over blocks when tiles are few, into parts of at least so many terms, until there
+/// are two blocks for a multiprocessor.
+constexpr double kLeastSplit = 256;
+constexpr double kSplitBlocks = 2;
+
+/// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
+struct Product {
+  double rows, columns, depth, batch;
+};
+
+/// Returns how many multiply-adds' time a product takes, with the tiles that serve it best; `split`
+/// tells whether sums may be split.
+double tiled(const Product& product, double multiprocessors, bool split) {
+  double best = INFINITY;
+  for (const Tile& tile : kTiles) {
+    double blocks = std::ceil(product.rows / tile.rows) *
+                    std::ceil(product.columns / tile.columns) * product.batch;
+    double parts = 1;
+    if (split) {
+      parts = std::clamp(std::floor(kSplitBlocks * multiprocessors / blocks), 1.0,
+                         std::max(std::floor(product.depth / kLeastSplit), 1.0));
+      blocks *= parts;
+    }
+    double waves = std::ceil(blocks / multiprocessors);
+    if (waves > kWholeWaves) waves = blocks / multiprocessors + 0.5;
+    best = std::min(best, waves * multiprocessors * tile.rows * tile.columns / parts / tile.share);
+  }
+  return best * product.depth;
+}
+
+double entry(const gpemu_operation& operation, int index) {
+  return static_cast<double>(std::max<std::int64_t>(operation.shape[index], 0));
+}
+
+gpemu_data_type arithmetic_type(const gpemu_operation& operation) {
+  return operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
+}
+
+struct Peak {
+  double flops = 0;
+  bool tensor_cores = false;
+};
+
+/// A type for which a GPU has no tensor cores is computed at its FP32 rate.
+Peak peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
+  std::optional<double> tensor;
+  switch (type) {
+    case GPEMU_TYPE_FP64:
+    case GPEMU_TYPE_COMPLEX128:
+      return {.flops = spec.fp64_flops.value_or(spec.fp32_flops / 32)};
+    case GPEMU_TYPE_TF32:
+      tensor = spec.tf32_tensor_flops;
+      break;
+    case GPEMU_TYPE_FP16:
+      tensor = spec.fp16_tensor_flops;
+      break;
+    case GPEMU_TYPE_BF16:
+      tensor = spec.bf16_tensor_flops;
+      break;
+    case GPEMU_TYPE_FP8:
+    case GPEMU_TYPE_INT8:
+      tensor = spec.fp8_tensor_flops;
+      break;
+    default:
+      break;
+  }
+  return {.flops = tensor.value_or(spec.fp32_flops), .tensor_cores = tensor.has_value()};
+}
+
+/// A convolution's sizes, over all spatial dimensions where one number stands for them.
+struct Convolution {
+  double batch, in_channels, out_channels, groups;
+  double input = 1, filter = 1, output = 1;  ///< elements
+  double widest = 1;                         ///< the filter's largest size.
+  bool square = true, strided = false;
+  std::array<double, 3> input_size{}, output_size{};
+};
+
+Convolution convolution_of(const gpemu_operation& operation) {
+  Convolution conv{.batch = entry(operation, 0),
+                   .in_channels = std::max(entry(operation, 1), 1.0),
+                   .out_channels = std::max(entry(operation, 2), 1.0),
+                   .groups = std::max(entry(operation, 3), 1.0)};
+  const int dimensions = std::clamp(static_cast<int>(entry(operation, 4)), 1, 3);
+  for (int i = 0; i < dimensions; ++i) {
+    const double size = std::max(entry(operation, 8 + i), 1.0);
+    conv.input_size[i] = std::max(entry(operation, 5 + i), 1.0);
+    conv.output_size[i] = std::max(entry(operation, 11 + i), 1.0);
+    conv.input *= conv.input_size[i];
+    conv.output *= conv.output_size[i];
+    conv.filter *= size;
+    if (i > 0 && size != conv.widest) conv.square = false;
+    conv.widest = std::max(conv.widest, size);
+    if (entry(operation, 14 + i) > 1 || entry(operation, 17 + i) > 1) conv.strided = true;
+  }
+  if (dimensions != 2) conv.square = false;
+  return conv;
+}
+
+/// Returns the parameter that a convolution's share is multiplied with.
+std::int8_t factor_of(const Convolution& conv, int direction) {
+  constexpr double kFirstChannels = 4;
+  const auto of = [&](int first) { return static_cast<std::int8_t>(first + direction); };
+  if (conv.in_channels <= kFirstChannels) {
+    if (direction == 1) return -1;  // Nobody asks for the gradient of images.
+    // The table has no entry for that direction.
+    const int step = direction == 2 ? 1 : 0;
+    return static_cast<std::int8_t>((conv.widest > 3 ? kFirstLargeForward : kFirstForward) + step);
+  }
+  if (conv.widest >= 5) return of(kLargeForward);
+  if (conv.filter == 1 && !conv.strided) return of(kPointwiseForward);
+  if (conv.square && conv.widest == 3 && !conv.strided) return of(kSquareForward);
+  return of(kIrregularForward);
+}
+
+/// Returns the multiply-adds' time of a convolution by Winograd's algorithm with square tiles.
+/// Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016: a tile
+/// of t x t outputs takes (t + filter - 1) ^ 2 products of channels.
+double winograd(const Convolution& conv, int direction, double tile, double multiprocessors) {
+  const auto& size = direction == 1 ? conv.input_size : conv.output_size;
+  const double tiles = conv.batch * std::ceil(size[0] / tile) * std::ceil(size[1] / tile);
+  const double points = std::pow(tile + conv.widest - 1, 2);
+  Product product{.rows = tiles,
+                  .columns = direction == 0 ? conv.out_channels : conv.in_channels,
+                  .depth = direction == 0 ? conv.in_channels : conv.out_channels,
+                  .batch = points};
+  if (direction == 2) {
+    product.rows = conv.out_channels;
+    product.depth = tiles;
+  }
+  return tiled(product, multiprocessors, direction == 2);
+}
+
+void add_winograd(const Convolution& conv, const profile::GpuSpec& spec, OperationWork& work) {
+  // A transform of tiles of 4 x 4 reads an input of 6 x 6 for 4 x 4 (2.25 times) or of 8 x 8 (4
+  // times), writes and reads it, and does the like with the output.
+  constexpr double kTransform3 = 4.5, kTransform5 = 8;
+  if (!conv.square || conv.strided || (conv.widest != 3 && conv.widest != 5)) return;
+  const double multiprocessors = spec.multiprocessors;
+  const auto flops = [&](double tile) {
+    return 2 * winograd(conv, work.direction, tile, multiprocessors);
+  };
+  work.winograd_large_flops = flops(4);
+  work.transform = conv.widest == 3 ? kTransform3 : kTransform5;
+  if (conv.widest == 3) work.winograd_small_flops = flops(2);
+  work.winograd_depth = work.direction == 0   ? conv.in_channels
+                        : work.direction == 1 ? conv.out_channels
+                                              : conv.batch * std::ceil(conv.output_size[0] / 2) *
+                                                    std::ceil(conv.output_size[1] / 2);
+}
+
+OperationWork convolution_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  const Convolution conv = convolution_of(operation);
+  const int direction = operation.kind - GPEMU_OPERATION_CONVOLUTION_FORWARD;
+  const bool depthwise = conv.groups > 1 && conv.in_channels == conv.groups;
+  const double in_channels = conv.in_channels / conv.groups;
+  const double out_channels = conv.out_channels / conv.groups;
+  // As a product: rows are pixels, columns channels, a term of the sum is one of the window.
+  Product product{.rows = conv.batch * conv.output,
+                  .columns = out_channels,
+                  .depth = in_channels * conv.filter,
+                  .batch = conv.groups};
+  if (direction == 1) {
+    product.rows = conv.batch * conv.input;
+    product.columns = in_channels;
+    product.depth = out_channels * conv.filter;
+  } else if (direction == 2) {
+    product.rows = out_channels;
+    product.columns = in_channels * conv.filter;
+    product.depth = conv.batch * conv.output;
+  }
+  const double each = element_bytes(operation.type);
+  const Peak peak = peak_of(arithmetic_type(operation), spec);
+  OperationWork work{.kind = depthwise         ? Kind::kDepthwiseConvolution
+                             : conv.groups > 1 ? Kind::kGroupedConvolution
+                                               : Kind::kConvolution,
+                     .direction = static_cast<std::uint8_t>(direction),
+                     .tensor_cores = peak.tensor_cores && operation.channels_last == 0,
+                     .peak_flops = peak.flops,
+                     .depth = std::max(product.depth, 1.0)};
+  work.activation_bytes =
+      conv.batch * (conv.input * conv.in_channels + conv.output * conv.out_channels) * each;
+  work.bytes = work.activation_bytes + conv.out_channels * in_channels * conv.filter * each;
+  if (depthwise) {
+    work.flops = 2 * conv.batch * conv.output * conv.out_channels * conv.filter;
+    return work;
+  }
+  work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
+  if (work.kind == Kind::kConvolution) {
+    work.factor = factor_of(conv, direction);
+    const bool fp32 = arithmetic_type(operation) == GPEMU_TYPE_FP32 || !peak.tensor_cores;
+    if (fp32) add_winograd(conv, spec, work);
+  }
+  return work;
+}
+
+OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  const Product product{.rows = entry(operation, 1),
+                        .columns = entry(operation, 2),
+                        .depth = entry(operation, 3),
+                        .batch = entry(operation, 0)};
+  const double each = element_bytes(operation.type);
+  return {.kind = Kind::kMatmul,
+          .peak_flops = peak_of(arithmetic_type(operation), spec).flops,
+          .flops = 2 * tiled(product, spec.multiprocessors, true),
+          .bytes = product.batch *
+                   (product.rows * product.depth + product.depth * product.columns +
+                    product.rows * product.columns) *
+                   each};
+}
+
+OperationWork normalization_work(const gpemu_operation& operation) {
+  const bool backward = operation.kind == GPEMU_OPERATION_NORMALIZATION_BACKWARD;
+  const double passes = entry(operation, 2) > 0 ? entry(operation, 2) : backward ? 5 : 3;
+  return {.kind = Kind::kNormalization,
+          .direction = static_cast<std::uint8_t>(backward ? 1 : 0),
+          .bytes = passes * entry(operation, 0) * element_bytes(operation.type),
+          .channels = entry(operation, 1)};
+}
+
+OperationWork stream(OperationParameter share, double bytes) {
+  return {.kind = Kind::kStream, .stream = share, .bytes = bytes};
+}
+
+OperationWork elementwise_work(const DescribedOperation& described) {
+  const gpemu_operation& operation = described.operation;
+  OperationParameter share = kElementwise;
+  if (operation.access == GPEMU_ACCESS_STRIDED) share = kStrided;
+  if (described.operation_class == OperationClass::kCopy) share = kConcatenation;
+  return stream(share, (entry(operation, 0) + entry(operation, 1)) * element_bytes(operation.type));
+}
+
+}  // namespace
+
+GpuRates gpu_rates(const profile::GpuSpec& spec) {
+  return {.fp32_flops = spec.fp32_flops,
+          .bandwidth = spec.memory_bandwidth_bytes_per_s,
+          .clock_hz = spec.boost_clock_mhz * 1e6,
+          .multiprocessors = static_cast<double>(spec.multiprocessors)};
+}
+
+OperationWork operation_work(const DescribedOperation& described, const profile::GpuSpec& spec) {
+  const gpemu_operation& operation = described.operation;
+  const double each = element_bytes(operation.type);
+  switch (operation.kind) {
+    case GPEMU_OPERATION_CONVOLUTION_FORWARD:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
+    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
+      return convolution_work(operation, spec);
+    case GPEMU_OPERATION_MATMUL:
+      return matmul_work(operation, spec);
+    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
+    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
+      return normalization_work(operation);
+    case GPEMU_OPERATION_POOLING:
+    case GPEMU_OPERATION_POOLING_BACKWARD: {
+      const double bytes = (entry(operation, 0) + entry(operation, 1)) * each +
+                           entry(operation, 1) * entry(operation, 3);
+      return stream(operation.kind == GPEMU_OPERATION_POOLING ? kPoolingForward : kPoolingBackward,
+                    bytes);
+    }
+    case GPEMU_OPERATION_ELEMENTWISE:
+      return elementwise_work(described);
+    case GPEMU_OPERATION_REDUCTION:
+      return stream(kReduction, (entry(operation, 0) + entry(operation, 1)) * each);
+    case GPEMU_OPERATION_COPY_ON_DEVICE:
+      return stream(kElementwise, 2 * entry(operation, 0));
+    case GPEMU_OPERATION_SET:
+      return stream(kElementwise, entry(operation, 0));
+    case GPEMU_OPERATION_KERNEL:
+      return stream(
+          described.operation_class == OperationClass::kReduction ? kReduction : kElementwise,
+          entry(operation, kKernelBytes));
+    default:
+      return {};
+  }
+}
+
+}  // namespace gpemu::cost

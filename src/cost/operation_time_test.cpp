@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cost/operation_time.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpemu::cost {
+namespace {
+
+using Kind = OperationWork::Kind;
+
+/// A round GPU: 10 TFLOP/s, 1 TB/s, 100 multiprocessors at 1 GHz.
+profile::GpuSpec round_gpu() {
+  profile::GpuSpec spec;
+  spec.fp32_flops = 10e12;
+  spec.memory_bandwidth_bytes_per_s = 1e12;
+  spec.multiprocessors = 100;
+  spec.boost_clock_mhz = 1000;
+  return spec;
+}
+
+/// Parameters of a GPU that reaches its datasheet's rates, without latencies.
+std::array<double, kOperationParameterCount> ideal() {
+  std::array<double, kOperationParameterCount> parameters{};
+  parameters.fill(1);
+  parameters[kDepth] = 1e-9;
+  parameters[kLatency] = parameters[kConvolutionLatency] = 1e-12;
+  return parameters;
+}
+
+DescribedOperation operation(gpemu_operation_kind kind, std::vector<std::int64_t> shape) {
+  DescribedOperation described{};
+  described.operation.struct_size = sizeof(gpemu_operation);
+  described.operation.kind = kind;
+  described.operation.type = GPEMU_TYPE_FP32;
+  described.operation.name = "test";
+  std::ranges::copy(shape, described.operation.shape);
+  return described;
+}
+
+DescribedOperation convolution(gpemu_operation_kind kind, std::int64_t channels,
+                               std::int64_t filter, std::int64_t groups = 1) {
+  return operation(kind, {32, channels, channels, groups, 2, 56, 56, 1, filter, filter,
+                          1,  56,       56,       1,      1, 1,  1,  1, 1,      1});
+}
+
+double seconds(const DescribedOperation& described, const profile::GpuSpec& spec = round_gpu(),
+               const std::array<double, kOperationParameterCount>& parameters = ideal()) {
+  return operation_seconds(operation_work(described, spec), gpu_rates(spec), parameters.data());
+}
+
+TEST(OperationTime, AFullProductTakesItsArithmeticAndItsBytes) {
+  // 12800 x 12800 outputs are 10000 tiles of 128 x 128, half a wave of 100 more than whole ones.
+  const double flops = 2.0 * 12800 * 12800 * 1024;
+  const double bytes = 4.0 * (2 * 12800 * 1024 + 12800.0 * 12800);
+  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_MATMUL, {1, 12800, 12800, 1024})),
+              flops / 10e12 * 100.5 / 100 + bytes / 1e12, 1e-7);
+}
+
+TEST(OperationTime, APartOfATileTakesAsLongAsAWholeOne) {
+  const auto product = [](std::int64_t rows) {
+    return seconds(operation(GPEMU_OPERATION_MATMUL, {1, rows, 32, 64}));
+  };
+  EXPECT_NEAR(product(1), product(32), 2e-8);  // But for their bytes.
+  EXPECT_GT(product(51200), 1.5 * product(12800));
+}
+
+TEST(OperationTime, WinogradServesSquareWindowsInFp32Only) {
+  const auto work = [](std::int64_t filter, const profile::GpuSpec& spec) {
+    return operation_work(convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, filter), spec);
+  };
+  EXPECT_EQ(work(1, round_gpu()).winograd_large_flops, 0);
+  EXPECT_EQ(work(7, round_gpu()).winograd_large_flops, 0);
+  EXPECT_EQ(work(5, round_gpu()).winograd_small_flops, 0);
+  // 2 x 2 outputs take 16 multiplications and not 36; 4 x 4 take 36 and not 144.
+  const OperationWork three = work(3, round_gpu());
+  EXPECT_NEAR(three.flops / three.winograd_small_flops, 2.25, 0.1);
+  EXPECT_NEAR(three.flops / three.winograd_large_flops, 4, 0.1);
+  profile::GpuSpec ampere = round_gpu();
+  ampere.tf32_tensor_flops = 80e12;
+  DescribedOperation tensor = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, 3);
+  tensor.operation.compute_type = GPEMU_TYPE_TF32;
+  EXPECT_EQ(operation_work(tensor, ampere).winograd_large_flops, 0);
+  EXPECT_GT(operation_work(tensor, round_gpu()).winograd_large_flops, 0);
+  EXPECT_EQ(operation_work(tensor, ampere).peak_flops, 80e12);
+}
+
+TEST(OperationTime, ConvolutionsHaveTheFactorOfTheirWindow) {
+  const auto factor = [](gpemu_operation_kind kind, std::int64_t channels, std::int64_t filter) {
+    return operation_work(convolution(kind, channels, filter), round_gpu()).factor;
+  };
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 1), kPointwiseForward);
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 64, 3), kSquareData);
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 64, 5), kLargeFilter);
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_FORWARD, 3, 3), kFirstForward);
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 3, 3), kFirstFilter);
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 3, 11), kFirstLargeFilter);
+  EXPECT_EQ(factor(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 3, 11), -1);
+}
+
+TEST(OperationTime, GroupsAreKinds) {
+  const auto kind = [](std::int64_t groups) {
+    return operation_work(convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 3, groups),
+                          round_gpu())
+        .kind;
+  };
+  EXPECT_EQ(kind(1), Kind::kConvolution);
+  EXPECT_EQ(kind(8), Kind::kGroupedConvolution);
+  EXPECT_EQ(kind(64), Kind::kDepthwiseConvolution);
+  // 32 x 56 x 56 x 64 outputs of 9 terms, one operation a clock on each of 100 multiprocessors.
+  auto parameters = ideal();
+  parameters[kConvolutionBandwidth] = 1e9;
+  EXPECT_NEAR(
+      seconds(convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 64, 3, 64), round_gpu(), parameters),
+      2.0 * 32 * 56 * 56 * 64 * 9 / (100 * 1e9), 1e-6);
+}
+
+TEST(OperationTime, StreamsMoveTheirBytes) {
+  constexpr std::int64_t kElements = 1 << 26;
+  const double one = 4.0 * kElements / 1e12;
+  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_ELEMENTWISE, {2 * kElements, kElements})), 3 * one,
+              1e-9);
+  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_REDUCTION, {kElements, 1})), one, 1e-9);
+  // Max pooling has eight bytes more for each output.
+  EXPECT_NEAR(seconds(operation(GPEMU_OPERATION_POOLING, {4 * kElements, kElements, 4, 8})),
+              7 * one, 1e-9);
+  DescribedOperation strided = operation(GPEMU_OPERATION_ELEMENTWISE, {kElements, kElements});
+  strided.operation.access = GPEMU_ACCESS_STRIDED;
+  EXPECT_NEAR(seconds(strided), 8.0 * kElements / (100 * 1e9), 1e-9);  // One byte a clock.
+}
+
+TEST(OperationTime, NormalizationWithFewChannelsKeepsFewMultiprocessorsBusy) {
+  const auto time = [](std::int64_t channels) {
+    return seconds(
+        operation(GPEMU_OPERATION_NORMALIZATION_FORWARD, {std::int64_t{1} << 24, channels}));
+  };
+  EXPECT_GT(time(8), 5 * time(1024));
+}
+
+TEST(OperationTime, NothingIsFasterThanALatency) {
+  auto parameters = ideal();
+  parameters[kLatency] = 3e-6;
+  EXPECT_GE(seconds(operation(GPEMU_OPERATION_ELEMENTWISE, {1, 1}), round_gpu(), parameters), 3e-6);
+}
+
+}  // namespace
+}  // namespace gpemu::cost

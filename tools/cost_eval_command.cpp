@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost_eval_command.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/calibrate/evaluate.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "command.hpp"
+#include "text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using calibrate::PredictedStep;
+using nlohmann::json;
+
+struct EvalOptions {
+  std::string folder;
+  std::vector<std::string> protocols;
+  std::string group = "gpu";
+  bool as_json = false;
+};
+
+constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
+
+Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) {
+  std::vector<std::filesystem::path> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  if (error) return fail(ErrorCode::kNotFound, "{}: {}", folder, error.message());
+  if (files.empty()) return fail(ErrorCode::kNotFound, "{} has no recordings (*.json)", folder);
+  std::ranges::sort(files);
+  std::vector<cost::Recording> recordings;
+  for (const std::filesystem::path& file : files) {
+    GPEMU_ASSIGN(const std::string text, read_file(file));
+    GPEMU_ASSIGN(cost::Recording recording, cost::parse_recording(text, file.string()));
+    recordings.push_back(std::move(recording));
+  }
+  return recordings;
+}
+
+/// Returns the GPUs on which steps of the models were measured.
+Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
+    const calibrate::RecordedSteps& recorded, const profile::Database& database) {
+  GPEMU_ASSIGN(const std::vector<std::string> names, database.gpu_names());
+  std::vector<calibrate::CalibratedGpu> gpus;
+  for (const std::string& name : names) {
+    GPEMU_ASSIGN(std::vector<calibrate::StepTime> steps,
+                 calibrate::measured_steps(recorded, database, name));
+    if (steps.empty()) continue;
+    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(name));
+    gpus.push_back({std::move(spec), std::move(steps)});
+  }
+  if (gpus.empty()) {
+    return fail(ErrorCode::kNotFound, "none of the recorded models was measured on any GPU");
+  }
+  return gpus;
+}
+
+/// Errors of some steps, as shares.
+struct Errors {
+  std::vector<double> sizes;
+  double sum = 0;
+  std::array<double, 2> phases{};  ///< sums of the sizes of forward's and backward's.
+
+  void add(const PredictedStep& step) {
+    sizes.push_back(std::abs(step.error()));
+    sum += step.error();
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      phases[i] += std::abs(step.predicted_seconds[i] / step.measured_seconds[i] - 1);
+    }
+  }
+
+  [[nodiscard]] double count() const { return static_cast<double>(sizes.size()); }
+  [[nodiscard]] double mean() const {
+    double total = 0;
+    for (const double size : sizes) total += size;
+    return total / count();
+  }
+  [[nodiscard]] double quantile(double share) const {
+    std::vector<double> sorted = sizes;
+    std::ranges::sort(sorted);
+    const auto last = static_cast<double>(sorted.size() - 1);
+    return sorted[static_cast<std::size_t>(std::lround(share * last))];
+  }
+};
+
+std::string group_of(const PredictedStep& step, const std::string& group,
+                     const calibrate::RecordedSteps& recorded,
+                     const std::vector<calibrate::CalibratedGpu>& gpus) {
+  const std::string& model = recorded.models[step.model];
+  if (group == "gpu") return gpus[step.gpu].spec.name;
+  if (group == "family") return std::string(calibrate::family_of(model));
+  if (group == "model") return model;
+  return fmt::format("{:3}", step.batch);  // So that the text's order is the number's.
+}
+
+std::string percent(double share) {
+  return fmt::format("{:.1f}", 100 * share);
+}
+
+void print_table(std::string_view protocol, const std::string& group,
+                 const std::map<std::string, Errors>& groups) {
+  TextTable table(
+      {group, "steps", "mean %", "median", "90th", "worst", "bias", "forward", "backward"});
+  double means = 0;
+  for (const auto& [name, errors] : groups) {
+    table.add_row(
+        {name, std::to_string(errors.sizes.size()), percent(errors.mean()),
+         percent(errors.quantile(0.5)), percent(errors.quantile(0.9)), percent(errors.quantile(1)),
+         fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
+         percent(errors.phases[0] / errors.count()), percent(errors.phases[1] / errors.count())});
+    means += errors.mean();
+  }
+  fmt::print("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
+             group == "family"  ? "families"
+             : group == "batch" ? "batches"
+                                : group + "s",
+             percent(means / static_cast<double>(groups.size())));
+}
+
+json describe(const std::vector<PredictedStep>& steps, const calibrate::RecordedSteps& recorded,
+              const std::vector<calibrate::CalibratedGpu>& gpus) {
+  json rows = json::array();
+  for (const PredictedStep& step : steps) {
+    const auto ms = [](const std::array<double, 2>& seconds) {
+      return json{{"forward", 1e3 * seconds[0]}, {"backward", 1e3 * seconds[1]}};
+    };
+    rows.push_back({{"gpu", gpus[step.gpu].spec.name},
+                    {"model", recorded.models[step.model]},
+                    {"batch", step.batch},
+                    {"measured_ms", ms(step.measured_seconds)},
+                    {"predicted_ms", ms(step.predicted_seconds)},
+                    {"error", step.error()}});
+  }
+  return rows;
+}
+
+Result<void> evaluate(const EvalOptions& options) {
+  GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
+  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, calibrate::join(recordings));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
+  json document = json::object();
+  for (std::size_t i = 0; i < calibrate::kProtocolNames.size(); ++i) {
+    const std::string name(calibrate::kProtocolNames[i]);
+    if (std::ranges::find(options.protocols, name) == options.protocols.end()) continue;
+    const auto progress = [&](int done, int all) {
+      fmt::print(stderr, "gpemu: {}: fit {} of {}\n", name, done, all);
+    };
+    GPEMU_ASSIGN(
+        const std::vector<PredictedStep> steps,
+        calibrate::evaluate(recorded, gpus, static_cast<calibrate::Protocol>(i), progress));
+    if (options.as_json) {
+      document[name] = describe(steps, recorded, gpus);
+      continue;
+    }
+    std::map<std::string, Errors> groups;
+    for (const PredictedStep& step : steps) {
+      groups[group_of(step, options.group, recorded, gpus)].add(step);
+    }
+    print_table(name, options.group, groups);
+  }
+  if (options.as_json) fmt::print("{}\n", document.dump(2));
+  return {};
+}
+
+}  // namespace
+
+void add_cost_eval_command(CLI::App& cost) {
+  CLI::App* command = cost.add_subcommand(
+      "eval", "Tell how far the model of operations is off measured training steps");
+  auto options = std::make_shared<EvalOptions>();
+  options->protocols.assign(calibrate::kProtocolNames.begin(), calibrate::kProtocolNames.end());
+  command
+      ->add_option("recordings", options->folder,
+                   "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+      ->required();
+  command->add_option("--protocol", options->protocols, "What a prediction may know; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>(calibrate::kProtocolNames.begin(),
+                                                     calibrate::kProtocolNames.end())));
+  command->add_option("--by", options->group, "Rows of the table: gpu, family, model or batch")
+      ->check(CLI::IsMember(std::vector<std::string>(kGroups.begin(), kGroups.end())));
+  command->add_flag("--json", options->as_json, "Print each step as JSON");
+  command->footer(
+      "in-sample: fitted to the very steps. family-out: one family of models at a time is in no\n"
+      "fit. gpu-out: one GPU at a time is in no fit but for its host's, from batch 1 and 2.\n"
+      "one-batch: of a sixth of the models, only batch 32 is known, and scales the others.\n"
+      "Errors are those of a whole step, predicted / measured - 1. Each fit takes up to a minute.\n"
+      "Examples:\n"
+      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
+      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");
+  set_action(*command, [options] { return evaluate(*options); });
+}
+
+}  // namespace gpemu::tools
