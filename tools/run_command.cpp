@@ -137,6 +137,11 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
     GPEMU_ASSIGN(node, open_node(options, database));
     environment.emplace_back("GPEMU_NODE", node->name());
   }
+  // What a run around this one asks for is not asked of this one's program.
+  for (const char* const name : {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_KEEP_DATA",
+                                 "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS"}) {
+    ::unsetenv(name);
+  }
   if (options.keep_data) environment.emplace_back("GPEMU_KEEP_DATA", "1");
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
   if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {

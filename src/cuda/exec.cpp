@@ -133,7 +133,8 @@ Status launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
 }
 
 /// A graph of an executable graph's steps, for streams that capture its launch.
-Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph) {
+Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
+               std::vector<gpemu_cuda_user_object*>& released) {
   gpemu_cuda_graph* const created = create_graph();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   for (const Step& step : exec.steps) {
@@ -145,7 +146,11 @@ Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph) {
     NodeWork work = step.work;
     if (!step.enabled) work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
     gpemu_cuda_node* node = nullptr;
-    GPEMU_CUDA_TRY(add_node(*created, std::move(work), std::move(dependencies), &node));
+    const Status status = add_node(*created, std::move(work), std::move(dependencies), &node);
+    if (status != GPEMU_CUDA_SUCCESS) {
+      destroy_graph(*created, released);
+      return status;
+    }
   }
   created->is_child = true;
   created->objects = exec.objects;
@@ -162,10 +167,12 @@ Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
     NodeWork work{.device = stream.device};
     work.parameters.kind = GPEMU_CUDA_NODE_GRAPH;
     gpemu_cuda_graph* graph = nullptr;
-    GPEMU_CUDA_TRY(rebuild(exec, &graph));
-    work.parameters.child = graph;
-    status = capture_work(stream, std::move(work));
-    if (status != GPEMU_CUDA_SUCCESS) destroy_graph(*graph, released);
+    status = rebuild(exec, &graph, released);
+    if (status == GPEMU_CUDA_SUCCESS) {
+      work.parameters.child = graph;
+      status = capture_work(stream, std::move(work));
+      if (status != GPEMU_CUDA_SUCCESS) destroy_graph(*graph, released);
+    }
   }
   destroy_objects(released);
   return status;

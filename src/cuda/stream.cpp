@@ -79,6 +79,14 @@ class HostFunctions {
     while (true) {
       changed_.wait(lock, [this] { return !calls_.empty(); });
       const Call call = calls_.top();
+      // One that comes meanwhile may be due earlier. Virtual time stands still while nobody waits,
+      // so that there is nothing to sleep for.
+      const Duration ahead = call.time - clock().now() - sim::RealClock::kDefaultSpin;
+      if (ahead > Duration::zero() && dynamic_cast<sim::RealClock*>(&clock()) != nullptr) {
+        if (changed_.wait_for(lock, ahead, [&] { return calls_.top().order != call.order; })) {
+          continue;
+        }
+      }
       lock.unlock();
       clock().wait_until(call.time);
       lock.lock();

@@ -60,6 +60,30 @@ for batch in map(int, sys.argv[1:]):
     nvtx.nvtxRangePop()
 """
 
+# A function behind seconds of work on one stream, then one on an idle stream.
+HOST_FUNCTIONS = """
+import ctypes
+cuda = ctypes.CDLL("libcudart.so.12")
+order = []
+late, early = [ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _, name=name: order.append(name))
+               for name in ("late", "early")]
+device, busy, idle = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+size = ctypes.c_size_t(16 << 30)
+assert cuda.cudaMalloc(ctypes.byref(device), size) == 0
+for stream in (busy, idle):
+    assert cuda.cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
+for _ in range(200):
+    assert cuda.cudaMemsetAsync(device, 0, size, busy) == 0
+assert cuda.cudaLaunchHostFunc(busy, late, None) == 0
+host = ctypes.create_string_buffer(64 << 20)  # A copy, while which the first is waited for.
+assert cuda.cudaMemcpyAsync(device, host, ctypes.c_size_t(len(host)), 1, idle) == 0
+assert cuda.cudaLaunchHostFunc(idle, early, None) == 0
+assert cuda.cudaStreamSynchronize(idle) == 0
+assert order == ["early"], order
+assert cuda.cudaDeviceSynchronize() == 0
+assert order == ["early", "late"], order
+"""
+
 
 class RunTest(unittest.TestCase):
 
@@ -178,6 +202,21 @@ class RunTest(unittest.TestCase):
         first = [line for line in self.lines() if "op" in line]
         self.run_program("0", "--clock", "virtual")
         self.assertEqual(first, [line for line in self.lines() if "op" in line])
+
+    def test_a_run_within_a_run_has_its_own_settings(self):
+        # Else the inner one's clock would be the outer one's, and its time nothing.
+        inner = ("import os, sys; sys.exit(any(name in os.environ for name in "
+                 "('GPEMU_CLOCK', 'GPEMU_GPU', 'GPEMU_STRICT', 'GPEMU_RECORD_OPERATIONS')))")
+        process = self.start(COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
+                             inner, options=("--gpu", GPU, "--clock", "virtual", "--strict",
+                                             "--ops", str(self.folder / "outer.ops")))
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_calls_a_host_function_before_one_that_is_due_later(self):
+        process = self.start(sys.executable, "-c", HOST_FUNCTIONS)
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
 
     def refuse(self, code, text, *words, options=("--gpu", GPU)):
         process = self.start(*words, options=options)
