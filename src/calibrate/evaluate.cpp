@@ -58,7 +58,24 @@ class Bench {
 
   [[nodiscard]] std::vector<PredictedStep> predict(std::size_t gpu, const Rows& rows,
                                                    std::span<const double> logarithms) const {
-    const std::vector<std::vector<double>> predicted = steps(gpu, rows).predict(logarithms);
+    return compared(gpu, rows, steps(gpu, rows).predict(logarithms));
+  }
+
+  /// The same for models of which the step at one batch is known, and in no result.
+  [[nodiscard]] std::vector<PredictedStep> predict_from(std::size_t gpu, const Rows& rows,
+                                                        std::span<const double> logarithms,
+                                                        int known) const {
+    const auto index =
+        static_cast<int>(std::ranges::find(recorded_.batches, known) - recorded_.batches.begin());
+    std::vector<PredictedStep> steps =
+        compared(gpu, rows, this->steps(gpu, rows).predict_from(logarithms, index));
+    std::erase_if(steps, [&](const PredictedStep& step) { return step.batch == known; });
+    return steps;
+  }
+
+ private:
+  [[nodiscard]] std::vector<PredictedStep> compared(
+      std::size_t gpu, const Rows& rows, const std::vector<std::vector<double>>& predicted) const {
     std::vector<PredictedStep> steps;
     steps.reserve(rows.size());
     for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -72,7 +89,6 @@ class Bench {
     return steps;
   }
 
- private:
   const RecordedSteps& recorded_;
   const std::vector<CalibratedGpu>& gpus_;
   std::vector<RecordedTimes> times_;
@@ -118,24 +134,6 @@ Result<void> leave_gpu_out(const Bench& bench, std::size_t left_out,
   const Rows rows = bench.rows(left_out, [&](const StepTime& row) { return !is_small(row); });
   append(to, bench.predict(left_out, rows, logarithms));
   return {};
-}
-
-/// Scales each prediction by measured / predicted of the same model at the batch that is known, and
-/// drops that one.
-std::vector<PredictedStep> scale_by_known(const std::vector<PredictedStep>& steps) {
-  std::vector<PredictedStep> scaled;
-  for (const PredictedStep& step : steps) {
-    const auto known = std::ranges::find_if(steps, [&](const PredictedStep& other) {
-      return other.gpu == step.gpu && other.model == step.model && other.batch == kKnownBatch;
-    });
-    if (known == steps.end() || step.batch == kKnownBatch) continue;
-    PredictedStep& result = scaled.emplace_back(step);
-    for (std::size_t phase = 0; phase < result.predicted_seconds.size(); ++phase) {
-      result.predicted_seconds[phase] *=
-          known->measured_seconds[phase] / known->predicted_seconds[phase];
-    }
-  }
-  return scaled;
 }
 
 }  // namespace
@@ -209,7 +207,7 @@ Result<std::vector<PredictedStep>> evaluate(const RecordedSteps& recorded,
         GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), kept));
         for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
           append(steps,
-                 scale_by_known(bench.predict(gpu, bench.rows(gpu, in_group), fit.own[gpu])));
+                 bench.predict_from(gpu, bench.rows(gpu, in_group), fit.own[gpu], kKnownBatch));
         }
         tell(group + 1, kGroups);
       }

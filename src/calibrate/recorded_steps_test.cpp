@@ -52,7 +52,8 @@ TEST(RecordedSteps, RefusesWhatIsNoTrainingStep) {
   const Result<RecordedSteps> joined = join(std::vector{half});
   ASSERT_FALSE(joined.has_value());
   EXPECT_NE(joined.error().message.find("half has no phase backward"), std::string::npos);
-  EXPECT_FALSE(join(std::vector{recording("a", {}), recording("a", {})}).has_value());
+  EXPECT_FALSE(
+      join(std::vector{recording("a", {stream(1)}), recording("a", {stream(1)})}).has_value());
 }
 
 TEST(RecordedSteps, WhatComesAlongCostsTheHostNothingOfItsOwn) {

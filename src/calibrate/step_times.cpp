@@ -28,8 +28,15 @@ struct StepTimes::Prices {
   std::vector<double> derivatives;  ///< (operations, batches, parameters), or empty.
 };
 
+struct StepTimes::Scale {
+  double host = 1;    ///< of what launches take,
+  double device = 1;  ///< of what operations take,
+  double whole = 1;   ///< and of the phase.
+};
+
 struct StepTimes::Prediction {
   double seconds = 0;
+  double host_share = 0;            ///< of the launches before the device has no gap.
   std::vector<double> derivatives;  ///< by the parameters' logarithms, or empty.
 };
 
@@ -59,40 +66,43 @@ StepTimes::Prices StepTimes::price(std::span<const double> logarithms,
 }
 
 StepTimes::Prediction StepTimes::predict_phase(const StepTime& time, std::size_t index,
-                                               const Prices& prices) const {
+                                               const Prices& prices, const Scale& scaled) const {
   const Phase& phase = steps_[time.step][index];
   const auto configuration = [&](const Launch& launch) {
     return static_cast<std::size_t>(launch.operation) * times_.batches() + time.batch;
   };
-  const double scale = prices.parameters[host_.scale];
+  const double scale = prices.parameters[host_.scale] * scaled.host;
   const int wait = host_.synchronise[index];
   std::vector<double> launches, operations;
   launches.reserve(phase.size());
   operations.reserve(phase.size());
   for (const Launch& launch : phase) {
     launches.push_back(scale * prices.parameters[launch.host_cost]);
-    operations.push_back(prices.seconds[configuration(launch)]);
+    operations.push_back(prices.seconds[configuration(launch)] * scaled.device);
   }
   std::size_t critical = 0;
-  Prediction prediction{.seconds = phase_seconds(launches, operations, &critical) +
-                                   prices.parameters[wait]};
+  const double running = phase_seconds(launches, operations, &critical);
+  const auto gap = launches.begin() + static_cast<std::ptrdiff_t>(critical) + 1;
+  Prediction prediction{
+      .seconds = scaled.whole * (running + prices.parameters[wait]),
+      .host_share = phase.empty() ? 0 : std::accumulate(launches.begin(), gap, 0.0) / running};
   if (prices.derivatives.empty()) return prediction;
 
   const std::size_t count = prices.parameters.size();
   std::vector<double>& sum = prediction.derivatives;
   sum.assign(count, 0.0);
-  std::vector<std::size_t> running;  // Sorted, so that each row is read once.
-  running.reserve(phase.size());
+  std::vector<std::size_t> rows;  // Sorted, so that each row is read once.
+  rows.reserve(phase.size());
   for (std::size_t i = 0; i < phase.size(); ++i) {
     if (i <= critical) {
       sum[phase[i].host_cost] += launches[i];
       sum[host_.scale] += launches[i];
     }
-    if (i >= critical) running.push_back(configuration(phase[i]));
+    if (i >= critical) rows.push_back(configuration(phase[i]));
   }
-  std::ranges::sort(running);
-  for (auto first = running.begin(); first != running.end();) {
-    const auto last = std::upper_bound(first, running.end(), *first);
+  std::ranges::sort(rows);
+  for (auto first = rows.begin(); first != rows.end();) {
+    const auto last = std::upper_bound(first, rows.end(), *first);
     const double* const row = prices.derivatives.data() + *first * count;
     for (std::size_t j = 0; j < count; ++j) sum[j] += static_cast<double>(last - first) * row[j];
     first = last;
@@ -117,7 +127,7 @@ void StepTimes::compare(std::span<const double> logarithms, std::span<double> re
     Prediction whole;
     double measured = 0;
     for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
-      const Prediction phase = predict_phase(time, i, prices);
+      const Prediction phase = predict_phase(time, i, prices, {});
       add(phase, time.phase_seconds[i]);
       whole.seconds += phase.seconds;
       whole.derivatives.resize(phase.derivatives.size());
@@ -137,7 +147,45 @@ std::vector<std::vector<double>> StepTimes::predict(std::span<const double> loga
   for (const StepTime& time : measured_) {
     std::vector<double>& phases = predictions.emplace_back();
     for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
-      phases.push_back(predict_phase(time, i, prices).seconds);
+      phases.push_back(predict_phase(time, i, prices, {}).seconds);
+    }
+  }
+  return predictions;
+}
+
+StepTimes::Scale StepTimes::scale_to(const StepTime& known, std::size_t index,
+                                     const Prices& prices) const {
+  const double measured = known.phase_seconds[index];
+  Scale scale;
+  double Scale::* const part =
+      predict_phase(known, index, prices, scale).host_share > 0.5 ? &Scale::host : &Scale::device;
+  // A phase takes the longer, the longer its parts take.
+  constexpr double kFurthest = 16;
+  constexpr int kHalvings = 40;
+  double low = std::log(1 / kFurthest), high = std::log(kFurthest);
+  for (int i = 0; i < kHalvings; ++i) {
+    const double middle = (low + high) / 2;
+    scale.*part = std::exp(middle);
+    (predict_phase(known, index, prices, scale).seconds < measured ? low : high) = middle;
+  }
+  // Where one part alone cannot meet it, the rest is the whole phase's.
+  scale.whole = measured / predict_phase(known, index, prices, scale).seconds;
+  return scale;
+}
+
+std::vector<std::vector<double>> StepTimes::predict_from(std::span<const double> logarithms,
+                                                         int known) const {
+  const Prices prices = price(logarithms, false);
+  std::vector<std::vector<double>> predictions;
+  predictions.reserve(measured_.size());
+  for (const StepTime& time : measured_) {
+    const auto found = std::ranges::find_if(measured_, [&](const StepTime& other) {
+      return other.step == time.step && other.batch == known;
+    });
+    std::vector<double>& phases = predictions.emplace_back();
+    for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
+      const Scale scale = found == measured_.end() ? Scale() : scale_to(*found, i, prices);
+      phases.push_back(predict_phase(time, i, prices, scale).seconds);
     }
   }
   return predictions;

@@ -122,5 +122,28 @@ TEST(StepTimes, AFitFindsHostAndGpuApart) {
   for (std::size_t j = 0; j < kParameters; ++j) EXPECT_NEAR(result->own[0][j], kTrue[j], 0.02);
 }
 
+TEST(StepTimes, OneBatchCorrectsThePartThatItShows) {
+  const Streams streams({1e5, 4e6, 2e7}, {1, 8, 64, 256});
+  const std::vector<std::vector<Phase>> steps = two_steps();
+  // This model's operations take twice what the parameters say, its launches three times.
+  std::vector<double> truth = kTrue;
+  truth[kRate] -= std::log(2);
+  truth[kLatency] += std::log(2);
+  truth[kScale] += std::log(3);
+  std::vector<StepTime> rows;
+  rows.reserve(4);
+  for (const int batch : {0, 1, 2, 3}) rows.push_back({0, batch, {1, 1}});
+  const auto measured = StepTimes(steps, streams, rows, kHost).predict(truth);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].phase_seconds = measured[i];
+  const StepTimes times(steps, streams, rows, kHost);
+  const auto share = [&](int known, int batch) {
+    return times.predict_from(kTrue, known)[batch][0] / measured[batch][0];
+  };
+  EXPECT_NEAR(share(3, 3), 1, 1e-6);  // Where it is known.
+  EXPECT_NEAR(share(3, 2), 1, 0.1);   // The device's time, which a large batch shows.
+  EXPECT_NEAR(share(0, 0), 1, 1e-6);
+  EXPECT_NEAR(share(0, 1), 1, 0.2);  // The host's, which a small one shows.
+}
+
 }  // namespace
 }  // namespace gpemu::calibrate

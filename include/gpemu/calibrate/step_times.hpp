@@ -71,14 +71,24 @@ class StepTimes final : public Measurements {
   /// Returns what the model says of each measured step's phases, in seconds.
   [[nodiscard]] std::vector<std::vector<double>> predict(std::span<const double> logarithms) const;
 
+  /// The same where each step was measured at the batch of index `known` too: the times of its
+  /// operations, or of its launches where these take the larger part of the phase at that batch,
+  /// are scaled so that the phase as measured there is met. Steps that were not are left as they
+  /// are.
+  [[nodiscard]] std::vector<std::vector<double>> predict_from(std::span<const double> logarithms,
+                                                              int known) const;
+
   [[nodiscard]] std::span<const StepTime> measured() const { return measured_; }
 
  private:
   struct Prices;
   struct Prediction;
+  struct Scale;
   [[nodiscard]] Prices price(std::span<const double> logarithms, bool with_derivatives) const;
   [[nodiscard]] Prediction predict_phase(const StepTime& time, std::size_t index,
-                                         const Prices& prices) const;
+                                         const Prices& prices, const Scale& scale) const;
+  [[nodiscard]] Scale scale_to(const StepTime& known, std::size_t index,
+                               const Prices& prices) const;
 
   std::span<const std::vector<Phase>> steps_;
   const OperationTimes& times_;
