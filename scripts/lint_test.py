@@ -49,7 +49,7 @@ class HouseRules(unittest.TestCase):
         self.check_good("tools/x.cpp", 'fmt::print("x");')
         self.check_good("src/a/x.cpp", "int a;  // NOLINT(bugprone-foo): because.")
         self.check_good("src/a/x.cpp", "int a;  // TODO(#12): more")
-        self.check_good("docs/x.md", "see /dev/shm/gpemu and $HOME/work/x")
+        self.check_good("docs/x.md", "see /dev/shm/gpemu and $HOME/src/x")
 
     def test_wants_the_first_two_lines(self):
         self.assertEqual(len(faults("src/a/x.cpp", "int a;\n")), 1)
