@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstdint>
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -37,6 +39,7 @@ struct RunProgramOptions {
   std::string operations;
   std::string report;
   std::string json;
+  std::optional<std::uint32_t> context_mib;
   bool strict = false;
   bool keep_data = false;
   bool quiet = false;
@@ -139,8 +142,11 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   }
   // What a run around this one asks for is not asked of this one's program.
   for (const char* const name : {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_KEEP_DATA",
-                                 "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS"}) {
+                                 "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB"}) {
     ::unsetenv(name);
+  }
+  if (options.context_mib) {
+    environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
   }
   if (options.keep_data) environment.emplace_back("GPEMU_KEEP_DATA", "1");
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
@@ -176,6 +182,11 @@ void add_run_command(CLI::App& app) {
       ->add_option("--clock", options->clock, "real, or virtual: waiting for the GPU takes no time")
       ->check(CLI::IsMember({"real", "virtual"}))
       ->capture_default_str();
+  command
+      ->add_option("--context", options->context_mib,
+                   "MiB that a context takes of a GPU, with the kernels that libraries load into "
+                   "it; default: 400")
+      ->check(CLI::Range(1, 1 << 20));
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
   command->add_option("--ops", options->operations,
                       "Write the operations with their shapes and times, as JSON lines");

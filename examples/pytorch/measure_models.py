@@ -118,13 +118,6 @@ def fits(training, batch):
         torch.cuda.empty_cache()
 
 
-def occupy(context_mib):
-    """Takes what the GPU's context is short of `context_mib`, and returns it."""
-    free, total = torch.cuda.mem_get_info()
-    missing = context_mib * MIB - (total - free)
-    return torch.empty(max(missing, 0), dtype=torch.uint8, device="cuda")
-
-
 def measure_limit(name, guess):
     """The first batch that runs out of memory, found from a guess. Gradients and the optimizer's
     state come from a step of one image, as when the batch grows from there."""
@@ -177,11 +170,7 @@ def main():
     parser.add_argument(
         "jobs", nargs="+", metavar="JOB", help="MODEL:BATCH; for 'limit' the batch to try first"
     )
-    parser.add_argument(
-        "--context", type=int, default=0, metavar="MIB", help="let the context take that much"
-    )
     arguments = parser.parse_args()
-    occupied = occupy(arguments.context)
     torch.backends.cuda.matmul.allow_tf32 = True
     torch.backends.cudnn.allow_tf32 = True
     # Memory was measured with it, time and limits without.
@@ -191,7 +180,6 @@ def main():
         result = MEASURES[arguments.measure](name, int(batch))
         torch.cuda.empty_cache()
         print(json.dumps({"model": name, "batch": int(batch), **result}), flush=True)
-    del occupied
 
 
 if __name__ == "__main__":

@@ -30,8 +30,9 @@
 namespace gpemu::cuda {
 namespace {
 
-/// What a CUDA context takes from the device's memory. Source: 300 to 500 MB are commonly reported
-/// for PyTorch on Volta to Ampere.
+/// What a CUDA context takes from the device's memory unless GPEMU_CONTEXT_MIB says otherwise.
+/// Source: 300 to 500 MB are commonly reported for PyTorch on Volta to Ampere, since CUDA 11.7
+/// loads kernels when they are needed.
 constexpr Bytes kContextBytes = 400 * kMiB;
 
 enum class Phase : int { kDetached, kAttached, kForked, kFailed };
@@ -43,6 +44,7 @@ struct Machine {
   std::unique_ptr<sim::Clock> clock;
   std::shared_ptr<device::Node> node;
   std::deque<DeviceState> devices;
+  Bytes context_bytes = kContextBytes;
 };
 
 Machine& machine() {
@@ -228,7 +230,21 @@ Result<void> open_node(Machine& state, const profile::Database& database) {
   return {};
 }
 
+/// Returns what a context takes, in MiB in the environment.
+Result<Bytes> context_bytes() {
+  const std::string text = environment("GPEMU_CONTEXT_MIB");
+  if (text.empty()) return kContextBytes;
+  std::uint32_t mib = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+  if (error != std::errc() || end != text.data() + text.size() || mib == 0) {
+    return fail(ErrorCode::kInvalidArgument, "GPEMU_CONTEXT_MIB is \"{}\", not a number of MiB",
+                text);
+  }
+  return mib * kMiB;
+}
+
 Result<void> attach_now(Machine& state) {
+  GPEMU_ASSIGN(state.context_bytes, context_bytes());
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();
@@ -297,7 +313,7 @@ Status device_with_context(int ordinal, DeviceState** device) {
     tell(opened.error().message);
     return GPEMU_CUDA_ERROR_NO_DEVICE;
   }
-  if (const auto context = (*opened)->allocate(kContextBytes); !context) {
+  if (const auto context = (*opened)->allocate(state.context_bytes); !context) {
     tell(context.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }

@@ -84,6 +84,15 @@ assert cuda.cudaDeviceSynchronize() == 0
 assert order == ["early", "late"], order
 """
 
+# Prints how much of the GPU is not free.
+USED = """
+import ctypes
+cuda = ctypes.CDLL("libcudart.so.12")
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+assert cuda.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total)) == 0
+print((total.value - free.value) / 2**20)
+"""
+
 
 class RunTest(unittest.TestCase):
 
@@ -203,13 +212,28 @@ class RunTest(unittest.TestCase):
         self.run_program("0", "--clock", "virtual")
         self.assertEqual(first, [line for line in self.lines() if "op" in line])
 
+    def test_takes_as_much_for_a_context_as_it_is_told(self):
+        for options, expected in ((), 400), (("--context", "1667"), 1667):
+            process = self.start(sys.executable, "-c", USED, options=("--gpu", GPU, *options))
+            output, errors = process.communicate()
+            self.assertEqual(process.returncode, 0, errors)
+            # In pages of the GPU.
+            self.assertTrue(expected <= float(output) < expected + 2, output)
+
+    def test_a_context_may_not_fit(self):
+        process = self.start(sys.executable, "-c", USED, options=("--gpu", GPU, "--context", "40000"))
+        output, errors = process.communicate()
+        self.assertEqual((process.returncode, output), (1, ""), errors)
+        self.assertIn("40000", errors.replace(".0", ""))
+
     def test_a_run_within_a_run_has_its_own_settings(self):
         # Else the inner one's clock would be the outer one's, and its time nothing.
         inner = ("import os, sys; sys.exit(any(name in os.environ for name in "
-                 "('GPEMU_CLOCK', 'GPEMU_GPU', 'GPEMU_STRICT', 'GPEMU_RECORD_OPERATIONS')))")
+                 "('GPEMU_CLOCK', 'GPEMU_GPU', 'GPEMU_STRICT', 'GPEMU_RECORD_OPERATIONS', "
+                 "'GPEMU_CONTEXT_MIB')))")
         process = self.start(COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
                              inner, options=("--gpu", GPU, "--clock", "virtual", "--strict",
-                                             "--ops", str(self.folder / "outer.ops")))
+                                             "--context", "500", "--ops", str(self.folder / "outer.ops")))
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 0, errors)
 
