@@ -137,7 +137,11 @@ Result<std::vector<double>> solve(const Task& task, std::vector<double> start,
   ceres::Solver::Options solver;
   solver.linear_solver_type = ceres::DENSE_QR;
   solver.max_num_iterations = 50;
-  solver.function_tolerance = 1e-5;
+  solver.function_tolerance = 1e-6;
+  // Bounds that cut a step short make Ceres search along the rest, by default with derivatives,
+  // which were most of the work.
+  solver.line_search_interpolation_type = ceres::QUADRATIC;
+  solver.max_num_line_search_step_size_iterations = 4;
   solver.num_threads = 1;
   solver.logging_type = ceres::SILENT;
   ceres::Solver::Summary summary;

@@ -121,27 +121,31 @@ RecordedTimes::RecordedTimes(const RecordedSteps& recorded, const profile::GpuSp
 }
 
 void RecordedTimes::price(std::span<const double> logarithms, std::span<double> seconds,
-                          std::span<double> derivatives) const {
-  if (derivatives.empty()) {
-    std::array<double, kParameters> parameters{};
-    std::ranges::transform(logarithms, parameters.begin(),
-                           [](double logarithm) { return std::exp(logarithm); });
+                          std::span<Slopes> slopes) const {
+  std::array<double, kParameters> values{};
+  std::ranges::transform(logarithms, values.begin(),
+                         [](double logarithm) { return std::exp(logarithm); });
+  if (slopes.empty()) {
     for (std::size_t i = 0; i < works_.size(); ++i) {
-      seconds[i] = cost::operation_seconds(works_[i], rates_, parameters.data());
+      seconds[i] = cost::operation_seconds(works_[i], rates_, values.data());
     }
     return;
   }
-  using Jet = ceres::Jet<double, kParameters>;
-  std::vector<Jet> parameters(kParameters);
-  for (int i = 0; i < kParameters; ++i) {
-    parameters[i].a = std::exp(logarithms[i]);
-    parameters[i].v.setZero();
-    parameters[i].v[i] = parameters[i].a;  // By the logarithm.
-  }
+  // Of the parameters only those that an operation depends on have derivatives.
+  using Jet = ceres::Jet<double, cost::kMostParameters>;
+  std::array<Jet, kParameters> parameters;
+  std::ranges::transform(values, parameters.begin(), [](double value) { return Jet(value); });
   for (std::size_t i = 0; i < works_.size(); ++i) {
+    const cost::ParameterList list = cost::parameters_of(works_[i]);
+    Slopes& slope = slopes[i];
+    for (int j = 0; j < list.count; ++j) {
+      slope.parameters[j] = list.indices[j];
+      parameters[list.indices[j]].v[j] = values[list.indices[j]];  // By the logarithm.
+    }
     const Jet time = cost::operation_seconds(works_[i], rates_, parameters.data());
     seconds[i] = time.a;
-    std::copy_n(time.v.data(), kParameters, derivatives.begin() + i * kParameters);
+    std::copy_n(time.v.data(), slope.values.size(), slope.values.begin());
+    for (int j = 0; j < list.count; ++j) parameters[list.indices[j]].v[j] = 0;
   }
 }
 

@@ -69,9 +69,45 @@ TEST(RecordedSteps, WhatComesAlongCostsTheHostNothingOfItsOwn) {
   EXPECT_EQ(host_cost(counter, &bias, true), cost::kHostPart);
 }
 
+RecordedOperation operation(gpemu_operation_kind kind, const std::vector<std::int64_t>& shape) {
+  RecordedOperation operation = stream(0);
+  operation.kind = kind;
+  operation.shape[0] = {0, shape[0]};  // The batch's, or proportional to it.
+  for (std::size_t i = 1; i < shape.size(); ++i) operation.shape[i] = {shape[i], 0};
+  return operation;
+}
+
+RecordedOperation convolution(gpemu_operation_kind kind, std::int64_t channels, std::int64_t filter,
+                              std::int64_t groups) {
+  return operation(kind, {1, channels, channels, groups, 2, 28, 28, 1, filter, filter,
+                          1, 28,       28,       1,      1, 1,  1,  1, 1,      1});
+}
+
+/// An operation of each kind that the model tells apart.
+std::vector<RecordedOperation> one_of_each() {
+  std::vector<RecordedOperation> operations = {
+      stream(1 << 20),
+      stream(3),
+      operation(GPEMU_OPERATION_MATMUL, {1, 100, 200, 300}),
+      operation(GPEMU_OPERATION_NORMALIZATION_FORWARD, {1 << 16, 64}),
+      operation(GPEMU_OPERATION_NORMALIZATION_BACKWARD, {1 << 16, 64}),
+      operation(GPEMU_OPERATION_POOLING, {1 << 16, 1 << 14}),
+      operation(GPEMU_OPERATION_REDUCTION, {1 << 16, 10})};
+  operations[1].access = GPEMU_ACCESS_STRIDED;
+  for (const auto kind :
+       {GPEMU_OPERATION_CONVOLUTION_FORWARD, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA,
+        GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER}) {
+    for (const std::int64_t filter : {1, 3, 5, 7}) {
+      for (const std::int64_t groups : {1, 8, 64}) {
+        operations.push_back(convolution(kind, 64, filter, groups));
+      }
+    }
+  }
+  return operations;
+}
+
 TEST(RecordedTimes, DerivativesAreThoseOfTheTimes) {
-  const Result<RecordedSteps> joined =
-      join(std::vector{recording("one", {stream(1 << 20), stream(3)})});
+  const Result<RecordedSteps> joined = join(std::vector{recording("one", one_of_each())});
   ASSERT_TRUE(joined.has_value());
   profile::GpuSpec spec;
   spec.fp32_flops = 10e12;
@@ -87,7 +123,13 @@ TEST(RecordedTimes, DerivativesAreThoseOfTheTimes) {
   const std::size_t count = logarithms.size();
   const std::size_t rows = joined->operations.size() * joined->batches.size();
   std::vector<double> seconds(rows), above(rows), derivatives(rows * count);
-  times.price(logarithms, seconds, derivatives);
+  std::vector<Slopes> slopes(rows);
+  times.price(logarithms, seconds, slopes);
+  for (std::size_t i = 0; i < rows; ++i) {
+    for (std::size_t j = 0; j < slopes[i].values.size(); ++j) {
+      derivatives[i * count + slopes[i].parameters[j]] += slopes[i].values[j];
+    }
+  }
   for (std::size_t j = 0; j < count; ++j) {
     constexpr double kStep = 1e-6;
     std::vector<double> moved = logarithms;

@@ -23,9 +23,9 @@ double phase_seconds(std::span<const double> launches, std::span<const double> o
 }
 
 struct StepTimes::Prices {
-  std::vector<double> parameters;   ///< themselves, not their logarithms.
-  std::vector<double> seconds;      ///< (operations, batches)
-  std::vector<double> derivatives;  ///< (operations, batches, parameters), or empty.
+  std::vector<double> parameters;  ///< themselves, not their logarithms.
+  std::vector<double> seconds;     ///< (operations, batches)
+  std::vector<Slopes> slopes;      ///< the same, or empty.
 };
 
 struct StepTimes::Scale {
@@ -60,8 +60,8 @@ StepTimes::Prices StepTimes::price(std::span<const double> logarithms,
   prices.parameters.reserve(logarithms.size());
   for (const double logarithm : logarithms) prices.parameters.push_back(std::exp(logarithm));
   prices.seconds.resize(configurations);
-  if (with_derivatives) prices.derivatives.resize(configurations * logarithms.size());
-  times_.price(logarithms, prices.seconds, prices.derivatives);
+  if (with_derivatives) prices.slopes.resize(configurations);
+  times_.price(logarithms, prices.seconds, prices.slopes);
   return prices;
 }
 
@@ -86,26 +86,20 @@ StepTimes::Prediction StepTimes::predict_phase(const StepTime& time, std::size_t
   Prediction prediction{
       .seconds = scaled.whole * (running + prices.parameters[wait]),
       .host_share = phase.empty() ? 0 : std::accumulate(launches.begin(), gap, 0.0) / running};
-  if (prices.derivatives.empty()) return prediction;
+  if (prices.slopes.empty()) return prediction;
 
-  const std::size_t count = prices.parameters.size();
   std::vector<double>& sum = prediction.derivatives;
-  sum.assign(count, 0.0);
-  std::vector<std::size_t> rows;  // Sorted, so that each row is read once.
-  rows.reserve(phase.size());
+  sum.assign(prices.parameters.size(), 0.0);
   for (std::size_t i = 0; i < phase.size(); ++i) {
     if (i <= critical) {
       sum[phase[i].host_cost] += launches[i];
       sum[host_.scale] += launches[i];
     }
-    if (i >= critical) rows.push_back(configuration(phase[i]));
-  }
-  std::ranges::sort(rows);
-  for (auto first = rows.begin(); first != rows.end();) {
-    const auto last = std::upper_bound(first, rows.end(), *first);
-    const double* const row = prices.derivatives.data() + *first * count;
-    for (std::size_t j = 0; j < count; ++j) sum[j] += static_cast<double>(last - first) * row[j];
-    first = last;
+    if (i < critical) continue;
+    const Slopes& slopes = prices.slopes[configuration(phase[i])];
+    for (std::size_t j = 0; j < slopes.values.size(); ++j) {
+      sum[slopes.parameters[j]] += slopes.values[j];
+    }
   }
   sum[wait] += prices.parameters[wait];
   return prediction;

@@ -49,14 +49,13 @@ class Streams final : public OperationTimes {
   [[nodiscard]] int batches() const override { return static_cast<int>(batches_.size()); }
 
   void price(std::span<const double> logarithms, std::span<double> seconds,
-             std::span<double> derivatives) const override {
+             std::span<Slopes> slopes) const override {
     const double rate = std::exp(logarithms[kRate]), latency = std::exp(logarithms[kLatency]);
     for (std::size_t i = 0; i < seconds.size(); ++i) {
       const double transfer = bytes_[i / batches_.size()] * batches_[i % batches_.size()] / rate;
       seconds[i] = latency + transfer;
-      if (derivatives.empty()) continue;
-      derivatives[kParameters * i + kRate] = -transfer;
-      derivatives[kParameters * i + kLatency] = latency;
+      if (slopes.empty()) continue;
+      slopes[i] = {.parameters = {kRate, kLatency}, .values = {-transfer, latency}};
     }
   }
 

@@ -257,6 +257,45 @@ OperationWork elementwise_work(const DescribedOperation& described) {
 
 }  // namespace
 
+ParameterList parameters_of(const OperationWork& work) {
+  ParameterList list;
+  const auto add = [&](int parameter) {
+    list.indices[list.count++] = static_cast<std::uint8_t>(parameter);
+  };
+  switch (work.kind) {
+    case Kind::kNothing:
+      return list;
+    case Kind::kConvolution:
+      if (work.factor >= 0) add(work.factor);
+      if (work.winograd_large_flops > 0) add(kWinogradForward + work.direction);
+      break;
+    case Kind::kGroupedConvolution:
+      add(kGroupedForward + work.direction);
+      break;
+    case Kind::kDepthwiseConvolution:
+      for (const int parameter :
+           {kDepthwiseForward + work.direction, int{kConvolutionBandwidth}, int{kLatency}}) {
+        add(parameter);
+      }
+      return list;
+    case Kind::kMatmul:
+      for (const int parameter : {kMatmul, kMatmulBandwidth, kLatency}) add(parameter);
+      return list;
+    case Kind::kNormalization:
+      add(work.direction == 0 ? kNormalizationForward : kNormalizationBackward);
+      add(kNormalizationBlock);
+      add(kLatency);
+      return list;
+    case Kind::kStream:
+      add(work.stream);
+      add(kLatency);
+      return list;
+  }
+  add(kConvolutionForward + work.direction);  // What dense and grouped ones have in common.
+  for (const int parameter : {kDepth, kConvolutionBandwidth, kConvolutionLatency}) add(parameter);
+  return list;
+}
+
 GpuRates gpu_rates(const profile::GpuSpec& spec) {
   return {.fp32_flops = spec.fp32_flops,
           .bandwidth = spec.memory_bandwidth_bytes_per_s,

@@ -49,7 +49,7 @@ class RecordedTimes final : public OperationTimes {
   [[nodiscard]] int operations() const override { return operations_; }
   [[nodiscard]] int batches() const override { return batches_; }
   void price(std::span<const double> logarithms, std::span<double> seconds,
-             std::span<double> derivatives) const override;
+             std::span<Slopes> slopes) const override;
 
  private:
   int operations_, batches_;

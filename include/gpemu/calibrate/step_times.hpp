@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <span>
 #include <vector>
 
 #include "gpemu/calibrate/fit.hpp"
+#include "gpemu/cost/operation_time.hpp"
 
 namespace gpemu::calibrate {
 
@@ -35,6 +37,12 @@ struct HostParameters {
   std::vector<int> synchronise;
 };
 
+/// A time's derivatives by the logarithms of the few parameters that it depends on.
+struct Slopes {
+  std::array<int, cost::kMostParameters> parameters{};  ///< their indices;
+  std::array<double, cost::kMostParameters> values{};   ///< 0 beyond the last.
+};
+
 /// Prices operations on one GPU at several batches, with parameters.
 class OperationTimes {
  public:
@@ -43,10 +51,9 @@ class OperationTimes {
   [[nodiscard]] virtual int operations() const = 0;
   [[nodiscard]] virtual int batches() const = 0;
   /// Writes the time of each operation at each batch, in seconds, shape (operations, batches), and
-  /// unless `derivatives` is empty those by the logarithms of the parameters, shape (operations,
-  /// batches, parameters).
+  /// unless `slopes` is empty their derivatives, of the same shape.
   virtual void price(std::span<const double> logarithms, std::span<double> seconds,
-                     std::span<double> derivatives) const = 0;
+                     std::span<Slopes> slopes) const = 0;
 };
 
 /// How long the phases of a step were measured to take at one batch.

@@ -196,6 +196,17 @@ struct OperationWork {
 [[nodiscard]] OperationWork operation_work(const DescribedOperation& described,
                                            const profile::GpuSpec& spec);
 
+/// The most parameters that an operation's time depends on.
+inline constexpr int kMostParameters = 6;
+
+struct ParameterList {
+  std::array<std::uint8_t, kMostParameters> indices{};
+  int count = 0;
+};
+
+/// Returns the parameters that operation_seconds() reads for some work.
+[[nodiscard]] ParameterList parameters_of(const OperationWork& work);
+
 /// Returns how long an operation takes, in seconds. `parameters` has kOperationParameterCount
 /// entries, themselves and not their logarithms. T is double, or a number that carries derivatives.
 /// docs/design/operation-costs.md has the equations.
