@@ -214,14 +214,16 @@ class RunTest(unittest.TestCase):
 
     def test_takes_as_much_for_a_context_as_it_is_told(self):
         for options, expected in ((), 400), (("--context", "1667"), 1667):
-            process = self.start(sys.executable, "-c", USED, options=("--gpu", GPU, *options))
+            options = ("--gpu", GPU, *options)
+            process = self.start(sys.executable, "-c", USED, options=options)
             output, errors = process.communicate()
             self.assertEqual(process.returncode, 0, errors)
             # In pages of the GPU.
             self.assertTrue(expected <= float(output) < expected + 2, output)
 
     def test_a_context_may_not_fit(self):
-        process = self.start(sys.executable, "-c", USED, options=("--gpu", GPU, "--context", "40000"))
+        options = ("--gpu", GPU, "--context", "40000")
+        process = self.start(sys.executable, "-c", USED, options=options)
         output, errors = process.communicate()
         self.assertEqual((process.returncode, output), (1, ""), errors)
         self.assertIn("40000", errors.replace(".0", ""))
@@ -233,7 +235,8 @@ class RunTest(unittest.TestCase):
                  "'GPEMU_CONTEXT_MIB')))")
         process = self.start(COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
                              inner, options=("--gpu", GPU, "--clock", "virtual", "--strict",
-                                             "--context", "500", "--ops", str(self.folder / "outer.ops")))
+                                             "--context", "500",
+                                             "--ops", str(self.folder / "outer.ops")))
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 0, errors)
 
