@@ -11,9 +11,11 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/calibrate/bars.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/profile/database.hpp"
 
@@ -31,6 +33,7 @@ struct EvalOptions {
   std::vector<std::string> protocols;
   std::string group = "gpu";
   bool as_json = false;
+  bool check = false;
 };
 
 constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
@@ -76,8 +79,12 @@ struct Errors {
   std::vector<double> sizes;
   double sum = 0;
   std::array<double, 2> phases{};  ///< sums of the sizes of forward's and backward's.
+  double bars = 0;                 ///< their sum.
+  int held = 0;                    ///< steps that lie within their bars.
 
-  void add(const PredictedStep& step) {
+  void add(const PredictedStep& step, double bar) {
+    bars += bar;
+    held += step.miss() <= bar ? 1 : 0;
     sizes.push_back(std::abs(step.error()));
     sum += step.error();
     for (std::size_t i = 0; i < phases.size(); ++i) {
@@ -91,6 +98,7 @@ struct Errors {
     for (const double size : sizes) total += size;
     return total / count();
   }
+  [[nodiscard]] double coverage() const { return held / count(); }
   [[nodiscard]] double quantile(double share) const {
     std::vector<double> sorted = sizes;
     std::ranges::sort(sorted);
@@ -115,15 +123,16 @@ std::string percent(double share) {
 
 void print_table(std::string_view protocol, const std::string& group,
                  const std::map<std::string, Errors>& groups) {
-  TextTable table(
-      {group, "steps", "mean %", "median", "90th", "worst", "bias", "forward", "backward"});
+  TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
+                   "backward", "± bar", "within"});
   double means = 0;
   for (const auto& [name, errors] : groups) {
     table.add_row(
         {name, std::to_string(errors.sizes.size()), percent(errors.mean()),
          percent(errors.quantile(0.5)), percent(errors.quantile(0.9)), percent(errors.quantile(1)),
          fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
-         percent(errors.phases[0] / errors.count()), percent(errors.phases[1] / errors.count())});
+         percent(errors.phases[0] / errors.count()), percent(errors.phases[1] / errors.count()),
+         percent(errors.bars / errors.count()), percent(errors.coverage())});
     means += errors.mean();
   }
   fmt::print("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
@@ -133,10 +142,12 @@ void print_table(std::string_view protocol, const std::string& group,
              percent(means / static_cast<double>(groups.size())));
 }
 
-json describe(const std::vector<PredictedStep>& steps, const calibrate::RecordedSteps& recorded,
+json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,
+              const calibrate::RecordedSteps& recorded,
               const std::vector<calibrate::CalibratedGpu>& gpus) {
   json rows = json::array();
-  for (const PredictedStep& step : steps) {
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const PredictedStep& step = steps[i];
     const auto ms = [](const std::array<double, 2>& seconds) {
       return json{{"forward", 1e3 * seconds[0]}, {"backward", 1e3 * seconds[1]}};
     };
@@ -145,9 +156,30 @@ json describe(const std::vector<PredictedStep>& steps, const calibrate::Recorded
                     {"batch", step.batch},
                     {"measured_ms", ms(step.measured_seconds)},
                     {"predicted_ms", ms(step.predicted_seconds)},
-                    {"error", step.error()}});
+                    {"error", step.error()},
+                    {"bar", bars[i]}});
   }
   return rows;
+}
+
+/// Returns the GPUs whose bars are stated and hold too few steps, or too many.
+std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
+                                    const std::vector<double>& bars,
+                                    const std::vector<calibrate::CalibratedGpu>& gpus,
+                                    calibrate::Protocol protocol) {
+  std::vector<Errors> errors(gpus.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) errors[steps[i].gpu].add(steps[i], bars[i]);
+  std::vector<std::string> wrong;
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    const profile::GpuSpec& spec = gpus[gpu].spec;
+    const bool stated =
+        protocol != calibrate::Protocol::kGpuOut || calibrate::states_transferred_bar(spec);
+    const double coverage = errors[gpu].coverage();
+    const bool right =
+        coverage >= calibrate::kLeastCoverage && coverage <= calibrate::kMostCoverage;
+    if (stated && !errors[gpu].sizes.empty() && !right) wrong.push_back(spec.name);
+  }
+  return wrong;
 }
 
 Result<void> evaluate(const EvalOptions& options) {
@@ -156,26 +188,36 @@ Result<void> evaluate(const EvalOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   json document = json::object();
+  std::vector<std::string> faults;
   for (std::size_t i = 0; i < calibrate::kProtocolNames.size(); ++i) {
     const std::string name(calibrate::kProtocolNames[i]);
     if (std::ranges::find(options.protocols, name) == options.protocols.end()) continue;
     const auto progress = [&](int done, int all) {
       fmt::print(stderr, "gpemu: {}: fit {} of {}\n", name, done, all);
     };
-    GPEMU_ASSIGN(
-        const std::vector<PredictedStep> steps,
-        calibrate::evaluate(recorded, gpus, static_cast<calibrate::Protocol>(i), progress));
+    const auto protocol = static_cast<calibrate::Protocol>(i);
+    GPEMU_ASSIGN(const std::vector<PredictedStep> steps,
+                 calibrate::evaluate(recorded, gpus, protocol, progress));
+    const std::vector<double> bars = calibrate::crossed_bars(recorded, gpus, steps, protocol);
+    const std::vector<std::string> wrong = wrong_bars(steps, bars, gpus, protocol);
+    for (const std::string& gpu : wrong) faults.push_back(fmt::format("{} of {}", name, gpu));
     if (options.as_json) {
-      document[name] = describe(steps, recorded, gpus);
+      document[name] = describe(steps, bars, recorded, gpus);
       continue;
     }
     std::map<std::string, Errors> groups;
-    for (const PredictedStep& step : steps) {
-      groups[group_of(step, options.group, recorded, gpus)].add(step);
+    for (std::size_t j = 0; j < steps.size(); ++j) {
+      groups[group_of(steps[j], options.group, recorded, gpus)].add(steps[j], bars[j]);
     }
     print_table(name, options.group, groups);
+    fmt::print("bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
+               100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
+               wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
   if (options.as_json) fmt::print("{}\n", document.dump(2));
+  if (options.check && !faults.empty()) {
+    return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));
+  }
   return {};
 }
 
@@ -197,11 +239,17 @@ void add_cost_eval_command(CLI::App& cost) {
   command->add_option("--by", options->group, "Rows of the table: gpu, family, model or batch")
       ->check(CLI::IsMember(std::vector<std::string>(kGroups.begin(), kGroups.end())));
   command->add_flag("--json", options->as_json, "Print each step as JSON");
+  command->add_flag(
+      "--check", options->check,
+      "Fail where a bar of 90 % holds less than 85 or more than 95 % of a GPU's steps");
   command->footer(
       "in-sample: fitted to the very steps. family-out: one family of models at a time is in no\n"
       "fit. gpu-out: one GPU at a time is in no fit but for its host's, from batch 1 and 2.\n"
       "one-batch: of a sixth of the models, only batch 32 is known, and scales the others.\n"
-      "Errors are those of a whole step, predicted / measured - 1. Each fit takes up to a minute.\n"
+      "Errors are those of a whole step, predicted / measured - 1. A bar is what holds 90 % of "
+      "the\n"
+      "other families' steps, in gpu-out the other GPUs'; none is stated for GPUs before Maxwell\n"
+      "there. Each fit takes some 15 s of a core.\n"
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");

@@ -2,6 +2,7 @@
 #include "gpemu/calibrate/evaluate.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <set>
 
@@ -142,6 +143,10 @@ double PredictedStep::error() const {
   return (predicted_seconds[0] + predicted_seconds[1]) /
              (measured_seconds[0] + measured_seconds[1]) -
          1;
+}
+
+double PredictedStep::miss() const {
+  return std::abs(1 / (1 + error()) - 1);
 }
 
 std::string_view family_of(std::string_view model) {

@@ -45,6 +45,8 @@ struct PredictedStep {
 
   /// Returns predicted / measured - 1 of both phases together.
   [[nodiscard]] double error() const;
+  /// Returns |measured / predicted - 1|, which a bar holds (cost::Estimate).
+  [[nodiscard]] double miss() const;
 };
 
 /// A model's family: its name up to the first digit or underscore, e.g. "resnext", "wide".

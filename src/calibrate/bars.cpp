@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/calibrate/bars.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+
+namespace gpemu::calibrate {
+
+double bar_of(std::vector<double> misses) {
+  std::ranges::sort(misses);
+  const auto held =
+      static_cast<std::size_t>(std::ceil(kBarCoverage * static_cast<double>(misses.size() + 1)));
+  return held <= misses.size() ? misses[held - 1] : std::numeric_limits<double>::infinity();
+}
+
+bool states_transferred_bar(const profile::GpuSpec& spec) {
+  constexpr int kMaxwell = 5;
+  return spec.compute_capability_major >= kMaxwell;
+}
+
+std::vector<double> crossed_bars(const RecordedSteps& recorded,
+                                 const std::vector<CalibratedGpu>& gpus,
+                                 const std::vector<PredictedStep>& steps, Protocol protocol) {
+  const auto family = [&](const PredictedStep& step) {
+    return family_of(recorded.models[step.model]);
+  };
+  const auto informs = [&](const PredictedStep& one, const PredictedStep& other) {
+    return protocol == Protocol::kGpuOut
+               ? one.gpu != other.gpu && states_transferred_bar(gpus[one.gpu].spec)
+               : one.gpu == other.gpu && family(one) != family(other);
+  };
+  std::map<std::pair<int, std::string_view>, double> known;
+  std::vector<double> bars;
+  bars.reserve(steps.size());
+  for (const PredictedStep& step : steps) {
+    const auto [entry, is_new] = known.try_emplace({step.gpu, family(step)});
+    if (is_new) {
+      std::vector<double> misses;
+      for (const PredictedStep& other : steps) {
+        if (informs(other, step)) misses.push_back(other.miss());
+      }
+      entry->second = bar_of(std::move(misses));
+    }
+    bars.push_back(entry->second);
+  }
+  return bars;
+}
+
+}  // namespace gpemu::calibrate
