@@ -18,6 +18,7 @@
 
 #include "command.hpp"
 #include "cost_eval_command.hpp"
+#include "cost_fit_command.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -192,6 +193,7 @@ void add_cost_command(CLI::App& app) {
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
   add_condense_command(*command);
+  add_cost_fit_command(*command);
   add_cost_eval_command(*command);
   set_action(*command, [command, options]() -> Result<void> {
     if (!command->get_subcommands().empty()) return {};

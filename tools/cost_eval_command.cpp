@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -14,12 +13,12 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/base/file.hpp"
 #include "gpemu/calibrate/bars.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/profile/database.hpp"
 
 #include "command.hpp"
+#include "recorded_gpus.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -37,42 +36,6 @@ struct EvalOptions {
 };
 
 constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
-
-Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  if (error) return fail(ErrorCode::kNotFound, "{}: {}", folder, error.message());
-  if (files.empty()) return fail(ErrorCode::kNotFound, "{} has no recordings (*.json)", folder);
-  std::ranges::sort(files);
-  std::vector<cost::Recording> recordings;
-  for (const std::filesystem::path& file : files) {
-    GPEMU_ASSIGN(const std::string text, read_file(file));
-    GPEMU_ASSIGN(cost::Recording recording, cost::parse_recording(text, file.string()));
-    recordings.push_back(std::move(recording));
-  }
-  return recordings;
-}
-
-/// Returns the GPUs on which steps of the models were measured.
-Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
-    const calibrate::RecordedSteps& recorded, const profile::Database& database) {
-  GPEMU_ASSIGN(const std::vector<std::string> names, database.gpu_names());
-  std::vector<calibrate::CalibratedGpu> gpus;
-  for (const std::string& name : names) {
-    GPEMU_ASSIGN(std::vector<calibrate::StepTime> steps,
-                 calibrate::measured_steps(recorded, database, name));
-    if (steps.empty()) continue;
-    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(name));
-    gpus.push_back({std::move(spec), std::move(steps)});
-  }
-  if (gpus.empty()) {
-    return fail(ErrorCode::kNotFound, "none of the recorded models was measured on any GPU");
-  }
-  return gpus;
-}
 
 /// Errors of some steps, as shares.
 struct Errors {
@@ -183,8 +146,7 @@ std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
 }
 
 Result<void> evaluate(const EvalOptions& options) {
-  GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
-  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, calibrate::join(recordings));
+  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.folder));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   json document = json::object();

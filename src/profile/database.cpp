@@ -7,6 +7,7 @@
 #include <system_error>
 #include <utility>
 
+#include "calibration_reader.hpp"
 #include "database_format.hpp"
 #include "database_rows.hpp"
 #include "nearest_names.hpp"
@@ -132,6 +133,12 @@ Result<Database> Database::from_image(std::string_view image) {
 }
 
 Result<GpuSpec> Database::gpu(std::string_view name_or_path) const {
+  GPEMU_ASSIGN(GpuSpec spec, plain_gpu(name_or_path));
+  GPEMU_TRY(adopt_calibrations(spec, [this](std::string_view name) { return plain_gpu(name); }));
+  return spec;
+}
+
+Result<GpuSpec> Database::plain_gpu(std::string_view name_or_path) const {
   if (name_or_path.contains('/') || name_or_path.ends_with(".toml")) {
     return load_gpu_spec(name_or_path);
   }

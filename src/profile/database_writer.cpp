@@ -2,6 +2,8 @@
 #include "gpemu/profile/database_writer.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <map>
 #include <system_error>
 #include <utility>
 #include <vector>
@@ -9,6 +11,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 
+#include "calibration_reader.hpp"
 #include "database_format.hpp"
 #include "sqlite.hpp"
 
@@ -32,6 +35,25 @@ Result<void> insert_gpu(const SqliteConnection& connection, const GpuText& text)
                   text.origin, spelling, row.text(0));
     }
     GPEMU_TRY(connection.run("INSERT INTO gpu_spellings VALUES (?, ?)", spelling, spec.name));
+  }
+  return {};
+}
+
+// Checks that the GPUs whose calibration others have are there.
+Result<void> check_calibrations(std::span<const GpuText> gpus) {
+  std::map<std::string, GpuSpec, std::less<>> specs;
+  for (const GpuText& text : gpus) {
+    GPEMU_ASSIGN(GpuSpec spec, parse_gpu_spec(text.toml, text.origin));
+    specs.emplace(spec.name, std::move(spec));
+  }
+  const auto find = [&](std::string_view name) -> Result<GpuSpec> {
+    const auto found = specs.find(name);
+    if (found != specs.end()) return found->second;
+    return fail(ErrorCode::kNotFound, "there is no GPU \"{}\"", name);
+  };
+  for (const auto& [name, spec] : specs) {
+    GpuSpec checked = spec;
+    GPEMU_TRY(adopt_calibrations(checked, find));
   }
   return {};
 }
@@ -168,6 +190,7 @@ Result<std::string> build_database_image(std::span<const GpuText> gpus,
   GPEMU_TRY(connection.run_script("BEGIN"));
   GPEMU_TRY(create_tables(connection));
   for (const GpuText& gpu : gpus) GPEMU_TRY(insert_gpu(connection, gpu));
+  GPEMU_TRY(check_calibrations(gpus));
   for (const Pack& pack : packs) GPEMU_TRY(insert_pack(connection, pack));
   GPEMU_TRY(check_consistency(connection));
   GPEMU_TRY(connection.run_script("COMMIT"));

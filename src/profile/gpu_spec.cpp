@@ -8,7 +8,7 @@
 
 #include "gpemu/base/file.hpp"
 
-#include "toml_parser.hpp"
+#include "calibration_reader.hpp"
 
 namespace gpemu::profile {
 namespace {
@@ -127,6 +127,7 @@ class SpecReader {
     GPEMU_TRY(check_keys());
     for (const NumberField& field : kNumberFields) GPEMU_TRY(read_number(field));
     GPEMU_TRY(check_consistency());
+    GPEMU_TRY(read_calibration(root_, origin_, spec_));
     return std::move(spec_);
   }
 
@@ -190,7 +191,7 @@ class SpecReader {
   [[nodiscard]] Result<void> check_keys() const {
     for (const auto& [key, node] : root_) {
       const std::string_view name = key.str();
-      if (contains(kTextKeys, name)) continue;
+      if (contains(kTextKeys, name) || name == "calibration") continue;
       if (!contains(kSections, name)) return fault(node, name, "unknown key");
       if (!node.is_table()) return fault(node, name, "expected a table");
       for (const auto& [inner, value] : *node.as_table()) {

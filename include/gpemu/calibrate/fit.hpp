@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/cost/parameter.hpp"
+#include "gpemu/profile/calibration.hpp"
 
 namespace gpemu::calibrate {
 
-using cost::Parameter;
+using profile::Parameter;
 
 /// What was measured on one GPU, and a model of it with parameters.
 class Measurements {

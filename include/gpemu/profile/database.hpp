@@ -53,9 +53,10 @@ class Database {
   ~Database();
 
   /// Returns a GPU by name or alias, ignoring case, or by the path of a TOML file (a name with '/'
-  /// or ending in ".toml").
+  /// or ending in ".toml"), with the calibrations of the GPUs that its file names.
   ///
-  /// Errors: kNotFound, with the nearest names; for a file those of load_gpu_spec().
+  /// Errors: kNotFound, with the nearest names; for a file those of load_gpu_spec(), and
+  /// kCorruptData when a GPU that it names has no calibration.
   [[nodiscard]] Result<GpuSpec> gpu(std::string_view name_or_path) const;
   [[nodiscard]] Result<std::vector<std::string>> gpu_names() const;
 
@@ -92,6 +93,7 @@ class Database {
  private:
   struct State;
   explicit Database(std::unique_ptr<State> state);
+  [[nodiscard]] Result<GpuSpec> plain_gpu(std::string_view name_or_path) const;
   std::unique_ptr<State> state_;
 };
 

@@ -10,6 +10,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/profile/calibration.hpp"
 
 namespace gpemu::profile {
 
@@ -54,6 +55,16 @@ struct GpuSpec {
   std::optional<double> nvlink_bytes_per_s;
   /// How many GPUs of one node NVLink joins: 2 over a bridge, 8 on a baseboard; 1 without NVLink.
   int nvlink_gpus = 1;
+
+  /// What prices operations: this GPU's own calibration, or, of a GPU that Database::gpu() returns,
+  /// that of the GPU whose efficiencies stand for its own. Absent where the file tells neither.
+  std::optional<Calibration> calibration;
+  /// The calibration that prices convolutions and products of the other arithmetic than those that
+  /// `calibration` rests on, with tensor cores or without; only of a GPU that Database::gpu()
+  /// returns.
+  std::optional<Calibration> other_arithmetic;
+  std::string calibrated_like;  ///< the GPU whose calibration stands for this one's, or empty.
+  std::string other_arithmetic_like;  ///< the GPU of `other_arithmetic`, or empty.
 
   /// Where each number comes from: TOML path (e.g. "memory.bandwidth_gb_per_s") to citation.
   std::map<std::string, std::string> sources;

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::profile {
+
+/// A positive number of a model that a fit chooses. Fits handle its natural logarithm: what they
+/// expect, allow and differentiate by is relative.
+struct Parameter {
+  std::string_view name;
+  double typical = 1;  ///< what is expected before any data, in the parameter's own unit.
+  /// Standard deviations of logarithms: of what all GPUs share from `typical`, and of one GPU's
+  /// value from what they share.
+  double shared_spread = 1;
+  double own_spread = 1;
+  double least = 0;  ///< physical bounds, 0 < least < most.
+  double most = 0;
+};
+
+/// Indices of the parameters of cost::operation_seconds() and of the host that launches operations,
+/// in the order of kOperationParameters.
+enum OperationParameter : std::uint8_t {
+  kConvolutionForward,
+  kConvolutionData,
+  kConvolutionFilter,
+  kPointwiseForward,
+  kPointwiseData,
+  kPointwiseFilter,
+  kSquareForward,
+  kSquareData,
+  kSquareFilter,
+  kLargeForward,
+  kLargeData,
+  kLargeFilter,
+  kIrregularForward,
+  kIrregularData,
+  kIrregularFilter,
+  kFirstForward,
+  kFirstFilter,
+  kFirstLargeForward,
+  kFirstLargeFilter,
+  kWinogradForward,
+  kWinogradData,
+  kWinogradFilter,
+  kGroupedForward,
+  kGroupedData,
+  kGroupedFilter,
+  kDepthwiseForward,
+  kDepthwiseData,
+  kDepthwiseFilter,
+  kDepth,
+  kConvolutionBandwidth,
+  kConvolutionLatency,
+  kMatmul,
+  kMatmulBandwidth,
+  kNormalizationForward,
+  kNormalizationBackward,
+  kNormalizationBlock,
+  kElementwise,
+  kConcatenation,
+  kPoolingForward,
+  kPoolingBackward,
+  kReduction,
+  kStrided,
+  kLatency,
+  kHostConvolution,
+  kHostConvolutionBackward,
+  kHostNormalization,
+  kHostNormalizationBackward,
+  kHostOperation,
+  kHostSmall,
+  kHostPart,
+  kHostScale,
+  kHostForward,
+  kHostBackward
+};
+
+inline constexpr int kOperationParameterCount = kHostBackward + 1;
+
+/// The parameters, with what is expected of them and their physical bounds. Their units:
+///
+/// * convolution_*, winograd_*, matmul: share of the peak rate that full tiles reach. Bound: 1.3,
+///   for clocks above the datasheet's.
+/// * pointwise_* (1 x 1), square_* (3 x 3), large_* (5 x 5 and more), irregular_*, first_* and
+///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*: factors
+///   of convolution_*.
+/// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided: bytes.
+/// * depth: multiply-adds of an output element's sum that take as long as to begin and end a tile.
+/// * *_bandwidth, normalization_forward and _backward, elementwise, concatenation, pooling_* and
+///   reduction: share of the memory's bandwidth. normalization_block: bytes per clock that a block
+///   moves, which handles one channel.
+/// * *latency, in s: what a kernel takes at least.
+/// * host_launch, in s, and how many of that the launch of an operation takes; host_part is that of
+///   an operation which its neighbour's launch brings along. host_forward and host_backward, in s:
+///   to begin a phase, and to notice its end.
+///
+/// Source of what is expected: shares of 0.5 to 0.9 are usual in microbenchmarks; the spreads are
+/// wide enough to leave the choice to the data. docs/design/operation-costs.md tells how they were
+/// found.
+inline constexpr auto kOperationParameters = std::to_array<Parameter>({
+    Parameter{"convolution_forward", 0.7, 0.4, 0.5, 0.02, 1.3},
+    Parameter{"convolution_data", 0.7, 0.4, 0.5, 0.02, 1.3},
+    Parameter{"convolution_filter", 0.7, 0.4, 0.5, 0.02, 1.3},
+    Parameter{"pointwise_forward", 1, 0.25, 0.4, 0.2, 5},
+    Parameter{"pointwise_data", 1, 0.25, 0.4, 0.2, 5},
+    Parameter{"pointwise_filter", 1, 0.25, 0.4, 0.2, 5},
+    Parameter{"square_forward", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"square_data", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"square_filter", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"large_forward", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"large_data", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"large_filter", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"irregular_forward", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"irregular_data", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"irregular_filter", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"first_forward", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"first_filter", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"first_large_forward", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"first_large_filter", 0.8, 0.25, 0.4, 0.2, 5},
+    Parameter{"winograd_forward", 0.6, 0.4, 0.5, 0.1, 1.3},
+    Parameter{"winograd_data", 0.6, 0.4, 0.5, 0.1, 1.3},
+    Parameter{"winograd_filter", 0.6, 0.4, 0.5, 0.1, 1.3},
+    Parameter{"grouped_forward", 0.7, 0.5, 0.4, 0.02, 5},
+    Parameter{"grouped_data", 0.7, 0.5, 0.4, 0.02, 5},
+    Parameter{"grouped_filter", 0.7, 0.5, 0.4, 0.02, 5},
+    Parameter{"depthwise_forward", 8, 0.7, 0.4, 0.3, 128},
+    Parameter{"depthwise_data", 3, 0.7, 0.4, 0.3, 128},
+    Parameter{"depthwise_filter", 3, 0.7, 0.4, 0.3, 128},
+    Parameter{"depth", 32, 0.5, 0.2, 4, 200},
+    Parameter{"convolution_bandwidth", 0.8, 0.3, 0.2, 0.15, 1.3},
+    Parameter{"convolution_latency", 1e-05, 0.5, 0.4, 5e-07, 0.0002},
+    Parameter{"matmul", 0.7, 0.4, 0.3, 0.05, 1.3},
+    Parameter{"matmul_bandwidth", 0.7, 0.3, 0.3, 0.1, 1.3},
+    Parameter{"normalization_forward", 0.8, 0.4, 0.3, 0.05, 1.3},
+    Parameter{"normalization_backward", 0.8, 0.4, 0.3, 0.05, 1.3},
+    Parameter{"normalization_block", 15, 0.5, 0.3, 2, 128},
+    Parameter{"elementwise", 0.8, 0.3, 0.3, 0.03, 1.3},
+    Parameter{"concatenation", 0.6, 0.3, 0.3, 0.03, 1.3},
+    Parameter{"pooling_forward", 0.75, 0.3, 0.3, 0.03, 1.3},
+    Parameter{"pooling_backward", 0.4, 0.3, 0.3, 0.03, 1.3},
+    Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1.3},
+    Parameter{"strided", 2, 0.3, 0.3, 0.2, 30},
+    Parameter{"latency", 3e-06, 0.4, 0.3, 1e-06, 2e-05},
+    Parameter{"host_convolution", 1.5, 0.6, 0.4, 0.05, 45},
+    Parameter{"host_convolution_backward", 1.5, 0.6, 0.4, 0.05, 45},
+    Parameter{"host_normalization", 1.5, 0.6, 0.4, 0.05, 45},
+    Parameter{"host_normalization_backward", 1, 0.6, 0.4, 0.0333333, 30},
+    Parameter{"host_operation", 1, 0.6, 0.4, 0.0333333, 30},
+    Parameter{"host_small", 0.2, 0.6, 0.4, 0.00666667, 6},
+    Parameter{"host_part", 0.01, 0.6, 0.4, 0.0003333333333333333, 0.3},
+    Parameter{"host_launch", 2.5e-05, 1.5, 1.5, 1e-06, 0.0005},
+    Parameter{"host_forward", 5e-05, 1, 1.5, 1e-06, 0.005},
+    Parameter{"host_backward", 5e-05, 1, 1.5, 1e-06, 0.005},
+});
+static_assert(kOperationParameters.size() == kOperationParameterCount);
+
+/// Parameters in the order of kOperationParameters, themselves and not their logarithms.
+using OperationParameters = std::array<double, kOperationParameterCount>;
+
+/// The parameters of device and host apart: those of the host are the last.
+inline constexpr int kFirstHostParameter = kHostConvolution;
+
+/// What measured training steps tell of a GPU and its host: parameters, and how they were obtained.
+struct Calibration {
+  std::string gpu;      ///< that was measured, GpuSpec::name.
+  std::string command;  ///< that fitted the parameters.
+  std::string pack;     ///< of the measurements.
+  int models = 0;
+  int steps = 0;
+  double error = 0;  ///< mean absolute error of a step among those, as a share.
+  /// Whether convolutions and products ran on tensor cores.
+  bool tensor_cores = false;
+  OperationParameters parameters{};
+};
+
+/// Returns a GPU's file with this calibration in place of the one that it has, or at its end; every
+/// other byte stays. `other_arithmetic` names the GPU whose parameters hold for convolutions and
+/// products of the other arithmetic, with tensor cores or without; empty: none does.
+///
+/// Errors: those of parse_gpu_spec(), of the old text and of the new.
+[[nodiscard]] Result<std::string> replace_calibration(std::string_view toml,
+                                                      std::string_view origin,
+                                                      const Calibration& calibration,
+                                                      std::string_view other_arithmetic);
+
+}  // namespace gpemu::profile

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/profile/calibration.hpp"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "gpemu/profile/database.hpp"
+#include "gpemu/profile/database_writer.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::profile {
+namespace {
+
+/// A GPU's file, with the sources last as in gpus/.
+std::string gpu_file(std::string_view name = "X-1") {
+  return "name = \"" + std::string(name) + R"("
+product_name = "Test"
+architecture = "Test"
+
+[compute]
+capability = { value = 7.5, source = "sheet" }
+multiprocessors = { value = 10, source = "sheet" }
+cuda_cores = { value = 640, source = "sheet" }
+boost_clock_mhz = { value = 1500, source = "sheet" }
+fp32_tflops = { value = 1.92, source = "sheet" }
+
+[memory]
+capacity_mib = { value = 8192, source = "sheet" }
+bandwidth_gb_per_s = { value = 250.5, source = "sheet" }
+bus_bits = { value = 256, source = "sheet" }
+l2_cache_mib = { value = 1.5, source = "sheet" }
+
+[power]
+max_w = { value = 75, source = "sheet" }
+
+[links]
+pcie_generation = { value = 3, source = "sheet" }
+pcie_lanes = { value = 16, source = "sheet" }
+pinned_copy_gb_per_s = { value = 12, source = "sheet" }
+
+# Where it all comes from.
+[sources]
+sheet = """\
+  A datasheet
+[calibration]
+"""
+)";
+}
+
+Calibration calibration(bool tensor_cores = false) {
+  Calibration made{.gpu = "X-1",
+                   .command = "gpemu cost fit \"recordings\"",
+                   .pack = "somebody-25",
+                   .models = 36,
+                   .steps = 400,
+                   .error = 0.0444,
+                   .tensor_cores = tensor_cores};
+  for (int i = 0; i < kOperationParameterCount; ++i) {
+    made.parameters.at(i) = kOperationParameters.at(i).typical;
+  }
+  made.parameters[kDepth] = 28.48721;
+  made.parameters[kLatency] = 2.41234e-6;
+  made.parameters[kHostNormalizationBackward] =
+      kOperationParameters[kHostNormalizationBackward].least;
+  return made;
+}
+
+std::string calibrated_file(std::string_view other = "") {
+  return replace_calibration(gpu_file(), "x.toml", calibration(), other).value();
+}
+
+std::string replaced(std::string text, std::string_view from, std::string_view to) {
+  const std::size_t at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  return text.replace(at, from.size(), to);
+}
+
+std::string message_of(const std::string& toml) {
+  const Result<GpuSpec> spec = parse_gpu_spec(toml, "x.toml");
+  return spec ? "parsed" : spec.error().message;
+}
+
+TEST(Calibration, IsReadAsItWasWrittenToFourDigits) {
+  const Result<GpuSpec> spec = parse_gpu_spec(calibrated_file("Y-1"), "x.toml");
+  ASSERT_TRUE(spec) << spec.error().message;
+  ASSERT_TRUE(spec->calibration);
+  EXPECT_EQ(spec->calibration->gpu, "X-1");
+  EXPECT_EQ(spec->calibration->command, "gpemu cost fit \"recordings\"");
+  EXPECT_EQ(spec->calibration->pack, "somebody-25");
+  EXPECT_EQ(spec->calibration->models, 36);
+  EXPECT_EQ(spec->calibration->steps, 400);
+  EXPECT_EQ(spec->calibration->error, 0.044);
+  EXPECT_FALSE(spec->calibration->tensor_cores);
+  EXPECT_EQ(spec->calibration->parameters[kDepth], 28.49);
+  EXPECT_EQ(spec->calibration->parameters[kLatency], 2.412e-6);
+  EXPECT_EQ(spec->calibration->parameters[kHostNormalizationBackward],
+            kOperationParameters[kHostNormalizationBackward].least)
+      << "a bound of more digits must not be rounded beyond itself";
+  EXPECT_EQ(spec->other_arithmetic_like, "Y-1");
+  EXPECT_EQ(parse_gpu_spec(gpu_file(), "x.toml")->calibration, std::nullopt);
+}
+
+TEST(Calibration, ReplacingLeavesEveryOtherByte) {
+  const std::string plain = gpu_file();
+  const std::string once = calibrated_file();
+  EXPECT_TRUE(once.starts_with(plain + "\n[calibration]\n")) << once;
+  EXPECT_EQ(replace_calibration(once, "x.toml", calibration(), "").value(), once);
+
+  // In the middle of a file, before a comment that is the next table's.
+  const std::string table = once.substr(plain.size() + 1);
+  const std::string middle = replaced(plain, "\n# Where", "\n" + table + "\n# Where");
+  EXPECT_EQ(replace_calibration(middle, "x.toml", calibration(), "").value(), middle);
+  const std::string like =
+      replaced(plain, "\n# Where", "\n[calibration]\nlike = \"Y-1\"\n\n# Where");
+  EXPECT_EQ(replace_calibration(like, "x.toml", calibration(), "").value(), middle);
+}
+
+TEST(Calibration, ReplacesNothingInAFileThatIsWrong) {
+  EXPECT_EQ(replace_calibration("name = 1", "x.toml", calibration(), "").error().message,
+            "x.toml:1: name: expected a text that is not empty");
+  Calibration wrong = calibration();
+  wrong.command.clear();
+  EXPECT_FALSE(replace_calibration(gpu_file(), "x.toml", wrong, ""));
+}
+
+TEST(Calibration, NamesFileLineAndFieldOfAFault) {
+  const std::string good = calibrated_file();
+  EXPECT_EQ(message_of(good), "parsed");
+  // What stands instead of `from`, and what is said of its line or that of `where`.
+  const auto expect = [&](std::string_view from, std::string_view to, std::string_view where,
+                          std::string_view message) {
+    const std::string wrong = replaced(good, from, to);
+    const auto lines = std::ranges::count(wrong.substr(0, wrong.find(where)), '\n') + 1;
+    EXPECT_EQ(message_of(wrong), fmt::format("x.toml:{}: {}", lines, message));
+  };
+  const std::string_view depth = "depth = 28.49", table = "[calibration]\n#";
+  expect(depth, "depths = 28.49", "depths", "calibration.depths: unknown key");
+  expect(depth, "", table, "calibration.depth: missing");
+  expect(depth, "depth = 0.1", "depth =", "calibration.depth: 0.1 is not between 4 and 200");
+  expect(depth, "depth = nan", "depth =", "calibration.depth: nan is not between 4 and 200");
+  expect(depth, "depth = \"28\"", "depth =", "calibration.depth: expected a number");
+  expect("tensor_cores = false", "tensor_cores = 0", "tensor_cores",
+         "calibration.tensor_cores: expected true or false");
+  expect("pack = \"somebody-25\"", "", table, "calibration.pack: missing");
+  expect("host_launch", "matmul", "matmul = 2.5e-05", "calibration.host.matmul: unknown key");
+  expect("[calibration.host]", "[calibration.hosts]", "[calibration.hosts]",
+         "calibration.hosts: unknown key");
+  expect("models = 36", "models = 36.5", "models", "calibration.models: expected a whole number");
+  expect(table, "[calibration]\nlike = 'Y-1'\n#", "command", "calibration.command: unknown key");
+  EXPECT_EQ(message_of("calibration = 1\n" + gpu_file()),
+            "x.toml:1: calibration: expected a table");
+}
+
+TEST(Calibration, IsTakenFromTheGpuThatAFileNames) {
+  const auto file = [](std::string_view name, bool tensor_cores, std::string_view other) {
+    return replace_calibration(gpu_file(name), "x.toml", calibration(tensor_cores), other).value();
+  };
+  const std::string like = gpu_file("Z-1") + "\n[calibration]\nlike = \"X-1\"\n";
+  std::vector<GpuText> gpus = {{file("X-1", false, "Y-1"), "X-1.toml"},
+                               {file("Y-1", true, "X-1"), "Y-1.toml"},
+                               {like, "Z-1.toml"}};
+  const Database database = Database::from_image(build_database_image(gpus, {}).value()).value();
+  const GpuSpec spec = database.gpu("Z-1").value();
+  ASSERT_TRUE(spec.calibration && spec.other_arithmetic);
+  EXPECT_EQ(spec.calibration->gpu, "X-1");
+  EXPECT_EQ(spec.calibration->parameters[kDepth], 28.49);
+  EXPECT_EQ(spec.other_arithmetic->gpu, "Y-1");
+  EXPECT_TRUE(spec.other_arithmetic->tensor_cores);
+  EXPECT_EQ(database.gpu("X-1")->other_arithmetic->gpu, "Y-1");
+
+  gpus[2].toml = replaced(like, "like = \"X-1\"", "like = \"W-1\"");
+  EXPECT_EQ(build_database_image(gpus, {}).error().message,
+            "Z-1: calibration.like: there is no GPU \"W-1\" with parameters");
+  gpus = {{file("X-1", false, "Y-1"), "X-1.toml"}, {file("Y-1", false, ""), "Y-1.toml"}};
+  EXPECT_EQ(build_database_image(gpus, {}).error().message,
+            "X-1: calibration.other_arithmetic_like: Y-1 has no other arithmetic");
+}
+
+}  // namespace
+}  // namespace gpemu::profile

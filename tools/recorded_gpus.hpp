@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/calibrate/evaluate.hpp"
+#include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/profile/database.hpp"
+
+namespace gpemu::tools {
+
+/// Reads the recordings (*.json) of a folder, by name. Errors: kNotFound without any; those of
+/// reading one, which name the file.
+[[nodiscard]] Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder);
+
+/// Returns the GPUs on which steps of the models were measured, by name. Errors: kNotFound when
+/// there is none.
+[[nodiscard]] Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
+    const calibrate::RecordedSteps& recorded, const profile::Database& database);
+
+}  // namespace gpemu::tools
