@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <filesystem>
+#include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,5 +22,16 @@ namespace gpemu::tools {
 [[nodiscard]] Result<int> run_program(
     const std::vector<std::string>& words,
     const std::vector<std::pair<std::string, std::string>>& environment);
+
+/// Runs a program until it ends, then returns its exit code as run_program() does; or until
+/// `enough`, which is asked now and then and once when it has ended, says so, then ends it and
+/// returns nothing. Whatever the program has started ends with it. What it prints goes to the file
+/// `output`.
+///
+/// Errors: those of run_program(), and of `enough`, which end the program too.
+[[nodiscard]] Result<std::optional<int>> run_until(
+    const std::vector<std::string>& words,
+    const std::vector<std::pair<std::string, std::string>>& environment,
+    const std::filesystem::path& output, const std::function<Result<bool>()>& enough);
 
 }  // namespace gpemu::tools

@@ -20,6 +20,7 @@ void add_analyze_command(CLI::App& app);
 void add_cost_command(CLI::App& app);
 void add_data_command(CLI::App& app);
 void add_node_command(CLI::App& app);
+void add_predict_command(CLI::App& app);
 void add_profile_command(CLI::App& app);
 void add_run_command(CLI::App& app);
 void add_smi_command(CLI::App& app);

@@ -51,6 +51,7 @@ int run(int argc, char** argv) {
   add_cost_command(app);
   add_data_command(app);
   add_node_command(app);
+  add_predict_command(app);
   add_profile_command(app);
   add_run_command(app);
   add_smi_command(app);

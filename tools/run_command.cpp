@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -27,6 +25,7 @@
 #include "run_records.hpp"
 #include "run_summary.hpp"
 #include "run_trace.hpp"
+#include "stand_ins.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -45,22 +44,6 @@ struct RunProgramOptions {
   bool quiet = false;
   std::vector<std::string> words;
 };
-
-using Environment = std::vector<std::pair<std::string, std::string>>;
-
-/// Finds the folder of the stand-ins beside the command: in a build tree, or installed.
-Result<std::filesystem::path> find_shims() {
-  std::error_code error;
-  const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
-  const std::filesystem::path root = command.parent_path().parent_path();
-  for (const auto& folder : {root / "shims", root / GPEMU_INSTALL_LIBDIR / "gpemu" / "shims"}) {
-    if (std::filesystem::exists(folder / "libgpemu_audit.so", error)) return folder;
-  }
-  return fail(ErrorCode::kNotFound,
-              "no stand-ins for NVIDIA's libraries beside {}: install gpemu, "
-              "or build all of it",
-              command.string());
-}
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
                                                 const profile::Database& database) {
@@ -116,17 +99,9 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
 
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
-  GPEMU_ASSIGN(const auto shims, find_shims());
   GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
-  Environment environment = {
-      {"LD_AUDIT", (shims / "libgpemu_audit.so").string()},
-      {"GPEMU_SHIMS", shims.string()},
-      {"GPEMU_RECORD_DIR", records.path().string()},
-      // What programs with the headers of NVTX 3 load their functions from.
-      {"NVTX_INJECTION64_PATH", (shims / "common" / "libnvToolsExt.so.1").string()},
-      // Where Triton looks for the driver's library when it links.
-      {"TRITON_LIBCUDA_PATH", (shims / "common").string()}};
   std::shared_ptr<device::Node> node;
+  Environment settings;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   if (options.clock == "virtual") {
     GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
@@ -134,17 +109,13 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
       return fail(ErrorCode::kInvalidArgument, "--clock virtual emulates one GPU, not {}",
                   devices.size());
     }
-    environment.insert(environment.end(),
-                       {{"GPEMU_GPU", devices.front().gpu}, {"GPEMU_CLOCK", "virtual"}});
+    settings = {{"GPEMU_GPU", devices.front().gpu}, {"GPEMU_CLOCK", "virtual"}};
   } else {
     GPEMU_ASSIGN(node, open_node(options, database));
-    environment.emplace_back("GPEMU_NODE", node->name());
+    settings = {{"GPEMU_NODE", node->name()}};
   }
-  // What a run around this one asks for is not asked of this one's program.
-  for (const char* const name : {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_KEEP_DATA",
-                                 "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB"}) {
-    ::unsetenv(name);
-  }
+  GPEMU_ASSIGN(Environment environment, stand_in_environment(records.path()));
+  environment.insert(environment.end(), settings.begin(), settings.end());
   if (options.context_mib) {
     environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
   }

@@ -115,6 +115,7 @@ class ProcessTrace {
 
   [[nodiscard]] Result<void> add_mark(const Json& entry) {
     const std::string kind = entry["mark"];
+    if (kind == "wait") return {};  // Seen as what the host does not do.
     const auto thread = entry["thread"].get<std::int64_t>();
     if (named_.insert({row_, thread}).second) {
       GPEMU_TRY(file_.name_row("thread_name", row_, thread,

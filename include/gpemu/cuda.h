@@ -8,9 +8,9 @@
  *     13); GPEMU_CUDA_SUCCESS is 0. On failure nothing behind an output pointer is changed.
  *     Output pointers must not be NULL where nothing else is said: GPEMU_CUDA_ERROR_INVALID_VALUE.
  *  2. The process attaches on first use: to the node that GPEMU_NODE names, or to one of its own of
- *     the GPU that GPEMU_GPU names. CUDA_VISIBLE_DEVICES selects and orders devices. In a child
- *     after fork of a process that had attached, every call yields
- *     GPEMU_CUDA_ERROR_NOT_INITIALIZED.
+ *     the GPU that GPEMU_GPU names, with GPEMU_MEMORY_MIB of memory if that is set.
+ *     CUDA_VISIBLE_DEVICES selects and orders devices. In a child after fork of a process that had
+ *     attached, every call yields GPEMU_CUDA_ERROR_NOT_INITIALIZED.
  *  3. Handles are pointers. One that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE, whatever
  *     its bits; none is ever dereferenced unchecked.
  *  4. Stream arguments accept CUDA's special values: NULL (the legacy default stream,

@@ -30,11 +30,6 @@
 namespace gpemu::cuda {
 namespace {
 
-/// What a CUDA context takes from the device's memory unless GPEMU_CONTEXT_MIB says otherwise.
-/// Source: 300 to 500 MB are commonly reported for PyTorch on Volta to Ampere, since CUDA 11.7
-/// loads kernels when they are needed.
-constexpr Bytes kContextBytes = 400 * kMiB;
-
 enum class Phase : int { kDetached, kAttached, kForked, kFailed };
 
 /// The state of the process. Never destroyed: threads of the program may call while it exits.
@@ -44,7 +39,7 @@ struct Machine {
   std::unique_ptr<sim::Clock> clock;
   std::shared_ptr<device::Node> node;
   std::deque<DeviceState> devices;
-  Bytes context_bytes = kContextBytes;
+  Bytes context_bytes = device::kContextBytes;
 };
 
 Machine& machine() {
@@ -206,6 +201,18 @@ std::vector<int> visible_devices(const device::Node& node, TimePoint now) {
   return visible;
 }
 
+/// Returns a size that is given in MiB in the environment, or `otherwise`.
+Result<Bytes> environment_mib(const char* name, Bytes otherwise) {
+  const std::string text = environment(name);
+  if (text.empty()) return otherwise;
+  std::uint32_t mib = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+  if (error != std::errc() || end != text.data() + text.size() || mib == 0) {
+    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a number of MiB", name, text);
+  }
+  return mib * kMiB;
+}
+
 Result<void> open_node(Machine& state, const profile::Database& database) {
   const std::string name = environment("GPEMU_NODE");
   const bool is_virtual = std::string_view(environment("GPEMU_CLOCK")) == "virtual";
@@ -226,25 +233,14 @@ Result<void> open_node(Machine& state, const profile::Database& database) {
   }
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(gpu));
   device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
+  device::DeviceConfig& only = config.devices.front();
+  GPEMU_ASSIGN(only.memory_bytes, environment_mib("GPEMU_MEMORY_MIB", only.memory_bytes));
   GPEMU_ASSIGN(state.node, device::Node::create_private(config));
   return {};
 }
 
-/// Returns what a context takes, in MiB in the environment.
-Result<Bytes> context_bytes() {
-  const std::string text = environment("GPEMU_CONTEXT_MIB");
-  if (text.empty()) return kContextBytes;
-  std::uint32_t mib = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
-  if (error != std::errc() || end != text.data() + text.size() || mib == 0) {
-    return fail(ErrorCode::kInvalidArgument, "GPEMU_CONTEXT_MIB is \"{}\", not a number of MiB",
-                text);
-  }
-  return mib * kMiB;
-}
-
 Result<void> attach_now(Machine& state) {
-  GPEMU_ASSIGN(state.context_bytes, context_bytes());
+  GPEMU_ASSIGN(state.context_bytes, environment_mib("GPEMU_CONTEXT_MIB", device::kContextBytes));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();

@@ -210,15 +210,26 @@ std::string shape_json(const gpemu_operation& operation) {
   return json;
 }
 
+::pid_t thread_number() {
+  thread_local const ::pid_t number = ::gettid();
+  return number;
+}
+
+void write_mark(Recorder& state, std::string_view kind, std::string_view text) {
+  add_line(state,
+           fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})", kind,
+                       clock().now().time_since_epoch().count(), thread_number(), escaped(text)));
+}
+
 void write_operation(Recorder& state, const RecordedWork& work, std::int64_t now_ns) {
   const std::int64_t start_ns = work.interval.start.time_since_epoch().count();
   std::string line = fmt::format(
-      R"({{"op":"{}","name":{},"device":{},"stream":{},"asked_ns":{},"start_ns":{},)"
+      R"({{"op":"{}","name":{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
       R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
       kind_of(work), number_of(state, work.name), work.device->ordinal, work.stream_id,
-      std::min(now_ns, start_ns), start_ns, work.interval.end.time_since_epoch().count(),
-      work.interval.busy.count(), cost::operation_class_name(work.operation_class),
-      cost::evidence_name(work.evidence));
+      thread_number(), std::min(now_ns, start_ns), start_ns,
+      work.interval.end.time_since_epoch().count(), work.interval.busy.count(),
+      cost::operation_class_name(work.operation_class), cost::evidence_name(work.evidence));
   if (work.operation != nullptr) {
     const gpemu_operation& operation = *work.operation;
     const auto compute =
@@ -325,7 +336,9 @@ void record(const RecordedWork& work) {
 }
 
 void record_wait(Duration time) {
-  add(recorder().totals->wait_ns, time.count());
+  Recorder& state = recorder();
+  add(state.totals->wait_ns, time.count());
+  if (state.lines != nullptr && time > Duration::zero()) write_mark(state, "wait", "");
   if (time.count() > kShortGap) {
     host_sample = {.time_ns = clock().now().time_since_epoch().count(),
                    .processor_ns = processor_time()};
@@ -387,10 +400,6 @@ void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text) {
   if (gpemu::cuda::attach() != GPEMU_CUDA_SUCCESS) return;
   auto& state = gpemu::cuda::recorder();
   if (state.lines == nullptr) return;
-  thread_local const ::pid_t thread = ::gettid();
-  gpemu::cuda::add_line(state,
-                        fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})",
-                                    gpemu::cuda::name_in(gpemu::cuda::kMarkNames, kind),
-                                    gpemu::cuda::clock().now().time_since_epoch().count(), thread,
-                                    gpemu::cuda::escaped(text == nullptr ? "" : text)));
+  gpemu::cuda::write_mark(state, gpemu::cuda::name_in(gpemu::cuda::kMarkNames, kind),
+                          text == nullptr ? "" : text);
 }

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/cost/recording.hpp"
+
+namespace gpemu::predict {
+
+/// One thing that a program asked a GPU for, said of itself, or waited for.
+struct WorkEvent {
+  enum class Kind : std::uint8_t {
+    kOperation,
+    kCopyToDevice,
+    kCopyFromDevice,
+    kRange,           ///< an NVTX range begins that lies in no other of its thread.
+    kWait,            ///< the host waited for the GPU.
+    kProfilerStarts,  ///< cudaProfilerStart.
+  };
+  Kind kind = Kind::kOperation;
+  int index = 0;  ///< of the operation or copy, or of the range's name.
+  std::int64_t stream = 0;
+  std::int64_t thread = 0;
+  TimePoint time{};     ///< when it ended where it was recorded.
+  Duration duration{};  ///< of operations and copies, where they were recorded.
+};
+
+/// What a process did with its GPU, in the order in which it asked.
+struct ProgramWork {
+  /// Those that differ; their shapes have no slopes, names are the mangled ones. A copy over the
+  /// link to the host has its bytes as the shape.
+  std::vector<cost::RecordedOperation> operations;
+  std::vector<std::string> names;  ///< of ranges, those that differ.
+  std::vector<WorkEvent> events;
+};
+
+/// Reads a process's lines in the format of operations, as they come;
+/// docs/reference/operations-format.md.
+class WorkReader {
+ public:
+  /// `source` names the lines in messages.
+  explicit WorkReader(std::string source) : source_(std::move(source)) {}
+
+  /// Errors: kCorruptData for a line that is not in the format.
+  [[nodiscard]] Result<void> add_line(std::string_view line);
+
+  [[nodiscard]] const ProgramWork& work() const { return work_; }
+
+ private:
+  struct Line;
+  [[nodiscard]] std::unexpected<Error> fault() const;
+  [[nodiscard]] Result<void> add_operation(const Line& line);
+  [[nodiscard]] Result<void> add_mark(const Line& line);
+
+  std::string source_;
+  std::int64_t lines_ = 0;
+  std::unordered_map<std::int64_t, std::string> texts_;
+  std::unordered_map<std::string, int> known_;  ///< operations, by all that tells them apart.
+  std::unordered_map<std::string, int> ranges_;
+  std::map<std::int64_t, int> depth_;  ///< of ranges, by thread.
+  ProgramWork work_;
+};
+
+}  // namespace gpemu::predict

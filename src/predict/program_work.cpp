@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/predict/program_work.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <span>
+
+#include <nlohmann/json.hpp>
+
+namespace gpemu::predict {
+namespace {
+
+using nlohmann::json;
+using Kind = WorkEvent::Kind;
+
+std::optional<std::int64_t> integer(const json& object, const char* field) {
+  const auto found = object.find(field);
+  if (found == object.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<std::int64_t>();
+}
+
+std::string text(const json& object, const char* field) {
+  const auto found = object.find(field);
+  return found == object.end() || !found->is_string() ? std::string() : found->get<std::string>();
+}
+
+/// Returns where a name is in a list.
+std::optional<int> index_of(std::span<const std::string_view> names, std::string_view name) {
+  const auto found = std::ranges::find(names, name);
+  if (found == names.end()) return std::nullopt;
+  return static_cast<int>(found - names.begin());
+}
+
+/// Copies over a link have kinds of their own.
+std::optional<Kind> copy_kind(std::string_view kind) {
+  if (kind == "copy_host_to_device") return Kind::kCopyToDevice;
+  if (kind == "copy_device_to_host" || kind == "copy_to_peer") return Kind::kCopyFromDevice;
+  return std::nullopt;
+}
+
+/// Returns what an operation is; nothing where a name or the shape is none of the format's.
+std::optional<cost::RecordedOperation> described(const json& line) {
+  cost::RecordedOperation operation;
+  const std::string kind = text(line, "op");
+  const auto group = index_of(cost::kOperationClassNames, text(line, "class"));
+  const auto known = index_of(cost::kOperationKindNames, kind);
+  if (!group || (!known && !copy_kind(kind))) return std::nullopt;
+  operation.operation_class = static_cast<cost::OperationClass>(*group);
+  operation.kind = known ? static_cast<gpemu_operation_kind>(*known) : GPEMU_OPERATION_OTHER;
+  if (line.contains("type")) {
+    const auto type = index_of(cost::kDataTypeNames, text(line, "type"));
+    const auto compute = index_of(cost::kDataTypeNames, text(line, "compute_type"));
+    if (!type || !compute) return std::nullopt;
+    operation.type = static_cast<gpemu_data_type>(*type);
+    operation.compute_type = static_cast<gpemu_data_type>(*compute);
+  }
+  if (text(line, "access") == "strided") operation.access = GPEMU_ACCESS_STRIDED;
+  operation.channels_last = line.contains("channels_last");
+  operation.shape[0].constant = integer(line, "bytes").value_or(0);
+  const auto shape = line.find("shape");
+  if (shape == line.end()) return operation;
+  if (!shape->is_array() || shape->size() > operation.shape.size()) return std::nullopt;
+  for (std::size_t i = 0; i < shape->size(); ++i) {
+    if (!(*shape)[i].is_number_integer()) return std::nullopt;
+    operation.shape[i].constant = (*shape)[i].get<std::int64_t>();
+  }
+  return operation;
+}
+
+/// Returns all that tells an operation apart from others.
+std::string key_of(const json& line, const std::string& name) {
+  std::string key = name;
+  for (const char* const field :
+       {"op", "class", "type", "compute_type", "access", "channels_last", "bytes", "shape"}) {
+    const auto found = line.find(field);
+    key += '|';
+    if (found != line.end()) key += found->dump();
+  }
+  return key;
+}
+
+}  // namespace
+
+struct WorkReader::Line {
+  const json& fields;
+};
+
+std::unexpected<Error> WorkReader::fault() const {
+  return fail(ErrorCode::kCorruptData, "{}:{}: not a line of operations", source_, lines_);
+}
+
+Result<void> WorkReader::add_line(std::string_view line) {
+  ++lines_;
+  const json fields = json::parse(line, nullptr, false);
+  if (!fields.is_object()) return fault();
+  if (fields.contains("op")) return add_operation({fields});
+  if (fields.contains("mark")) return add_mark({fields});
+  const auto number = integer(fields, "name");
+  if (!number || !fields.contains("text")) return fault();
+  texts_[*number] = text(fields, "text");
+  return {};
+}
+
+Result<void> WorkReader::add_operation(const Line& line) {
+  const auto name = integer(line.fields, "name");
+  const auto end = integer(line.fields, "end_ns");
+  const auto duration = integer(line.fields, "duration_ns");
+  if (!name || !texts_.contains(*name) || !end || !duration) return fault();
+  const std::string& called = texts_[*name];
+  const auto [known, added] =
+      known_.emplace(key_of(line.fields, called), static_cast<int>(work_.operations.size()));
+  if (added) {
+    auto operation = described(line.fields);
+    if (!operation) return fault();
+    operation->name = called;
+    work_.operations.push_back(*std::move(operation));
+  }
+  work_.events.push_back({.kind = copy_kind(text(line.fields, "op")).value_or(Kind::kOperation),
+                          .index = known->second,
+                          .stream = integer(line.fields, "stream").value_or(0),
+                          .thread = integer(line.fields, "thread").value_or(0),
+                          .time = TimePoint(Duration(*end)),
+                          .duration = Duration(*duration)});
+  return {};
+}
+
+Result<void> WorkReader::add_mark(const Line& line) {
+  const std::string mark = text(line.fields, "mark");
+  const auto time = integer(line.fields, "time_ns");
+  const auto thread = integer(line.fields, "thread");
+  if (!time || !thread) return fault();
+  WorkEvent event{.thread = *thread, .time = TimePoint(Duration(*time))};
+  if (mark == "wait") {
+    event.kind = Kind::kWait;
+  } else if (mark == "profiler_start") {
+    event.kind = Kind::kProfilerStarts;
+  } else if (mark == "pop") {
+    depth_[*thread] = std::max(0, depth_[*thread] - 1);
+    return {};
+  } else if (mark == "start" || (mark == "push" && depth_[*thread]++ == 0)) {
+    const std::string name = text(line.fields, "text");
+    const auto [known, added] = ranges_.emplace(name, static_cast<int>(work_.names.size()));
+    if (added) work_.names.push_back(name);
+    event.kind = Kind::kRange;
+    event.index = known->second;
+  } else {
+    return {};
+  }
+  work_.events.push_back(event);
+  return {};
+}
+
+}  // namespace gpemu::predict

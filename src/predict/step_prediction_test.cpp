@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/predict/step_prediction.hpp"
+
+#include <numeric>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/cost/operation_time.hpp"
+
+#include "test_work.hpp"
+
+namespace gpemu::predict {
+namespace {
+
+using cost::OperationClass;
+using Kind = WorkEvent::Kind;
+
+profile::GpuSpec gpu_for_test() {
+  profile::GpuSpec gpu;
+  gpu.name = "TOY";
+  gpu.compute_capability_major = 7;
+  gpu.multiprocessors = 80;
+  gpu.cuda_cores = 5120;
+  gpu.boost_clock_mhz = 1000;
+  gpu.fp32_flops = 10e12;
+  gpu.memory_bandwidth_bytes_per_s = 1e12;
+  gpu.pinned_copy_bytes_per_s = 1e10;
+  return gpu;
+}
+
+/// An operation that does nothing for some milliseconds of a clock of 1 GHz.
+cost::RecordedOperation busy(int milliseconds) {
+  cost::RecordedOperation operation;
+  operation.kind = GPEMU_OPERATION_WAIT;
+  operation.name = "wait";
+  operation.operation_class = OperationClass::kOther;
+  operation.shape[0].constant = std::int64_t{1'000'000} * milliseconds;
+  return operation;
+}
+
+StepPrediction predict(const ProgramWork& work, const profile::GpuSpec& gpu = gpu_for_test()) {
+  return predict_step(work, {0, work.events.size()}, gpu_for_test(), gpu);
+}
+
+double host(cost::OperationParameter parameter) {
+  return cost::kOperationParameters[parameter].typical *
+         cost::kOperationParameters[cost::kHostScale].typical;
+}
+
+TEST(PredictStep, AddsUpWhatItsTimeGoesInto) {
+  WorkForTest test;
+  test.add(busy(5), 1).add(busy(3), 1).mark(Kind::kWait);
+  const StepPrediction step = predict(test.work);
+  EXPECT_EQ(std::accumulate(step.parts.begin(), step.parts.end(), Duration{}), step.time.time);
+  EXPECT_NEAR(to_milliseconds(step.busy), 8, 0.1);
+  EXPECT_GT(step.time.time, step.busy);  // It waits, and then the device waits for the host.
+  EXPECT_EQ(step.limit(), StepLimit::kCompute);
+  ASSERT_EQ(step.classes.size(), 1u);
+  EXPECT_EQ(step.classes[0].operations, 2);
+  EXPECT_EQ(step.classes[0].time, step.busy);
+}
+
+TEST(PredictStep, TellsThatTheHostLimits) {
+  WorkForTest test;
+  for (int i = 0; i < 100; ++i) test.add(busy(0), 1);
+  const StepPrediction step = predict(test.work);
+  EXPECT_EQ(step.limit(), StepLimit::kHost);
+  EXPECT_NEAR(to_seconds(step.time.time), 100 * host(cost::kHostOperation), 1e-6);
+  EXPECT_EQ(step.host, step.time.time);
+}
+
+TEST(PredictStep, KnowsTheBackwardPassByItsThread) {
+  constexpr int kOperations = 10;
+  cost::RecordedOperation layer = busy(0);
+  layer.operation_class = OperationClass::kMatmul;
+  WorkForTest test;
+  test.add(layer, 1);
+  for (int i = 1; i < kOperations; ++i) test.add(busy(0), 1);
+  for (int i = 0; i < kOperations; ++i) test.add(busy(0), 1, 2);
+  for (int i = 0; i < kOperations; ++i) test.add(busy(0), 1);  // The optimizer.
+  const double expected = kOperations * (host(cost::kHostOperation) + 2 * host(cost::kHostSmall));
+  EXPECT_NEAR(to_seconds(predict(test.work).host), expected, 1e-6);
+}
+
+TEST(PredictStep, ScalesCopiesByTheLink) {
+  WorkForTest test;
+  test.add(busy(1), 1).add(busy(2), 1).add(busy(4), 4'000'000);
+  test.work.events.back().kind = Kind::kCopyToDevice;
+  profile::GpuSpec fast = gpu_for_test();
+  fast.pinned_copy_bytes_per_s *= 4;
+  const auto copy = static_cast<std::size_t>(StepLimit::kCopy);
+  EXPECT_NEAR(to_milliseconds(predict(test.work).parts[copy]), 4, 0.05);
+  EXPECT_NEAR(to_milliseconds(predict(test.work, fast).parts[copy]), 1, 0.05);
+}
+
+TEST(PredictStep, PricesTheOperationsOnTheGivenGpu) {
+  WorkForTest test;
+  test.add(busy(5), 1);
+  profile::GpuSpec slow = gpu_for_test();
+  slow.boost_clock_mhz /= 2;
+  EXPECT_NEAR(to_milliseconds(predict(test.work, slow).busy), 10, 0.1);
+  EXPECT_GT(predict(test.work).time.relative_error, 0);
+}
+
+}  // namespace
+}  // namespace gpemu::predict

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "gpemu/predict/program_work.hpp"
+
+namespace gpemu::predict {
+
+[[nodiscard]] constexpr bool is_copy(WorkEvent::Kind kind) {
+  return kind == WorkEvent::Kind::kCopyToDevice || kind == WorkEvent::Kind::kCopyFromDevice;
+}
+
+/// An operation, copy or wait of a step, with its price.
+struct QueuedEvent {
+  WorkEvent::Kind kind = WorkEvent::Kind::kOperation;
+  std::int64_t stream = 0;
+  TimePoint recorded{};  ///< when it ended where it was recorded.
+  Duration launch{};     ///< what it takes the host.
+  Duration time{};       ///< what it takes the device.
+};
+
+/// Host and device while a step is done again and again: the host asks for one operation after the
+/// other; each starts once its stream and its engine have done what they were asked for before.
+class StepQueue {
+ public:
+  /// Keeps a view of `step`. `circle` is what the step took where it was recorded.
+  StepQueue(std::span<const QueuedEvent> step, Duration circle) : step_(step), circle_(circle) {}
+
+  /// Does the step once more; returns when all of it was done.
+  TimePoint run();
+
+  /// Returns for how long copies but no kernels ran in the last step.
+  [[nodiscard]] Duration copies_alone() const;
+
+ private:
+  struct Span {
+    TimePoint begin, end;
+  };
+  /// When work ended where it was recorded, and when it does here.
+  struct Done {
+    TimePoint recorded, here;
+  };
+
+  void start(const QueuedEvent& event);
+  void wait(TimePoint recorded);
+
+  std::span<const QueuedEvent> step_;
+  Duration circle_;
+  TimePoint host_{};
+  std::array<TimePoint, 3> engines_{};  ///< by kind of event: kernels, copies there and back.
+  std::map<std::int64_t, TimePoint> streams_;
+  std::vector<Done> done_, previous_;  ///< of the last step, and the one before.
+  std::vector<Span> copies_;           ///< of the last step.
+  std::vector<Span> kernels_;          ///< of the last two: copies may run ahead.
+  std::ptrdiff_t older_kernels_ = 0;   ///< of them, those of the step before the last.
+};
+
+}  // namespace gpemu::predict

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "step_queue.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpemu::predict {
+namespace {
+
+using Kind = WorkEvent::Kind;
+
+QueuedEvent event(Kind kind, int launch, int time, int recorded = 0, std::int64_t stream = 0) {
+  return {.kind = kind,
+          .stream = stream,
+          .recorded = TimePoint(Duration(recorded)),
+          .launch = Duration(launch),
+          .time = Duration(time)};
+}
+
+/// Returns how much later each of some steps is done than the one before.
+std::vector<int> steps(const std::vector<QueuedEvent>& step, int circle = 0, int count = 4) {
+  StepQueue queue(step, Duration(circle));
+  std::vector<int> times;
+  TimePoint before{};
+  for (int i = 0; i < count; ++i) {
+    const TimePoint after = queue.run();
+    times.push_back(static_cast<int>((after - before).count()));
+    before = after;
+  }
+  return times;
+}
+
+TEST(StepQueue, IsBoundByTheSlowerOfHostAndDevice) {
+  // The first step also takes the host's first launch, or the device's last operation.
+  EXPECT_EQ(steps({event(Kind::kOperation, 10, 100), event(Kind::kOperation, 10, 100)}),
+            (std::vector{210, 200, 200, 200}));
+  EXPECT_EQ(steps({event(Kind::kOperation, 100, 10), event(Kind::kOperation, 100, 10)}),
+            (std::vector{210, 200, 200, 200}));
+}
+
+TEST(StepQueue, DrainsWhereTheHostWaits) {
+  // The device has nothing to do while the host launches the first operation of the next step.
+  EXPECT_EQ(steps({event(Kind::kOperation, 10, 100, 100), event(Kind::kOperation, 10, 100, 200),
+                   event(Kind::kWait, 5, 0, 200)},
+                  200),
+            (std::vector{210, 210, 210, 210}));
+}
+
+TEST(StepQueue, WaitsForNoMoreThanWhatHadEnded) {
+  // For the first operation only: the second runs while the host goes on.
+  const std::vector<QueuedEvent> step = {event(Kind::kOperation, 10, 100, 100),
+                                         event(Kind::kOperation, 10, 100, 200),
+                                         event(Kind::kWait, 0, 0, 100)};
+  EXPECT_EQ(steps(step, 200), (std::vector{210, 200, 200, 200}));
+}
+
+TEST(StepQueue, WaitsForTheStepBefore) {
+  // At its begin a step waits for all of the last one: its last operation ended at 200, which is 0
+  // of this step.
+  const std::vector<QueuedEvent> step = {event(Kind::kWait, 0, 0, 0),
+                                         event(Kind::kOperation, 10, 100, 100),
+                                         event(Kind::kOperation, 10, 100, 200)};
+  EXPECT_EQ(steps(step, 200), (std::vector{210, 210, 210, 210}));
+}
+
+TEST(StepQueue, CopiesBesideKernelsOfOtherStreams) {
+  const std::vector<QueuedEvent> beside = {event(Kind::kCopyToDevice, 1, 80, 0, 1),
+                                           event(Kind::kOperation, 1, 100, 0, 2)};
+  EXPECT_EQ(steps(beside).back(), 100);
+  const std::vector<QueuedEvent> behind = {event(Kind::kCopyToDevice, 1, 80, 0, 2),
+                                           event(Kind::kOperation, 1, 100, 0, 2)};
+  EXPECT_EQ(steps(behind).back(), 180);
+  StepQueue queue(behind, {});
+  queue.run();
+  queue.run();
+  EXPECT_EQ(queue.copies_alone(), Duration(80));
+}
+
+TEST(StepQueue, CountsCopiesWhileNoKernelRuns) {
+  const std::vector<QueuedEvent> step = {event(Kind::kOperation, 10, 20, 0, 1),        // 10 to 30
+                                         event(Kind::kCopyToDevice, 10, 100, 0, 2),    // 20 to 120
+                                         event(Kind::kOperation, 40, 30, 0, 3),        // 60 to 90
+                                         event(Kind::kCopyFromDevice, 0, 100, 0, 4)};  // 60 to 160
+  StepQueue queue(step, {});
+  queue.run();
+  EXPECT_EQ(queue.copies_alone(), Duration(30 + 70));  // 30 to 60, and 90 to 160.
+}
+
+}  // namespace
+}  // namespace gpemu::predict

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict_report.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/device/device_config.hpp"
+
+#include "svg_plot.hpp"
+#include "text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Classes of operations that the table names.
+constexpr std::size_t kTopClasses = 3;
+
+double per_second(const PredictAnswer& answer) {
+  const double steps = 1 / to_seconds(answer.step.time.time);
+  return steps * std::max(answer.recording->batch, 1);
+}
+
+double share_of(Duration part, Duration whole) {
+  return whole > Duration::zero() ? to_seconds(part) / to_seconds(whole) : 0;
+}
+
+Duration total(const predict::StepPrediction& step) {
+  Duration sum{};
+  for (const predict::ClassTime& entry : step.classes) sum += entry.time;
+  return sum;
+}
+
+std::string top_classes(const predict::StepPrediction& step) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(kTopClasses, step.classes.size()); ++i) {
+    const predict::ClassTime& entry = step.classes[i];
+    texts.push_back(fmt::format("{} {:.0f} %", cost::operation_class_name(entry.operation_class),
+                                100 * share_of(entry.time, total(step))));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string limit_text(const predict::StepPrediction& step) {
+  const auto limit = static_cast<std::size_t>(step.limit());
+  return fmt::format("{} {:.0f} %", predict::kStepLimitNames[limit],
+                     100 * share_of(step.parts[limit], step.time.time));
+}
+
+std::vector<std::string> cells(const PredictAnswer& answer) {
+  const StepRecording& recording = *answer.recording;
+  const bool fits = answer.fits();
+  return {answer.gpu.name,
+          recording.batch > 0 ? std::to_string(recording.batch) : "-",
+          fits ? fmt::format("{:.2f}", to_milliseconds(answer.step.time.time)) : "-",
+          fits ? fmt::format("{:.0f}%", 100 * answer.step.time.relative_error) : "-",
+          fits ? fmt::format("{:.1f}", per_second(answer)) : "-",
+          fmt::format("{:.0f}", to_mib(recording.peak_memory)),
+          fmt::format("{:.0f}", to_mib(answer.gpu.memory_bytes)),
+          fits ? "yes" : "no",
+          fits ? limit_text(answer.step) : "-",
+          fits ? top_classes(answer.step) : "-"};
+}
+
+/// Returns what was recorded, a line for each that differs.
+std::vector<std::string> basis(const PredictReport& report) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](std::string line) {
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  };
+  for (const PredictAnswer& answer : report.answers) {
+    const StepRecording& recording = *answer.recording;
+    add(fmt::format("on {}{}: {} steps by {}, {} operations in the one that counts{}",
+                    recording.gpu.name,
+                    recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
+                    recording.found.steps.size(), recording.found.how, answer.operations(),
+                    recording.ended_early ? "" : "; the program ended by itself"));
+    if (recording.found.steps.size() <= predict::kWarmUpSteps) {
+      add(fmt::format("only {} steps: they may still contain what first steps do",
+                      recording.found.steps.size()));
+    }
+    if (recording.processes > 1) {
+      add(fmt::format("{} processes used the GPU; only the one that asked for the most counts",
+                      recording.processes));
+    }
+    if (!recording.unsupported.empty()) {
+      add(fmt::format("calls that are not supported: {}", fmt::join(recording.unsupported, ", ")));
+    }
+    if (!answer.why_other.empty()) {
+      add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, recording.gpu.name,
+                      answer.why_other));
+    }
+  }
+  return lines;
+}
+
+ordered_json describe(const PredictAnswer& answer) {
+  const StepRecording& recording = *answer.recording;
+  ordered_json row = {{"gpu", answer.gpu.name},
+                      {"batch", recording.batch > 0 ? ordered_json(recording.batch) : nullptr},
+                      {"fits", answer.fits()},
+                      {"memory_mib",
+                       {{"peak", to_mib(recording.peak_memory)},
+                        {"context", to_mib(device::kContextBytes)},
+                        {"capacity", to_mib(answer.gpu.memory_bytes)}}},
+                      {"recorded_on", recording.gpu.name},
+                      {"why_other", answer.why_other},
+                      {"steps", recording.found.steps.size()},
+                      {"steps_by", recording.found.how},
+                      {"operations", answer.operations()}};
+  if (!answer.fits()) {
+    row["step"] = nullptr;
+    return row;
+  }
+  const predict::StepPrediction& step = answer.step;
+  ordered_json parts = ordered_json::object();
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    parts[std::string(predict::kStepLimitNames[i])] = to_milliseconds(step.parts[i]);
+  }
+  ordered_json classes = ordered_json::array();
+  for (const predict::ClassTime& entry : step.classes) {
+    classes.push_back({{"name", cost::operation_class_name(entry.operation_class)},
+                       {"operations", entry.operations},
+                       {"ms", to_milliseconds(entry.time)}});
+  }
+  row["step"] = {
+      {"ms", to_milliseconds(step.time.time)},
+      {"relative_error", step.time.relative_error},
+      {"evidence", cost::evidence_name(step.time.evidence)},
+      {"steps_per_s", 1 / to_seconds(step.time.time)},
+      {"samples_per_s", recording.batch > 0 ? ordered_json(per_second(answer)) : ordered_json()},
+      {"limit", predict::kStepLimitNames[static_cast<std::size_t>(step.limit())]},
+      {"parts_ms", std::move(parts)},
+      {"host_ms", to_milliseconds(step.host)},
+      {"busy_ms", to_milliseconds(step.busy)},
+      {"classes", std::move(classes)}};
+  return row;
+}
+
+}  // namespace
+
+Bytes PredictAnswer::needed_memory() const {
+  return recording->peak_memory + device::kContextBytes;
+}
+
+int PredictAnswer::operations() const {
+  int count = 0;
+  for (const predict::ClassTime& entry : step.classes) count += entry.operations;
+  return count;
+}
+
+std::string predict_text(const PredictReport& report) {
+  const bool batch = report.answers.front().recording->batch > 0;
+  TextTable table({"GPU", "batch", "step ms", "±", batch ? "samples/s" : "steps/s", "peak MiB",
+                   "of MiB", "fits", "limited by", "operations"});
+  for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
+  return fmt::format(
+      "{}\n± is the half-width of the 90 % interval. Data loading is not modelled: batches are "
+      "ready.\nPeak is what the program held; the context takes {:.0f} MiB besides.\n{}\n",
+      table.str(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"));
+}
+
+ordered_json predict_json(const PredictReport& report) {
+  ordered_json answers = ordered_json::array();
+  for (const PredictAnswer& answer : report.answers) answers.push_back(describe(answer));
+  std::set<std::string> unsupported;
+  for (const PredictAnswer& answer : report.answers) {
+    unsupported.insert(answer.recording->unsupported.begin(), answer.recording->unsupported.end());
+  }
+  return {{"format", "gpemu-predict-1"},
+          {"gpemu_version", GPEMU_VERSION},
+          {"program", report.words},
+          {"not_supported", unsupported},
+          {"answers", std::move(answers)}};
+}
+
+std::string predict_plot(const PredictReport& report) {
+  StackedBars plot{.title = "What a training step is made of",
+                   .x_label = "time of a step (ms)",
+                   .parts = {predict::kStepLimitNames.begin(), predict::kStepLimitNames.end()},
+                   .bars = {}};
+  for (const PredictAnswer& answer : report.answers) {
+    const int batch = answer.recording->batch;
+    StackedBar bar{
+        .label = fmt::format("{}{}{}", answer.gpu.name, batch > 0 ? fmt::format(", {}", batch) : "",
+                             answer.fits() ? "" : " (does not fit)"),
+        .values = {}};
+    for (const Duration part : answer.step.parts) {
+      bar.values.push_back(answer.fits() ? to_milliseconds(part) : 0);
+    }
+    plot.bars.push_back(std::move(bar));
+  }
+  return stacked_bars_svg(plot);
+}
+
+}  // namespace gpemu::tools

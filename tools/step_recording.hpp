@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <regex>
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/predict/program_work.hpp"
+#include "gpemu/predict/steps.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::tools {
+
+/// Which steps of a program are recorded, and on what.
+struct StepRecordingOptions {
+  std::vector<std::string> words;  ///< the program and its arguments.
+  profile::GpuSpec gpu;
+  int batch = 0;                        ///< in GPEMU_BATCH, and for "{batch}" in `words`; 0: none.
+  int steps = 5;                        ///< behind the warm-up.
+  const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
+};
+
+/// Steps that a program did.
+struct StepRecording {
+  profile::GpuSpec gpu;  ///< that it saw.
+  int batch = 0;
+  predict::ProgramWork work;
+  predict::FoundSteps found;
+  predict::StepRange step;   ///< the typical one.
+  Bytes peak_memory = 0;     ///< that the process held, without the context.
+  bool ended_early = false;  ///< by this command, as it had seen enough.
+  int processes = 1;         ///< that used the GPU; the one that asked for the most counts.
+  std::vector<std::string> unsupported;  ///< calls, by name.
+};
+
+/// Runs a program on an emulated GPU with more memory than any has, on the virtual clock, until
+/// enough of its steps are recorded or it ends. `stop` ends it.
+///
+/// Errors: kNotFound, with what the program printed last, when it ends with a fault before it did a
+/// step, or has none; kInterrupted after `stop`; those of starting it.
+[[nodiscard]] Result<StepRecording> record_steps(const StepRecordingOptions& options,
+                                                 const std::atomic<bool>& stop);
+
+}  // namespace gpemu::tools
