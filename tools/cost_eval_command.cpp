@@ -207,7 +207,7 @@ void add_cost_eval_command(CLI::App& cost) {
   command->footer(
       "in-sample: fitted to the very steps. family-out: one family of models at a time is in no\n"
       "fit. gpu-out: one GPU at a time is in no fit but for its host's, from batch 1 and 2.\n"
-      "one-batch: of a sixth of the models, only batch 32 is known, and scales the others.\n"
+      "one-batch: of a twelfth of the models, only batch 32 is known, and corrects the others.\n"
       "Errors are those of a whole step, predicted / measured - 1. A bar is what holds 90 % of "
       "the\n"
       "other families' steps, in gpu-out the other GPUs'; none is stated for GPUs before Maxwell\n"

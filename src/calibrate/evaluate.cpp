@@ -10,9 +10,9 @@ namespace gpemu::calibrate {
 namespace {
 
 /// The batch at which the one-batch protocol knows a model, and how many groups of models take
-/// turns.
+/// turns to be in no fit.
 constexpr int kKnownBatch = 32;
-constexpr int kGroups = 6;
+constexpr int kGroups = 12;
 /// The largest batch from which a GPU that is left out has its host's parameters.
 constexpr int kHostBatch = 2;
 
@@ -62,16 +62,11 @@ class Bench {
     return compared(gpu, rows, steps(gpu, rows).predict(logarithms));
   }
 
-  /// The same for models of which the step at one batch is known, and in no result.
+  /// The same where the steps of `known` are known, one for each model at most.
   [[nodiscard]] std::vector<PredictedStep> predict_from(std::size_t gpu, const Rows& rows,
                                                         std::span<const double> logarithms,
-                                                        int known) const {
-    const auto index =
-        static_cast<int>(std::ranges::find(recorded_.batches, known) - recorded_.batches.begin());
-    std::vector<PredictedStep> steps =
-        compared(gpu, rows, this->steps(gpu, rows).predict_from(logarithms, index));
-    std::erase_if(steps, [&](const PredictedStep& step) { return step.batch == known; });
-    return steps;
+                                                        const Rows& known) const {
+    return compared(gpu, rows, steps(gpu, rows).predict_from(logarithms, known, recorded_.batches));
   }
 
  private:
@@ -112,6 +107,25 @@ Result<void> hold_out(const Bench& bench, Condition held_out, std::vector<Predic
   GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), kept));
   for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
     append(to, bench.predict(gpu, bench.rows(gpu, held_out), fit.own[gpu]));
+  }
+  return {};
+}
+
+/// Fits without the models of a group, and predicts each at other batches from its known one.
+template <typename Condition>
+Result<void> know_one_batch(const Bench& bench, Condition in_group,
+                            std::vector<PredictedStep>& to) {
+  const auto kept = [&](const StepTime& row) { return !in_group(row); };
+  GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), kept));
+  const auto is_known = [&](const StepTime& row) {
+    return in_group(row) && bench.batch_of(row) == kKnownBatch;
+  };
+  const auto is_asked = [&](const StepTime& row) {
+    return in_group(row) && bench.batch_of(row) != kKnownBatch;
+  };
+  for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
+    append(to, bench.predict_from(gpu, bench.rows(gpu, is_asked), fit.own[gpu],
+                                  bench.rows(gpu, is_known)));
   }
   return {};
 }
@@ -206,14 +220,7 @@ Result<std::vector<PredictedStep>> evaluate(const RecordedSteps& recorded,
     case Protocol::kOneBatch:
       for (int group = 0; group < kGroups; ++group) {
         const auto in_group = [&](const StepTime& row) { return row.step % kGroups == group; };
-        const auto kept = [&](const StepTime& row) {
-          return !in_group(row) || bench.batch_of(row) == kKnownBatch;
-        };
-        GPEMU_ASSIGN(const Fit fit, bench.fit_rows(all_of(bench), kept));
-        for (std::size_t gpu = 0; gpu < bench.size(); ++gpu) {
-          append(steps,
-                 bench.predict_from(gpu, bench.rows(gpu, in_group), fit.own[gpu], kKnownBatch));
-        }
+        GPEMU_TRY(know_one_batch(bench, in_group, steps));
         tell(group + 1, kGroups);
       }
       break;

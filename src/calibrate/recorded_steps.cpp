@@ -15,11 +15,6 @@ using cost::RecordedOperation;
 constexpr int kParameters = cost::kOperationParameterCount;
 constexpr std::array<std::string_view, 2> kPhases = {"forward", "backward"};
 
-bool is_convolution(const RecordedOperation& operation) {
-  return operation.kind >= GPEMU_OPERATION_CONVOLUTION_FORWARD &&
-         operation.kind <= GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER;
-}
-
 /// Whether two operations take the same time, whatever they are called.
 bool are_alike(const RecordedOperation& one, const RecordedOperation& other) {
   return one.kind == other.kind && one.operation_class == other.operation_class &&
@@ -43,35 +38,6 @@ std::vector<int> add_operations(const std::vector<RecordedOperation>& added,
 }
 
 }  // namespace
-
-cost::OperationParameter host_cost(const RecordedOperation& operation,
-                                   const RecordedOperation* previous, bool forward) {
-  switch (operation.kind) {
-    case GPEMU_OPERATION_CONVOLUTION_FORWARD:
-      return cost::kHostConvolution;
-    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:
-    case GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER:
-      return cost::kHostConvolutionBackward;
-    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
-      return cost::kHostNormalization;
-    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
-      return cost::kHostNormalizationBackward;
-    case GPEMU_OPERATION_MATMUL:
-      return cost::kHostOperation;
-    case GPEMU_OPERATION_SET:  // Libraries clear their scratch memory so.
-      return cost::kHostPart;
-    default:
-      break;
-  }
-  // The bias that PyTorch adds after a convolution, and a counter of batch normalization.
-  const bool bias = forward && previous != nullptr && is_convolution(*previous) &&
-                    operation.access == GPEMU_ACCESS_STRIDED;
-  const bool counter = operation.type == GPEMU_TYPE_INT64 &&
-                       operation.kind == GPEMU_OPERATION_ELEMENTWISE &&
-                       operation.shape[1] == cost::AffineEntry{1, 0};
-  if (bias || counter) return cost::kHostPart;
-  return forward ? cost::kHostOperation : cost::kHostSmall;
-}
 
 HostParameters host_parameters() {
   return {.scale = cost::kHostScale, .synchronise = {cost::kHostForward, cost::kHostBackward}};

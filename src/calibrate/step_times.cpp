@@ -3,24 +3,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numeric>
 
 namespace gpemu::calibrate {
-
-double phase_seconds(std::span<const double> launches, std::span<const double> operations,
-                     std::size_t* critical) {
-  double device = std::accumulate(operations.begin(), operations.end(), 0.0);
-  double host = 0, longest = 0;
-  for (std::size_t i = 0; i < operations.size(); ++i) {
-    host += launches[i];
-    if (host + device > longest) {
-      longest = host + device;
-      if (critical != nullptr) *critical = i;
-    }
-    device -= operations[i];
-  }
-  return longest;
-}
 
 struct StepTimes::Prices {
   std::vector<double> parameters;  ///< themselves, not their logarithms.
@@ -28,15 +12,8 @@ struct StepTimes::Prices {
   std::vector<Slopes> slopes;      ///< the same, or empty.
 };
 
-struct StepTimes::Scale {
-  double host = 1;    ///< of what launches take,
-  double device = 1;  ///< of what operations take,
-  double whole = 1;   ///< and of the phase.
-};
-
 struct StepTimes::Prediction {
   double seconds = 0;
-  double host_share = 0;            ///< of the launches before the device has no gap.
   std::vector<double> derivatives;  ///< by the parameters' logarithms, or empty.
 };
 
@@ -65,43 +42,47 @@ StepTimes::Prices StepTimes::price(std::span<const double> logarithms,
   return prices;
 }
 
-StepTimes::Prediction StepTimes::predict_phase(const StepTime& time, std::size_t index,
-                                               const Prices& prices, const Scale& scaled) const {
+std::size_t StepTimes::configuration(const Launch& launch, int batch) const {
+  return static_cast<std::size_t>(launch.operation) * times_.batches() + batch;
+}
+
+cost::PhaseTimes StepTimes::phase_times(const StepTime& time, std::size_t index,
+                                        const Prices& prices) const {
   const Phase& phase = steps_[time.step][index];
-  const auto configuration = [&](const Launch& launch) {
-    return static_cast<std::size_t>(launch.operation) * times_.batches() + time.batch;
-  };
-  const double scale = prices.parameters[host_.scale] * scaled.host;
-  const int wait = host_.synchronise[index];
-  std::vector<double> launches, operations;
-  launches.reserve(phase.size());
-  operations.reserve(phase.size());
+  const double scale = prices.parameters[host_.scale];
+  cost::PhaseTimes times{.wait = prices.parameters[host_.synchronise[index]]};
+  times.launches.reserve(phase.size());
+  times.operations.reserve(phase.size());
   for (const Launch& launch : phase) {
-    launches.push_back(scale * prices.parameters[launch.host_cost]);
-    operations.push_back(prices.seconds[configuration(launch)] * scaled.device);
+    times.launches.push_back(scale * prices.parameters[launch.host_cost]);
+    times.operations.push_back(prices.seconds[configuration(launch, time.batch)]);
   }
+  return times;
+}
+
+StepTimes::Prediction StepTimes::predict_phase(const StepTime& time, std::size_t index,
+                                               const Prices& prices) const {
+  const Phase& phase = steps_[time.step][index];
+  const cost::PhaseTimes times = phase_times(time, index, prices);
   std::size_t critical = 0;
-  const double running = phase_seconds(launches, operations, &critical);
-  const auto gap = launches.begin() + static_cast<std::ptrdiff_t>(critical) + 1;
   Prediction prediction{
-      .seconds = scaled.whole * (running + prices.parameters[wait]),
-      .host_share = phase.empty() ? 0 : std::accumulate(launches.begin(), gap, 0.0) / running};
+      .seconds = cost::phase_seconds(times.launches, times.operations, &critical) + times.wait};
   if (prices.slopes.empty()) return prediction;
 
   std::vector<double>& sum = prediction.derivatives;
   sum.assign(prices.parameters.size(), 0.0);
   for (std::size_t i = 0; i < phase.size(); ++i) {
     if (i <= critical) {
-      sum[phase[i].host_cost] += launches[i];
-      sum[host_.scale] += launches[i];
+      sum[phase[i].host_cost] += times.launches[i];
+      sum[host_.scale] += times.launches[i];
     }
     if (i < critical) continue;
-    const Slopes& slopes = prices.slopes[configuration(phase[i])];
+    const Slopes& slopes = prices.slopes[configuration(phase[i], time.batch)];
     for (std::size_t j = 0; j < slopes.values.size(); ++j) {
       sum[slopes.parameters[j]] += slopes.values[j];
     }
   }
-  sum[wait] += prices.parameters[wait];
+  sum[host_.synchronise[index]] += times.wait;
   return prediction;
 }
 
@@ -121,7 +102,7 @@ void StepTimes::compare(std::span<const double> logarithms, std::span<double> re
     Prediction whole;
     double measured = 0;
     for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
-      const Prediction phase = predict_phase(time, i, prices, {});
+      const Prediction phase = predict_phase(time, i, prices);
       add(phase, time.phase_seconds[i]);
       whole.seconds += phase.seconds;
       whole.derivatives.resize(phase.derivatives.size());
@@ -141,45 +122,31 @@ std::vector<std::vector<double>> StepTimes::predict(std::span<const double> loga
   for (const StepTime& time : measured_) {
     std::vector<double>& phases = predictions.emplace_back();
     for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
-      phases.push_back(predict_phase(time, i, prices, {}).seconds);
+      phases.push_back(predict_phase(time, i, prices).seconds);
     }
   }
   return predictions;
 }
 
-StepTimes::Scale StepTimes::scale_to(const StepTime& known, std::size_t index,
-                                     const Prices& prices) const {
-  const double measured = known.phase_seconds[index];
-  Scale scale;
-  double Scale::* const part =
-      predict_phase(known, index, prices, scale).host_share > 0.5 ? &Scale::host : &Scale::device;
-  // A phase takes the longer, the longer its parts take.
-  constexpr double kFurthest = 16;
-  constexpr int kHalvings = 40;
-  double low = std::log(1 / kFurthest), high = std::log(kFurthest);
-  for (int i = 0; i < kHalvings; ++i) {
-    const double middle = (low + high) / 2;
-    scale.*part = std::exp(middle);
-    (predict_phase(known, index, prices, scale).seconds < measured ? low : high) = middle;
-  }
-  // Where one part alone cannot meet it, the rest is the whole phase's.
-  scale.whole = measured / predict_phase(known, index, prices, scale).seconds;
-  return scale;
-}
-
 std::vector<std::vector<double>> StepTimes::predict_from(std::span<const double> logarithms,
-                                                         int known) const {
+                                                         std::span<const StepTime> known,
+                                                         std::span<const int> batches) const {
   const Prices prices = price(logarithms, false);
   std::vector<std::vector<double>> predictions;
   predictions.reserve(measured_.size());
   for (const StepTime& time : measured_) {
-    const auto found = std::ranges::find_if(measured_, [&](const StepTime& other) {
-      return other.step == time.step && other.batch == known;
-    });
+    const auto found = std::ranges::find(known, time.step, &StepTime::step);
     std::vector<double>& phases = predictions.emplace_back();
     for (std::size_t i = 0; i < time.phase_seconds.size(); ++i) {
-      const Scale scale = found == measured_.end() ? Scale() : scale_to(*found, i, prices);
-      phases.push_back(predict_phase(time, i, prices, scale).seconds);
+      const cost::PhaseTimes phase = phase_times(time, i, prices);
+      if (found == known.end()) {
+        phases.push_back(phase.seconds());
+        continue;
+      }
+      const cost::PhaseScale scale =
+          cost::scale_to(phase_times(*found, i, prices), found->phase_seconds[i]);
+      const double ratio = static_cast<double>(batches[time.batch]) / batches[found->batch];
+      phases.push_back(cost::corrected_seconds(phase, scale, std::abs(std::log2(ratio))));
     }
   }
   return predictions;

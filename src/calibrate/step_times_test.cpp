@@ -9,29 +9,6 @@
 namespace gpemu::calibrate {
 namespace {
 
-TEST(PhaseSeconds, AFastHostLeavesTheGpuNoGap) {
-  const std::array launches = {1.0, 1.0, 1.0}, operations = {10.0, 10.0, 10.0};
-  std::size_t critical = 7;
-  EXPECT_EQ(phase_seconds(launches, operations, &critical), 31);
-  EXPECT_EQ(critical, 0U);
-}
-
-TEST(PhaseSeconds, ASlowHostHasOnlyTheLastOperationLeft) {
-  const std::array launches = {10.0, 10.0, 10.0}, operations = {1.0, 1.0, 2.0};
-  std::size_t critical = 7;
-  EXPECT_EQ(phase_seconds(launches, operations, &critical), 32);
-  EXPECT_EQ(critical, 2U);
-}
-
-TEST(PhaseSeconds, TheGpuCatchesUpBetweenLongOperations) {
-  // It waits for the third, which is late, and from there on has no gap.
-  const std::array launches = {1.0, 1.0, 20.0, 1.0}, operations = {5.0, 5.0, 8.0, 8.0};
-  std::size_t critical = 7;
-  EXPECT_EQ(phase_seconds(launches, operations, &critical), 22 + 16);
-  EXPECT_EQ(critical, 2U);
-  EXPECT_EQ(phase_seconds({}, {}), 0);
-}
-
 /// Parameters: the rate in bytes/s, the latency in s, a launch as a multiple of the host's scale,
 /// that in s, and the waits of both phases in s.
 constexpr int kRate = 0, kLatency = 1, kLaunch = 2, kScale = 3, kWait = 4;
@@ -121,8 +98,10 @@ TEST(StepTimes, AFitFindsHostAndGpuApart) {
   for (std::size_t j = 0; j < kParameters; ++j) EXPECT_NEAR(result->own[0][j], kTrue[j], 0.02);
 }
 
+constexpr std::array kBatches = {1, 8, 64, 256};
+
 TEST(StepTimes, OneBatchCorrectsThePartThatItShows) {
-  const Streams streams({1e5, 4e6, 2e7}, {1, 8, 64, 256});
+  const Streams streams({1e5, 4e6, 2e7}, {kBatches.begin(), kBatches.end()});
   const std::vector<std::vector<Phase>> steps = two_steps();
   // This model's operations take twice what the parameters say, its launches three times.
   std::vector<double> truth = kTrue;
@@ -136,12 +115,15 @@ TEST(StepTimes, OneBatchCorrectsThePartThatItShows) {
   for (std::size_t i = 0; i < rows.size(); ++i) rows[i].phase_seconds = measured[i];
   const StepTimes times(steps, streams, rows, kHost);
   const auto share = [&](int known, int batch) {
-    return times.predict_from(kTrue, known)[batch][0] / measured[batch][0];
+    return times.predict_from(kTrue, std::span(rows).subspan(known, 1), kBatches)[batch][0] /
+           measured[batch][0];
   };
   EXPECT_NEAR(share(3, 3), 1, 1e-6);  // Where it is known.
-  EXPECT_NEAR(share(3, 2), 1, 0.1);   // The device's time, which a large batch shows.
+  // The device's time, which a large batch shows, and 1 / 4 of the batch corrects by 5 / 8.
+  EXPECT_NEAR(share(3, 2), std::pow(2, 5. / 8 - 1), 0.1);
   EXPECT_NEAR(share(0, 0), 1, 1e-6);
-  EXPECT_NEAR(share(0, 1), 1, 0.2);  // The host's, which a small one shows.
+  // The host's, which a small one shows.
+  EXPECT_NEAR(share(0, 1), std::pow(3, 9. / 16 - 1), 0.1);
 }
 
 }  // namespace

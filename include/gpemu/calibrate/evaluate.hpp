@@ -20,9 +20,9 @@ enum class Protocol : std::uint8_t {
   /// A GPU is left out. Its device parameters are those of the nearest GPU, over its own datasheet;
   /// its host's are fitted to its steps at batch 1 and 2, and the others are compared.
   kGpuOut,
-  /// Of a sixth of the models at a time, only the step at batch 32 is in the fit; the times of
-  /// their operations, or of the host's launches, are scaled so that this step is met
-  /// (StepTimes::predict_from), and the other batches are compared.
+  /// A twelfth of the models at a time is left out of the fit, on all GPUs. Their steps at batch 32
+  /// correct what the fit says of them (StepTimes::predict_from), and the other batches are
+  /// compared.
   kOneBatch,
 };
 

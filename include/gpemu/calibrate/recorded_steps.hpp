@@ -32,11 +32,7 @@ inline constexpr auto kBatches =
 [[nodiscard]] Result<RecordedSteps> join(std::span<const cost::Recording> recordings,
                                          std::span<const int> batches = kBatches);
 
-/// Returns which parameter tells what the host takes to launch an operation. `previous` is the
-/// operation before it, or null.
-[[nodiscard]] cost::OperationParameter host_cost(const cost::RecordedOperation& operation,
-                                                 const cost::RecordedOperation* previous,
-                                                 bool forward);
+using cost::host_cost;
 
 /// The host's parameters, for StepTimes.
 [[nodiscard]] HostParameters host_parameters();

@@ -7,28 +7,12 @@
 
 #include "gpemu/calibrate/fit.hpp"
 #include "gpemu/cost/operation_time.hpp"
+#include "gpemu/cost/phase_time.hpp"
 
 namespace gpemu::calibrate {
 
-/// One operation of a phase, as the host asks for it.
-struct Launch {
-  int operation = 0;  ///< index among the operations that OperationTimes knows.
-  int host_cost = 0;  ///< index of the parameter that tells what the host takes to launch it.
-};
-
-/// A part of a training step after which the host waits for the GPU, as a profiler does that
-/// measures it: forward, or backward with the optimizer.
-using Phase = std::vector<Launch>;
-
-/// Returns how long a phase takes, in seconds: the host launches one operation after the other, and
-/// the GPU runs them in that order as soon as it has them. `launches` and `operations` have the
-/// host's and the GPU's time of each. That is the longest of: the launches up to one, then the GPU
-/// without a gap from that one on.
-///
-/// `critical`, when given, gets the index of the operation from which the GPU has no gap.
-[[nodiscard]] double phase_seconds(std::span<const double> launches,
-                                   std::span<const double> operations,
-                                   std::size_t* critical = nullptr);
+using cost::Launch;
+using cost::Phase;
 
 /// Indices of the parameters of a host.
 struct HostParameters {
@@ -78,24 +62,23 @@ class StepTimes final : public Measurements {
   /// Returns what the model says of each measured step's phases, in seconds.
   [[nodiscard]] std::vector<std::vector<double>> predict(std::span<const double> logarithms) const;
 
-  /// The same where each step was measured at the batch of index `known` too: the times of its
-  /// operations, or of its launches where these take the larger part of the phase at that batch,
-  /// are scaled so that the phase as measured there is met. Steps that were not are left as they
-  /// are.
+  /// The same where of some steps, `known`, one batch was measured: these phases are corrected by
+  /// cost::scale_to() and cost::corrected_seconds(). `batches` has the samples of each batch.
   [[nodiscard]] std::vector<std::vector<double>> predict_from(std::span<const double> logarithms,
-                                                              int known) const;
+                                                              std::span<const StepTime> known,
+                                                              std::span<const int> batches) const;
 
   [[nodiscard]] std::span<const StepTime> measured() const { return measured_; }
 
  private:
   struct Prices;
   struct Prediction;
-  struct Scale;
   [[nodiscard]] Prices price(std::span<const double> logarithms, bool with_derivatives) const;
+  [[nodiscard]] std::size_t configuration(const Launch& launch, int batch) const;
+  [[nodiscard]] cost::PhaseTimes phase_times(const StepTime& time, std::size_t index,
+                                             const Prices& prices) const;
   [[nodiscard]] Prediction predict_phase(const StepTime& time, std::size_t index,
-                                         const Prices& prices, const Scale& scale) const;
-  [[nodiscard]] Scale scale_to(const StepTime& known, std::size_t index,
-                               const Prices& prices) const;
+                                         const Prices& prices) const;
 
   std::span<const std::vector<Phase>> steps_;
   const OperationTimes& times_;
