@@ -20,10 +20,13 @@ using Kind = WorkEvent::Kind;
 /// Steps that are run until one follows the other as in a long run.
 constexpr int kRepetitions = 6;
 
-/// What the host takes to launch operations, by cost::OperationParameter.
-std::array<double, cost::kOperationParameterCount> host_parameters() {
-  std::array<double, cost::kOperationParameterCount> parameters{};
-  std::ranges::transform(cost::kOperationParameters, parameters.begin(), &cost::Parameter::typical);
+/// What the host takes to launch operations: that of the GPU's measured steps, or what is expected
+/// where nobody measured any.
+profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
+  if (gpu.calibration) return gpu.calibration->parameters;
+  profile::OperationParameters parameters{};
+  std::ranges::transform(profile::kOperationParameters, parameters.begin(),
+                         &profile::Parameter::typical);
   return parameters;
 }
 
@@ -68,7 +71,8 @@ class Pricing {
   Pricing(const ProgramWork& work, const profile::GpuSpec& recorded, const profile::GpuSpec& gpu)
       : work_(work),
         model_(gpu),
-        link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s) {}
+        link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
+        host_(host_parameters(gpu)) {}
 
   std::vector<QueuedEvent> price(const StepRange& step, StepPrediction& prediction) {
     const std::vector<bool> forward = forward_events(work_, step);
@@ -111,7 +115,7 @@ class Pricing {
   const ProgramWork& work_;
   cost::OperationCostModel model_;
   double link_;
-  std::array<double, cost::kOperationParameterCount> host_ = host_parameters();
+  profile::OperationParameters host_;
   std::map<OperationClass, ClassTime> classes_;
   double total_seconds_ = 0;
   double slack_seconds_ = 0;  ///< half-widths of the operations' times, taken to be off alike.
