@@ -62,6 +62,7 @@ std::vector<std::string> cells(const PredictAnswer& answer) {
           fmt::format("{:.0f}", to_mib(recording.peak_memory)),
           fmt::format("{:.0f}", to_mib(answer.gpu.memory_bytes)),
           fits ? "yes" : "no",
+          fits ? std::string(cost::evidence_name(answer.step.time.evidence)) : "-",
           fits ? limit_text(answer.step) : "-",
           fits ? top_classes(answer.step) : "-"};
 }
@@ -156,7 +157,7 @@ int PredictAnswer::operations() const {
 std::string predict_text(const PredictReport& report) {
   const bool batch = report.answers.front().recording->batch > 0;
   TextTable table({"GPU", "batch", "step ms", "±", batch ? "samples/s" : "steps/s", "peak MiB",
-                   "of MiB", "fits", "limited by", "operations"});
+                   "of MiB", "fits", "times are", "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
   return fmt::format(
       "{}\n± is the half-width of the 90 % interval. Data loading is not modelled: batches are "

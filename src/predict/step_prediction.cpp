@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include "gpemu/calibrate/recorded_steps.hpp"
@@ -30,39 +29,39 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
   return parameters;
 }
 
+/// Half-width of what the host takes: another one than that which was measured may be twice as fast
+/// or slow. Set by hand.
+constexpr double kHostError = 1.0;
+
 bool is_layer(OperationClass group) {
   return group == OperationClass::kMatmul || group == OperationClass::kConvolution ||
          group == OperationClass::kAttention || group == OperationClass::kRecurrent;
 }
 
-/// Tells for each event of a step whether it belongs to the forward pass: what the step's first
-/// thread asks for, from its first layer behind the backward pass to the next backward pass.
-/// PyTorch asks for the backward pass on a thread of its own. The step is a circle.
+/// Tells for each event of a step whether it belongs to the forward pass: what the program's first
+/// thread asks for from its first layer to its last before the backward pass, which PyTorch asks
+/// for from a thread of its own. What lies around them clears gradients and updates parameters. The
+/// step is a circle.
 std::vector<bool> forward_events(const ProgramWork& work, const StepRange& step) {
+  const auto is_operation = [](const WorkEvent& event) { return event.kind == Kind::kOperation; };
+  const auto program = std::ranges::find_if(work.events, is_operation);
   const std::size_t count = step.end - step.begin;
-  std::vector<bool> forward(count, true);
-  std::optional<std::int64_t> main;
-  bool other = false;
-  for (std::size_t i = step.begin; i < step.end; ++i) {
-    const WorkEvent& event = work.events[i];
-    if (event.kind != Kind::kOperation) continue;
-    if (!main) main = event.thread;
-    other |= event.thread != *main;
-  }
-  if (!other) return forward;  // Nothing tells.
-  bool in_forward = false;
+  bool has_backward = false;
+  std::vector<bool> forward(count, false);
+  std::vector<std::size_t> layers;  // Since the backward pass.
   for (std::size_t i = 0; i < 2 * count; ++i) {
     const WorkEvent& event = work.events[step.begin + i % count];
-    if (event.kind == Kind::kOperation) {
-      if (event.thread != *main) {
-        in_forward = false;
-      } else if (is_layer(work.operations[event.index].operation_class)) {
-        in_forward = true;
-      }
+    if (!is_operation(event)) continue;
+    if (event.thread == program->thread) {
+      if (is_layer(work.operations[event.index].operation_class)) layers.push_back(i);
+      continue;
     }
-    forward[i % count] = in_forward;
+    has_backward = true;
+    if (layers.empty()) continue;
+    for (std::size_t j = layers.front(); j <= layers.back(); ++j) forward[j % count] = true;
+    layers.clear();
   }
-  return forward;
+  return has_backward ? forward : std::vector<bool>(count, true);  // Nothing tells.
 }
 
 /// Prices the events of a step, and adds up what they take.
@@ -90,17 +89,30 @@ class Pricing {
       entry.time = is_copy(event.kind) ? from_seconds(to_seconds(event.duration) * link_)
                                        : kernel_time(operation, prediction);
       prediction.host += entry.launch;
-      total_seconds_ += to_seconds(entry.time);
       ClassTime& sum = classes_[operation.operation_class];
       sum.operation_class = operation.operation_class;
       ++sum.operations;
       sum.time += entry.time;
       previous = &operation;
     }
-    prediction.time.relative_error = total_seconds_ > 0 ? slack_seconds_ / total_seconds_ : 0;
     for (const auto& [group, sum] : classes_) prediction.classes.push_back(sum);
     std::ranges::stable_sort(prediction.classes, std::ranges::greater(), &ClassTime::time);
     return queued;
+  }
+
+  /// Returns what most of the kernels' time rests on.
+  [[nodiscard]] cost::Evidence evidence() const {
+    const auto most =
+        std::ranges::max_element(evidence_, {}, &decltype(evidence_)::value_type::second);
+    return most == evidence_.end() ? cost::Evidence::kAnalytic : most->first;
+  }
+
+  /// Returns the half-width of a step's time as a share, where the device waits for the host for
+  /// `idle`. Copies are taken to be off as the rest is.
+  [[nodiscard]] double relative_error(Duration busy, Duration idle) const {
+    const double seconds = to_seconds(busy + idle);
+    const double slack = slack_seconds_ + kHostError * to_seconds(idle);
+    return seconds > 0 ? slack / seconds : kHostError;
   }
 
  private:
@@ -109,6 +121,7 @@ class Pricing {
     prediction.parts[static_cast<std::size_t>(cost.limit)] += cost.estimate.time;
     prediction.busy += cost.estimate.time;
     slack_seconds_ += to_seconds(cost.estimate.time) * cost.estimate.relative_error;
+    evidence_[cost.estimate.evidence] += cost.estimate.time;
     return cost.estimate.time;
   }
 
@@ -117,8 +130,8 @@ class Pricing {
   double link_;
   profile::OperationParameters host_;
   std::map<OperationClass, ClassTime> classes_;
-  double total_seconds_ = 0;
   double slack_seconds_ = 0;  ///< half-widths of the operations' times, taken to be off alike.
+  std::map<cost::Evidence, Duration> evidence_;  ///< what the operations' times rest on.
 };
 static_assert(static_cast<int>(StepLimit::kCompute) == static_cast<int>(cost::Limit::kCompute) &&
               static_cast<int>(StepLimit::kMemory) == static_cast<int>(cost::Limit::kMemory) &&
@@ -143,17 +156,20 @@ StepLimit StepPrediction::limit() const {
 StepPrediction predict_step(const ProgramWork& work, const StepRange& step,
                             const profile::GpuSpec& recorded, const profile::GpuSpec& gpu) {
   StepPrediction prediction;
-  const std::vector<QueuedEvent> queued = Pricing(work, recorded, gpu).price(step, prediction);
+  Pricing pricing(work, recorded, gpu);
+  const std::vector<QueuedEvent> queued = pricing.price(step, prediction);
   StepQueue queue(queued, recorded_time(work, step));
   TimePoint before{}, after{};
   for (int i = 0; i < kRepetitions; ++i) before = std::exchange(after, queue.run());
-  prediction.time.time = after - before;
-  prediction.time.evidence = cost::Evidence::kAnalytic;
+  const Duration time = after - before;
   const Duration copies =
-      std::clamp(queue.copies_alone(), Duration::zero(), prediction.time.time - prediction.busy);
+      std::clamp(queue.copies_alone(), Duration::zero(), time - prediction.busy);
+  const Duration idle = time - prediction.busy - copies;
   prediction.parts[static_cast<std::size_t>(StepLimit::kCopy)] = copies;
-  prediction.parts[static_cast<std::size_t>(StepLimit::kHost)] =
-      std::max(prediction.time.time - prediction.busy - copies, Duration::zero());
+  prediction.parts[static_cast<std::size_t>(StepLimit::kHost)] = idle;
+  prediction.time = {.time = time,
+                     .evidence = pricing.evidence(),
+                     .relative_error = pricing.relative_error(prediction.busy, idle)};
   return prediction;
 }
 

@@ -2,6 +2,7 @@
 #include "gpemu/predict/step_prediction.hpp"
 
 #include <numeric>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -69,17 +70,24 @@ TEST(PredictStep, TellsThatTheHostLimits) {
   EXPECT_EQ(step.host, step.time.time);
 }
 
-TEST(PredictStep, KnowsTheBackwardPassByItsThread) {
-  constexpr int kOperations = 10;
+TEST(PredictStep, KnowsTheForwardPassByItsLayersAndTheThread) {
   cost::RecordedOperation layer = busy(0);
-  layer.operation_class = OperationClass::kMatmul;
+  layer.operation_class = OperationClass::kAttention;
   WorkForTest test;
-  test.add(layer, 1);
-  for (int i = 1; i < kOperations; ++i) test.add(busy(0), 1);
-  for (int i = 0; i < kOperations; ++i) test.add(busy(0), 1, 2);
-  for (int i = 0; i < kOperations; ++i) test.add(busy(0), 1);  // The optimizer.
-  const double expected = kOperations * (host(cost::kHostOperation) + 2 * host(cost::kHostSmall));
+  for (int i = 0; i < 3; ++i) test.add(busy(0), 1);  // The optimizer.
+  test.add(layer, 1).add(busy(0), 1).add(layer, 1);
+  for (int i = 0; i < 2; ++i) test.add(busy(0), 1);                          // To zero.
+  for (int i = 0; i < 5; ++i) test.add(i % 2 == 0 ? layer : busy(0), 1, 2);  // Backward.
+  const double expected = 3 * host(cost::kHostOperation) + 10 * host(cost::kHostSmall);
   EXPECT_NEAR(to_seconds(predict(test.work).host), expected, 1e-6);
+  // The same wherever the circle is cut.
+  const std::vector<WorkEvent> once = test.work.events;
+  test.work.events.insert(test.work.events.end(), once.begin(), once.end());
+  for (std::size_t i = 0; i < once.size(); ++i) {
+    const StepPrediction step =
+        predict_step(test.work, {i, i + once.size()}, gpu_for_test(), gpu_for_test());
+    EXPECT_NEAR(to_seconds(step.host), expected, 1e-6) << i;
+  }
 }
 
 TEST(PredictStep, ScalesCopiesByTheLink) {
@@ -100,6 +108,15 @@ TEST(PredictStep, PricesTheOperationsOnTheGivenGpu) {
   slow.boost_clock_mhz /= 2;
   EXPECT_NEAR(to_milliseconds(predict(test.work, slow).busy), 10, 0.1);
   EXPECT_GT(predict(test.work).time.relative_error, 0);
+}
+
+TEST(PredictStep, IsLessCertainWhereTheHostLimits) {
+  WorkForTest device, host;
+  for (int i = 0; i < 20; ++i) {
+    device.add(busy(1), 1);
+    host.add(busy(0), 1);
+  }
+  EXPECT_LT(predict(device.work).time.relative_error, predict(host.work).time.relative_error);
 }
 
 }  // namespace
