@@ -30,6 +30,27 @@ typedef enum gpemu_data_type {
   GPEMU_TYPE_COMPLEX128 = 12 /* two FP64 */
 } gpemu_data_type;
 
+/* Returns the bytes of a number in memory; those of FP32 where the type is not known. */
+static inline int gpemu_data_type_bytes(gpemu_data_type type) {
+  switch (type) {
+    case GPEMU_TYPE_COMPLEX128:
+      return 16;
+    case GPEMU_TYPE_FP64:
+    case GPEMU_TYPE_INT64:
+    case GPEMU_TYPE_COMPLEX64:
+      return 8;
+    case GPEMU_TYPE_FP16:
+    case GPEMU_TYPE_BF16:
+    case GPEMU_TYPE_INT16:
+      return 2;
+    case GPEMU_TYPE_FP8:
+    case GPEMU_TYPE_INT8:
+      return 1;
+    default:
+      return 4;
+  }
+}
+
 /* What an operation is; the comment gives the meaning of `shape`, in order. Entries that a kind
  * does not name are 0. */
 typedef enum gpemu_operation_kind {

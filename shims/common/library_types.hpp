@@ -36,31 +36,6 @@ constexpr gpemu_data_type type_of_cuda(int type) {
   }
 }
 
-/// Returns the bytes of a number in memory.
-constexpr int64_t bytes_of(gpemu_data_type type) {
-  switch (type) {
-    case GPEMU_TYPE_FP64:
-    case GPEMU_TYPE_INT64:
-    case GPEMU_TYPE_COMPLEX64:
-      return 8;
-    case GPEMU_TYPE_COMPLEX128:
-      return 16;
-    case GPEMU_TYPE_FP16:
-    case GPEMU_TYPE_BF16:
-    case GPEMU_TYPE_INT16:
-      return 2;
-    case GPEMU_TYPE_FP8:
-    case GPEMU_TYPE_INT8:
-      return 1;
-    case GPEMU_TYPE_UNKNOWN:
-    case GPEMU_TYPE_FP32:
-    case GPEMU_TYPE_TF32:
-    case GPEMU_TYPE_INT32:
-      return 4;
-  }
-  return 4;
-}
-
 /// Returns the type of the arithmetic of a matrix product, by its cublasComputeType_t and whether
 /// TF32 may stand in for FP32. Source: cublas_api.h.
 constexpr gpemu_data_type compute_type_of_cublas(int compute, gpemu_data_type operands,

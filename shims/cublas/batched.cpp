@@ -28,9 +28,9 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work) {
   if (batch.count == 0 || work.elements == 0) {
     return kSuccess;
   }
-  return submit(
-      *context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
-      {batch.count * work.operations, batch.count * work.elements * bytes_of(batch.type)});
+  return submit(*context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
+                {batch.count * work.operations,
+                 batch.count * work.elements * gpemu_data_type_bytes(batch.type)});
 }
 
 /// Reports success of each matrix in an array of the device.

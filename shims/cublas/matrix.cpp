@@ -37,7 +37,7 @@ constexpr int64_t half(int64_t n) {
 /// additions each; the triangle is read, the sides are read and written.
 int solve(const char* function, const Context& context, gpemu_data_type type, Shape s) {
   const int64_t triangle = half(s.n * s.n);
-  const int64_t bytes = s.batch * (triangle + 2 * s.n * s.k) * bytes_of(type);
+  const int64_t bytes = s.batch * (triangle + 2 * s.n * s.k) * gpemu_data_type_bytes(type);
   return submit(context, {function, GPEMU_OPERATION_OTHER, type, type},
                 {s.batch * s.n * s.n * s.k, bytes});
 }

@@ -67,7 +67,8 @@ int scalars(const void* handle, gpemu_data_type type, std::initializer_list<void
     }
   }
   for (void* const result : results) {
-    if (const int status = yield_zero(*context, result, bytes_of(type)); status != kSuccess) {
+    if (const int status = yield_zero(*context, result, gpemu_data_type_bytes(type));
+        status != kSuccess) {
       return status;
     }
   }
@@ -140,10 +141,11 @@ ROTG(cublasZrotg_v2, GPEMU_TYPE_COMPLEX128)
 ROTMG(cublasSrotmg_v2, GPEMU_TYPE_FP32)
 ROTMG(cublasDrotmg_v2, GPEMU_TYPE_FP64)
 
-#define DOT(name, type, Int)                                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/,                \
-                             const void* /*y*/, Int /*incy*/, void* result) {                     \
-    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type, {result, bytes_of(type)}); \
+#define DOT(name, type, Int)                                                       \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, \
+                             const void* /*y*/, Int /*incy*/, void* result) {      \
+    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type,             \
+                     {result, gpemu_data_type_bytes(type)});                       \
   }
 GPEMU_BLAS_REAL(DOT, dot_v2)
 GPEMU_BLAS_COMPLEX(DOT, dotu_v2)
@@ -152,7 +154,7 @@ GPEMU_BLAS_COMPLEX(DOT, dotc_v2)
 // Norms and sums of moduli are real.
 #define NORM(name, type, Int)                                                                      \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* result) { \
-    return reduction(#name, handle, n, type, {result, bytes_of(real_of(type))});                   \
+    return reduction(#name, handle, n, type, {result, gpemu_data_type_bytes(real_of(type))});      \
   }
 GPEMU_BLAS_REAL(NORM, nrm2_v2)
 GPEMU_BLAS_BOTH(NORM, cublasScnrm2_v2, GPEMU_TYPE_COMPLEX64)
@@ -181,7 +183,7 @@ GPEMU_BLAS_BOTH(INDEX, cublasIzamin_v2, GPEMU_TYPE_COMPLEX128)
                              const void* /*y*/, int /*y_type*/, Int /*incy*/, void* result,    \
                              int result_type, int /*execution_type*/) {                        \
     return reduction(#name, handle, 2 * static_cast<int64_t>(n), type_of_cuda(x_type),         \
-                     {result, bytes_of(type_of_cuda(result_type))});                           \
+                     {result, gpemu_data_type_bytes(type_of_cuda(result_type))});              \
   }
 GPEMU_BLAS_BOTH(DOT_EX, cublasDotEx, GPEMU_TYPE_UNKNOWN)
 GPEMU_BLAS_BOTH(DOT_EX, cublasDotcEx, GPEMU_TYPE_UNKNOWN)

@@ -121,7 +121,7 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightSpaceSize(void* handle, void* descriptor,
   if (find<Context>(handle) == nullptr || rnn == nullptr || bytes == nullptr) {
     return kBadParam;
   }
-  *bytes = static_cast<size_t>(weights_of(*rnn) * bytes_of(type_of(rnn->data_type)));
+  *bytes = static_cast<size_t>(weights_of(*rnn) * gpemu_data_type_bytes(type_of(rnn->data_type)));
   return kSuccess;
 }
 
@@ -135,7 +135,7 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, in
       !find_place(*rnn, pseudo_layer, linear, &place)) {
     return kBadParam;
   }
-  const int64_t element = bytes_of(type_of(rnn->data_type));
+  const int64_t element = gpemu_data_type_bytes(type_of(rnn->data_type));
   if (space_bytes < static_cast<uint64_t>(weights_of(*rnn) * element)) {
     return kSizeInsufficient;
   }
@@ -167,7 +167,8 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, 
       mode > 1) {
     return kBadParam;
   }
-  const int64_t steps = int64_t{data->sequence} * data->batch * bytes_of(type_of(rnn->data_type));
+  const int64_t steps =
+      int64_t{data->sequence} * data->batch * gpemu_data_type_bytes(type_of(rnn->data_type));
   if (workspace != nullptr) {
     *workspace = static_cast<size_t>(steps * directions_of(*rnn) * gates_of(*rnn) * rnn->hidden);
   }

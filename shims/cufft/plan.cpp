@@ -92,10 +92,6 @@ gpemu_data_type type_of_cuda(int type) {
   }
 }
 
-size_t bytes_of(gpemu_data_type type) {
-  return type == GPEMU_TYPE_COMPLEX128 ? 16 : type == GPEMU_TYPE_COMPLEX64 ? 8 : 4;
-}
-
 // Fills in a plan; the work area is one copy of the data, as the real library's usually is.
 template <typename Int>
 int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type type,
@@ -120,7 +116,7 @@ int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type 
     }
     elements *= sizes[i];
   }
-  const size_t bytes = static_cast<size_t>(elements) * bytes_of(type);
+  const size_t bytes = static_cast<size_t>(elements) * gpemu_data_type_bytes(type);
   if (plan->auto_allocation && gpemu_cuda_malloc(bytes, &plan->allocated) != GPEMU_CUDA_SUCCESS) {
     return 2;  // CUFFT_ALLOC_FAILED
   }
@@ -163,7 +159,7 @@ int estimate(int rank, const Int* sizes, int64_t batch, int type, size_t* work_b
     }
     elements *= sizes[i];
   }
-  *work_bytes = static_cast<size_t>(elements) * bytes_of(type_of(type));
+  *work_bytes = static_cast<size_t>(elements) * gpemu_data_type_bytes(type_of(type));
   return kSuccess;
 }
 

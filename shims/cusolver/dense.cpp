@@ -33,7 +33,7 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
   operation.shape[0] =
       static_cast<int64_t>(std::min(kMost, work.operations * (is_complex(work.type) ? 4.0 : 1.0)));
   operation.shape[1] = static_cast<int64_t>(
-      std::min(kMost, work.elements * static_cast<double>(bytes_of(work.type))));
+      std::min(kMost, work.elements * static_cast<double>(gpemu_data_type_bytes(work.type))));
   operation.name = work.name;
   if (gpemu_cuda_submit(&operation, solver->stream) != GPEMU_CUDA_SUCCESS) {
     return kExecutionFailed;
@@ -65,7 +65,7 @@ int answer_work_bytes(const void* handle, int64_t elements, int type, size_t* de
   if (device == nullptr || host == nullptr || elements < 0 || known == GPEMU_TYPE_UNKNOWN) {
     return kInvalidValue;
   }
-  *device = static_cast<size_t>(std::max<int64_t>(1, elements) * bytes_of(known));
+  *device = static_cast<size_t>(std::max<int64_t>(1, elements) * gpemu_data_type_bytes(known));
   *host = 0;
   return kSuccess;
 }

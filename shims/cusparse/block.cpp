@@ -18,7 +18,8 @@ int run(const void* handle, const char* name, gpemu_data_type type, int rows, in
   const double entries = 1.0 * blocks * side * side;
   const double dense = 2.0 * rows * side * columns;
   const double operations = (is_complex ? 8.0 : 2.0) * entries * columns;
-  const double bytes = (entries + dense) * static_cast<double>(bytes_of(type)) + 4.0 * blocks;
+  const double bytes =
+      (entries + dense) * static_cast<double>(gpemu_data_type_bytes(type)) + 4.0 * blocks;
   return operations < 4.6e18 && bytes < 4.6e18
              ? submit_sparse(handle, name, type, static_cast<int64_t>(operations),
                              static_cast<int64_t>(bytes))

@@ -37,7 +37,7 @@ int64_t index_bytes(int index_type) {
 }
 
 double bytes_of_matrix(const Matrix& matrix) {
-  const auto value = static_cast<double>(bytes_of(type_of_cuda(matrix.value_type)));
+  const auto value = static_cast<double>(gpemu_data_type_bytes(type_of_cuda(matrix.value_type)));
   const auto batch = static_cast<double>(matrix.batch);
   if (!matrix.sparse) {
     return batch * static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns) * value;

@@ -13,30 +13,6 @@
 
 namespace gpemu::cost {
 
-int element_bytes(gpemu_data_type type) {
-  switch (type) {
-    case GPEMU_TYPE_FP64:
-    case GPEMU_TYPE_INT64:
-    case GPEMU_TYPE_COMPLEX64:
-      return 8;
-    case GPEMU_TYPE_FP16:
-    case GPEMU_TYPE_BF16:
-    case GPEMU_TYPE_INT16:
-      return 2;
-    case GPEMU_TYPE_FP8:
-    case GPEMU_TYPE_INT8:
-      return 1;
-    case GPEMU_TYPE_COMPLEX128:
-      return 16;
-    case GPEMU_TYPE_UNKNOWN:
-    case GPEMU_TYPE_FP32:
-    case GPEMU_TYPE_TF32:
-    case GPEMU_TYPE_INT32:
-      return 4;
-  }
-  return 4;
-}
-
 namespace {
 
 using Elements = KernelTraits::Elements;
@@ -421,7 +397,7 @@ DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_opera
   result.operation.arguments = nullptr;
   result.operation.type = traits.type;
   result.operation.shape[kKernelBytes] =
-      entry(threads_of(launch).all * traits.tensors * element_bytes(traits.type));
+      entry(threads_of(launch).all * traits.tensors * gpemu_data_type_bytes(traits.type));
   return result;
 }
 

@@ -144,7 +144,7 @@ TEST(KernelDescription, ConcatenationCopiesItsInputs) {
   EXPECT_EQ(cat.kind(), GPEMU_OPERATION_ELEMENTWISE);
   EXPECT_EQ(cat.shape(), (Shape{5300, 5300}));
   EXPECT_EQ(cat.describe().operation_class, OperationClass::kCopy);
-  EXPECT_EQ(element_bytes(cat.describe().operation.type), 2);
+  EXPECT_EQ(gpemu_data_type_bytes(cat.describe().operation.type), 2);
 }
 
 TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {

@@ -213,7 +213,7 @@ void read_concatenation(std::string_view name, KernelTraits& traits) {
                                  GPEMU_TYPE_INT64, GPEMU_TYPE_COMPLEX128};
   const int width = number_behind(name, "10OpaqueTypeI", "Lj", 4);
   for (const gpemu_data_type type : kTypes) {
-    if (element_bytes(type) == width) traits.type = type;
+    if (gpemu_data_type_bytes(type) == width) traits.type = type;
   }
   traits.lists = number_behind(name, "EEEjLi", "Li", 0);
 }

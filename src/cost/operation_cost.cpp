@@ -171,10 +171,11 @@ OperationCostModel::Work OperationCostModel::matmul(const gpemu_operation& opera
   const double tiles = std::ceil(m / kSmallTile) * std::ceil(n / kSmallTile) * batch;
   const double splits =
       std::clamp(std::floor(multiprocessors_ / std::max(tiles, 1.0)), 1.0, std::ceil(k / 512));
-  return {.operation_class = OperationClass::kMatmul,
-          .flops = 2 * batch * m * n * k * arithmetic_factor(type),
-          .flops_per_s = flops_per_s(type) * kMatmulShare * tile_efficiency(m, n, batch * splits),
-          .bytes = (m * k + k * n + m * n * splits) * batch * element_bytes(operation.type)};
+  return {
+      .operation_class = OperationClass::kMatmul,
+      .flops = 2 * batch * m * n * k * arithmetic_factor(type),
+      .flops_per_s = flops_per_s(type) * kMatmulShare * tile_efficiency(m, n, batch * splits),
+      .bytes = (m * k + k * n + m * n * splits) * batch * gpemu_data_type_bytes(operation.type)};
 }
 
 OperationCostModel::Work OperationCostModel::convolution(const gpemu_operation& operation) const {
@@ -188,7 +189,7 @@ OperationCostModel::Work OperationCostModel::convolution(const gpemu_operation& 
     stride = std::max(stride, shape(operation, 14 + i));
   }
   const gpemu_data_type type = arithmetic_type(operation);
-  const double bytes_each = element_bytes(operation.type);
+  const double bytes_each = gpemu_data_type_bytes(operation.type);
   // As a matrix product: rows are output pixels, columns output channels, k is the window.
   double rows = batch * output, columns = out_channels / groups;
   double depth = in_channels / groups * filter;
@@ -240,7 +241,7 @@ OperationCostModel::Work OperationCostModel::attention(const gpemu_operation& op
           .flops_per_s =
               flops_per_s(type) * kAttentionShare * tile_efficiency(queries, kTile, batch * heads),
           .bytes = (backward ? 3 : 1) * batch * 2 * (heads * queries + kv_heads * keys) * size *
-                   element_bytes(operation.type)};
+                   gpemu_data_type_bytes(operation.type)};
 }
 
 OperationCostModel::Work OperationCostModel::recurrent(const gpemu_operation& operation) const {
@@ -257,14 +258,14 @@ OperationCostModel::Work OperationCostModel::recurrent(const gpemu_operation& op
       .flops_per_s = flops_per_s(type) * kMatmulShare * tile_efficiency(batch, gates * hidden, 1),
       .bytes = factor *
                (length * batch * (input + 2 * gates * hidden) * layers * directions + weights) *
-               element_bytes(operation.type)};
+               gpemu_data_type_bytes(operation.type)};
   // One step after the other; a step of a layer is a product and a kernel of gates.
   work.kernels = static_cast<int>(std::min(factor * 2 * length * layers, 1e6));
   return work;
 }
 
 OperationCostModel::Work OperationCostModel::memory_bound(const gpemu_operation& operation) const {
-  const double each = element_bytes(operation.type);
+  const double each = gpemu_data_type_bytes(operation.type);
   const double first = shape(operation, 0), second = shape(operation, 1);
   Work work{.flops_per_s = fp32_ * 0.5};
   switch (operation.kind) {

@@ -194,7 +194,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
     product.columns = in_channels * conv.filter;
     product.depth = conv.batch * conv.output;
   }
-  const double each = element_bytes(operation.type);
+  const double each = gpemu_data_type_bytes(operation.type);
   const Peak peak = peak_of(arithmetic_type(operation), spec);
   OperationWork work{.kind = depthwise         ? Kind::kDepthwiseConvolution
                              : conv.groups > 1 ? Kind::kGroupedConvolution
@@ -224,7 +224,7 @@ OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSp
                         .columns = entry(operation, 2),
                         .depth = entry(operation, 3),
                         .batch = entry(operation, 0)};
-  const double each = element_bytes(operation.type);
+  const double each = gpemu_data_type_bytes(operation.type);
   return {.kind = Kind::kMatmul,
           .peak_flops = peak_of(arithmetic_type(operation), spec).flops,
           .flops = 2 * tiled(product, spec.multiprocessors, true),
@@ -239,7 +239,7 @@ OperationWork normalization_work(const gpemu_operation& operation) {
   const double passes = entry(operation, 2) > 0 ? entry(operation, 2) : backward ? 5 : 3;
   return {.kind = Kind::kNormalization,
           .direction = static_cast<std::uint8_t>(backward ? 1 : 0),
-          .bytes = passes * entry(operation, 0) * element_bytes(operation.type),
+          .bytes = passes * entry(operation, 0) * gpemu_data_type_bytes(operation.type),
           .channels = entry(operation, 1)};
 }
 
@@ -252,7 +252,8 @@ OperationWork elementwise_work(const DescribedOperation& described) {
   OperationParameter share = kElementwise;
   if (operation.access == GPEMU_ACCESS_STRIDED) share = kStrided;
   if (described.operation_class == OperationClass::kCopy) share = kConcatenation;
-  return stream(share, (entry(operation, 0) + entry(operation, 1)) * element_bytes(operation.type));
+  return stream(
+      share, (entry(operation, 0) + entry(operation, 1)) * gpemu_data_type_bytes(operation.type));
 }
 
 }  // namespace
@@ -305,7 +306,7 @@ GpuRates gpu_rates(const profile::GpuSpec& spec) {
 
 OperationWork operation_work(const DescribedOperation& described, const profile::GpuSpec& spec) {
   const gpemu_operation& operation = described.operation;
-  const double each = element_bytes(operation.type);
+  const double each = gpemu_data_type_bytes(operation.type);
   switch (operation.kind) {
     case GPEMU_OPERATION_CONVOLUTION_FORWARD:
     case GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA:

@@ -128,9 +128,6 @@ struct DescribedOperation {
 [[nodiscard]] DescribedOperation describe_kernel(const KernelTraits& traits,
                                                  const gpemu_operation& launch);
 
-/// Bytes of an element; those of FP32 where the type is not known.
-[[nodiscard]] int element_bytes(gpemu_data_type type);
-
 /// Predicts how long an operation takes on one GPU by a roofline over the datasheet's rates: a
 /// fixed latency, arithmetic at the rate of its type with tiles and waves rounded up, and bytes at
 /// the memory's bandwidth. docs/design/operation-costs.md has the equations and the constants.
