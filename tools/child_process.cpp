@@ -37,7 +37,12 @@ extern "C" void gpemu_pass_on(int signal, siginfo_t* info, void* /*context*/) {
 /// Lets the program decide about signals while it lives, and restores what was before.
 class SignalsToChild {
  public:
+  /// What arrives is kept until tell().
   SignalsToChild() {
+    sigset_t passed_on;
+    ::sigemptyset(&passed_on);
+    for (const int signal : kPassedOn) ::sigaddset(&passed_on, signal);
+    ::sigprocmask(SIG_BLOCK, &passed_on, &old_mask_);
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       struct sigaction pass{};
       pass.sa_sigaction = gpemu_pass_on;
@@ -49,15 +54,25 @@ class SignalsToChild {
   }
   SignalsToChild(const SignalsToChild&) = delete;
   SignalsToChild& operator=(const SignalsToChild&) = delete;
-  ~SignalsToChild() { restore(); }
+  ~SignalsToChild() {
+    child_to_tell = 0;
+    restore();
+  }
+
+  void tell(pid_t child) const {
+    child_to_tell = child;
+    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
+  }
 
   void restore() const {
     for (std::size_t i = 0; i < kPassedOn.size(); ++i) {
       ::sigaction(kPassedOn[i], &old_[i], nullptr);
     }
+    ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
   }
 
  private:
+  sigset_t old_mask_{};
   std::array<struct sigaction, kPassedOn.size()> old_{};
 };
 
@@ -112,15 +127,13 @@ class Command {
     if (child < 0) return fail(ErrorCode::kIo, "fork: {}", errno_message(errno));
     if (child == 0) {
       prepare();
-      // Whatever ends the command ends the program, so that nothing is left over.
+      // A program that outlives the command, even one that was killed, is asked to end.
       if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != self) ::_exit(127);
       become(writer.get());
     }
-    child_to_tell = child;
     writer = FileDescriptor();
     int error = 0;
     if (::read(reader.get(), &error, sizeof(error)) != sizeof(error)) return child;
-    child_to_tell = 0;
     ::waitpid(child, nullptr, 0);
     return fail(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot start '{}': {}",
                 words_[0], errno_message(error));
@@ -179,8 +192,8 @@ Result<int> run_program(const std::vector<std::string>& words,
   const Command command(words, environment);
   const SignalsToChild signals;
   GPEMU_ASSIGN(const pid_t child, command.start([&signals] { signals.restore(); }));
+  signals.tell(child);
   GPEMU_ASSIGN(const int code, wait_for(child));
-  child_to_tell = 0;
   return code;
 }
 
@@ -198,7 +211,6 @@ Result<std::optional<int>> run_until(
     ::dup2(file.get(), STDOUT_FILENO);
     ::dup2(file.get(), STDERR_FILENO);
   }));
-  child_to_tell = 0;
   Result<bool> done = false;
   std::optional<int> code;
   while (done && !*done && !code) {

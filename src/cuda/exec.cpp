@@ -44,12 +44,14 @@ HandleTable<gpemu_cuda_exec>& execs() {
   return *table;
 }
 
-/// Appends the steps of a graph, with child graphs in place of their nodes. Those that depend on no
-/// other wait for `before`. Requires: the lock of graphs. Errors: INVALID_VALUE for circles.
+/// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
+/// they keep. Steps that depend on no other wait for `before`. Requires: the lock of graphs.
+/// Errors: INVALID_VALUE for circles.
 Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
-               std::vector<Step>& steps) {
+               std::vector<Step>& steps, UserObjects& objects) {
   std::vector<gpemu_cuda_node*> sorted;
   GPEMU_CUDA_TRY(sort_nodes(graph, &sorted));
+  for (const auto& [object, count] : graph.objects) objects[object] += count;
   std::unordered_map<const gpemu_cuda_node*, std::uint32_t> indices;
   for (const gpemu_cuda_node* const node : sorted) {
     Step step{.work = node->work, .dependencies = before, .node = node};
@@ -59,7 +61,7 @@ Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& 
     }
     if (node->work.parameters.kind == GPEMU_CUDA_NODE_GRAPH) {
       const auto first = static_cast<std::uint32_t>(steps.size());
-      GPEMU_CUDA_TRY(flatten(*node->work.parameters.child, step.dependencies, steps));
+      GPEMU_CUDA_TRY(flatten(*node->work.parameters.child, step.dependencies, steps, objects));
       // The node itself stays as what joins its graph.
       for (auto i = first; i < steps.size(); ++i) step.dependencies.push_back(i);
       step.work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
@@ -219,11 +221,12 @@ gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
   const gpemu_cuda_graph* const found = find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   std::vector<gpemu_cuda_exec::Step> steps;
-  GPEMU_CUDA_TRY(flatten(*found, {}, steps));
+  gpemu::cuda::UserObjects objects;
+  GPEMU_CUDA_TRY(flatten(*found, {}, steps, objects));
   gpemu_cuda_exec* const created = execs().create();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   created->steps = std::move(steps);
-  created->objects = found->objects;
+  created->objects = std::move(objects);
   retain_objects(created->objects);
   *exec = created;
   return GPEMU_CUDA_SUCCESS;
@@ -236,7 +239,8 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
   const gpemu_cuda_graph* const source = find_graph(graph);
   if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   std::vector<gpemu_cuda_exec::Step> steps;
-  GPEMU_CUDA_TRY(flatten(*source, {}, steps));
+  gpemu::cuda::UserObjects objects;
+  GPEMU_CUDA_TRY(flatten(*source, {}, steps, objects));
   const std::lock_guard exec_lock(found->mutex);
   if (!gpemu::cuda::has_same_form(found->steps, steps)) {
     return GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;

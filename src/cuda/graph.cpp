@@ -13,7 +13,8 @@
 struct gpemu_cuda_user_object {
   void* object = nullptr;
   void (*destroy)(void*) = nullptr;
-  std::uint64_t references = 0;
+  std::uint64_t references = 0;  ///< of the program.
+  std::uint64_t held = 0;        ///< by graphs, executable ones too.
 };
 
 namespace gpemu::cuda {
@@ -78,12 +79,9 @@ void yield_entries(const std::vector<Entry>& entries, Entry* out, std::size_t* c
   *count = obtained;
 }
 
-/// Takes references from `holder` and from the object; puts it into `released` if none is left.
-/// Requires: the lock; the object has as many.
-void drop_references(gpemu_cuda_user_object& object, std::uint32_t count,
-                     std::vector<gpemu_cuda_user_object*>& released) {
-  object.references -= count;
-  if (object.references == 0) released.push_back(&object);
+/// Puts an object that nobody holds any more into `released`. Requires: the lock.
+void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released) {
+  if (object.references == 0 && object.held == 0) released.push_back(&object);
 }
 
 }  // namespace
@@ -222,11 +220,14 @@ Status sort_nodes(const gpemu_cuda_graph& graph, std::vector<gpemu_cuda_node*>* 
 }
 
 void retain_objects(const UserObjects& objects) {
-  for (const auto& [object, count] : objects) object->references += count;
+  for (const auto& [object, count] : objects) object->held += count;
 }
 
 void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released) {
-  for (const auto& [object, count] : objects) drop_references(*object, count, released);
+  for (const auto& [object, count] : objects) {
+    object->held -= count;
+    end_if_unheld(*object, released);
+  }
 }
 
 void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released) {
@@ -245,7 +246,7 @@ using gpemu::cuda::current_device;
 using gpemu::cuda::describe_node;
 using gpemu::cuda::destroy_objects;
 using gpemu::cuda::DeviceState;
-using gpemu::cuda::drop_references;
+using gpemu::cuda::end_if_unheld;
 using gpemu::cuda::graph_mutex;
 using gpemu::cuda::graphs;
 using gpemu::cuda::nodes;
@@ -457,7 +458,8 @@ gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle h
     gpemu_cuda_user_object* const found = user_objects().find(handle);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     if (found->references < count) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    drop_references(*found, count, released);
+    found->references -= count;
+    end_if_unheld(*found, released);
   }
   destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
@@ -470,7 +472,12 @@ gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle gr
   gpemu_cuda_graph* const found = graphs().find(graph);
   gpemu_cuda_user_object* const object = user_objects().find(handle);
   if (found == nullptr || object == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  if (move == 0) object->references += count;
+  if (count == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (move != 0) {
+    if (object->references < count) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    object->references -= count;
+  }
+  object->held += count;
   found->objects[object] += count;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -485,8 +492,9 @@ gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle g
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     const auto held = found->objects.find(user_objects().find(handle));
     if (held == found->objects.end() || held->second < count) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    drop_references(*held->first, count, released);
+    held->first->held -= count;
     held->second -= count;
+    end_if_unheld(*held->first, released);
     if (held->second == 0) found->objects.erase(held);
   }
   destroy_objects(released);

@@ -496,6 +496,44 @@ TEST_F(GraphTest, ObjectsLiveAsLongAsAnyGraphHoldsThem) {
   EXPECT_EQ(gpemu_cuda_user_object_retain(object, 1), GPEMU_CUDA_ERROR_INVALID_HANDLE);
 }
 
+TEST_F(GraphTest, ExecutableGraphsHoldTheObjectsOfChildGraphs) {
+  int destroyed = 0;
+  gpemu_cuda_user_object_handle object = nullptr;
+  ASSERT_EQ(gpemu_cuda_user_object_create(&destroyed, count, 1, &object), GPEMU_CUDA_SUCCESS);
+  Graph child = nullptr, graph = nullptr;
+  Exec exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&child), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_retain_user_object(child, object, 1, 1), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_node_parameters parameters{.kind = GPEMU_CUDA_NODE_GRAPH};
+  parameters.child = child;
+  Node node = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_add_node(graph, nullptr, 0, &parameters, &node), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_destroy(child), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed, 0);
+  ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed, 1);
+}
+
+TEST_F(GraphTest, OnlyReferencesThatTheProgramHasMoveToAGraph) {
+  int destroyed = 0;
+  gpemu_cuda_user_object_handle object = nullptr;
+  ASSERT_EQ(gpemu_cuda_user_object_create(&destroyed, count, 1, &object), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_retain_user_object(graph, object, 0, 1),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_graph_retain_user_object(graph, object, 2, 1),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_graph_retain_user_object(graph, object, 1, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_user_object_release(object, 1), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(destroyed, 0);
+  ASSERT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed, 1);
+}
+
 TEST_F(GraphTest, EachThreadHasADefaultStreamOfItsOwn) {
   const auto per_thread = reinterpret_cast<Stream>(std::uintptr_t{2});
   const auto id_of = [](Stream stream) {
