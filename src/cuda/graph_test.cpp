@@ -508,7 +508,7 @@ TEST_F(GraphTest, ExecutableGraphsHoldTheObjectsOfChildGraphs) {
   gpemu_cuda_node_parameters parameters{.kind = GPEMU_CUDA_NODE_GRAPH};
   parameters.child = child;
   Node node = nullptr;
-  ASSERT_EQ(gpemu_cuda_graph_add_node(graph, nullptr, 0, &parameters, &node), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &parameters, &node), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_graph_destroy(child), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
