@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <memory>
 #include <string>
@@ -13,6 +14,7 @@
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/file.hpp"
 #include "gpemu/calibrate/bars.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/profile/database.hpp"
@@ -33,6 +35,7 @@ struct EvalOptions {
   std::string group = "gpu";
   bool as_json = false;
   bool check = false;
+  std::string gpus_folder;
 };
 
 constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
@@ -145,12 +148,55 @@ std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
   return wrong;
 }
 
+/// Writes a GPU's bars into its file, beside the parameters that are there.
+Result<void> write_bars(const std::string& folder, const std::string& gpu,
+                        const profile::CalibrationBars& bars) {
+  const auto path = std::filesystem::path(folder) / (gpu + ".toml");
+  GPEMU_ASSIGN(const std::string old, read_file(path));
+  GPEMU_ASSIGN(profile::GpuSpec spec, profile::parse_gpu_spec(old, path.string()));
+  if (!spec.calibration) {
+    return fail(ErrorCode::kNotFound, "{} has no parameters; \"gpemu cost fit --write\" finds them",
+                path.string());
+  }
+  spec.calibration->bars = bars;
+  GPEMU_ASSIGN(const std::string text,
+               profile::replace_calibration(old, path.string(), *spec.calibration,
+                                            spec.other_arithmetic_like));
+  GPEMU_TRY(write_file_atomically(path, text));
+  fmt::print(stderr, "gpemu: wrote {}\n", path.string());
+  return {};
+}
+
+/// Notes in the bars of each GPU what a protocol's steps tell.
+void note_bars(const std::vector<calibrate::CalibratedGpu>& gpus,
+               const std::vector<PredictedStep>& steps, calibrate::Protocol protocol,
+               std::vector<profile::CalibrationBars>& bars) {
+  double profile::CalibrationBars::* bar = nullptr;
+  switch (protocol) {
+    case calibrate::Protocol::kInSample:
+      return;
+    case calibrate::Protocol::kFamilyOut:
+      bar = &profile::CalibrationBars::unseen_model;
+      break;
+    case calibrate::Protocol::kGpuOut:
+      bar = &profile::CalibrationBars::other_gpu;
+      break;
+    case calibrate::Protocol::kOneBatch:
+      bar = &profile::CalibrationBars::known_batch;
+      break;
+  }
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    bars[gpu].*bar = calibrate::stated_bar(gpus, steps, protocol, static_cast<int>(gpu));
+  }
+}
+
 Result<void> evaluate(const EvalOptions& options) {
   GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.folder));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   json document = json::object();
   std::vector<std::string> faults;
+  std::vector<profile::CalibrationBars> stated(gpus.size());
   for (std::size_t i = 0; i < calibrate::kProtocolNames.size(); ++i) {
     const std::string name(calibrate::kProtocolNames[i]);
     if (std::ranges::find(options.protocols, name) == options.protocols.end()) continue;
@@ -160,6 +206,7 @@ Result<void> evaluate(const EvalOptions& options) {
     const auto protocol = static_cast<calibrate::Protocol>(i);
     GPEMU_ASSIGN(const std::vector<PredictedStep> steps,
                  calibrate::evaluate(recorded, gpus, protocol, progress));
+    note_bars(gpus, steps, protocol, stated);
     const std::vector<double> bars = calibrate::crossed_bars(recorded, gpus, steps, protocol);
     const std::vector<std::string> wrong = wrong_bars(steps, bars, gpus, protocol);
     for (const std::string& gpu : wrong) faults.push_back(fmt::format("{} of {}", name, gpu));
@@ -177,6 +224,9 @@ Result<void> evaluate(const EvalOptions& options) {
                wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
   if (options.as_json) fmt::print("{}\n", document.dump(2));
+  for (std::size_t i = 0; !options.gpus_folder.empty() && i < gpus.size(); ++i) {
+    GPEMU_TRY(write_bars(options.gpus_folder, gpus[i].spec.name, stated[i]));
+  }
   if (options.check && !faults.empty()) {
     return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));
   }
@@ -201,6 +251,10 @@ void add_cost_eval_command(CLI::App& cost) {
   command->add_option("--by", options->group, "Rows of the table: gpu, family, model or batch")
       ->check(CLI::IsMember(std::vector<std::string>(kGroups.begin(), kGroups.end())));
   command->add_flag("--json", options->as_json, "Print each step as JSON");
+  command
+      ->add_option("--write", options->gpus_folder,
+                   "Folder of the GPUs' files, which get the bars, e.g. gpus")
+      ->excludes("--protocol");
   command->add_flag(
       "--check", options->check,
       "Fail where a bar of 90 % holds less than 85 or more than 95 % of a GPU's steps");

@@ -105,8 +105,11 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
   for (std::size_t i = 0; i < gpus.size(); ++i) {
     const auto path = std::filesystem::path(folder) / (gpus[i].spec.name + ".toml");
     GPEMU_ASSIGN(const std::string old, read_file(path));
+    GPEMU_ASSIGN(const profile::GpuSpec spec, profile::parse_gpu_spec(old, path.string()));
+    Calibration calibration = calibrations[i];
+    if (spec.calibration) calibration.bars = spec.calibration->bars;
     GPEMU_ASSIGN(std::string text, profile::replace_calibration(
-                                       old, path.string(), calibrations[i],
+                                       old, path.string(), calibration,
                                        calibrate::other_arithmetic(gpus[i], gpus, calibrations)));
     files.emplace_back(path, std::move(text));
   }
@@ -154,10 +157,9 @@ void add_cost_fit_command(CLI::App& cost) {
   command->footer(
       "All GPUs on which the recorded models were measured are fitted together, which takes about "
       "a\n"
-      "minute. --write replaces the table \"calibration\" of their files and nothing else; the "
-      "same\n"
-      "measurements give the same bytes. What was written counts once the profiles are built "
-      "again.\n"
+      "minute. --write replaces the table \"calibration\" of their files but for its bars, which\n"
+      "\"gpemu cost eval --write\" finds, and nothing else; the same measurements give the same\n"
+      "bytes. What was written counts once the profiles are built again.\n"
       "Example:\n"
       "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus");
   set_action(*command, [options] { return fit(*options); });

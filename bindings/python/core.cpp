@@ -375,7 +375,8 @@ void bind_costs(py::module_& module) {
       .def_readonly("time_ns", &gpemu_estimate::time_ns)
       .def_readonly("relative_error", &gpemu_estimate::relative_error)
       .def_property_readonly("evidence", [](const gpemu_estimate& self) {
-        constexpr const char* kNames[] = {"measured", "interpolated", "extrapolated", "analytic"};
+        constexpr const char* kNames[] = {"measured",   "interpolated", "extrapolated", "scaled",
+                                          "calibrated", "transferred",  "analytic"};
         return kNames[self.evidence];
       });
   py::class_<gpemu_step_cost>(module, "StepCost")

@@ -208,7 +208,10 @@ typedef enum gpemu_evidence {
   GPEMU_EVIDENCE_MEASURED = 0,
   GPEMU_EVIDENCE_INTERPOLATED = 1,
   GPEMU_EVIDENCE_EXTRAPOLATED = 2,
-  GPEMU_EVIDENCE_ANALYTIC = 3
+  GPEMU_EVIDENCE_SCALED = 3,
+  GPEMU_EVIDENCE_CALIBRATED = 4,
+  GPEMU_EVIDENCE_TRANSFERRED = 5,
+  GPEMU_EVIDENCE_ANALYTIC = 6
 } gpemu_evidence;
 
 /* A duration; in 9 of 10 cases the truth lies within time_ns * (1 +- relative_error). */

@@ -48,4 +48,15 @@ std::vector<double> crossed_bars(const RecordedSteps& recorded,
   return bars;
 }
 
+double stated_bar(const std::vector<CalibratedGpu>& gpus, const std::vector<PredictedStep>& steps,
+                  Protocol protocol, int gpu) {
+  std::vector<double> misses;
+  for (const PredictedStep& step : steps) {
+    const bool counts = protocol == Protocol::kGpuOut ? states_transferred_bar(gpus[step.gpu].spec)
+                                                      : step.gpu == gpu;
+    if (counts) misses.push_back(step.miss());
+  }
+  return bar_of(std::move(misses));
+}
+
 }  // namespace gpemu::calibrate

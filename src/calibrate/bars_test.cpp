@@ -68,5 +68,10 @@ TEST_F(CrossedBars, AGpusBarIsThatOfTheOthersOfItsTime) {
   EXPECT_NEAR(bar(Protocol::kGpuOut, 2, 0), 0.15, 1e-12);
 }
 
+TEST_F(CrossedBars, StatedBarsRestOnAllThatIsLikeThem) {
+  EXPECT_NEAR(stated_bar(gpus_, steps_, Protocol::kFamilyOut, 2), 0.25, 1e-12);
+  EXPECT_NEAR(stated_bar(gpus_, steps_, Protocol::kGpuOut, 0), 0.15, 1e-12);
+}
+
 }  // namespace
 }  // namespace gpemu::calibrate

@@ -13,7 +13,6 @@ namespace {
 using cost::RecordedOperation;
 
 constexpr int kParameters = cost::kOperationParameterCount;
-constexpr std::array<std::string_view, 2> kPhases = {"forward", "backward"};
 
 /// Whether two operations take the same time, whatever they are called.
 bool are_alike(const RecordedOperation& one, const RecordedOperation& other) {
@@ -52,21 +51,9 @@ Result<RecordedSteps> join(std::span<const cost::Recording> recordings,
       return fail(ErrorCode::kInvalidArgument, "there are two recordings of {}", recording.model);
     }
     const std::vector<int> indices = add_operations(recording.operations, joined.operations);
-    std::vector<Phase> step;
-    for (const std::string_view name : kPhases) {
-      const auto found = std::ranges::find(recording.phases, name, &cost::RecordedPhase::name);
-      if (found == recording.phases.end()) {
-        return fail(ErrorCode::kInvalidArgument, "the recording of {} has no phase {}",
-                    recording.model, name);
-      }
-      Phase& phase = step.emplace_back();
-      const RecordedOperation* previous = nullptr;
-      for (const int index : found->operations) {
-        const RecordedOperation& operation = recording.operations[index];
-        phase.push_back({.operation = indices[index],
-                         .host_cost = host_cost(operation, previous, name == kPhases[0])});
-        previous = &operation;
-      }
+    GPEMU_ASSIGN(std::vector<Phase> step, cost::step_phases(recording));
+    for (Phase& phase : step) {
+      for (Launch& launch : phase) launch.operation = indices[launch.operation];
     }
     joined.models.push_back(recording.model);
     joined.steps.push_back(std::move(step));
@@ -120,6 +107,9 @@ Result<std::vector<StepTime>> measured_steps(const RecordedSteps& recorded,
                                              std::string_view gpu) {
   std::vector<StepTime> steps;
   for (std::size_t i = 0; i < recorded.models.size(); ++i) {
+    GPEMU_ASSIGN(const std::vector<std::string> precisions,
+                 database.precisions(recorded.models[i], gpu));
+    if (precisions.empty()) continue;
     const auto model = cost::StepCostModel::create(database, recorded.models[i], gpu);
     if (!model) {
       const bool unknown = model.error().code == ErrorCode::kNotFound ||

@@ -2,8 +2,10 @@
 #include "gpemu/cost/phase_time.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numeric>
+#include <string_view>
 
 namespace gpemu::cost {
 namespace {
@@ -42,6 +44,27 @@ OperationParameter host_cost(const RecordedOperation& operation, const RecordedO
                        operation.shape[1] == AffineEntry{1, 0};
   if (bias || counter) return kHostPart;
   return forward ? kHostOperation : kHostSmall;
+}
+
+Result<std::vector<Phase>> step_phases(const Recording& recording) {
+  constexpr std::array<std::string_view, 2> kNames = {"forward", "backward"};
+  std::vector<Phase> step;
+  for (const std::string_view name : kNames) {
+    const auto found = std::ranges::find(recording.phases, name, &RecordedPhase::name);
+    if (found == recording.phases.end()) {
+      return fail(ErrorCode::kInvalidArgument, "the recording of {} has no phase {}",
+                  recording.model, name);
+    }
+    Phase& phase = step.emplace_back();
+    const RecordedOperation* previous = nullptr;
+    for (const int index : found->operations) {
+      const RecordedOperation& operation = recording.operations[index];
+      phase.push_back(
+          {.operation = index, .host_cost = host_cost(operation, previous, name == kNames[0])});
+      previous = &operation;
+    }
+  }
+  return step;
 }
 
 double phase_seconds(std::span<const double> launches, std::span<const double> operations,

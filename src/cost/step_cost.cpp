@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cost_curve.hpp"
+#include "recorded_step.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -28,6 +29,14 @@ constexpr double kPinnedCopyError = 0.1;
 // Peaks of one model and batch on two GPUs agree within 0.13 % in 9 of 10 cases. Source: all pairs
 // of the six GPUs of GPEmu (VLDB 2025, commit 27e9534).
 constexpr double kOtherGpuMemoryError = 0.002;
+
+// Of what the model of operations says where nobody evaluated it; by hand, as the bars of
+// OperationCostModel.
+constexpr double kUnknownBar = 0.6;
+
+// Copies from pageable memory of the same batch on two of GPEmu's hosts differ by no more than this
+// in 9 of 10 cases: all pairs of its six GPUs, batch 32 to 128 (VLDB 2025, commit 27e9534).
+constexpr double kOtherHostCopyError = 1.0;
 
 constexpr double kSampleElementBytes = sizeof(float);
 
@@ -61,8 +70,10 @@ MemoryFit fit_to_capacity(const CostCurve& peak, const profile::GpuSpec& gpu, do
                           int largest_measured) {
   double usable_mib = gpu.usable_memory_bytes ? to_mib(*gpu.usable_memory_bytes)
                                               : capacity_mib * (1 - kUnusableShare);
-  const double ran_mib = peak.largest_up_to(largest_measured);
-  if (ran_mib <= capacity_mib) usable_mib = std::max(usable_mib, ran_mib);
+  if (largest_measured > 0) {
+    const double ran_mib = peak.largest_up_to(largest_measured);
+    if (ran_mib <= capacity_mib) usable_mib = std::max(usable_mib, ran_mib);
+  }
   return {peak.largest_batch_below(usable_mib), usable_mib};
 }
 
@@ -99,10 +110,24 @@ std::string joined(const std::vector<std::string>& words) {
   return words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Returns the precision to use, checked against what was measured.
-Result<std::string> choose_precision(const profile::Database& database, const std::string& model,
-                                     const std::string& gpu, std::string_view asked) {
+/// Returns the precision at which PyTorch trains FP32 models on a GPU unasked.
+std::string default_precision(const profile::GpuSpec& gpu) {
+  return gpu.tf32_tensor_flops ? "tf32" : "fp32";
+}
+
+/// Returns the precision to use, checked against what was measured, or else recorded.
+Result<std::string> choose_precision(const profile::Database& database, const StepRecords& records,
+                                     std::string_view asked) {
+  const std::string& model = records.model.name;
+  const std::string& gpu = records.gpu.name;
   GPEMU_ASSIGN(const std::vector<std::string> measured, database.precisions(model, gpu));
+  if (measured.empty() && records.recording) {
+    std::string precision = default_precision(records.gpu);
+    if (asked.empty() || asked == precision) return precision;
+    return fail(ErrorCode::kUnsupported,
+                "{} was not measured on {}, and what is recorded of it runs there at {}, not {}",
+                model, gpu, precision, asked);
+  }
   if (measured.empty()) {
     std::vector<std::string> gpus;
     GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(model));
@@ -123,6 +148,23 @@ Result<std::string> choose_precision(const profile::Database& database, const st
                 model, gpu, asked, joined(measured));
   }
   return std::string(asked);
+}
+
+/// Takes the input copy that was measured on the host of the GPU whose parameters stand for this
+/// one's, where none was on this.
+Result<void> borrow_copy(const profile::Database& database, StepRecords& records) {
+  constexpr Quantity kCopy = Quantity::kInputCopyPageable;
+  const bool measured = std::ranges::any_of(
+      records.curves, [](const Curve& curve) { return curve.key.quantity == kCopy; });
+  if (measured || !records.recording || !records.gpu.calibration) return {};
+  const std::string& gpu = records.gpu.calibration->gpu;
+  GPEMU_ASSIGN(const std::vector<std::string> precisions,
+               database.precisions(records.model.name, gpu));
+  if (precisions.empty()) return {};
+  GPEMU_ASSIGN(std::optional<Curve> curve,
+               database.curve({records.model.name, gpu, precisions.front(), kCopy}));
+  if (curve) records.curves.push_back(*std::move(curve));
+  return {};
 }
 
 /// Returns the curve, or for memory the best measured one of another GPU; nothing when there is
@@ -146,13 +188,54 @@ Result<std::optional<Curve>> find_curve(const profile::Database& database,
   return curve;
 }
 
+/// One of a step's phases: what was measured of it, and what its last measured batch corrects.
+struct PhaseCost {
+  std::optional<CostCurve> curve;
+  PhaseScale scale;
+};
+
+/// What the model of operations says is stated as.
+struct ModelEvidence {
+  Evidence evidence = Evidence::kAnalytic;
+  double bar = kUnknownBar;         ///< of a model that was not measured on the GPU,
+  double scaled_bar = kUnknownBar;  ///< and of one that was, at other batches.
+};
+
+ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
+  if (!gpu.calibration) return {};
+  const bool own = gpu.calibration->gpu == gpu.name;
+  ModelEvidence found{.evidence = own ? Evidence::kCalibrated : Evidence::kTransferred};
+  const std::optional<profile::CalibrationBars>& bars = gpu.calibration->bars;
+  if (!bars) return found;
+  found.bar = own ? bars->unseen_model : bars->other_gpu;
+  found.scaled_bar = own ? bars->known_batch : bars->other_gpu;
+  return found;
+}
+
+/// Returns a phase's curve, where it was measured or nothing else tells its times.
+Result<PhaseCost> phase_of(const StepRecords& records, Quantity quantity,
+                           const std::optional<RecordedStep>& recorded, int phase) {
+  const bool measured = std::ranges::any_of(
+      records.curves, [&](const Curve& curve) { return curve.key.quantity == quantity; });
+  PhaseCost cost;
+  if (!measured && recorded) return cost;
+  GPEMU_ASSIGN(cost.curve, curve_of(records, quantity, time_trend()));
+  if (recorded) {
+    const int last = cost.curve->last_batch();
+    cost.scale = scale_to(recorded->phase(phase, last), cost.curve->at(last).value * 1e-3);
+  }
+  return cost;
+}
+
 }  // namespace
 
 struct StepCostModel::State {
-  StepRecords records;  ///< without the curves, which are the members below.
-  CostCurve forward;
-  CostCurve backward_optimizer;
+  StepRecords records;  ///< without curves and recording, which are the members below.
+  std::array<PhaseCost, RecordedStep::kPhases> phases;
+  std::optional<RecordedStep> recorded;
+  ModelEvidence model_evidence;
   CostCurve copy_pageable;
+  bool copy_of_other_host = false;
   CostCurve peak;
   CostCurve persistent;
   bool memory_of_other_gpu = false;
@@ -160,14 +243,21 @@ struct StepCostModel::State {
   Bytes reserved = 0;
   double pinned_seconds_per_sample = 0;
 
+  [[nodiscard]] Estimate phase(int index, int batch) const;
+  [[nodiscard]] Estimate pageable_copy(int batch) const;
   [[nodiscard]] MemoryCost memory(int batch) const;
   [[nodiscard]] std::unexpected<Error> out_of_memory(int batch) const;
 };
 
 Result<StepCostModel> StepCostModel::from_records(StepRecords records) {
   GPEMU_TRY(check_records(records));
-  GPEMU_ASSIGN(auto forward, curve_of(records, Quantity::kForward, time_trend()));
-  GPEMU_ASSIGN(auto backward, curve_of(records, Quantity::kBackwardOptimizer, time_trend()));
+  std::optional<RecordedStep> recorded;
+  if (records.recording) {
+    GPEMU_ASSIGN(recorded, RecordedStep::create(*std::move(records.recording), records.gpu));
+    records.recording.reset();
+  }
+  GPEMU_ASSIGN(PhaseCost forward, phase_of(records, Quantity::kForward, recorded, 0));
+  GPEMU_ASSIGN(PhaseCost backward, phase_of(records, Quantity::kBackwardOptimizer, recorded, 1));
   GPEMU_ASSIGN(auto copy, curve_of(records, Quantity::kInputCopyPageable, copy_trend()));
   GPEMU_ASSIGN(auto peak, curve_of(records, Quantity::kPeakMemory, memory_trend()));
   GPEMU_ASSIGN(auto persistent, curve_of(records, Quantity::kPersistentMemory, memory_trend()));
@@ -175,26 +265,32 @@ Result<StepCostModel> StepCostModel::from_records(StepRecords records) {
   const double capacity_mib = to_mib(records.gpu.memory_bytes);
   const std::optional<MemoryLimit>& limit = records.limit;
   const bool limit_is_known = limit && limit->first_batch_out_of_memory;
-  const int largest_measured =
-      std::max(forward.last_batch(), limit ? limit->largest_batch_measured : 0);
+  const int largest_measured = std::max(forward.curve ? forward.curve->last_batch() : 0,
+                                        limit ? limit->largest_batch_measured : 0);
   const MemoryFit fit = limit_is_known
                             ? fit_to_limit(peak, capacity_mib, limit->largest_batch_measured)
                             : fit_to_capacity(peak, records.gpu, capacity_mib, largest_measured);
 
   const auto& [channels, height, width] = records.model.input_shape;
   const double sample_bytes = kSampleElementBytes * channels * height * width;
-  const bool memory_of_other_gpu =
-      std::ranges::any_of(records.curves, [&records](const Curve& curve) {
-        return curve.key.quantity == Quantity::kPeakMemory && curve.key.gpu != records.gpu.name;
-      });
+  const auto is_of_other_gpu = [&records](Quantity quantity) {
+    return std::ranges::any_of(records.curves, [&](const Curve& curve) {
+      return curve.key.quantity == quantity && curve.key.gpu != records.gpu.name;
+    });
+  };
+  const bool memory_of_other_gpu = is_of_other_gpu(Quantity::kPeakMemory);
+  const bool copy_of_other_host = is_of_other_gpu(Quantity::kInputCopyPageable);
   records.curves.clear();
   const double pinned_seconds = sample_bytes / records.gpu.pinned_copy_bytes_per_s;
   const Bytes capacity = records.gpu.memory_bytes;
+  const ModelEvidence model_evidence = evidence_of(records.gpu);
   return StepCostModel(std::make_unique<const State>(State{
       .records = std::move(records),
-      .forward = std::move(forward),
-      .backward_optimizer = std::move(backward),
+      .phases = {std::move(forward), std::move(backward)},
+      .recorded = std::move(recorded),
+      .model_evidence = model_evidence,
       .copy_pageable = std::move(copy),
+      .copy_of_other_host = copy_of_other_host,
       .peak = std::move(peak),
       .persistent = std::move(persistent),
       .memory_of_other_gpu = memory_of_other_gpu,
@@ -210,14 +306,18 @@ Result<StepCostModel> StepCostModel::create(const profile::Database& database,
   StepRecords records;
   GPEMU_ASSIGN(records.gpu, database.gpu(gpu));
   GPEMU_ASSIGN(records.model, database.model(model));
-  GPEMU_ASSIGN(records.precision,
-               choose_precision(database, records.model.name, records.gpu.name, precision));
+  GPEMU_ASSIGN(const std::optional<std::string> recording, database.recording(records.model.name));
+  if (recording) {
+    GPEMU_ASSIGN(records.recording, parse_recording(*recording, records.model.name));
+  }
+  GPEMU_ASSIGN(records.precision, choose_precision(database, records, precision));
   for (std::size_t i = 0; i < profile::kQuantityNames.size(); ++i) {
     GPEMU_ASSIGN(std::optional<Curve> curve,
                  find_curve(database, {records.model.name, records.gpu.name, records.precision,
                                        static_cast<Quantity>(i)}));
     if (curve) records.curves.push_back(*std::move(curve));
   }
+  GPEMU_TRY(borrow_copy(database, records));
   GPEMU_ASSIGN(records.limit,
                database.memory_limit(records.model.name, records.gpu.name, records.precision));
   return from_records(std::move(records));
@@ -235,13 +335,36 @@ Result<StepCost> StepCostModel::step(int batch) const {
   if (batch > state_->fit.largest_batch) return state_->out_of_memory(batch);
   return StepCost{
       .batch = batch,
-      .forward = to_estimate(state_->forward.at(batch)),
-      .backward_optimizer = to_estimate(state_->backward_optimizer.at(batch)),
-      .copy_pageable = to_estimate(state_->copy_pageable.at(batch)),
+      .forward = state_->phase(RecordedStep::kForwardPhase, batch),
+      .backward_optimizer = state_->phase(RecordedStep::kBackwardPhase, batch),
+      .copy_pageable = state_->pageable_copy(batch),
       .copy_pinned = {from_seconds(batch * state_->pinned_seconds_per_sample), Evidence::kAnalytic,
                       kPinnedCopyError},
       .memory = state_->memory(batch),
   };
+}
+
+Estimate StepCostModel::State::phase(int index, int batch) const {
+  const auto& [curve, scale] = phases.at(index);
+  if (curve && (!recorded || batch <= curve->last_batch())) return to_estimate(curve->at(batch));
+  GPEMU_CHECK(recorded.has_value(), "phase_of() wants a curve or a recording");
+  const PhaseTimes times = recorded->phase(index, batch);
+  if (!curve) return {from_seconds(times.seconds()), model_evidence.evidence, model_evidence.bar};
+  const int last = curve->last_batch();
+  const double doublings = std::log2(static_cast<double>(batch) / last);
+  // More work takes no less, also where the correction fades faster than the work grows.
+  const double seconds =
+      std::max(corrected_seconds(times, scale, doublings), curve->at(last).value * 1e-3);
+  return {from_seconds(seconds), Evidence::kScaled, model_evidence.scaled_bar};
+}
+
+Estimate StepCostModel::State::pageable_copy(int batch) const {
+  Estimate estimate = to_estimate(copy_pageable.at(batch));
+  if (copy_of_other_host) {
+    estimate.evidence = Evidence::kTransferred;
+    estimate.relative_error += kOtherHostCopyError;
+  }
+  return estimate;
 }
 
 MemoryCost StepCostModel::State::memory(int batch) const {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/cost/step_cost.hpp"
 
+#include <algorithm>
 #include <limits>
 
 #include <gtest/gtest.h>
@@ -254,6 +255,119 @@ profile::Database toy_database() {
   Result<profile::Database> database = profile::Database::from_image(*image);
   EXPECT_TRUE(database) << database.error().message;
   return *std::move(database);
+}
+
+/// toynet as an operation that streams so many bytes per sample, forward and twice backward.
+Recording recording_for_test(std::int64_t elements = 1 << 20) {
+  RecordedOperation stream;
+  stream.kind = GPEMU_OPERATION_ELEMENTWISE;
+  stream.name = "stream";
+  stream.operation_class = OperationClass::kElementwise;
+  stream.type = GPEMU_TYPE_FP32;
+  stream.shape[0] = stream.shape[1] = {0, elements};
+  return {.model = "toynet",
+          .gpu = "TOY",
+          .batches = {16, 32, 48},
+          .operations = {stream},
+          .phases = {{"forward", {0}}, {"backward", {0, 0}}}};
+}
+
+/// A GPU that streams 1 TB/s, with parameters of its own or of another.
+profile::GpuSpec calibrated_gpu(const std::string& measured) {
+  profile::GpuSpec gpu = records_for_test().gpu;
+  gpu.fp32_flops = 10e12;
+  gpu.memory_bandwidth_bytes_per_s = 1e12;
+  gpu.multiprocessors = 100;
+  gpu.boost_clock_mhz = 1000;
+  profile::Calibration& calibration = gpu.calibration.emplace();
+  calibration.gpu = measured;
+  calibration.bars = {.unseen_model = 0.2, .known_batch = 0.1, .other_gpu = 0.3};
+  std::ranges::transform(profile::kOperationParameters, calibration.parameters.begin(),
+                         &profile::Parameter::typical);
+  return gpu;
+}
+
+StepRecords without_times(StepRecords records) {
+  std::erase_if(records.curves, [](const profile::Curve& curve) {
+    return curve.key.quantity == Quantity::kForward ||
+           curve.key.quantity == Quantity::kBackwardOptimizer;
+  });
+  return records;
+}
+
+void expect_never_faster(const StepCostModel& model) {
+  Duration last{};
+  for (int batch = 1; batch <= model.largest_batch(); ++batch) {
+    const Duration time = model.step(batch)->compute();
+    EXPECT_GE(time, last) << batch;
+    last = time;
+  }
+}
+
+TEST(StepCostModelLadder, WhatWasMeasuredGoesFirst) {
+  StepRecords records = records_for_test();
+  records.gpu = calibrated_gpu("TOY");
+  records.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.step(16)->forward.time, from_milliseconds(18));
+  EXPECT_EQ(model.step(16)->forward.evidence, Evidence::kMeasured);
+  EXPECT_EQ(model.step(12)->forward.evidence, Evidence::kInterpolated);
+}
+
+TEST(StepCostModelLadder, BeyondTheLastBatchTheModelIsCorrectedByIt) {
+  StepRecords records = records_for_test();
+  records.gpu = calibrated_gpu("TOY");
+  records.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(records));
+  const Estimate measured = model.step(32)->backward_optimizer;
+  const Estimate beyond = model.step(33)->backward_optimizer;
+  EXPECT_EQ(beyond.evidence, Evidence::kScaled);
+  EXPECT_EQ(beyond.relative_error, 0.1);
+  EXPECT_GE(beyond.time, measured.time);
+  EXPECT_LT(to_seconds(beyond.time), 1.06 * to_seconds(measured.time));  // There is no gap.
+  ASSERT_GT(model.largest_batch(), 33);
+  expect_never_faster(model);
+}
+
+TEST(StepCostModelLadder, AModelThatWasNotMeasuredHasTheGpusParameters) {
+  StepRecords records = without_times(records_for_test());
+  records.gpu = calibrated_gpu("TOY");
+  records.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(records));
+  const Result<StepCost> cost = model.step(32);
+  ASSERT_TRUE(cost) << cost.error().message;
+  EXPECT_EQ(cost->forward.evidence, Evidence::kCalibrated);
+  EXPECT_EQ(cost->forward.relative_error, 0.2);
+  const double least = 8.0 * (1 << 20) * 32 / 1e12;  // At the full rate.
+  EXPECT_GT(to_seconds(cost->forward.time), least);
+  EXPECT_GT(to_seconds(cost->backward_optimizer.time), 2 * least);
+  EXPECT_LT(to_seconds(cost->backward_optimizer.time), 4 * least);
+  expect_never_faster(model);
+}
+
+TEST(StepCostModelLadder, AnotherGpusParametersHaveAnotherBar) {
+  StepRecords records = without_times(records_for_test());
+  records.gpu = calibrated_gpu("OTHER");
+  records.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.step(32)->forward.evidence, Evidence::kTransferred);
+  EXPECT_EQ(model.step(32)->forward.relative_error, 0.3);
+}
+
+TEST(StepCostModelLadder, WithoutParametersTheDatasheetAnswers) {
+  StepRecords records = without_times(records_for_test());
+  records.gpu = calibrated_gpu("TOY");
+  records.gpu.calibration.reset();
+  records.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(records));
+  EXPECT_EQ(model.step(32)->forward.evidence, Evidence::kAnalytic);
+  EXPECT_EQ(model.step(32)->forward.relative_error, 0.6);
+}
+
+TEST(StepCostModelLadder, WithoutARecordingNothingElseAnswers) {
+  const auto model = StepCostModel::from_records(without_times(records_for_test()));
+  ASSERT_FALSE(model);
+  EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
 }
 
 TEST(StepCostModelFromDatabase, FindsItsRecords) {

@@ -40,7 +40,8 @@ class Reader {
     Calibration calibration{.gpu = spec.name};
     GPEMU_TRY(check_keys(table_, device_parameters(),
                          {"command", "pack", "models", "steps", "in_sample_error", "tensor_cores",
-                          "other_arithmetic_like", kHostTable},
+                          "other_arithmetic_like", "bar_unseen_model", "bar_known_batch",
+                          "bar_other_gpu", kHostTable},
                          ""));
     GPEMU_ASSIGN(calibration.command, text("command"));
     GPEMU_ASSIGN(calibration.pack, text("pack"));
@@ -56,6 +57,12 @@ class Reader {
     calibration.tensor_cores = tensor_cores->as_boolean()->get();
     if (table_.contains("other_arithmetic_like")) {
       GPEMU_ASSIGN(spec.other_arithmetic_like, text("other_arithmetic_like"));
+    }
+    if (table_.contains("bar_unseen_model")) {
+      CalibrationBars& bars = calibration.bars.emplace();
+      GPEMU_ASSIGN(bars.unseen_model, bar("bar_unseen_model"));
+      GPEMU_ASSIGN(bars.known_batch, bar("bar_known_batch"));
+      GPEMU_ASSIGN(bars.other_gpu, bar("bar_other_gpu"));
     }
     GPEMU_TRY(read_parameters(table_, device_parameters(), calibration.parameters.begin()));
     GPEMU_TRY(read_host(calibration));
@@ -115,6 +122,10 @@ class Reader {
     return value;
   }
 
+  [[nodiscard]] Result<double> bar(std::string_view key) const {
+    return number(table_, {.name = key, .least = 1e-3, .most = 10});
+  }
+
   [[nodiscard]] Result<void> read_parameters(const toml::table& table,
                                              std::span<const Parameter> parameters,
                                              OperationParameters::iterator to) const {
@@ -165,6 +176,11 @@ std::string written(const Calibration& calibration, std::string_view other_arith
       calibration.steps, calibration.error, calibration.tensor_cores);
   if (!other_arithmetic.empty()) {
     text += fmt::format("other_arithmetic_like = {}\n", toml_text(other_arithmetic));
+  }
+  if (const std::optional<CalibrationBars>& bars = calibration.bars) {
+    text +=
+        fmt::format("bar_unseen_model = {:.3f}\nbar_known_batch = {:.3f}\nbar_other_gpu = {:.3f}\n",
+                    bars->unseen_model, bars->known_batch, bars->other_gpu);
   }
   for (int i = 0; i < kOperationParameterCount; ++i) {
     if (i == kFirstHostParameter) text += fmt::format("\n[{}.{}]\n", kTable, kHostTable);

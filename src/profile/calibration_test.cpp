@@ -82,6 +82,20 @@ std::string message_of(const std::string& toml) {
   return spec ? "parsed" : spec.error().message;
 }
 
+TEST(Calibration, BarsAreReadAsTheyWereWritten) {
+  EXPECT_FALSE(parse_gpu_spec(calibrated_file(), "x.toml")->calibration->bars);
+  Calibration with_bars = calibration();
+  with_bars.bars = {.unseen_model = 0.1494, .known_batch = 0.08, .other_gpu = 0.151};
+  const std::string file = replace_calibration(gpu_file(), "x.toml", with_bars, "").value();
+  const Result<GpuSpec> spec = parse_gpu_spec(file, "x.toml");
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->calibration->bars->unseen_model, 0.149);
+  EXPECT_EQ(spec->calibration->bars->known_batch, 0.08);
+  EXPECT_EQ(spec->calibration->bars->other_gpu, 0.151);
+  EXPECT_NE(message_of(replaced(file, "bar_known_batch = 0.080\n", "")).find("bar_known_batch"),
+            std::string::npos);
+}
+
 TEST(Calibration, IsReadAsItWasWrittenToFourDigits) {
   const Result<GpuSpec> spec = parse_gpu_spec(calibrated_file("Y-1"), "x.toml");
   ASSERT_TRUE(spec) << spec.error().message;

@@ -95,6 +95,8 @@ Result<Pack> read_pack(const SqliteConnection& connection, const SqliteStatement
   GPEMU_ASSIGN(pack.limits,
                read_all(connection, read_memory_limit, select(kSelectMemoryLimit, of_pack), id));
   GPEMU_ASSIGN(pack.models, read_all(connection, read_model, select(kSelectModel, of_pack), id));
+  GPEMU_ASSIGN(pack.recordings,
+               read_all(connection, read_recording, select(kSelectRecording, of_pack), id));
   return pack;
 }
 
@@ -173,6 +175,16 @@ Result<ModelInfo> Database::model(std::string_view name) const {
 
 Result<std::vector<std::string>> Database::model_names() const {
   return read_distinct(state_->sources, read_text, "SELECT name FROM models");
+}
+
+Result<std::optional<std::string>> Database::recording(std::string_view model) const {
+  GPEMU_ASSIGN(
+      std::optional<ModelRecording> recording,
+      read_first(state_->sources, read_recording,
+                 select(kSelectRecording, "WHERE model = ? ORDER BY packs.id DESC LIMIT 1"),
+                 model));
+  if (!recording) return std::nullopt;
+  return std::move(recording->text);
 }
 
 Result<std::optional<Curve>> Database::curve(const CurveKey& key) const {

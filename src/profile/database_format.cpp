@@ -46,6 +46,13 @@ CREATE TABLE models (
   PRIMARY KEY (name, pack)
 ) WITHOUT ROWID;
 
+CREATE TABLE recordings (
+  model TEXT NOT NULL COLLATE NOCASE,
+  pack  INTEGER NOT NULL REFERENCES packs (id) ON DELETE CASCADE,
+  text  TEXT NOT NULL,
+  PRIMARY KEY (model, pack)
+) WITHOUT ROWID;
+
 CREATE TABLE curves (
   id                  INTEGER PRIMARY KEY,
   model               TEXT NOT NULL,

@@ -56,6 +56,10 @@ Result<Curve> read_curve(const SqliteConnection& connection, const SqliteStateme
               connection.name(), curve.key.model, curve.key.gpu);
 }
 
+Result<ModelRecording> read_recording(const SqliteConnection&, const SqliteStatement& row) {
+  return ModelRecording{.model = std::string(row.text(0)), .text = std::string(row.text(1))};
+}
+
 Result<MemoryLimit> read_memory_limit(const SqliteConnection&, const SqliteStatement& row) {
   MemoryLimit limit;
   limit.model = row.text(0);

@@ -33,6 +33,11 @@ inline constexpr std::string_view kSelectModel =
 [[nodiscard]] Result<ModelInfo> read_model(const SqliteConnection& connection,
                                            const SqliteStatement& row);
 
+inline constexpr std::string_view kSelectRecording =
+    "SELECT model, text FROM recordings JOIN packs ON packs.id = recordings.pack ";
+[[nodiscard]] Result<ModelRecording> read_recording(const SqliteConnection& connection,
+                                                    const SqliteStatement& row);
+
 inline constexpr std::string_view kSelectCurveKey =
     "SELECT DISTINCT model, gpu, precision, quantity FROM curves ";
 [[nodiscard]] Result<CurveKey> read_curve_key(const SqliteConnection& connection,

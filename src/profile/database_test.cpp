@@ -59,6 +59,7 @@ Pack sample_pack(const std::string& name = "sample", double forward_ms = 10.5) {
                .gpu_notes = {{kV100, "a note"}}};
   pack.models = {{"resnet50", 25557032, {3, 224, 224}, name},
                  {"alexnet", 61100840, {3, 224, 224}, name}};
+  pack.recordings = {{"alexnet", "{}"}};
   pack.curves = {
       curve("resnet50", kV100, Quantity::kForward, {{1, forward_ms}, {64, 58.25}, {256, 230}}),
       curve("resnet50", kV100, Quantity::kPeakMemory, {{1, 400}, {256, 22000}}),
@@ -191,7 +192,16 @@ TEST(Database, GivesAPackBackWhole) {
   EXPECT_EQ(pack.curves.size(), 3U);
   EXPECT_EQ(pack.limits.size(), 2U);
   EXPECT_EQ(pack.models.size(), 2U);
+  ASSERT_EQ(pack.recordings.size(), 1U);
+  EXPECT_EQ(pack.recordings[0].model, "alexnet");
+  EXPECT_EQ(pack.recordings[0].text, "{}");
   EXPECT_EQ(database_of({sample_pack()}).pack("simple").error().code, ErrorCode::kNotFound);
+}
+
+TEST(Database, FindsARecordingIgnoringCase) {
+  const Database database = database_of({sample_pack()});
+  EXPECT_EQ(database.recording("AlexNet").value(), "{}");
+  EXPECT_EQ(database.recording("resnet50").value(), std::nullopt);
 }
 
 TEST(DatabaseImage, IsTheSameForTheSameInput) {
@@ -336,7 +346,7 @@ TEST_F(DatabaseFiles, RefusesAnotherVersionAndNamesBoth) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kIncompatible);
   EXPECT_TRUE(result.error().message.contains("format 77")) << result.error().message;
-  EXPECT_TRUE(result.error().message.contains("format 1")) << result.error().message;
+  EXPECT_TRUE(result.error().message.contains("format 2")) << result.error().message;
 }
 
 TEST_F(DatabaseFiles, SaysWhenAnotherProcessHoldsTheUsersDatabase) {

@@ -103,6 +103,10 @@ Result<void> insert_rest(const SqliteConnection& connection, std::int64_t id, co
                              static_cast<std::int64_t>(model.parameters), model.input_shape[0],
                              model.input_shape[1], model.input_shape[2]));
   }
+  for (const ModelRecording& recording : pack.recordings) {
+    GPEMU_TRY(connection.run("INSERT INTO recordings VALUES (?, ?, ?)", recording.model, id,
+                             recording.text));
+  }
   return {};
 }
 

@@ -20,7 +20,6 @@ namespace fs = std::filesystem;
 
 /// Holds what the pack was made of, for people and other tools; nothing in it counts.
 constexpr std::string_view kRawFolder = "raw";
-constexpr std::string_view kOperationsFolder = "operations";
 
 /// Returns the folders in `folder`, in order of their names.
 Result<std::vector<fs::path>> subfolders(const fs::path& folder) {
@@ -125,6 +124,22 @@ Pack to_pack(PackTables tables) {
   return pack;
 }
 
+/// Reads the recordings of a pack, by model; their content is not looked at.
+Result<std::vector<ModelRecording>> read_recordings(const fs::path& folder) {
+  std::vector<ModelRecording> recordings;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".json") continue;
+    GPEMU_ASSIGN(std::string text, read_file(entry.path()));
+    recordings.push_back({.model = entry.path().stem().string(), .text = std::move(text)});
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail(ErrorCode::kIo, "cannot read {}: {}", folder.string(), error.message());
+  }
+  std::ranges::sort(recordings, {}, &ModelRecording::model);
+  return recordings;
+}
+
 /// Returns whether an entry is a folder of files that are not read here, raw results or recorded
 /// operations, or a file in it; `depth` counts the folders below the pack's own.
 bool is_aside(const fs::directory_entry& entry, int depth) {
@@ -212,7 +227,9 @@ Result<Pack> load_pack(const fs::path& folder) {
   std::vector<PackFault> faults;
   GPEMU_ASSIGN(PackTables tables, read_pack_tables(folder, faults));
   GPEMU_TRY(first_fault(faults));
-  return to_pack(std::move(tables));
+  Pack pack = to_pack(std::move(tables));
+  GPEMU_ASSIGN(pack.recordings, read_recordings(folder / kOperationsFolder));
+  return pack;
 }
 
 Result<PackInfo> load_pack_info(const fs::path& file) {

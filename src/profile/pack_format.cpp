@@ -412,6 +412,9 @@ Result<std::map<std::filesystem::path, std::string>> format_pack(const Pack& pac
     append(std::filesystem::path(limit->gpu) / limit->precision / "limits.csv", kLimitsHeader,
            fmt::format("{},{},{}\n", limit->model, limit->largest_batch_measured, first));
   }
+  for (const ModelRecording& recording : pack.recordings) {
+    files[std::filesystem::path(kOperationsFolder) / (recording.model + ".json")] = recording.text;
+  }
   return files;
 }
 

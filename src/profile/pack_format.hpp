@@ -19,6 +19,9 @@
 
 namespace gpemu::profile {
 
+/// The folder of a pack that has its recordings, one file a model.
+inline constexpr std::string_view kOperationsFolder = "operations";
+
 struct ModelRow {
   ModelInfo model;  ///< without the pack's name.
   int line = 0;

@@ -149,7 +149,8 @@ class Estimate:
     def relative_error(self) -> float: ...
     @property
     def evidence(self) -> str:
-        """ "measured", "interpolated", "extrapolated" or "analytic"."""
+        """ "measured", "interpolated", "extrapolated", "scaled", "calibrated", "transferred" or
+        "analytic"."""
 
 class StepCost:
     """What one training step costs."""

@@ -30,4 +30,10 @@ inline constexpr double kMostCoverage = 0.95;
                                                const std::vector<PredictedStep>& steps,
                                                Protocol protocol);
 
+/// Returns the bar that is stated for what is like the steps of a protocol on a GPU: that of all of
+/// them, or where a GPU is left out of those of all GPUs for which one is stated.
+[[nodiscard]] double stated_bar(const std::vector<CalibratedGpu>& gpus,
+                                const std::vector<PredictedStep>& steps, Protocol protocol,
+                                int gpu);
+
 }  // namespace gpemu::calibrate

@@ -14,11 +14,14 @@ enum class Evidence : std::uint8_t {
   kMeasured,      ///< this very configuration was measured.
   kInterpolated,  ///< between two measured batch sizes.
   kExtrapolated,  ///< beyond the measured batch sizes, within what fits; memory: of another GPU.
+  kScaled,        ///< by the model of operations, corrected by another batch that was measured.
+  kCalibrated,    ///< of operations, by parameters fitted to this GPU's measurements.
+  kTransferred,   ///< the same by another GPU's parameters, or by those of other arithmetic.
   kAnalytic,      ///< from the datasheet's rates.
 };
 
-inline constexpr std::array<std::string_view, 4> kEvidenceNames = {"measured", "interpolated",
-                                                                   "extrapolated", "analytic"};
+inline constexpr std::array<std::string_view, 7> kEvidenceNames = {
+    "measured", "interpolated", "extrapolated", "scaled", "calibrated", "transferred", "analytic"};
 
 [[nodiscard]] constexpr std::string_view evidence_name(Evidence evidence) {
   return kEvidenceNames[static_cast<std::size_t>(evidence)];

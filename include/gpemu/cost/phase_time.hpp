@@ -25,6 +25,10 @@ using Phase = std::vector<Launch>;
 [[nodiscard]] OperationParameter host_cost(const RecordedOperation& operation,
                                            const RecordedOperation* previous, bool forward);
 
+/// Returns a training step's phases, forward and backward, whose operations are those of the
+/// recording. Errors: kInvalidArgument for a recording without them.
+[[nodiscard]] Result<std::vector<Phase>> step_phases(const Recording& recording);
+
 /// Returns how long a phase takes, in seconds: the host launches one operation after the other, and
 /// the GPU runs them in that order as soon as it has them. `launches` and `operations` have the
 /// host's and the GPU's time of each. That is the longest of: the launches up to one, then the GPU

@@ -9,6 +9,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/cost/estimate.hpp"
+#include "gpemu/cost/recording.hpp"
 #include "gpemu/profile/database.hpp"
 
 namespace gpemu::cost {
@@ -47,19 +48,28 @@ struct StepRecords {
   /// the lifetimes of tensors, not from the GPU.
   std::vector<profile::Curve> curves;
   std::optional<profile::MemoryLimit> limit;
+  /// What the model asks a GPU for; it tells of what nobody measured.
+  std::optional<Recording> recording;
 };
 
-/// Tells the cost of training one model on one GPU at one precision, from measured profiles.
+/// Tells the cost of training one model on one GPU at one precision, from measured profiles: what
+/// was measured, or lies between. Where the model's operations are recorded, the rest is told by
+/// the model of operations: beyond the last measured batch corrected by that (Evidence::kScaled),
+/// on a GPU where the model was not measured by the parameters fitted to that GPU (kCalibrated),
+/// or by those of the GPU that stands for it (kTransferred). docs/design/operation-costs.md tells
+/// where their bars come from; both phases have that of a whole step.
 ///
 /// Immutable after creation: a pure function of its inputs, with no clock, randomness or I/O.
 /// Thread safety: const members may be called concurrently.
 class StepCostModel {
  public:
-  /// `precision` empty means the one that was measured, when there is only one.
+  /// `precision` empty means the one that was measured, when there is only one. A model that was
+  /// not measured on the GPU, but is recorded, has the precision that PyTorch uses there by
+  /// default.
   ///
-  /// Errors: kNotFound when the GPU or model is unknown, kUnsupported when the pair was not
-  /// measured at that precision, kInvalidArgument when it was at several and none is named; the
-  /// message lists what was measured.
+  /// Errors: kNotFound when the GPU or model is unknown, kUnsupported when the pair was neither
+  /// measured at that precision nor is recorded, kInvalidArgument when it was at several and none
+  /// is named; the message lists what was measured.
   [[nodiscard]] static Result<StepCostModel> create(const profile::Database& database,
                                                     std::string_view model, std::string_view gpu,
                                                     std::string_view precision = {});
@@ -78,7 +88,7 @@ class StepCostModel {
   ///
   /// Errors: kInvalidArgument when batch < 1; kOutOfMemory when it does not fit, with the largest
   /// batch that does. Complexity: logarithmic in the number of measured points, no allocation on
-  /// success.
+  /// success; where the model of operations answers, linear in these, less than a millisecond.
   [[nodiscard]] Result<StepCost> step(int batch) const;
 
   /// Returns the largest batch that fits: the largest that was measured to run where a larger one

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -166,6 +167,14 @@ using OperationParameters = std::array<double, kOperationParameterCount>;
 /// The parameters of device and host apart: those of the host are the last.
 inline constexpr int kFirstHostParameter = kHostConvolution;
 
+/// Bars of a step's time, cost::Estimate::relative_error, as `gpemu cost eval` found them on steps
+/// that the parameters did not know.
+struct CalibrationBars {
+  double unseen_model = 0;  ///< of a model that was not measured on this GPU.
+  double known_batch = 0;   ///< of a model that was, at another batch, and corrected by that.
+  double other_gpu = 0;     ///< of another GPU that has these parameters.
+};
+
 /// What measured training steps tell of a GPU and its host: parameters, and how they were obtained.
 struct Calibration {
   std::string gpu;      ///< that was measured, GpuSpec::name.
@@ -176,6 +185,7 @@ struct Calibration {
   double error = 0;  ///< mean absolute error of a step among those, as a share.
   /// Whether convolutions and products ran on tensor cores.
   bool tensor_cores = false;
+  std::optional<CalibrationBars> bars;  ///< absent where nobody evaluated the parameters.
   OperationParameters parameters{};
 };
 

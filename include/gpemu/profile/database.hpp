@@ -66,6 +66,10 @@ class Database {
   [[nodiscard]] Result<ModelInfo> model(std::string_view name) const;
   [[nodiscard]] Result<std::vector<std::string>> model_names() const;
 
+  /// Returns what a model asks a GPU for, as docs/reference/recording-format.md has it; nothing
+  /// when nobody recorded it.
+  [[nodiscard]] Result<std::optional<std::string>> recording(std::string_view model) const;
+
   /// Returns nothing when there is no such curve.
   [[nodiscard]] Result<std::optional<Curve>> curve(const CurveKey& key) const;
 

@@ -33,11 +33,18 @@ struct PackInfo {
 
 /// Measured profiles as they are reviewed: a folder with `pack.toml` and CSV tables.
 /// The format is in docs/reference/pack-format.md.
+/// What a model asks of a GPU for, docs/reference/recording-format.md.
+struct ModelRecording {
+  std::string model;
+  std::string text;
+};
+
 struct Pack {
   PackInfo info;
   std::vector<Curve> curves;
   std::vector<MemoryLimit> limits;
   std::vector<ModelInfo> models;
+  std::vector<ModelRecording> recordings;
 };
 
 /// A fault in a pack, as a compiler would report it.

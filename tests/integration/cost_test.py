@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Asks gpemu cost for what was measured, and for what the model of operations has to tell.
+
+Usage: cost_test.py GPEMU_COMMAND
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+
+GPEMU = ""
+
+
+class CostTest(unittest.TestCase):
+    def gpemu(self, *arguments, expect=0):
+        result = subprocess.run([GPEMU, *arguments], text=True, timeout=60, capture_output=True,
+                                check=False)
+        self.assertEqual(result.returncode, expect, result.stderr)
+        return result.stdout if expect == 0 else result.stderr
+
+    def costs(self, gpu, model, *batches):
+        answer = json.loads(self.gpemu("cost", "--gpu", gpu, "--model", model, "--json",
+                                       "--batch", ",".join(map(str, batches))))
+        return answer, answer["costs"]
+
+    def test_what_was_measured_is_told(self):
+        answer, costs = self.costs("V100-PCIE-32GB", "resnet50", 64)
+        self.assertEqual(answer["precision"], "fp32")
+        self.assertEqual(costs[0]["forward"]["evidence"], "measured")
+
+    def test_beyond_the_last_measured_batch_the_model_is_scaled(self):
+        _, (last, beyond, far) = self.costs("A100-SXM4-40GB", "squeezenet1_1", 256, 257, 512)
+        self.assertEqual(beyond["forward"]["evidence"], "scaled")
+        self.assertGreater(beyond["forward"]["relative_error"], 0.02)
+        for phase in ("forward", "backward_optimizer"):
+            self.assertGreaterEqual(beyond[phase]["ms"], last[phase]["ms"])
+            self.assertLess(beyond[phase]["ms"], 1.05 * last[phase]["ms"])
+            self.assertGreater(far[phase]["ms"], 1.5 * last[phase]["ms"])
+
+    def test_a_gpu_that_nobody_measured_is_answered_for(self):
+        answer, costs = self.costs("H100-SXM5-80GB", "resnet50", 16, 64, 256)
+        self.assertEqual(answer["precision"], "tf32")
+        _, measured = self.costs("A100-SXM4-40GB", "resnet50", 16, 64, 256)
+        for cost, a100 in zip(costs, measured):
+            self.assertEqual(cost["forward"]["evidence"], "transferred")
+            self.assertGreater(cost["forward"]["relative_error"], 0.05)
+            self.assertEqual(cost["memory"]["peak_mib"], a100["memory"]["peak_mib"])
+            self.assertEqual(cost["copy_pageable"]["evidence"], "transferred")
+        times = [cost["forward"]["ms"] + cost["backward_optimizer"]["ms"] for cost in costs]
+        self.assertEqual(times, sorted(times))
+        a100 = measured[2]["forward"]["ms"] + measured[2]["backward_optimizer"]["ms"]
+        self.assertLess(times[2], a100)  # Twice its bandwidth and three times its arithmetic.
+        self.assertGreater(times[2], a100 / 4)
+
+    def test_precisions_that_nobody_recorded_are_refused(self):
+        message = self.gpemu("cost", "--gpu", "H100-SXM5-80GB", "--model", "resnet50",
+                             "--batch", "8", "--precision", "fp32", expect=10)
+        self.assertIn("not measured on H100-SXM5-80GB", message)
+
+    def test_training_on_such_a_gpu_tells_its_evidence(self):
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            self.gpemu("train", "--synthetic", "--gpu", "T4", "--model", "alexnet", "--batch", "32",
+                       "--steps", "4", "--clock", "virtual", "--quiet", "--json", file.name)
+            result = json.loads(file.read())
+        self.assertGreater(result["evidence"]["transferred"], 0.5)
+
+
+if __name__ == "__main__":
+    GPEMU = sys.argv.pop(1)
+    unittest.main()
