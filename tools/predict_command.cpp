@@ -47,6 +47,15 @@ int capability(const profile::GpuSpec& gpu) {
   return 10 * gpu.compute_capability_major + gpu.compute_capability_minor;
 }
 
+/// Returns the line of a message that tells most: the last that names an error as Python does, or
+/// the last.
+std::string_view telling_line(std::string_view message) {
+  const std::size_t error = message.rfind("Error: ");
+  const std::size_t begin = message.rfind('\n', error) + 1;  // 0 where there is none.
+  const std::string_view line = message.substr(begin, message.find('\n', begin) - begin);
+  return line.substr(line.starts_with("  | ") ? 4 : 0);
+}
+
 Result<void> check(const PredictOptions& options) {
   if (!options.plot.empty() && !options.plot.ends_with(".svg")) {
     return fail(ErrorCode::kInvalidArgument,
@@ -173,13 +182,9 @@ class Recordings {
     if (recording.error().code != ErrorCode::kNotFound) {
       return std::unexpected(std::move(recording).error());
     }
-    const std::string& message = recording.error().message;
-    const std::size_t last = message.rfind("\n  | ");
     faults_[capability(gpu)] =
-        last == std::string::npos
-            ? message
-            : fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
-                          gpu.compute_capability_minor, message.substr(last + 5));
+        fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
+                    gpu.compute_capability_minor, telling_line(recording.error().message));
     fmt::print(stderr, "gpemu: {}: failed after {:.1f} s\n", name, elapsed.count());
     if (first_fault_.message.empty()) first_fault_ = recording.error();
     return {};

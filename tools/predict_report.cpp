@@ -45,6 +45,10 @@ std::string top_classes(const predict::StepPrediction& step) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
+std::string_view sign_name(predict::StepSign sign) {
+  return predict::kStepSignNames[static_cast<std::size_t>(sign)];
+}
+
 std::string limit_text(const predict::StepPrediction& step) {
   const auto limit = static_cast<std::size_t>(step.limit());
   return fmt::format("{} {:.0f} %", predict::kStepLimitNames[limit],
@@ -75,11 +79,16 @@ std::vector<std::string> basis(const PredictReport& report) {
   };
   for (const PredictAnswer& answer : report.answers) {
     const StepRecording& recording = *answer.recording;
-    add(fmt::format("on {}{}: {} steps by {}, {} operations in the one that counts{}",
-                    recording.gpu.name,
-                    recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
-                    recording.found.steps.size(), recording.found.how, answer.operations(),
-                    recording.ended_early ? "" : "; the program ended by itself"));
+    add(fmt::format(
+        "on {}{}: {} steps by {}, {} operations in the one that counts{}", recording.gpu.name,
+        recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
+        recording.found.steps.size(), sign_name(recording.found.sign), answer.operations(),
+        !recording.exit_code
+            ? ""
+            : fmt::format("; the program ended with exit code {}", *recording.exit_code)));
+    if (recording.exit_code && recording.found.sign == predict::StepSign::kSequence) {
+      add("layers recur, too: see whether so many operations are a whole step");
+    }
     if (recording.found.steps.size() <= predict::kWarmUpSteps) {
       add(fmt::format("only {} steps: they may still contain what first steps do",
                       recording.found.steps.size()));
@@ -111,7 +120,7 @@ ordered_json describe(const PredictAnswer& answer) {
                       {"recorded_on", recording.gpu.name},
                       {"why_other", answer.why_other},
                       {"steps", recording.found.steps.size()},
-                      {"steps_by", recording.found.how},
+                      {"steps_by", sign_name(recording.found.sign)},
                       {"operations", answer.operations()}};
   if (!answer.fits()) {
     row["step"] = nullptr;

@@ -185,7 +185,7 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
     return fail(ErrorCode::kNotFound, "{} without using the GPU{}", end, last_lines(output));
   }
   const auto& [number, process] = *run.main();
-  search.complete = code.has_value();
+  search.complete = code == 0;
   Result<predict::FoundSteps> found = predict::find_steps(process.work(), search);
   if (!found && failed) {
     return fail(ErrorCode::kNotFound, "{} before its second step{}", end, last_lines(output));
@@ -196,7 +196,7 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
                           .work = process.work(),
                           .found = *std::move(found),
                           .step = {},
-                          .ended_early = !code.has_value(),
+                          .exit_code = code,
                           .processes = run.processes(),
                           .unsupported = {}};
   recording.step = predict::typical_step(recording.work, recording.found, options.steps);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <regex>
 #include <string>
 #include <vector>
@@ -29,10 +30,10 @@ struct StepRecording {
   int batch = 0;
   predict::ProgramWork work;
   predict::FoundSteps found;
-  predict::StepRange step;   ///< the typical one.
-  Bytes peak_memory = 0;     ///< that the process held, without the context.
-  bool ended_early = false;  ///< by this command, as it had seen enough.
-  int processes = 1;         ///< that used the GPU; the one that asked for the most counts.
+  predict::StepRange step;       ///< the typical one.
+  Bytes peak_memory = 0;         ///< that the process held, without the context.
+  std::optional<int> exit_code;  ///< nothing: it was ended, as enough had been seen.
+  int processes = 1;             ///< that used the GPU; the one that asked for the most counts.
   std::vector<std::string> unsupported;  ///< calls, by name.
 };
 

@@ -27,8 +27,8 @@ bool is_work(const WorkEvent& event) {
 }
 
 /// Makes steps of what lies between borders.
-FoundSteps between(std::span<const std::size_t> borders, std::string how) {
-  FoundSteps found{.how = std::move(how), .steps = {}};
+FoundSteps between(std::span<const std::size_t> borders, StepSign sign) {
+  FoundSteps found{.sign = sign, .steps = {}};
   for (std::size_t i = 1; i < borders.size(); ++i) {
     found.steps.push_back({borders[i - 1], borders[i]});
   }
@@ -220,20 +220,25 @@ Result<FoundSteps> find_steps(const ProgramWork& work, const StepSearch& search)
   }
   if (search.pattern != nullptr) {
     const auto borders = matches(work, from, *search.pattern);
-    if (borders.size() > 1) return between(borders, "the given pattern");
+    if (borders.size() > 1) return between(borders, StepSign::kPattern);
     return fail(ErrorCode::kNotFound,
                 "the pattern of --step-pattern matches {} operations or ranges; steps need two or "
                 "more; `gpemu run --ops` tells names",
                 borders.size());
   }
   if (const auto borders = range_borders(work, from); borders.size() > 1) {
-    return between(borders, "NVTX ranges");
+    return between(borders, StepSign::kRanges);
   }
   if (const auto borders = optimizer_borders(work, from, search.complete); borders.size() > 1) {
-    return between(borders, "the optimizer's work");
+    return between(borders, StepSign::kOptimizer);
   }
-  if (const auto borders = sequence_borders(work, from, search.complete); borders.size() > 1) {
-    return between(borders, "the sequence of operations that recurs");
+  // With an optimizer that has worked once only, what recurs are layers.
+  const bool trains = std::ranges::any_of(work.operations, [](const auto& operation) {
+    return operation.operation_class == OperationClass::kOptimizer;
+  });
+  if (!trains) {
+    const auto borders = sequence_borders(work, from, search.complete);
+    if (borders.size() > 1) return between(borders, StepSign::kSequence);
   }
   const auto operations = std::ranges::count_if(work.events, is_work);
   return fail(

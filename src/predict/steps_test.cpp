@@ -35,7 +35,7 @@ TEST(FindSteps, ByRangesThatAreCalledAfterSteps) {
     test.range("data " + std::to_string(i)).range("Step " + std::to_string(i)).add_all("el");
   }
   EXPECT_EQ(steps_of(test.work), "el/el");
-  EXPECT_EQ(find_steps(test.work, {})->how, "NVTX ranges");
+  EXPECT_EQ(find_steps(test.work, {})->sign, StepSign::kRanges);
 }
 
 TEST(FindSteps, ByNoRangesOfOperators) {
@@ -44,7 +44,7 @@ TEST(FindSteps, ByNoRangesOfOperators) {
     test.range("aten::batch_norm").add_all("l").range("Optimizer.step#SGD.step").add_all("o");
   }
   EXPECT_EQ(steps_of(test.work), "lo/lo");
-  EXPECT_EQ(find_steps(test.work, {})->how, "the optimizer's work");
+  EXPECT_EQ(find_steps(test.work, {})->sign, StepSign::kOptimizer);
 }
 
 TEST(FindSteps, BehindTheOptimizersWork) {
@@ -98,7 +98,13 @@ TEST(FindSteps, ByWhatRecurs) {
   test.add_all("ml");  // An evaluation.
   const std::string steps = steps_of(test.work);
   EXPECT_EQ(steps, "lmmlmmlmme/lmmlmmlmme");
-  EXPECT_EQ(find_steps(test.work, {})->how, "the sequence of operations that recurs");
+  EXPECT_EQ(find_steps(test.work, {})->sign, StepSign::kSequence);
+}
+
+TEST(FindSteps, NotByLayersOfASingleStep) {
+  WorkForTest test;
+  test.add_all("elmelmelmelmelmelmo");
+  EXPECT_EQ(steps_of(test.work), "none");
 }
 
 TEST(FindSteps, NotByLayersThatRecurWhileTheProgramRuns) {

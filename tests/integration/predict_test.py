@@ -48,7 +48,8 @@ cuda = ctypes.CDLL("libcudart.so.12")
 major = ctypes.c_int()
 assert cuda.cudaDeviceGetAttribute(ctypes.byref(major), 75, 0) == 0
 if major.value < 8:
-    raise SystemExit("no kernel for this GPU")
+    print("ValueError: no kernel for this GPU\\nsee elsewhere")
+    raise SystemExit(1)
 device = ctypes.c_void_p()
 assert cuda.cudaMalloc(ctypes.byref(device), ctypes.c_size_t(1 << 20)) == 0
 for step in range(4):
@@ -139,7 +140,8 @@ class PredictTest(unittest.TestCase):
             answers = self.answers(PARTICULAR, options=("--gpu", ",".join(gpus)))
             self.assertEqual([a["gpu"] for a in answers], list(gpus))
             self.assertEqual(answers[0]["recorded_on"], A100)  # The nearest.
-            self.assertIn("capability 7.0: no kernel for this GPU", answers[0]["why_other"])
+            self.assertIn("capability 7.0: ValueError: no kernel for this GPU",
+                          answers[0]["why_other"])
             self.assertIn("recurs", answers[0]["steps_by"])
             self.assertEqual(answers[0]["operations"], 3)
             self.assertTrue(all(a["why_other"] == "" for a in answers[1:]))
@@ -150,6 +152,12 @@ class PredictTest(unittest.TestCase):
         self.assertIn("ended with exit code 1 without using the GPU", errors)
         for line in ("begins", "fails", "at last"):
             self.assertIn(f"\n  | {line}\n", errors)
+
+    def test_takes_no_layers_for_steps_where_a_program_fails(self):
+        errors = self.predict(PARTICULAR + "raise SystemExit('not enough')", expect=3,
+                              options=("--gpu", A100))
+        self.assertIn("ended with exit code 1 before its second step", errors)
+        self.assertIn("not enough", errors)
 
     def test_refuses_a_program_without_steps(self):
         program = PARTICULAR.replace("range(4)", "range(1)")

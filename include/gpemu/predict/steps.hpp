@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <regex>
-#include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -17,9 +19,15 @@ struct StepRange {
   std::size_t end = 0;
 };
 
+/// What tells steps.
+enum class StepSign : std::uint8_t { kPattern, kRanges, kOptimizer, kSequence };
+inline constexpr std::array<std::string_view, 4> kStepSignNames = {
+    "the given pattern", "NVTX ranges", "the optimizer's work",
+    "the sequence of operations that recurs"};
+
 /// The steps of a program.
 struct FoundSteps {
-  std::string how;               ///< what told them, e.g. "the optimizer's work".
+  StepSign sign = StepSign::kPattern;
   std::vector<StepRange> steps;  ///< whole ones, in their order.
 };
 
@@ -27,7 +35,7 @@ struct FoundSteps {
 struct StepSearch {
   /// Matches the name of an operation or range that comes once in a step; null: none is given.
   const std::regex* pattern = nullptr;
-  bool complete = true;  ///< whether the program has ended; else only what is certain is told.
+  bool complete = true;  ///< whether the program has ended well; else only what is certain is told.
 };
 
 /// Finds the steps of a program. Work is taken to go around in a circle, so where a step begins
@@ -40,8 +48,9 @@ struct StepSearch {
 /// 3. the optimizer's work: kernels over lists of tensors, with matrix products, convolutions,
 ///    attention or recurrent layers in between. Groups of them that differ, as those of two
 ///    networks that train in turns, make up one step together, if they recur in turns.
-/// 4. the shortest sequence of operations that recurs, three times or more. While the program runs,
-///    only once it has made up some 20000 operations: a network's equal layers recur, too.
+/// 4. where no optimizer works on lists, the shortest sequence of operations that recurs, three
+///    times or more. Until the program has ended well, only once it has made up some 20000
+///    operations: a network's equal layers recur, too.
 ///
 /// Errors: kNotFound when there are no steps, with what to do.
 [[nodiscard]] Result<FoundSteps> find_steps(const ProgramWork& work, const StepSearch& search);
