@@ -217,13 +217,15 @@ Result<std::vector<PredictedStep>> evaluate(const RecordedSteps& recorded,
         tell(gpu + 1, bench.size());
       }
       break;
-    case Protocol::kOneBatch:
-      for (int group = 0; group < kGroups; ++group) {
+    case Protocol::kOneBatch: {
+      const int groups = std::min(kGroups, static_cast<int>(recorded.models.size()));
+      for (int group = 0; group < groups; ++group) {
         const auto in_group = [&](const StepTime& row) { return row.step % kGroups == group; };
         GPEMU_TRY(know_one_batch(bench, in_group, steps));
-        tell(group + 1, kGroups);
+        tell(group + 1, groups);
       }
       break;
+    }
   }
   return steps;
 }

@@ -59,6 +59,19 @@ class CostFitTest(unittest.TestCase):
         self.fit("--write", self.gpus)
         self.assertEqual(self.files(), after, "the same measurements give the same bytes")
 
+    def test_bars_are_kept_beside_the_parameters(self):
+        self.fit("--write", self.gpus)
+        subprocess.run([GPEMU, "cost", "eval", self.recordings, "--write", self.gpus], timeout=60,
+                       capture_output=True, check=True)
+        evaluated = self.files()
+        for gpu in MEASURED:
+            text = evaluated[f"{gpu}.toml"]
+            bars = [float(bar) for bar in re.findall(r"^bar_\w+ = (.*)$", text, re.MULTILINE)]
+            self.assertEqual(len(bars), 3, text)
+            self.assertTrue(all(0 < bar < 10 for bar in bars), bars)
+        self.fit("--write", self.gpus)
+        self.assertEqual(self.files(), evaluated, "new parameters leave the bars there")
+
     def test_writes_all_files_or_none(self):
         (self.gpus / "V100-PCIE-32GB.toml").unlink()
         before = self.files()
