@@ -16,7 +16,7 @@ ALLOWED = {
     "abi": {"base"},
     "cost": {"abi", "base", "profile"},
     "calibrate": {"base", "profile", "cost"},
-    "predict": {"base", "profile", "cost", "calibrate"},
+    "predict": {"base", "profile", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
     "cluster": {"base", "sim", "cost"},

@@ -5,8 +5,7 @@
 #include <map>
 #include <utility>
 
-#include "gpemu/calibrate/recorded_steps.hpp"
-#include "gpemu/cost/operation_time.hpp"
+#include "gpemu/cost/phase_time.hpp"
 
 #include "step_queue.hpp"
 
@@ -32,6 +31,16 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
 /// Half-width of what the host takes: another one than that which was measured may be twice as fast
 /// or slow. Set by hand.
 constexpr double kHostError = 1.0;
+
+/// Returns the bar of an operation in a step: where parameters were fitted, the one that steps of
+/// models and GPUs had that the fit did not know.
+double bar_of(const cost::Estimate& estimate, const profile::GpuSpec& gpu) {
+  if (!gpu.calibration || !gpu.calibration->bars) return estimate.relative_error;
+  const profile::CalibrationBars& bars = *gpu.calibration->bars;
+  if (estimate.evidence == cost::Evidence::kCalibrated) return bars.unseen_model;
+  if (estimate.evidence == cost::Evidence::kTransferred) return bars.other_gpu;
+  return estimate.relative_error;
+}
 
 bool is_layer(OperationClass group) {
   return group == OperationClass::kMatmul || group == OperationClass::kConvolution ||
@@ -69,6 +78,7 @@ class Pricing {
  public:
   Pricing(const ProgramWork& work, const profile::GpuSpec& recorded, const profile::GpuSpec& gpu)
       : work_(work),
+        gpu_(gpu),
         model_(gpu),
         link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
         host_(host_parameters(gpu)) {}
@@ -84,7 +94,7 @@ class Pricing {
       if (event.kind == Kind::kWait) entry.launch = from_seconds(host_[cost::kHostForward]);
       if (event.kind > Kind::kCopyFromDevice) continue;
       const cost::RecordedOperation& operation = work_.operations[event.index];
-      const auto parameter = calibrate::host_cost(operation, previous, forward[i - step.begin]);
+      const auto parameter = cost::host_cost(operation, previous, forward[i - step.begin]);
       entry.launch = from_seconds(host_[parameter] * host_[cost::kHostScale]);
       entry.time = is_copy(event.kind) ? from_seconds(to_seconds(event.duration) * link_)
                                        : kernel_time(operation, prediction);
@@ -120,12 +130,13 @@ class Pricing {
     const cost::OperationCost cost = model_.price(operation.at(0));
     prediction.parts[static_cast<std::size_t>(cost.limit)] += cost.estimate.time;
     prediction.busy += cost.estimate.time;
-    slack_seconds_ += to_seconds(cost.estimate.time) * cost.estimate.relative_error;
+    slack_seconds_ += to_seconds(cost.estimate.time) * bar_of(cost.estimate, gpu_);
     evidence_[cost.estimate.evidence] += cost.estimate.time;
     return cost.estimate.time;
   }
 
   const ProgramWork& work_;
+  const profile::GpuSpec& gpu_;
   cost::OperationCostModel model_;
   double link_;
   profile::OperationParameters host_;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/predict/step_prediction.hpp"
 
+#include <algorithm>
 #include <numeric>
 #include <vector>
 
@@ -108,6 +109,30 @@ TEST(PredictStep, PricesTheOperationsOnTheGivenGpu) {
   slow.boost_clock_mhz /= 2;
   EXPECT_NEAR(to_milliseconds(predict(test.work, slow).busy), 10, 0.1);
   EXPECT_GT(predict(test.work).time.relative_error, 0);
+}
+
+TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
+  cost::RecordedOperation sum = busy(0);
+  sum.kind = GPEMU_OPERATION_ELEMENTWISE;
+  sum.type = GPEMU_TYPE_FP32;
+  sum.shape[0].constant = sum.shape[1].constant = 1'000'000'000;
+  WorkForTest test;
+  test.add(sum, 1).add(sum, 1);
+  profile::GpuSpec gpu = gpu_for_test();
+  gpu.calibration = {.gpu = gpu.name,
+                     .bars = profile::CalibrationBars{
+                         .unseen_model = 0.11, .known_batch = 0.05, .other_gpu = 0.22}};
+  std::ranges::transform(profile::kOperationParameters, gpu.calibration->parameters.begin(),
+                         &profile::Parameter::typical);
+  const StepPrediction own = predict(test.work, gpu);
+  gpu.calibration->gpu = "OTHER";
+  const StepPrediction other = predict(test.work, gpu);
+  if (own.time.evidence == cost::Evidence::kCalibrated) {
+    EXPECT_NEAR(own.time.relative_error, 0.11, 0.01);
+  }
+  if (other.time.evidence == cost::Evidence::kTransferred) {
+    EXPECT_NEAR(other.time.relative_error, 0.22, 0.01);
+  }
 }
 
 TEST(PredictStep, IsLessCertainWhereTheHostLimits) {
