@@ -19,6 +19,7 @@
 #include "command.hpp"
 #include "cost_eval_command.hpp"
 #include "cost_fit_command.hpp"
+#include "cost_recorded_command.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -195,6 +196,7 @@ void add_cost_command(CLI::App& app) {
   add_condense_command(*command);
   add_cost_fit_command(*command);
   add_cost_eval_command(*command);
+  add_cost_recorded_command(*command);
   set_action(*command, [command, options]() -> Result<void> {
     if (!command->get_subcommands().empty()) return {};
     for (const char* const option : {"--gpu", "--model", "--batch"}) {

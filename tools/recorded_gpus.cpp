@@ -8,7 +8,8 @@
 
 namespace gpemu::tools {
 
-Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder) {
+Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder,
+                                                     std::span<const int> batches) {
   std::vector<std::filesystem::path> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -23,7 +24,7 @@ Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder) 
     GPEMU_ASSIGN(cost::Recording recording, cost::parse_recording(text, file.string()));
     recordings.push_back(std::move(recording));
   }
-  return calibrate::join(recordings);
+  return calibrate::join(recordings, batches);
 }
 
 Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(

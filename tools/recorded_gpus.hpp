@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,8 @@ namespace gpemu::tools {
 
 /// Reads the recordings (*.json) of a folder, by name. Errors: kNotFound without any; those of
 /// reading one, which name the file.
-[[nodiscard]] Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder);
+[[nodiscard]] Result<calibrate::RecordedSteps> read_recorded_steps(
+    const std::string& folder, std::span<const int> batches = calibrate::kBatches);
 
 /// Returns the GPUs on which steps of the models were measured, by name. Errors: kNotFound when
 /// there is none.

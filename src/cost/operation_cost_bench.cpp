@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
 #include <benchmark/benchmark.h>
 
 #include "gpemu/cost/operation_cost.hpp"
@@ -12,20 +14,25 @@ profile::GpuSpec bench_spec() {
   spec.fp32_flops = 14e12;
   spec.fp16_tensor_flops = 112e12;
   spec.memory_bandwidth_bytes_per_s = 900e9;
+  spec.boost_clock_mhz = 1380;
   return spec;
 }
 
-void BM_PriceConvolution(benchmark::State& state) {
-  const OperationCostModel model(bench_spec());
-  const gpemu_operation operation{
+gpemu_operation convolution(gpemu_operation_kind kind) {
+  return gpemu_operation{
       .struct_size = sizeof(gpemu_operation),
-      .kind = GPEMU_OPERATION_CONVOLUTION_FORWARD,
+      .kind = kind,
       .type = GPEMU_TYPE_FP32,
       .compute_type = GPEMU_TYPE_FP32,
       .channels_last = 0,
       .shape = {32, 256, 256, 1, 2, 14, 14, 1, 3, 3, 1, 14, 14, 1, 1, 1, 1, 1, 1, 1},
-      .name = "cudnnConvolutionForward",
+      .name = "cudnnConvolution",
       .arguments = nullptr};
+}
+
+void BM_PriceConvolution(benchmark::State& state) {
+  const OperationCostModel model(bench_spec());
+  const gpemu_operation operation = convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD);
   for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(model.price(operation));
 }
 BENCHMARK(BM_PriceConvolution);
@@ -53,6 +60,28 @@ void BM_PriceKernel(benchmark::State& state) {
   }
 }
 BENCHMARK(BM_PriceKernel);
+
+/// A step of 5,000 operations, as many of one kind as of another, on 18 GPUs.
+void BM_PriceStep(benchmark::State& state) {
+  constexpr int kGpus = 18, kOperations = 5000;
+  const std::vector<OperationCostModel> models(kGpus, OperationCostModel(bench_spec()));
+  std::vector<gpemu_operation> step;
+  for (const gpemu_operation_kind kind :
+       {GPEMU_OPERATION_CONVOLUTION_FORWARD, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA,
+        GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, GPEMU_OPERATION_NORMALIZATION_FORWARD,
+        GPEMU_OPERATION_NORMALIZATION_BACKWARD, GPEMU_OPERATION_ELEMENTWISE,
+        GPEMU_OPERATION_REDUCTION, GPEMU_OPERATION_MATMUL}) {
+    step.push_back(convolution(kind));
+  }
+  for ([[maybe_unused]] auto _ : state) {
+    for (const OperationCostModel& model : models) {
+      for (int i = 0; i < kOperations; ++i) {
+        benchmark::DoNotOptimize(model.price(step[i % step.size()]));
+      }
+    }
+  }
+}
+BENCHMARK(BM_PriceStep)->Unit(benchmark::kMillisecond);
 
 /// What a kernel costs once.
 void BM_AnalyseKernelName(benchmark::State& state) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <initializer_list>
 #include <limits>
 #include <memory>
@@ -98,7 +99,7 @@ TEST(OperationCostModel, TensorCoresServeTheTypesTheyHave) {
       to_seconds(time_of(operation_of(GPEMU_OPERATION_MATMUL, shape, GPEMU_TYPE_FP16)));
   const double bf16 =
       to_seconds(time_of(operation_of(GPEMU_OPERATION_MATMUL, shape, GPEMU_TYPE_BF16)));
-  EXPECT_NEAR(fp32 / fp16, 8, 0.1);
+  EXPECT_NEAR(fp32 / fp16, 8, 0.3);
   EXPECT_NEAR(fp32 / bf16, 1, 0.1);  // The toy has none for BF16.
 }
 
@@ -154,8 +155,8 @@ TEST(OperationCostModel, ReductionsCostTheirInputs) {
   const char* name = "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfEEEEvT1_";
   gpemu_operation sum = launch(name, 1250, 32, arguments);
   sum.shape[4] = 4;
-  // 50 million floats: 200 MB.
-  EXPECT_NEAR(to_milliseconds(time_of(sum)), 0.2525, 0.001);
+  // 50 million floats: 200 MB at 70 % of 1 TB/s.
+  EXPECT_NEAR(to_milliseconds(time_of(sum)), 0.2887, 0.001);
   // A configuration that is not this launch's is not believed.
   sum.shape[4] = 8;
   EXPECT_LT(to_milliseconds(time_of(sum)), 0.01);
@@ -185,7 +186,7 @@ TEST(OperationCostModel, ListsOfTensorsCostTheirElements) {
       "_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEE"
       "NS1_18BinaryOpListAlphaFunctorIfLi2ELi2ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_";
   const auto cost = [&](std::int64_t blocks) {
-    return 1e3 * to_milliseconds(time_of(launch(name, blocks, 512, arguments))) - 2.5;
+    return 1e3 * to_milliseconds(time_of(launch(name, blocks, 512, arguments))) - 3;
   };
   const double chunk_us = 3.0 * 65536 * 4 / 0.8e12 * 1e6;
   EXPECT_NEAR(cost(320), (301 + 19 * 64 / 65536.0) * chunk_us, 0.1);
@@ -217,7 +218,7 @@ TEST(OperationCostModel, FusedOptimizersCostTheirElements) {
       "NS1_20FusedAdamMathFunctorIfLi4ELNS0_9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_",
       30, 512, arguments);
   const double us = 7.0 * 30 * 1024 * 4 / 0.8e12 * 1e6;  // Four lists read, three written.
-  EXPECT_NEAR(1e3 * to_milliseconds(time_of(adam)) - 2.5, us, 0.1);
+  EXPECT_NEAR(1e3 * to_milliseconds(time_of(adam)) - 3, us, 0.1);
 }
 
 TEST(OperationCostModel, SleepingKernelsTakeTheirCycles) {
@@ -251,6 +252,97 @@ TEST(OperationCostModel, UnknownKernelsCostTheirThreads) {
   EXPECT_EQ(cost.operation_class, OperationClass::kOther);
   EXPECT_GT(cost.estimate.time, std::chrono::milliseconds(1));
   EXPECT_EQ(cost.estimate.relative_error, 1.0);
+}
+
+/// The toy's parameters as if they had been fitted on a GPU, without tensor cores or with.
+profile::Calibration calibration(const char* gpu, bool tensor_cores) {
+  profile::Calibration made{.gpu = gpu, .tensor_cores = tensor_cores};
+  std::ranges::transform(profile::kOperationParameters, made.parameters.begin(),
+                         &profile::Parameter::typical);
+  return made;
+}
+
+Evidence evidence_of(const profile::GpuSpec& spec, const gpemu_operation& operation) {
+  const OperationCost cost = OperationCostModel(spec).price(operation);
+  EXPECT_GT(cost.estimate.relative_error, 0);
+  return cost.estimate.evidence;
+}
+
+TEST(OperationCostModel, EvidenceIsThatOfTheGpuAndItsArithmetic) {
+  const auto product = [](gpemu_data_type type) {
+    return operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, type);
+  };
+  const gpemu_operation set = operation_of(GPEMU_OPERATION_SET, {1 << 20});
+  const gpemu_operation attention =
+      operation_of(GPEMU_OPERATION_ATTENTION_FORWARD, {8, 8, 8, 128, 128, 64});
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.calibration = calibration("X-1", false);
+  EXPECT_EQ(evidence_of(spec, product(GPEMU_TYPE_FP32)), Evidence::kCalibrated);
+  EXPECT_EQ(evidence_of(spec, set), Evidence::kCalibrated);
+  EXPECT_EQ(evidence_of(spec, attention), Evidence::kAnalytic) << "no measured step has any";
+  EXPECT_EQ(evidence_of(spec, product(GPEMU_TYPE_FP64)), Evidence::kTransferred);
+  EXPECT_EQ(evidence_of(spec, product(GPEMU_TYPE_FP16)), Evidence::kAnalytic)
+      << "nobody knows its tensor cores";
+  spec.other_arithmetic = calibration("Y-1", true);
+  EXPECT_EQ(evidence_of(spec, product(GPEMU_TYPE_FP16)), Evidence::kTransferred);
+  spec.calibration->gpu = "Z-1";
+  EXPECT_EQ(evidence_of(spec, product(GPEMU_TYPE_FP32)), Evidence::kTransferred);
+  EXPECT_EQ(evidence_of(spec, set), Evidence::kTransferred);
+  const auto error = [&](const profile::GpuSpec& gpu) {
+    return OperationCostModel(gpu).price(set).estimate.relative_error;
+  };
+  EXPECT_LT(error(spec), error(toy_spec()));
+}
+
+TEST(OperationCostModel, OtherArithmeticHasTheSharesOfAGpuThatKnowsIt) {
+  const auto seconds = [](const profile::GpuSpec& spec, gpemu_data_type type) {
+    const gpemu_operation product =
+        operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192}, type);
+    return to_seconds(OperationCostModel(spec).price(product).estimate.time);
+  };
+  profile::GpuSpec spec = toy_spec();
+  spec.calibration = calibration("", false);
+  spec.other_arithmetic = calibration("Y-1", true);
+  const double fp32 = seconds(spec, GPEMU_TYPE_FP32), fp16 = seconds(spec, GPEMU_TYPE_FP16);
+  spec.other_arithmetic->parameters[profile::kMatmul] /= 2;
+  EXPECT_NEAR(seconds(spec, GPEMU_TYPE_FP16) / fp16, 2, 0.1);
+  EXPECT_EQ(seconds(spec, GPEMU_TYPE_FP32), fp32);
+  // The memory is the GPU's own.
+  spec.other_arithmetic->parameters[profile::kMatmulBandwidth] /= 8;
+  EXPECT_NEAR(seconds(spec, GPEMU_TYPE_FP16) / fp16, 2, 0.1);
+}
+
+TEST(OperationCostModel, NoProductBeatsThePeak) {
+  profile::GpuSpec spec = toy_spec();
+  spec.calibration = calibration("", false);
+  spec.calibration->parameters[profile::kMatmul] = 1.3;
+  const gpemu_operation product = operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192});
+  EXPECT_NEAR(to_seconds(OperationCostModel(spec).price(product).estimate.time),
+              2 * std::pow(8192.0, 3) / 10e12, 1e-6);
+}
+
+TEST(OperationCostModel, MoreWorkTakesNoLess) {
+  const OperationCostModel model(toy_spec());
+  for (const gpemu_operation_kind kind :
+       {GPEMU_OPERATION_ATTENTION_FORWARD, GPEMU_OPERATION_ATTENTION_BACKWARD}) {
+    Duration before{};
+    for (std::int64_t length = 1; length <= 1 << 14; length *= 2) {
+      const Duration time =
+          model.price(operation_of(kind, {4, 16, 16, length, length, 64})).estimate.time;
+      EXPECT_GE(time, before) << length;
+      before = time;
+    }
+  }
+  const auto recurrent = [&](gpemu_operation_kind kind, std::int64_t length) {
+    return to_seconds(
+        model.price(operation_of(kind, {2, 1, length, 64, 512, 512, 4})).estimate.time);
+  };
+  // One step after the other.
+  EXPECT_GT(recurrent(GPEMU_OPERATION_RNN_FORWARD, 200),
+            1.8 * recurrent(GPEMU_OPERATION_RNN_FORWARD, 100));
+  EXPECT_GT(recurrent(GPEMU_OPERATION_RNN_BACKWARD, 100),
+            1.8 * recurrent(GPEMU_OPERATION_RNN_FORWARD, 100));
 }
 
 }  // namespace

@@ -28,25 +28,44 @@ constexpr double kWholeWaves = 4;
 constexpr double kLeastSplit = 256;
 constexpr double kSplitBlocks = 2;
 
+/// What attention reaches of a product's share, for the softmax between its products. Source: Dao,
+/// "FlashAttention-2", 2023: 50 to 73 % of the A100's peak, where products reach 80 to 90 %.
+constexpr double kAttentionShare = 0.7;
+/// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
+/// and what is known by its amount only. Chosen by hand; no measurement was at hand.
+constexpr double kTransformShare = 0.5;
+constexpr double kOtherShare = 0.3;
+
 /// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
 struct Product {
   double rows, columns, depth, batch;
 };
+
+/// The same as std::floor and std::ceil of what is not negative; those call functions of the C
+/// library on x86-64.
+double round_down(double value) {
+  constexpr double kWhole = 1e15;  // Beyond it, numbers are whole, or not numbers.
+  return value < kWhole ? static_cast<double>(static_cast<std::int64_t>(value)) : value;
+}
+double round_up(double value) {
+  const double whole = round_down(value);
+  return whole < value ? whole + 1 : whole;
+}
 
 /// Returns how many multiply-adds' time a product takes, with the tiles that serve it best; `split`
 /// tells whether sums may be split.
 double tiled(const Product& product, double multiprocessors, bool split) {
   double best = INFINITY;
   for (const Tile& tile : kTiles) {
-    double blocks = std::ceil(product.rows / tile.rows) *
-                    std::ceil(product.columns / tile.columns) * product.batch;
+    double blocks = round_up(product.rows / tile.rows) * round_up(product.columns / tile.columns) *
+                    product.batch;
     double parts = 1;
     if (split) {
-      parts = std::clamp(std::floor(kSplitBlocks * multiprocessors / blocks), 1.0,
-                         std::max(std::floor(product.depth / kLeastSplit), 1.0));
+      parts = std::clamp(round_down(kSplitBlocks * multiprocessors / blocks), 1.0,
+                         std::max(round_down(product.depth / kLeastSplit), 1.0));
       blocks *= parts;
     }
-    double waves = std::ceil(blocks / multiprocessors);
+    double waves = round_up(blocks / multiprocessors);
     if (waves > kWholeWaves) waves = blocks / multiprocessors + 0.5;
     best = std::min(best, waves * multiprocessors * tile.rows * tile.columns / parts / tile.share);
   }
@@ -59,6 +78,11 @@ double entry(const gpemu_operation& operation, int index) {
 
 gpemu_data_type arithmetic_type(const gpemu_operation& operation) {
   return operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
+}
+
+/// A complex product takes four real ones.
+double arithmetic_factor(gpemu_data_type type) {
+  return type == GPEMU_TYPE_COMPLEX64 || type == GPEMU_TYPE_COMPLEX128 ? 4 : 1;
 }
 
 struct Peak {
@@ -84,7 +108,7 @@ Peak peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
       break;
     case GPEMU_TYPE_FP8:
     case GPEMU_TYPE_INT8:
-      tensor = spec.fp8_tensor_flops;
+      tensor = spec.fp8_tensor_flops ? spec.fp8_tensor_flops : spec.fp16_tensor_flops;
       break;
     default:
       break;
@@ -143,12 +167,12 @@ std::int8_t factor_of(const Convolution& conv, int direction) {
 /// of t x t outputs takes (t + filter - 1) ^ 2 products of channels.
 double winograd(const Convolution& conv, int direction, double tile, double multiprocessors) {
   const auto& size = direction == 1 ? conv.input_size : conv.output_size;
-  const double tiles = conv.batch * std::ceil(size[0] / tile) * std::ceil(size[1] / tile);
-  const double points = std::pow(tile + conv.widest - 1, 2);
+  const double tiles = conv.batch * round_up(size[0] / tile) * round_up(size[1] / tile);
+  const double side = tile + conv.widest - 1;
   Product product{.rows = tiles,
                   .columns = direction == 0 ? conv.out_channels : conv.in_channels,
                   .depth = direction == 0 ? conv.in_channels : conv.out_channels,
-                  .batch = points};
+                  .batch = side * side};
   if (direction == 2) {
     product.rows = conv.out_channels;
     product.depth = tiles;
@@ -165,13 +189,14 @@ void add_winograd(const Convolution& conv, const profile::GpuSpec& spec, Operati
   const auto flops = [&](double tile) {
     return 2 * winograd(conv, work.direction, tile, multiprocessors);
   };
+  work.least_flops = 0;
   work.winograd_large_flops = flops(4);
   work.transform = conv.widest == 3 ? kTransform3 : kTransform5;
   if (conv.widest == 3) work.winograd_small_flops = flops(2);
   work.winograd_depth = work.direction == 0   ? conv.in_channels
                         : work.direction == 1 ? conv.out_channels
-                                              : conv.batch * std::ceil(conv.output_size[0] / 2) *
-                                                    std::ceil(conv.output_size[1] / 2);
+                                              : conv.batch * round_up(conv.output_size[0] / 2) *
+                                                    round_up(conv.output_size[1] / 2);
 }
 
 OperationWork convolution_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
@@ -200,7 +225,8 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
                              : conv.groups > 1 ? Kind::kGroupedConvolution
                                                : Kind::kConvolution,
                      .direction = static_cast<std::uint8_t>(direction),
-                     .tensor_cores = peak.tensor_cores && operation.channels_last == 0,
+                     .tensor_cores = peak.tensor_cores,
+                     .turned_over = peak.tensor_cores && operation.channels_last == 0,
                      .peak_flops = peak.flops,
                      .depth = std::max(product.depth, 1.0)};
   work.activation_bytes =
@@ -211,6 +237,7 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
     return work;
   }
   work.flops = 2 * tiled(product, spec.multiprocessors, direction == 2);
+  work.least_flops = 2 * conv.batch * conv.output * conv.out_channels * in_channels * conv.filter;
   if (work.kind == Kind::kConvolution) {
     work.factor = factor_of(conv, direction);
     const bool fp32 = arithmetic_type(operation) == GPEMU_TYPE_FP32 || !peak.tensor_cores;
@@ -219,19 +246,101 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   return work;
 }
 
+/// Products of matrices, each of `passes` times the same arithmetic, and the bytes they move.
+OperationWork product_work(const Product& product, const gpemu_operation& operation, double passes,
+                           double bytes, const profile::GpuSpec& spec) {
+  const gpemu_data_type type = arithmetic_type(operation);
+  const Peak peak = peak_of(type, spec);
+  const double terms = product.batch * product.rows * product.columns * product.depth;
+  const double each = 2 * passes * arithmetic_factor(type);
+  // What is multiplied with a vector has kernels of its own, which fill no tiles.
+  const bool vector = product.rows == 1 || product.columns == 1;
+  return {.kind = Kind::kMatmul,
+          .tensor_cores = peak.tensor_cores,
+          .peak_flops = peak.flops,
+          .flops = each * (vector ? terms : tiled(product, spec.multiprocessors, true)),
+          .least_flops = each * terms,
+          .bytes = bytes * gpemu_data_type_bytes(operation.type)};
+}
+
 OperationWork matmul_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const Product product{.rows = entry(operation, 1),
                         .columns = entry(operation, 2),
                         .depth = entry(operation, 3),
                         .batch = entry(operation, 0)};
-  const double each = gpemu_data_type_bytes(operation.type);
-  return {.kind = Kind::kMatmul,
-          .peak_flops = peak_of(arithmetic_type(operation), spec).flops,
-          .flops = 2 * tiled(product, spec.multiprocessors, true),
-          .bytes = product.batch *
-                   (product.rows * product.depth + product.depth * product.columns +
-                    product.rows * product.columns) *
-                   each};
+  const double elements =
+      product.batch * (product.rows * product.depth + product.depth * product.columns +
+                       product.rows * product.columns);
+  return product_work(product, operation, 1, elements, spec);
+}
+
+/// Two products forward; backward recomputes one and has four. Source: as kAttentionShare.
+OperationWork attention_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  const bool backward = operation.kind == GPEMU_OPERATION_ATTENTION_BACKWARD;
+  const double batch = entry(operation, 0), heads = entry(operation, 1),
+               kv_heads = entry(operation, 2), size = entry(operation, 5);
+  const Product product{.rows = entry(operation, 3),
+                        .columns = entry(operation, 4),
+                        .depth = size,
+                        .batch = batch * heads};
+  const double causal = entry(operation, 6) > 0 ? 0.5 : 1;
+  const double elements =
+      (backward ? 3 : 1) * batch * 2 * (heads * product.rows + kv_heads * product.columns) * size;
+  OperationWork work =
+      product_work(product, operation, (backward ? 5 : 2) * causal, elements, spec);
+  work.flops /= kAttentionShare;
+  return work;
+}
+
+/// The inputs' products of all time steps at once, then the hidden state's one after the other,
+/// each with a kernel for its gates.
+OperationWork recurrent_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  constexpr double kMostKernels = 1e6;
+  const double layers = entry(operation, 0), directions = entry(operation, 1),
+               length = entry(operation, 2), batch = entry(operation, 3),
+               input = entry(operation, 4), hidden = entry(operation, 5),
+               gates = entry(operation, 6) * hidden;
+  const double passes = operation.kind == GPEMU_OPERATION_RNN_BACKWARD ? 2 : 1;
+  const double runs = passes * layers * directions;
+  const double elements = runs * (length * batch * (input + 2 * gates) + gates * (input + hidden));
+  OperationWork work =
+      product_work({.rows = length * batch, .columns = gates, .depth = input, .batch = 1},
+                   operation, runs, elements, spec);
+  const OperationWork step =
+      product_work({.rows = batch, .columns = gates, .depth = hidden, .batch = 1}, operation,
+                   runs * length, 0, spec);
+  work.flops += step.flops;
+  work.least_flops += step.least_flops;
+  work.kernels = std::clamp(2 * passes * length * layers, 1.0, kMostKernels);
+  return work;
+}
+
+/// Work of which the amount is known.
+OperationWork other_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  const gpemu_data_type type = arithmetic_type(operation);
+  OperationWork work{.kind = Kind::kOther, .peak_flops = peak_of(type, spec).flops};
+  switch (operation.kind) {
+    case GPEMU_OPERATION_FFT: {
+      const double batch = entry(operation, 0);
+      const double points = std::max(entry(operation, 1), 1.0) *
+                            std::max(entry(operation, 2), 1.0) * std::max(entry(operation, 3), 1.0);
+      // Cooley and Tukey: 5 n log2 n. Source: the convention of FFTW's benchmarks.
+      work.flops = 5 * batch * points * std::log2(std::max(points, 2.0));
+      work.peak_flops *= kTransformShare;
+      work.bytes = 4 * batch * points * gpemu_data_type_bytes(operation.type);
+      break;
+    }
+    case GPEMU_OPERATION_WAIT:
+      work.flops = entry(operation, 0);
+      work.peak_flops = spec.boost_clock_mhz * 1e6;
+      break;
+    default:
+      work.flops = entry(operation, 0) * arithmetic_factor(operation.type);
+      work.peak_flops *= kOtherShare;
+      work.bytes = entry(operation, 1);
+      break;
+  }
+  return work;
 }
 
 OperationWork normalization_work(const gpemu_operation& operation) {
@@ -291,6 +400,10 @@ ParameterList parameters_of(const OperationWork& work) {
       add(work.stream);
       add(kLatency);
       return list;
+    case Kind::kOther:
+      add(kElementwise);
+      add(kLatency);
+      return list;
   }
   add(kConvolutionForward + work.direction);  // What dense and grouped ones have in common.
   for (const int parameter : {kDepth, kConvolutionBandwidth, kConvolutionLatency}) add(parameter);
@@ -336,8 +449,14 @@ OperationWork operation_work(const DescribedOperation& described, const profile:
       return stream(
           described.operation_class == OperationClass::kReduction ? kReduction : kElementwise,
           entry(operation, kKernelBytes));
+    case GPEMU_OPERATION_ATTENTION_FORWARD:
+    case GPEMU_OPERATION_ATTENTION_BACKWARD:
+      return attention_work(operation, spec);
+    case GPEMU_OPERATION_RNN_FORWARD:
+    case GPEMU_OPERATION_RNN_BACKWARD:
+      return recurrent_work(operation, spec);
     default:
-      return {};
+      return other_work(operation, spec);
   }
 }
 

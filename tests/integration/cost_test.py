@@ -6,6 +6,7 @@ Usage: cost_test.py GPEMU_COMMAND
 """
 
 import json
+import pathlib
 import subprocess
 import sys
 import tempfile
@@ -64,7 +65,7 @@ class CostTest(unittest.TestCase):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             self.gpemu("train", "--synthetic", "--gpu", "T4", "--model", "alexnet", "--batch", "32",
                        "--steps", "4", "--clock", "virtual", "--quiet", "--json", file.name)
-            result = json.loads(file.read())
+            result = json.loads(pathlib.Path(file.name).read_text())  # It was replaced.
         self.assertGreater(result["evidence"]["transferred"], 0.5)
 
 

@@ -128,14 +128,17 @@ struct DescribedOperation {
 [[nodiscard]] DescribedOperation describe_kernel(const KernelTraits& traits,
                                                  const gpemu_operation& launch);
 
-/// Predicts how long an operation takes on one GPU by a roofline over the datasheet's rates: a
-/// fixed latency, arithmetic at the rate of its type with tiles and waves rounded up, and bytes at
-/// the memory's bandwidth. docs/design/operation-costs.md has the equations and the constants.
+/// Predicts how long an operation takes on one GPU, by operation_seconds() with the parameters that
+/// were fitted to this GPU's measured steps, to those of the GPU that its file names, or where it
+/// names none with what is typical. docs/design/operation-costs.md has the equations.
+///
+/// Convolutions and products in arithmetic, tensor cores or not, on which those parameters do not
+/// rest are priced by spec.other_arithmetic.
 ///
 /// A pure function of its inputs; no operation costs nothing. Thread safety: any thread.
 class OperationCostModel {
  public:
-  explicit OperationCostModel(const profile::GpuSpec& spec);
+  explicit OperationCostModel(profile::GpuSpec spec);
 
   /// Prices an operation. Entries of the shape that are negative count as 0. A kernel that is not
   /// described yet is analysed and described first, which takes microseconds.
@@ -144,27 +147,19 @@ class OperationCostModel {
   [[nodiscard]] OperationCost price(const DescribedOperation& described) const;
 
  private:
-  struct Work;
-  [[nodiscard]] double flops_per_s(gpemu_data_type type) const;
-  [[nodiscard]] bool uses_tensor_cores(gpemu_data_type type) const;
-  [[nodiscard]] double tile_efficiency(double rows, double columns, double batch) const;
-  [[nodiscard]] OperationCost cost_of(const Work& work) const;
-  [[nodiscard]] Work matmul(const gpemu_operation& operation) const;
-  [[nodiscard]] Work convolution(const gpemu_operation& operation) const;
-  [[nodiscard]] Work attention(const gpemu_operation& operation) const;
-  [[nodiscard]] Work recurrent(const gpemu_operation& operation) const;
-  [[nodiscard]] Work work_of(const gpemu_operation& operation) const;
-  [[nodiscard]] Work memory_bound(const gpemu_operation& operation) const;
+  /// Parameters, and what they rest on where they are used as they were fitted.
+  struct Parameters {
+    profile::OperationParameters values{};
+    Evidence evidence = Evidence::kAnalytic;
+    /// The bars of a step: of these parameters' GPU and arithmetic, and of others.
+    double calibrated_error = 0;
+    double transferred_error = 0;
+  };
 
-  double fp32_ = 0;
-  double fp64_ = 0;
-  double tf32_ = 0;
-  double fp16_ = 0;
-  double bf16_ = 0;
-  double fp8_ = 0;
-  double bandwidth_ = 0;
-  double clock_hz_ = 0;
-  int multiprocessors_ = 1;
+  profile::GpuSpec spec_;
+  Parameters own_;
+  Parameters other_arithmetic_;
+  bool tensor_cores_ = false;  ///< whether the products that own_ rests on ran on them.
 };
 
 }  // namespace gpemu::cost

@@ -16,6 +16,7 @@ namespace gpemu::cost {
 using profile::kOperationParameterCount;
 using profile::kOperationParameters;
 using profile::OperationParameter;
+using profile::Parameter;
 using enum profile::OperationParameter;
 
 /// What of a GPU's specification prices operations.
@@ -38,15 +39,19 @@ struct OperationWork {
     kMatmul,
     kNormalization,
     kStream,
+    kOther,
   };
   Kind kind = Kind::kNothing;
   std::uint8_t direction = 0;  ///< 0: forward, 1: to the data, 2: to the filter, or backward.
   std::int8_t factor = -1;     ///< parameter that multiplies a convolution's share; -1: none.
   OperationParameter stream = kElementwise;  ///< the share of kStream.
   bool tensor_cores = false;
-  double peak_flops = 0;  ///< of the arithmetic's type, per second.
+  bool turned_over = false;  ///< a convolution's operands, before and after.
+  double peak_flops = 0;     ///< of the arithmetic's type, per second.
   double flops = 0;
-  double depth = 1;  ///< terms of an output element's sum.
+  double least_flops = 0;  ///< without empty parts of tiles; 0 where algorithms can do with less.
+  double kernels = 1;      ///< one after the other, of a product.
+  double depth = 1;        ///< terms of an output element's sum.
   double bytes = 0;
   double activation_bytes = 0;  ///< of a convolution's input and output.
   double channels = 0;          ///< of a normalization; 0: not known.
@@ -104,7 +109,7 @@ template <typename T>
         }
       }
       // Tensor cores want the channels last: what lies otherwise is turned over and back.
-      const double moved = work.bytes + (work.tensor_cores ? 2 * work.activation_bytes : 0);
+      const double moved = work.bytes + (work.turned_over ? 2 * work.activation_bytes : 0);
       return parameters[kConvolutionLatency] + seconds + moved / (conv_bandwidth * gpu.bandwidth);
     }
     case Kind::kGroupedConvolution: {
@@ -118,7 +123,8 @@ template <typename T>
              work.flops / (by_direction(kDepthwiseForward) * gpu.multiprocessors * gpu.clock_hz) +
              work.bytes / (conv_bandwidth * gpu.bandwidth);
     case Kind::kMatmul:
-      return parameters[kLatency] + work.flops / (parameters[kMatmul] * work.peak_flops) +
+      return parameters[kLatency] * work.kernels +
+             work.flops / (parameters[kMatmul] * work.peak_flops) +
              work.bytes / (parameters[kMatmulBandwidth] * gpu.bandwidth);
     case Kind::kNormalization: {
       const T& share =
@@ -134,6 +140,10 @@ template <typename T>
           work.stream == kStrided ? gpu.multiprocessors * gpu.clock_hz : gpu.bandwidth;
       return parameters[kLatency] + work.bytes / (parameters[work.stream] * rate);
     }
+    case Kind::kOther:
+      return parameters[kLatency] +
+             std::max(T(work.flops / work.peak_flops),
+                      T(work.bytes / (parameters[kElementwise] * gpu.bandwidth)));
   }
   return T(0);
 }
