@@ -48,6 +48,7 @@ class CostTest(unittest.TestCase):
         for cost, a100 in zip(costs, measured):
             self.assertEqual(cost["forward"]["evidence"], "transferred")
             self.assertGreater(cost["forward"]["relative_error"], 0.05)
+            self.assertLess(cost["forward"]["relative_error"], 0.5)  # An evaluation's, no guess.
             self.assertEqual(cost["memory"]["peak_mib"], a100["memory"]["peak_mib"])
             self.assertEqual(cost["copy_pageable"]["evidence"], "transferred")
         times = [cost["forward"]["ms"] + cost["backward_optimizer"]["ms"] for cost in costs]
