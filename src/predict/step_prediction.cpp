@@ -2,6 +2,7 @@
 #include "gpemu/predict/step_prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -33,12 +34,15 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
 constexpr double kHostError = 1.0;
 
 /// Returns the bar of an operation in a step: where parameters were fitted, the one that steps of
-/// models and GPUs had that the fit did not know.
+/// models had that the fit did not know. With another GPU's parameters the program is unknown and
+/// the GPU, too; nobody evaluated both together, and they are taken to be independent.
 double bar_of(const cost::Estimate& estimate, const profile::GpuSpec& gpu) {
   if (!gpu.calibration || !gpu.calibration->bars) return estimate.relative_error;
   const profile::CalibrationBars& bars = *gpu.calibration->bars;
   if (estimate.evidence == cost::Evidence::kCalibrated) return bars.unseen_model;
-  if (estimate.evidence == cost::Evidence::kTransferred) return bars.other_gpu;
+  if (estimate.evidence == cost::Evidence::kTransferred) {
+    return std::hypot(bars.unseen_model, bars.other_gpu);
+  }
   return estimate.relative_error;
 }
 

@@ -2,6 +2,7 @@
 #include "gpemu/predict/step_prediction.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 #include <vector>
 
@@ -127,12 +128,10 @@ TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
   const StepPrediction own = predict(test.work, gpu);
   gpu.calibration->gpu = "OTHER";
   const StepPrediction other = predict(test.work, gpu);
-  if (own.time.evidence == cost::Evidence::kCalibrated) {
-    EXPECT_NEAR(own.time.relative_error, 0.11, 0.01);
-  }
-  if (other.time.evidence == cost::Evidence::kTransferred) {
-    EXPECT_NEAR(other.time.relative_error, 0.22, 0.01);
-  }
+  EXPECT_EQ(own.time.evidence, cost::Evidence::kCalibrated);
+  EXPECT_NEAR(own.time.relative_error, 0.11, 0.01);
+  EXPECT_EQ(other.time.evidence, cost::Evidence::kTransferred);
+  EXPECT_NEAR(other.time.relative_error, std::hypot(0.11, 0.22), 0.01);
 }
 
 TEST(PredictStep, IsLessCertainWhereTheHostLimits) {
