@@ -99,7 +99,7 @@ def jobs_of(check, gpu, options, tables):
                 yield model, batch
 
 
-def run_program(check, gpu, jobs, context, options):
+def run_program(check, gpu, jobs, context, clock, options):
     """Runs the PyTorch program for all jobs of a GPU; returns its lines."""
     command = [options.gpemu, "run", "--quiet", "--gpu", gpu, "--clock", clock]
     if context is not None:
@@ -118,25 +118,25 @@ def run_program(check, gpu, jobs, context, options):
     return [{**line, "context_mib": context} for line in lines] if context else lines
 
 
-def run_jobs(check, gpu, options, tables):
+def run_jobs(check, gpu, clock, options, tables):
     """Runs a GPU's jobs: one program for those that want the same context."""
     jobs = {}
     for model, batch in jobs_of(check, gpu, options, tables):
         context = least_left(gpu, tables, model) if check == "limit" else None
         jobs.setdefault(context, []).append((model, batch))
     return [line for context, some in jobs.items()
-            for line in run_program(check, gpu, some, context, options)]
+            for line in run_program(check, gpu, some, context, clock, options)]
 
 
-def with_hosts(gpu, lines, jobs, options):
+def with_hosts(gpu, lines, options, tables):
     """Adds to each line of the time check what hosts take: that on which the GPU was measured, and
     with --clock real this machine's."""
-    batches = ",".join(str(batch) for batch in sorted({batch for _, batch in jobs}))
+    batches = ",".join(str(batch) for batch in sorted({line["batch"] for line in lines}))
     command = [options.gpemu, "cost", "recorded", options.recordings, "--gpu", gpu, "--batch",
                batches, "--json"]
     result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, check=True)
     recorded = {(row["model"], row["batch"]): row for row in json.loads(result.stdout)}
-    real = run_program("time", gpu, jobs, options, "real") if options.clock == "real" else lines
+    real = run_jobs("time", gpu, "real", options, tables) if options.clock == "real" else lines
     for line, real_line in zip(lines, real):
         row = recorded.get((line["model"], line["batch"]))
         if row is None:
@@ -212,23 +212,22 @@ def print_limit(rows):
 
 
 def compare_time(gpu, line, tables):
-    rows = tables[gpu][line["model"]]
-    told = {**line, "gpu": gpu}
+    row = {**line, "gpu": gpu}
     for phase in PHASES:
-        measured = float(rows[line["batch"]][f"{phase}_ms"])
-        told[f"measured_{phase}_ms"] = measured
-        told[f"{phase}_error"] = (line[f"{phase}_ms"] + line[f"{phase}_host_ms"]) / measured - 1
+        measured = float(tables[gpu][line["model"]][line["batch"]][f"{phase}_ms"])
+        row[f"measured_{phase}_ms"] = measured
+        row[f"{phase}_error"] = (line[f"{phase}_ms"] + line[f"{phase}_host_ms"]) / measured - 1
 
     def total(name):
-        return sum(told[name.format(phase)] for phase in PHASES)
+        return sum(row[name.format(phase)] for phase in PHASES)
 
     measured = total("measured_{}_ms")
-    told["host_share"] = total("{}_host_ms") / measured
-    told["this_host_ms"] = total("{}_this_host_ms")
-    told["gpu_error"] = total("{}_ms") / measured - 1
-    told["error"] = (total("{}_ms") + total("{}_host_ms")) / measured - 1
-    told["recorded_differs"] = total("{}_recorded_ms") / total("{}_ms") - 1
-    return told
+    row["host_share"] = total("{}_host_ms") / measured
+    row["this_host_ms"] = total("{}_this_host_ms")
+    row["gpu_error"] = total("{}_ms") / measured - 1
+    row["error"] = (total("{}_ms") + total("{}_host_ms")) / measured - 1
+    row["recorded_differs"] = total("{}_recorded_ms") / total("{}_ms") - 1
+    return row
 
 
 def print_time(rows):
@@ -297,7 +296,11 @@ def main():
         for gpu in options.gpus or GPUS[check]:
             if gpu not in tables:
                 sys.exit(f"check_models: there is no table of {gpu}; there are {', '.join(tables)}")
-            rows += [compare(gpu, line, tables) for line in run_jobs(check, gpu, options, tables)]
+            clock = "virtual" if check == "time" else options.clock
+            lines = run_jobs(check, gpu, clock, options, tables)
+            if check == "time" and lines:
+                lines = with_hosts(gpu, lines, options, tables)
+            rows += [compare(gpu, line, tables) for line in lines]
         if not rows:
             print(f"{check}: none of these rows was measured")
             continue

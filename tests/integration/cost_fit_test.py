@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs gpemu cost fit over two of the shipped recordings, into copies of the GPUs' files.
+"""Runs gpemu cost fit over two of the shipped recordings, into copies of the GPUs' files, and gpemu
+cost recorded.
 
 Usage: cost_fit_test.py GPEMU_COMMAND
 """
@@ -77,6 +78,27 @@ class CostFitTest(unittest.TestCase):
         before = self.files()
         self.assertIn("V100-PCIE-32GB.toml", self.fit("--write", self.gpus, expect=1))
         self.assertEqual(self.files(), before)
+
+    def recorded(self, *options):
+        result = subprocess.run(
+            [GPEMU, "cost", "recorded", self.recordings, *options],
+            text=True, timeout=60, capture_output=True, check=False)
+        self.assertEqual(result.stderr, "")
+        return json.loads(result.stdout)
+
+    def test_tells_what_recorded_models_take(self):
+        rows = self.recorded("--gpu", "A100-SXM4-40GB,H100-SXM5-80GB", "--batch", "1,64,128",
+                             "--json")
+        self.assertEqual(len(rows), 2 * 2 * 3)
+        for phase in ("forward", "backward"):
+            device = {(row["gpu"], row["model"], row["batch"]): row[phase]["device_ms"]
+                      for row in rows}
+            for row in rows:
+                self.assertGreater(row[phase]["with_host_ms"], row[phase]["device_ms"])
+            for model in ("alexnet", "squeezenet1_1"):
+                a100, h100 = "A100-SXM4-40GB", "H100-SXM5-80GB"
+                self.assertLess(device[h100, model, 128], device[a100, model, 128])
+                self.assertLess(1.5 * device[a100, model, 64], device[a100, model, 128])
 
     def test_says_what_is_wrong(self):
         nowhere = self.folder / "nowhere"
