@@ -31,8 +31,9 @@ def record(model, folder, options):
     """Returns the content of a model's recording."""
     operations = folder / f"{model}.ops"
     # As when the models' times are checked: PyTorch 1.8, which was measured, had no such workspace.
+    # Without its cache PyTorch asks for the memory of each tensor by itself.
     environment = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0",
-                   "OMP_NUM_THREADS": "1", **os.environ}
+                   "OMP_NUM_THREADS": "1", **os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     run = [options.gpemu, "run", "--quiet", "--gpu", options.gpu, "--clock", "virtual",
            "--ops", operations, "--", options.python, "-W", "ignore", PROGRAM, "record",
            *(f"{model}:{batch}" for batch in BATCHES)]

@@ -149,11 +149,12 @@ Result<void> write_recordings(const CondenseOptions& options) {
   for (const cost::Recording& recording : recordings) {
     const auto path = std::filesystem::path(options.folder) / (recording.model + ".json");
     GPEMU_TRY(write_file_atomically(path, cost::write_recording(recording)));
-    fmt::print("{}: {} operations, {} of them different\n", path.string(),
+    fmt::print("{}: {} operations, {} of them different; {}\n", path.string(),
                std::transform_reduce(
                    recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
                    [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
-               recording.operations.size());
+               recording.operations.size(),
+               recording.memory ? "memory" : "no memory, for it is no function of the batch");
   }
   return {};
 }

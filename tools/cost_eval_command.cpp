@@ -20,6 +20,7 @@
 #include "gpemu/profile/database.hpp"
 
 #include "command.hpp"
+#include "cost_eval_memory.hpp"
 #include "recorded_gpus.hpp"
 #include "text_table.hpp"
 
@@ -36,6 +37,7 @@ struct EvalOptions {
   bool as_json = false;
   bool check = false;
   std::string gpus_folder;
+  bool memory = false;
 };
 
 constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
@@ -191,6 +193,10 @@ void note_bars(const std::vector<calibrate::CalibratedGpu>& gpus,
 }
 
 Result<void> evaluate(const EvalOptions& options) {
+  if (options.memory) {
+    GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
+    return evaluate_memory(recordings, options.as_json);
+  }
   GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.folder));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
@@ -255,6 +261,7 @@ void add_cost_eval_command(CLI::App& cost) {
       ->add_option("--write", options->gpus_folder,
                    "Folder of the GPUs' files, which get the bars, e.g. gpus")
       ->excludes("--protocol");
+  command->add_flag("--memory", options->memory, "Compare peak memory, not times");
   command->add_flag(
       "--check", options->check,
       "Fail where a bar of 90 % holds less than 85 or more than 95 % of a GPU's steps");
@@ -266,6 +273,8 @@ void add_cost_eval_command(CLI::App& cost) {
       "the\n"
       "other families' steps, in gpu-out the other GPUs'; none is stated for GPUs before Maxwell\n"
       "there. Each fit takes some 15 s of a core.\n"
+      "--memory: what the recorded tensors take, beside the measured peak at the same batches; no "
+      "fit.\n"
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");

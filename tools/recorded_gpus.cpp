@@ -8,8 +8,7 @@
 
 namespace gpemu::tools {
 
-Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder,
-                                                     std::span<const int> batches) {
+Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) {
   std::vector<std::filesystem::path> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -24,6 +23,12 @@ Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder,
     GPEMU_ASSIGN(cost::Recording recording, cost::parse_recording(text, file.string()));
     recordings.push_back(std::move(recording));
   }
+  return recordings;
+}
+
+Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder,
+                                                     std::span<const int> batches) {
+  GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(folder));
   return calibrate::join(recordings, batches);
 }
 

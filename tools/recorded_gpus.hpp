@@ -8,12 +8,16 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/cost/recording.hpp"
 #include "gpemu/profile/database.hpp"
 
 namespace gpemu::tools {
 
 /// Reads the recordings (*.json) of a folder, by name. Errors: kNotFound without any; those of
 /// reading one, which name the file.
+[[nodiscard]] Result<std::vector<cost::Recording>> read_recordings(const std::string& folder);
+
+/// Reads them and joins them. Errors: also those of calibrate::join().
 [[nodiscard]] Result<calibrate::RecordedSteps> read_recorded_steps(
     const std::string& folder, std::span<const int> batches = calibrate::kBatches);
 

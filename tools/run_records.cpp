@@ -79,9 +79,11 @@ Result<void> for_each_entry(const RecordedProcess& process,
     }
     if (entry.contains("op")) {
       entry["name"] = names[entry["name"].get<int>()];
-    } else if (!entry.contains("mark")) {
+    } else if (entry.contains("name")) {
       names[entry["name"].get<int>()] = entry["text"];
       return {};
+    } else if (!entry.contains("mark")) {
+      return {};  // Memory.
     }
     return handle(entry);
   });

@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Recordings for any batch, from what was recorded at some.
+#include "condense.hpp"
+
 #include <algorithm>
 #include <charconv>
+#include <deque>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -23,7 +27,10 @@ using nlohmann::json;
 constexpr std::string_view kOperationsFormat = "gpemu-operations-2";
 
 /// Operations as they were asked for; their shapes have no slopes.
-using Step = std::vector<RecordedOperation>;
+struct Step {
+  std::vector<RecordedOperation> operations;
+  HeldMemory memory;
+};
 
 struct RecordedSteps {
   std::string phase;
@@ -35,7 +42,10 @@ struct RecordedModel {
   std::vector<RecordedSteps> phases;
 };
 
-using Models = std::map<std::string, RecordedModel>;
+struct Models {
+  std::map<std::string, RecordedModel> by_name;
+  std::deque<std::vector<MemoryChange>> histories;  ///< of the processes.
+};
 
 struct RangeName {
   std::string model;
@@ -117,6 +127,7 @@ class OperationsFile {
     if (fields.has("process")) return read_process(fields);
     if (fields.has("mark")) return read_mark(fields);
     if (fields.has("op")) return read_operation(fields);
+    if (fields.has("memory")) return read_memory(fields);
     GPEMU_ASSIGN(const std::int64_t number, fields.integer("name", 0));
     GPEMU_ASSIGN(const std::string name, fields.text("text"));
     names_[number] = plain_name(name);
@@ -146,6 +157,17 @@ class OperationsFile {
     names_.clear();
     open_.clear();
     current_ = nullptr;
+    moment_ = {.history = &models_.histories.emplace_back()};
+    return {};
+  }
+
+  Result<void> read_memory(Fields& fields) {
+    GPEMU_ASSIGN(const std::int64_t bytes, fields.integer("memory", INT64_MIN));
+    GPEMU_ASSIGN(const std::int64_t address, fields.integer("address", 0));
+    if (models_.histories.empty()) return fault("belongs to no process");
+    models_.histories.back().push_back({static_cast<std::uint64_t>(address), bytes});
+    ++moment_.changes;
+    moment_.held += bytes;
     return {};
   }
 
@@ -159,7 +181,10 @@ class OperationsFile {
       ranges.push_back(name.has_value());
       if (name) return begin(*name, text);
     } else if (mark == "pop" && !ranges.empty()) {
-      if (ranges.back()) current_ = nullptr;
+      if (ranges.back() && current_ != nullptr) {
+        current_->memory.end = moment_;
+        current_ = nullptr;
+      }
       ranges.pop_back();
     }
     return {};
@@ -169,7 +194,7 @@ class OperationsFile {
     if (current_ != nullptr) {
       return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" lies in another", place(), text);
     }
-    RecordedModel& model = models_[name.model];
+    RecordedModel& model = models_.by_name[name.model];
     if (!model.gpu.empty() && model.gpu != gpu_) {
       return fail(ErrorCode::kInvalidArgument, "{}: {} was recorded on {} and on {}", place(),
                   name.model, model.gpu, gpu_);
@@ -208,11 +233,14 @@ class OperationsFile {
     // A reduction of PyTorch that shares an output among blocks sets their counters to zero first,
     // which the batch decides; so small a set is no work of the model's. Source: gpu_reduce_kernel
     // in aten/src/ATen/native/cuda/Reduce.cuh.
-    if (operation.name == "reduce_kernel" && !current_->empty() &&
-        current_->back().kind == GPEMU_OPERATION_SET) {
-      current_->pop_back();
+    auto& operations = current_->operations;
+    if (operation.name == "reduce_kernel" && !operations.empty() &&
+        operations.back().kind == GPEMU_OPERATION_SET) {
+      operations.pop_back();
+      current_->memory.moments.pop_back();
     }
-    current_->push_back(std::move(operation));
+    operations.push_back(std::move(operation));
+    current_->memory.moments.push_back(moment_);
     return {};
   }
 
@@ -223,21 +251,8 @@ class OperationsFile {
   std::map<std::int64_t, std::string> names_;
   std::map<std::int64_t, std::vector<bool>> open_;  ///< ranges, by thread.
   Step* current_ = nullptr;
+  Moment moment_;  ///< where the file was read to.
 };
-
-/// Finds constant and slope of numbers at batches; nothing when they have none that are whole.
-std::optional<AffineEntry> affine(std::span<const int> batches,
-                                  std::span<const std::int64_t> values) {
-  const std::int64_t difference = values[1] - values[0];
-  const std::int64_t step = batches[1] - batches[0];
-  if (difference % step != 0) return std::nullopt;
-  AffineEntry entry{.slope = difference / step};
-  entry.constant = values[0] - entry.slope * batches[0];
-  for (std::size_t i = 0; i < batches.size(); ++i) {
-    if (entry.at(batches[i]) != values[i]) return std::nullopt;
-  }
-  return entry;
-}
 
 /// Returns an operation without its shape.
 RecordedOperation shapeless(RecordedOperation operation) {
@@ -287,16 +302,16 @@ Result<RecordedPhase> join_phase(const RecordedSteps& steps, Recording& recordin
                 "{}: recorded at batches {}; needs {} or more, the same for each phase", where,
                 fmt::join(batches, ", "), kFewestBatches);
   }
-  const Step& first = steps.by_batch.begin()->second;
+  const auto& first = steps.by_batch.begin()->second.operations;
   for (const auto& [batch, step] : steps.by_batch) {
-    if (step.size() == first.size()) continue;
+    if (step.operations.size() == first.size()) continue;
     return fail(ErrorCode::kInvalidArgument, "{}: {} operations at batch {}, {} at batch {}", where,
-                first.size(), batches.front(), step.size(), batch);
+                first.size(), batches.front(), step.operations.size(), batch);
   }
   for (std::size_t i = 0; i < first.size(); ++i) {
     std::vector<const RecordedOperation*> at_batches;
     at_batches.reserve(batches.size());
-    for (const auto& [batch, step] : steps.by_batch) at_batches.push_back(&step[i]);
+    for (const auto& [batch, step] : steps.by_batch) at_batches.push_back(&step.operations[i]);
     GPEMU_ASSIGN(RecordedOperation operation,
                  join(batches, at_batches, fmt::format("{} operation {}", where, i)));
     auto& known = recording.operations;
@@ -307,7 +322,34 @@ Result<RecordedPhase> join_phase(const RecordedSteps& steps, Recording& recordin
   return phase;
 }
 
+/// Returns what the phases together held at each batch.
+std::vector<HeldMemory> held_memory(const RecordedModel& model) {
+  std::vector<HeldMemory> steps(model.phases.front().by_batch.size());
+  for (const RecordedSteps& phase : model.phases) {
+    std::size_t i = 0;
+    for (const auto& [batch, step] : phase.by_batch) {
+      HeldMemory& held = steps[i++];
+      std::ranges::copy(step.memory.moments, std::back_inserter(held.moments));
+      held.end = step.memory.end;
+    }
+  }
+  return steps;
+}
+
 }  // namespace
+
+std::optional<AffineEntry> affine(std::span<const int> batches,
+                                  std::span<const std::int64_t> values) {
+  const std::int64_t difference = values[1] - values[0];
+  const std::int64_t step = batches[1] - batches[0];
+  if (difference % step != 0) return std::nullopt;
+  AffineEntry entry{.slope = difference / step};
+  entry.constant = values[0] - entry.slope * batches[0];
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    if (entry.at(batches[i]) != values[i]) return std::nullopt;
+  }
+  return entry;
+}
 
 Result<std::vector<Recording>> condense(const std::vector<std::filesystem::path>& files) {
   Models models;
@@ -315,13 +357,18 @@ Result<std::vector<Recording>> condense(const std::vector<std::filesystem::path>
     GPEMU_TRY(OperationsFile(file.string(), models).read());
   }
   std::vector<Recording> recordings;
-  for (const auto& [name, model] : models) {
-    Recording recording{
-        .model = name, .gpu = model.gpu, .batches = {}, .operations = {}, .phases = {}};
+  for (const auto& [name, model] : models.by_name) {
+    Recording recording{.model = name,
+                        .gpu = model.gpu,
+                        .batches = {},
+                        .operations = {},
+                        .phases = {},
+                        .memory = {}};
     for (const RecordedSteps& steps : model.phases) {
       GPEMU_ASSIGN(RecordedPhase phase, join_phase(steps, recording));
       recording.phases.push_back(std::move(phase));
     }
+    recording.memory = join_memory(recording.batches, held_memory(model));
     recordings.push_back(std::move(recording));
   }
   if (recordings.empty()) {

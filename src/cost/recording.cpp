@@ -16,7 +16,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kFormat = "gpemu-recording-1";
+constexpr std::string_view kFormat = "gpemu-recording-2";
 
 /// Returns a text as JSON has it; what is no UTF-8 is replaced.
 std::string quoted(const std::string& text) {
@@ -41,17 +41,36 @@ std::string written_call(const RecordedOperation& operation) {
   return line + "}";
 }
 
+std::string written_entry(const AffineEntry& entry) {
+  return entry.slope == 0 ? fmt::format("{}", entry.constant)
+                          : fmt::format("[{},{}]", entry.constant, entry.slope);
+}
+
 std::string written_shape(const RecordedOperation& operation) {
   std::size_t length = operation.shape.size();
   while (length > 0 && operation.shape[length - 1] == AffineEntry{}) --length;
   std::string line = "[";
   for (std::size_t i = 0; i < length; ++i) {
-    const AffineEntry& entry = operation.shape[i];
     if (i > 0) line += ',';
-    line += entry.slope == 0 ? fmt::format("{}", entry.constant)
-                             : fmt::format("[{},{}]", entry.constant, entry.slope);
+    line += written_entry(operation.shape[i]);
   }
   return line + "]";
+}
+
+std::string written_tensors(const std::vector<TensorGroup>& groups) {
+  std::vector<std::string> written;
+  std::ranges::transform(groups, std::back_inserter(written), [](const TensorGroup& group) {
+    return fmt::format("[{},{}]", group.count, written_entry(group.bytes));
+  });
+  return fmt::format("[{}]", fmt::join(written, ","));
+}
+
+std::string written_memory(const std::optional<RecordedMemory>& memory) {
+  if (!memory) return "";
+  std::vector<std::string> fullest;
+  std::ranges::transform(memory->fullest, std::back_inserter(fullest), written_tensors);
+  return fmt::format(",\n\"memory\":{{\n\"fullest\":[\n{}\n],\n\"after\":{}\n}}",
+                     fmt::join(fullest, ",\n"), written_tensors(memory->after));
 }
 
 /// Returns where a line is in a list, to which it is added if it is new.
@@ -86,6 +105,7 @@ class Reader {
     }
     GPEMU_TRY(read_operations(root, recording));
     GPEMU_TRY(read_phases(root, recording));
+    GPEMU_TRY(read_memory(root, recording));
     GPEMU_TRY(root.end());
     return recording;
   }
@@ -196,6 +216,39 @@ class Reader {
     return {};
   }
 
+  [[nodiscard]] Result<std::vector<TensorGroup>> read_tensors(const json& list,
+                                                              const std::string& where) const {
+    if (!list.is_array()) return fault(where, "is no list");
+    std::vector<TensorGroup> groups;
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      const json& pair = list[i];
+      if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned()) {
+        return fault(fmt::format("{}[{}]", where, i), "is no count and size");
+      }
+      TensorGroup group;
+      GPEMU_ASSIGN(const AffineEntry count, read_entry(pair[0], where));
+      GPEMU_ASSIGN(group.bytes, read_entry(pair[1], where));
+      group.count = count.constant;
+      groups.push_back(group);
+    }
+    return groups;
+  }
+
+  [[nodiscard]] Result<void> read_memory(Fields& root, Recording& recording) const {
+    if (!root.has("memory")) return {};
+    GPEMU_ASSIGN(const json* const object, root.object("memory"));
+    Fields fields(source_, "memory", *object);
+    RecordedMemory& memory = recording.memory.emplace();
+    GPEMU_ASSIGN(const json* const fullest, fields.array("fullest"));
+    for (const json& moment : *fullest) {
+      GPEMU_ASSIGN(std::vector<TensorGroup> groups, read_tensors(moment, "memory.fullest"));
+      memory.fullest.push_back(std::move(groups));
+    }
+    GPEMU_ASSIGN(const json* const after, fields.array("after"));
+    GPEMU_ASSIGN(memory.after, read_tensors(*after, "memory.after"));
+    return fields.end();
+  }
+
   std::string_view source_;
 };
 
@@ -231,10 +284,10 @@ std::string write_recording(const Recording& recording) {
   return fmt::format(
       "{{\n\"format\":\"{}\",\n\"model\":{},\n\"gpu\":{},\n\"batches\":{},\n"
       "\"calls\":[\n{}\n],\n\"shapes\":[\n{}\n],\n\"operations\":[{}],\n"
-      "\"phases\":[\n{}\n]\n}}\n",
+      "\"phases\":[\n{}\n]{}\n}}\n",
       kFormat, quoted(recording.model), quoted(recording.gpu), numbers(recording.batches),
       fmt::join(calls, ",\n"), fmt::join(shapes, ",\n"), fmt::join(operations, ","),
-      fmt::join(phases, ",\n"));
+      fmt::join(phases, ",\n"), written_memory(recording.memory));
 }
 
 Result<Recording> parse_recording(std::string_view text, std::string_view source) {

@@ -55,6 +55,9 @@ TEST(RecordingData, IsWhatTheWriterWrites) {
     const double ratio = gflops(*recording, 1, 8) / gflops(*recording, 0, 8);
     EXPECT_GT(ratio, 1.7) << name;
     EXPECT_LE(ratio, 2) << name;
+    ASSERT_TRUE(recording->memory.has_value()) << name;
+    const AllocatedMemory memory = allocated_at(*recording->memory, 32);
+    EXPECT_GT(memory.peak, memory.persistent) << name;
     ++files;
   }
   EXPECT_EQ(files, 36);
@@ -72,6 +75,23 @@ TEST(RecordingData, HasTheKnownWorkOfModels) {
     ASSERT_TRUE(recording.has_value()) << recording.error().message;
     EXPECT_NEAR(gflops(*recording, 0, 1) / 2 / multiply_adds, 1, 0.02) << model;
     EXPECT_NEAR(gflops(*recording, 0, 256), 256 * gflops(*recording, 0, 1), 1e-6) << model;
+  }
+}
+
+TEST(RecordingData, HoldsWeightsGradientsAndMomentumBetweenSteps) {
+  // Source: torchvision's table of weights ("num_params").
+  const std::pair<const char*, double> known[] = {
+      {"resnet50", 25557032}, {"vgg16", 138357544}, {"densenet121", 7978856}};
+  for (const auto& [model, parameters] : known) {
+    const auto text = read_file(kFolder / (std::string(model) + ".json"));
+    ASSERT_TRUE(text.has_value()) << model;
+    const auto recording = parse_recording(*text, model);
+    ASSERT_TRUE(recording.has_value() && recording->memory.has_value()) << model;
+    const double images = 64.0 * 3 * 224 * 224 * 4;
+    const auto held = static_cast<double>(allocated_at(*recording->memory, 64).persistent);
+    // The rest are outputs, targets, what batch normalization keeps, and rounding.
+    EXPECT_GT(held, 12 * parameters + images) << model;
+    EXPECT_LT(held, 1.03 * (12 * parameters + images)) << model;
   }
 }
 

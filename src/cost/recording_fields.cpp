@@ -49,6 +49,12 @@ Result<const json*> Fields::array(const char* field) {
   return found;
 }
 
+Result<const json*> Fields::object(const char* field) {
+  const json* const found = find(field);
+  if (found == nullptr || !found->is_object()) return fault(field, "is no object");
+  return found;
+}
+
 Result<int> Fields::name_of(const char* field, const std::string_view* names, int count) {
   GPEMU_ASSIGN(const std::string name, text(field));
   const std::span all(names, static_cast<std::size_t>(count));

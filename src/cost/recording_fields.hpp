@@ -25,6 +25,7 @@ class Fields {
   /// A whole number from `min` on.
   [[nodiscard]] Result<std::int64_t> integer(const char* field, std::int64_t min);
   [[nodiscard]] Result<const nlohmann::json*> array(const char* field);
+  [[nodiscard]] Result<const nlohmann::json*> object(const char* field);
   /// A name out of `names`, by its index.
   [[nodiscard]] Result<int> name_of(const char* field, const std::string_view* names, int count);
 

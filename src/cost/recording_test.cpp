@@ -113,14 +113,64 @@ TEST_F(RecordingTest, LeavesTheCountersOfReductionsOut) {
   EXPECT_EQ(recordings->front().operations.front().kind, GPEMU_OPERATION_REDUCTION);
 }
 
-TEST_F(RecordingTest, ReadsWhatItWrites) {
-  const auto recordings = condensed(kHead + step(16) + step(32) + step(48));
+std::string change(std::int64_t address, std::int64_t bytes) {
+  return fmt::format(R"({{"memory":{},"address":{},"device":0}})"
+                     "\n",
+                     bytes, address);
+}
+
+/// A step that holds 10 bytes an image, then 300 more, then 20 bytes an image instead of both, then
+/// nothing. Two of its operations have scratch memory.
+std::string memory_step(std::int64_t batch, std::int64_t second = 8, std::int64_t last = 8) {
+  const std::string operation = relu({batch, batch});
+  const auto with_scratch = [&operation](std::int64_t bytes) {
+    return change(9, bytes) + operation + change(9, -bytes);
+  };
+  return range(fmt::format("toy batch={} all", batch),
+               change(5, 10 * batch) + operation + change(7, 292) + with_scratch(second) +
+                   change(7, -292) + change(5, -10 * batch) + change(5, 20 * batch) + operation +
+                   change(5, -20 * batch) + with_scratch(last));
+}
+
+TEST_F(RecordingTest, KeepsTheTensorsOfTheFullestMoments) {
+  const std::string model = kHead + change(1, 500) + change(2, 500);
+  const auto recordings = condensed(model + memory_step(16) + memory_step(32) + memory_step(48));
   ASSERT_TRUE(recordings.has_value()) << recordings.error().message;
-  const std::string text = write_recording(recordings->front());
-  const auto read = parse_recording(text, "toy.json");
-  ASSERT_TRUE(read.has_value()) << read.error().message;
-  EXPECT_EQ(read->operations, recordings->front().operations);
-  EXPECT_EQ(write_recording(*read), text);
+  const auto& memory = recordings->front().memory;
+  ASSERT_TRUE(memory.has_value());
+  using Groups = std::vector<TensorGroup>;
+  // From batch 31 on the third operation has more.
+  ASSERT_EQ(memory->fullest.size(), 2U);
+  EXPECT_EQ(memory->fullest[0], (Groups{{1, {0, 10}}, {1, {8, 0}}, {1, {292, 0}}, {2, {500, 0}}}));
+  EXPECT_EQ(memory->fullest[1], (Groups{{1, {0, 20}}, {2, {500, 0}}}));
+  EXPECT_EQ(memory->after, (Groups{{2, {500, 0}}}));
+}
+
+TEST_F(RecordingTest, KeepsNoMemoryThatIsNoFunctionOfTheBatch) {
+  const auto has_memory = [this](std::int64_t second, std::int64_t last) {
+    const auto recordings =
+        condensed(kHead + memory_step(2) + memory_step(3, second, last) + memory_step(4));
+    return recordings.has_value() && recordings->front().memory.has_value();
+  };
+  EXPECT_TRUE(has_memory(8, 8));
+  EXPECT_FALSE(has_memory(9, 8));
+  // Nothing is lost where there is little anyway.
+  EXPECT_TRUE(has_memory(8, 40));
+  EXPECT_FALSE(has_memory(8, 4000));
+}
+
+TEST_F(RecordingTest, ReadsWhatItWrites) {
+  for (const auto& content :
+       {step(16) + step(32) + step(48), memory_step(16) + memory_step(32) + memory_step(48)}) {
+    const auto recordings = condensed(kHead + content);
+    ASSERT_TRUE(recordings.has_value()) << recordings.error().message;
+    const std::string text = write_recording(recordings->front());
+    const auto read = parse_recording(text, "toy.json");
+    ASSERT_TRUE(read.has_value()) << read.error().message;
+    EXPECT_EQ(read->operations, recordings->front().operations);
+    EXPECT_EQ(read->memory, recordings->front().memory);
+    EXPECT_EQ(write_recording(*read), text);
+  }
 }
 
 TEST_F(RecordingTest, SaysWhatIsNoFunctionOfTheBatch) {
@@ -165,9 +215,10 @@ TEST_F(RecordingTest, SaysWhereAFileOfOperationsIsWrong) {
 
 TEST(Recording, SaysWhatIsWrongInAFile) {
   const std::string good =
-      R"({"format":"gpemu-recording-1","model":"m","gpu":"g","batches":[1,2,3],"calls":[)"
+      R"({"format":"gpemu-recording-2","model":"m","gpu":"g","batches":[1,2,3],"calls":[)"
       R"({"op":"set","name":"n","class":"set"}],"shapes":[[[4,1]]],"operations":[[0,0]],)"
-      R"("phases":[{"name":"forward","operations":[0,0,0]}]})";
+      R"("phases":[{"name":"forward","operations":[0,0,0]}],)"
+      R"("memory":{"fullest":[[[1,[8,4]]],[[3,16]]],"after":[]}})";
   ASSERT_TRUE(parse_recording(good, "f").has_value());
   const auto complaint = [&good](const std::string& part, const std::string& other) {
     std::string text = good;
@@ -176,8 +227,8 @@ TEST(Recording, SaysWhatIsWrongInAFile) {
     return result ? "none" : result.error().message;
   };
   EXPECT_EQ(complaint("{", "["), "f: the file is not JSON");
-  EXPECT_EQ(complaint("recording-1", "recording-9"),
-            "f: format is \"gpemu-recording-9\"; this gpemu reads \"gpemu-recording-1\"");
+  EXPECT_EQ(complaint("recording-2", "recording-9"),
+            "f: format is \"gpemu-recording-9\"; this gpemu reads \"gpemu-recording-2\"");
   EXPECT_EQ(complaint("\"gpu\":\"g\",", ""), "f: the file.gpu is no text");
   EXPECT_EQ(complaint("\"gpu\"", "\"colour\":1,\"gpu\""), "f: the file.colour is not known");
   EXPECT_EQ(complaint("[1,2,3]", "[1,3,3]"), "f: batches are not three or more, ascending");
@@ -194,6 +245,13 @@ TEST(Recording, SaysWhatIsWrongInAFile) {
   EXPECT_EQ(complaint("[0,0,0]", "[-1]"), "f: phases[0].operations has a number outside 0 to 0");
   EXPECT_EQ(complaint("\"class\"", "\"channels_last\":0,\"class\""),
             "f: calls[0].channels_last is not true");
+  EXPECT_EQ(complaint("{\"fullest\"", "[\"fullest\""), "f: the file is not JSON");
+  EXPECT_EQ(complaint("\"fullest\":[[", "\"fullest\":[7,["), "f: memory.fullest is no list");
+  EXPECT_EQ(complaint("[3,16]", "[-3,16]"), "f: memory.fullest[0] is no count and size");
+  EXPECT_EQ(complaint("[3,16]", "[3]"), "f: memory.fullest[0] is no count and size");
+  EXPECT_EQ(complaint("[3,16]", "[3,\"16\"]"),
+            "f: memory.fullest is not a whole number of a size that can be");
+  EXPECT_EQ(complaint("\"after\":[]", "\"later\":[]"), "f: memory.after is no list");
 }
 
 }  // namespace

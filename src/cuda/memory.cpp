@@ -384,6 +384,7 @@ Status free_block(std::uint64_t address, bool host) {
   }
   give_back_range(space, address, bytes);
   space.held -= bytes;
+  record_allocation(block.device, address, -static_cast<std::int64_t>(block.bytes));
   const auto freed = device_at(block.device).device->free(block.ledger);
   GPEMU_CHECK(freed.has_value(), "the ledger knows what the address space does");
   state.blocks.erase(found);
@@ -405,6 +406,7 @@ Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
   count_held(state, device.ordinal, taken);
+  record_allocation(device.ordinal, *start, static_cast<std::int64_t>(bytes));
   state.blocks.emplace(*start, Block{.bytes = bytes,
                                      .kind = kind,
                                      .device = device.ordinal,

@@ -361,6 +361,13 @@ void record_memory(int ordinal, Bytes held) {
   }
 }
 
+void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes) {
+  Recorder& state = recorder();
+  if (state.lines == nullptr) return;
+  add_line(state,
+           fmt::format(R"({{"memory":{},"address":{},"device":{}}})", bytes, address, ordinal));
+}
+
 namespace {
 
 /// Counts a call and returns how often it has come.

@@ -35,4 +35,8 @@ void record_not_kept(Bytes bytes);
 /// Keeps the most memory that the process has held on a device.
 void record_memory(int ordinal, Bytes held);
 
+/// Notes memory that the program took of a device, or gave back: bytes are negative then. `address`
+/// is the same for both.
+void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes);
+
 }  // namespace gpemu::cuda

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "memory_state.hpp"
+#include "recorder.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -81,6 +82,7 @@ void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator fo
     const auto freed = device_at(physical.device).device->free(physical.ledger);
     GPEMU_CHECK(freed.has_value(), "the ledger knows physical memory");
     state.spaces[physical.device].held -= physical.bytes;
+    record_allocation(physical.device, found->first, -static_cast<std::int64_t>(physical.bytes));
     // Another process may still have exported memory mapped; its range is not given again.
     if (!physical.exported) {
       ::fallocate(physical.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
@@ -192,6 +194,7 @@ using gpemu::cuda::memory;
 using gpemu::cuda::occupied;
 using gpemu::cuda::Physical;
 using gpemu::cuda::physical_state;
+using gpemu::cuda::record_allocation;
 using gpemu::cuda::reserved;
 using gpemu::cuda::round_up;
 using gpemu::cuda::share_mappings;
@@ -226,6 +229,7 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t
   count_held(state, device, bytes);
   State& physical = physical_state();
   *handle = physical.next_handle++;
+  record_allocation(device, *handle, static_cast<std::int64_t>(bytes));
   physical.physical.emplace(*handle, Physical{.device = device,
                                               .descriptor = file->descriptor,
                                               .offset = *offset,

@@ -57,6 +57,7 @@ TEST_F(WorkReaderTest, KeepsRangesThatLieInNoOther) {
   add(R"({"mark":"push","time_ns":1,"thread":5,"text":"step 0"})");
   add(R"({"mark":"push","time_ns":1,"thread":5,"text":"forward"})");
   add(R"({"mark":"push","time_ns":1,"thread":6,"text":"other thread"})");
+  add(R"({"memory":512,"address":4096,"device":0})");
   add(R"({"mark":"pop","time_ns":1,"thread":5,"text":""})");
   add(R"({"mark":"pop","time_ns":1,"thread":5,"text":""})");
   add(R"({"mark":"wait","time_ns":30,"thread":5,"text":""})");

@@ -47,7 +47,8 @@ if sys.argv[1] == "wait":
 sys.exit(int(sys.argv[1]))
 """ % BYTES
 
-# A step at each of the batches that it is told, which sets 1 KiB an image.
+# A step at each of the batches that it is told, which sets 1 KiB an image beside 1 MiB that stays,
+# and leaves 512 bytes an image.
 STEPS = """
 import ctypes, sys
 cuda = ctypes.CDLL("libcudart.so.12")
@@ -56,8 +57,13 @@ device = ctypes.c_void_p()
 assert cuda.cudaMalloc(ctypes.byref(device), ctypes.c_size_t(1 << 20)) == 0
 for batch in map(int, sys.argv[1:]):
     nvtx.nvtxRangePushA(b"toy batch=%d all" % batch)
+    first, second = ctypes.c_void_p(), ctypes.c_void_p()
+    for tensor in (first, second):
+        assert cuda.cudaMalloc(ctypes.byref(tensor), ctypes.c_size_t(512 * batch)) == 0
     assert cuda.cudaMemset(device, 0, ctypes.c_size_t(1024 * batch)) == 0
+    assert cuda.cudaFree(first) == 0
     nvtx.nvtxRangePop()
+    assert cuda.cudaFree(second) == 0
 """
 
 # A function behind seconds of work on one stream, then one on an idle stream.
@@ -145,6 +151,8 @@ class RunTest(unittest.TestCase):
         step = ["copy_host_to_device", "set", "copy_device_to_host", "pop "]
         self.assertEqual(said, ['push step "0"', *step, 'push step "1"', *step, "start ? open",
                                 "end ? open", "profiler_start "])
+        [memory] = [line for line in rest if "memory" in line]
+        self.assertEqual((memory["memory"], memory["device"]), (BYTES, 0))
         operations = [line for line in rest if "op" in line]
         self.assertEqual(sum(line["duration_ns"] for line in operations),
                          sum(entry["time_ns"] for entry in summary["classes"]))
@@ -186,6 +194,8 @@ class RunTest(unittest.TestCase):
         self.assertEqual(recording["batches"], [3, 5, 9])
         self.assertEqual(recording["shapes"], [[[0, 1024]]])
         self.assertEqual(recording["phases"], [{"name": "all", "operations": [0]}])
+        self.assertEqual(recording["memory"], {"fullest": [[[2, [0, 512]], [1, 1 << 20]]],
+                                               "after": [[1, [0, 512]], [1, 1 << 20]]})
         code, errors = self.condense(1, 2)
         self.assertEqual(code, 2)
         self.assertIn("toy all: recorded at batches 1, 2; needs 3 or more", errors)

@@ -4,23 +4,16 @@
 #include <array>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/cost/recorded_memory.hpp"
 
 namespace gpemu::cost {
-
-/// A number of a shape as a function of the batch: constant + slope * batch.
-struct AffineEntry {
-  std::int64_t constant = 0;
-  std::int64_t slope = 0;
-
-  [[nodiscard]] std::int64_t at(std::int64_t batch) const { return constant + slope * batch; }
-  friend bool operator==(const AffineEntry&, const AffineEntry&) = default;
-};
 
 /// An operation of a recording, for any batch.
 struct RecordedOperation {
@@ -51,6 +44,8 @@ struct Recording {
   std::vector<int> batches;  ///< that it was recorded at, ascending.
   std::vector<RecordedOperation> operations;
   std::vector<RecordedPhase> phases;
+  /// Of the phases together; nothing where what the program held is no function of the batch.
+  std::optional<RecordedMemory> memory;
 };
 
 /// Recordings at fewer batches do not show whether a number is affine.

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::cost {
+
+/// A number of a recording as a function of the batch: constant + slope * batch.
+struct AffineEntry {
+  std::int64_t constant = 0;
+  std::int64_t slope = 0;
+
+  [[nodiscard]] std::int64_t at(std::int64_t batch) const { return constant + slope * batch; }
+  friend bool operator==(const AffineEntry&, const AffineEntry&) = default;
+};
+
+/// Tensors of one size that are there at once.
+struct TensorGroup {
+  std::int64_t count = 0;
+  AffineEntry bytes;  ///< of each.
+
+  friend bool operator==(const TensorGroup&, const TensorGroup&) = default;
+};
+
+/// The tensors that a recorded step holds, for any batch.
+struct RecordedMemory {
+  /// At each moment that is the fullest at some batch; the batches ascend.
+  std::vector<std::vector<TensorGroup>> fullest;
+  std::vector<TensorGroup> after;  ///< when the step is done.
+
+  friend bool operator==(const RecordedMemory&, const RecordedMemory&) = default;
+};
+
+/// What PyTorch's allocator counts as allocated; without context and workspaces.
+struct AllocatedMemory {
+  Bytes peak = 0;        ///< most during a step.
+  Bytes persistent = 0;  ///< between steps.
+};
+
+/// Returns what PyTorch's caching allocator counts for a tensor that gets memory of its own.
+[[nodiscard]] Bytes allocated_bytes(Bytes bytes);
+
+/// Returns what a recorded step takes at a batch, each tensor as allocated_bytes() says. Requires:
+/// batch >= 1.
+[[nodiscard]] AllocatedMemory allocated_at(const RecordedMemory& memory, std::int64_t batch);
+
+}  // namespace gpemu::cost

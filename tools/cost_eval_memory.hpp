@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "gpemu/cost/recording.hpp"
+
+namespace gpemu::tools {
+
+/// Prints how far the memory of recorded steps is off what was measured, by GPU, at
+/// calibrate::kBatches; as JSON each step. Errors: those of reading the database.
+[[nodiscard]] Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
+                                           bool as_json);
+
+}  // namespace gpemu::tools
