@@ -51,6 +51,10 @@ void print_spec(const profile::GpuSpec& spec) {
   }
   fmt::print("\n{}\n", table.str());
   for (std::size_t i = 0; i < sources.size(); ++i) fmt::print("[{}] {}\n", i + 1, sources[i]);
+  if (!spec.calibration) return;
+  const profile::Calibration& calibration = *spec.calibration;
+  fmt::print("\noperations are priced as fitted to {} steps of {} models on {} (pack {})\n",
+             calibration.steps, calibration.models, calibration.gpu, calibration.pack);
 }
 
 json describe_spec(const profile::GpuSpec& spec) {

@@ -100,6 +100,11 @@ class CostFitTest(unittest.TestCase):
                 self.assertLess(device[h100, model, 128], device[a100, model, 128])
                 self.assertLess(1.5 * device[a100, model, 64], device[a100, model, 128])
 
+    def test_the_profile_of_a_gpu_tells_its_parameters(self):
+        shown = subprocess.run([GPEMU, "profile", "show", "--gpu", "T4"], text=True,
+                               capture_output=True, check=True).stdout
+        self.assertRegex(shown, r"fitted to \d+ steps of 36 models on Quadro-RTX-6000 \(pack")
+
     def test_says_what_is_wrong(self):
         nowhere = self.folder / "nowhere"
         self.assertIn(f"--write: there is no folder {nowhere}",
