@@ -162,9 +162,11 @@ OperationCost OperationCostModel::price(const DescribedOperation& described) con
     evidence = std::max(evidence, Evidence::kTransferred);
   }
   const GpuRates rates = gpu_rates(spec_);
-  // Nothing beats the peak: shares above 1 make up for tiles of small products that are priced too
-  // dear, and large ones have none of these.
-  const double least = work.least_flops > 0 ? work.least_flops / work.peak_flops : 0;
+  // Nothing beats the datasheet: shares of the peak above 1 make up for tiles of small products
+  // that are priced too dear, and large ones have none of these; and what multiprocessors bind on
+  // one GPU may be the memory's on another.
+  const double least = std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
+                                work.bytes / rates.bandwidth);
   const double seconds = std::max(operation_seconds(work, rates, parameters.values.data()), least);
   // Shapes come from programs; beyond an hour they are nonsense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;

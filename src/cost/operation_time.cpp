@@ -440,7 +440,11 @@ OperationWork operation_work(const DescribedOperation& described, const profile:
     case GPEMU_OPERATION_ELEMENTWISE:
       return elementwise_work(described);
     case GPEMU_OPERATION_REDUCTION:
-      return stream(kReduction, (entry(operation, 0) + entry(operation, 1)) * each);
+      // The reductions of measured steps are sums per channel, which read in strides. A sum of
+      // everything reads in order: 73 % of the bandwidth in M. Harris, "Optimizing Parallel
+      // Reduction in CUDA", NVIDIA, 2007.
+      return stream(entry(operation, 1) > 1 ? kReduction : kElementwise,
+                    (entry(operation, 0) + entry(operation, 1)) * each);
     case GPEMU_OPERATION_COPY_ON_DEVICE:
       return stream(kElementwise, 2 * entry(operation, 0));
     case GPEMU_OPERATION_SET:

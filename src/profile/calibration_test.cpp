@@ -82,16 +82,22 @@ std::string message_of(const std::string& toml) {
   return spec ? "parsed" : spec.error().message;
 }
 
+/// Returns what a file says, or an empty calibration.
+Calibration read_calibration(const std::string& toml) {
+  const Result<GpuSpec> spec = parse_gpu_spec(toml, "x.toml");
+  EXPECT_TRUE(spec) << spec.error().message;
+  return spec ? spec->calibration.value_or(Calibration{}) : Calibration{};
+}
+
 TEST(Calibration, BarsAreReadAsTheyWereWritten) {
-  EXPECT_FALSE(parse_gpu_spec(calibrated_file(), "x.toml")->calibration->bars);
+  EXPECT_FALSE(read_calibration(calibrated_file()).bars);
   Calibration with_bars = calibration();
   with_bars.bars = {.unseen_model = 0.1494, .known_batch = 0.08, .other_gpu = 0.151};
   const std::string file = replace_calibration(gpu_file(), "x.toml", with_bars, "").value();
-  const Result<GpuSpec> spec = parse_gpu_spec(file, "x.toml");
-  ASSERT_TRUE(spec) << spec.error().message;
-  EXPECT_EQ(spec->calibration->bars->unseen_model, 0.149);
-  EXPECT_EQ(spec->calibration->bars->known_batch, 0.08);
-  EXPECT_EQ(spec->calibration->bars->other_gpu, 0.151);
+  const CalibrationBars bars = read_calibration(file).bars.value_or(CalibrationBars{});
+  EXPECT_EQ(bars.unseen_model, 0.149);
+  EXPECT_EQ(bars.known_batch, 0.08);
+  EXPECT_EQ(bars.other_gpu, 0.151);
   EXPECT_NE(message_of(replaced(file, "bar_known_batch = 0.080\n", "")).find("bar_known_batch"),
             std::string::npos);
 }
@@ -99,17 +105,17 @@ TEST(Calibration, BarsAreReadAsTheyWereWritten) {
 TEST(Calibration, IsReadAsItWasWrittenToFourDigits) {
   const Result<GpuSpec> spec = parse_gpu_spec(calibrated_file("Y-1"), "x.toml");
   ASSERT_TRUE(spec) << spec.error().message;
-  ASSERT_TRUE(spec->calibration);
-  EXPECT_EQ(spec->calibration->gpu, "X-1");
-  EXPECT_EQ(spec->calibration->command, "gpemu cost fit \"recordings\"");
-  EXPECT_EQ(spec->calibration->pack, "somebody-25");
-  EXPECT_EQ(spec->calibration->models, 36);
-  EXPECT_EQ(spec->calibration->steps, 400);
-  EXPECT_EQ(spec->calibration->error, 0.044);
-  EXPECT_FALSE(spec->calibration->tensor_cores);
-  EXPECT_EQ(spec->calibration->parameters[kDepth], 28.49);
-  EXPECT_EQ(spec->calibration->parameters[kLatency], 2.412e-6);
-  EXPECT_EQ(spec->calibration->parameters[kHostNormalizationBackward],
+  const Calibration read = spec->calibration.value_or(Calibration{});
+  EXPECT_EQ(read.gpu, "X-1");
+  EXPECT_EQ(read.command, "gpemu cost fit \"recordings\"");
+  EXPECT_EQ(read.pack, "somebody-25");
+  EXPECT_EQ(read.models, 36);
+  EXPECT_EQ(read.steps, 400);
+  EXPECT_EQ(read.error, 0.044);
+  EXPECT_FALSE(read.tensor_cores);
+  EXPECT_EQ(read.parameters[kDepth], 28.49);
+  EXPECT_EQ(read.parameters[kLatency], 2.412e-6);
+  EXPECT_EQ(read.parameters[kHostNormalizationBackward],
             kOperationParameters[kHostNormalizationBackward].least)
       << "a bound of more digits must not be rounded beyond itself";
   EXPECT_EQ(spec->other_arithmetic_like, "Y-1");
@@ -177,12 +183,13 @@ TEST(Calibration, IsTakenFromTheGpuThatAFileNames) {
                                {like, "Z-1.toml"}};
   const Database database = Database::from_image(build_database_image(gpus, {}).value()).value();
   const GpuSpec spec = database.gpu("Z-1").value();
-  ASSERT_TRUE(spec.calibration && spec.other_arithmetic);
-  EXPECT_EQ(spec.calibration->gpu, "X-1");
-  EXPECT_EQ(spec.calibration->parameters[kDepth], 28.49);
-  EXPECT_EQ(spec.other_arithmetic->gpu, "Y-1");
-  EXPECT_TRUE(spec.other_arithmetic->tensor_cores);
-  EXPECT_EQ(database.gpu("X-1")->other_arithmetic->gpu, "Y-1");
+  const Calibration own = spec.calibration.value_or(Calibration{});
+  EXPECT_EQ(own.gpu, "X-1");
+  EXPECT_EQ(own.parameters[kDepth], 28.49);
+  const Calibration other = spec.other_arithmetic.value_or(Calibration{});
+  EXPECT_EQ(other.gpu, "Y-1");
+  EXPECT_TRUE(other.tensor_cores);
+  EXPECT_EQ(database.gpu("X-1").value().other_arithmetic.value_or(Calibration{}).gpu, "Y-1");
 
   gpus[2].toml = replaced(like, "like = \"X-1\"", "like = \"W-1\"");
   EXPECT_EQ(build_database_image(gpus, {}).error().message,

@@ -94,8 +94,8 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 /// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided: bytes.
 /// * depth: multiply-adds of an output element's sum that take as long as to begin and end a tile.
 /// * *_bandwidth, normalization_forward and _backward, elementwise, concatenation, pooling_* and
-///   reduction: share of the memory's bandwidth. normalization_block: bytes per clock that a block
-///   moves, which handles one channel.
+///   reduction: share of the memory's bandwidth, 1 at most. normalization_block: bytes per clock
+///   that a block moves, which handles one channel.
 /// * *latency, in s: what a kernel takes at least.
 /// * host_launch, in s, and how many of that the launch of an operation takes; host_part is that of
 ///   an operation which its neighbour's launch brings along. host_forward and host_backward, in s:
@@ -134,18 +134,18 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"depthwise_data", 3, 0.7, 0.4, 0.3, 128},
     Parameter{"depthwise_filter", 3, 0.7, 0.4, 0.3, 128},
     Parameter{"depth", 32, 0.5, 0.2, 4, 200},
-    Parameter{"convolution_bandwidth", 0.8, 0.3, 0.2, 0.15, 1.3},
+    Parameter{"convolution_bandwidth", 0.8, 0.3, 0.2, 0.15, 1},
     Parameter{"convolution_latency", 1e-05, 0.5, 0.4, 5e-07, 0.0002},
     Parameter{"matmul", 0.7, 0.4, 0.3, 0.05, 1.3},
-    Parameter{"matmul_bandwidth", 0.7, 0.3, 0.3, 0.1, 1.3},
-    Parameter{"normalization_forward", 0.8, 0.4, 0.3, 0.05, 1.3},
-    Parameter{"normalization_backward", 0.8, 0.4, 0.3, 0.05, 1.3},
+    Parameter{"matmul_bandwidth", 0.7, 0.3, 0.3, 0.1, 1},
+    Parameter{"normalization_forward", 0.8, 0.4, 0.3, 0.05, 1},
+    Parameter{"normalization_backward", 0.8, 0.4, 0.3, 0.05, 1},
     Parameter{"normalization_block", 15, 0.5, 0.3, 2, 128},
-    Parameter{"elementwise", 0.8, 0.3, 0.3, 0.03, 1.3},
-    Parameter{"concatenation", 0.6, 0.3, 0.3, 0.03, 1.3},
-    Parameter{"pooling_forward", 0.75, 0.3, 0.3, 0.03, 1.3},
-    Parameter{"pooling_backward", 0.4, 0.3, 0.3, 0.03, 1.3},
-    Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1.3},
+    Parameter{"elementwise", 0.8, 0.3, 0.3, 0.03, 1},
+    Parameter{"concatenation", 0.6, 0.3, 0.3, 0.03, 1},
+    Parameter{"pooling_forward", 0.75, 0.3, 0.3, 0.03, 1},
+    Parameter{"pooling_backward", 0.4, 0.3, 0.3, 0.03, 1},
+    Parameter{"reduction", 0.7, 0.3, 0.3, 0.03, 1},
     Parameter{"strided", 2, 0.3, 0.3, 0.2, 30},
     Parameter{"latency", 3e-06, 0.4, 0.3, 1e-06, 2e-05},
     Parameter{"host_convolution", 1.5, 0.6, 0.4, 0.05, 45},
@@ -156,8 +156,8 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"host_small", 0.2, 0.6, 0.4, 0.00666667, 6},
     Parameter{"host_part", 0.01, 0.6, 0.4, 0.0003333333333333333, 0.3},
     Parameter{"host_launch", 2.5e-05, 1.5, 1.5, 1e-06, 0.0005},
-    Parameter{"host_forward", 5e-05, 1, 1.5, 1e-06, 0.005},
-    Parameter{"host_backward", 5e-05, 1, 1.5, 1e-06, 0.005},
+    Parameter{"host_forward", 5e-05, 1, 1.5, 1e-06, 0.05},
+    Parameter{"host_backward", 5e-05, 1, 1.5, 1e-06, 0.05},
 });
 static_assert(kOperationParameters.size() == kOperationParameterCount);
 
