@@ -155,9 +155,8 @@ void add_cost_fit_command(CLI::App& cost) {
                       "Folder of the GPUs' files, which get the parameters, e.g. gpus");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
-      "All GPUs on which the recorded models were measured are fitted together, which takes about "
-      "a\n"
-      "minute. --write replaces the table \"calibration\" of their files but for its bars, which\n"
+      "All GPUs on which the recorded models were measured are fitted together, in seconds.\n"
+      "--write replaces the table \"calibration\" of their files but for its bars, which\n"
       "\"gpemu cost eval --write\" finds, and nothing else; the same measurements give the same\n"
       "bytes. What was written counts once the profiles are built again.\n"
       "Example:\n"
