@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/calibrate/calibration.hpp"
 
-#include <cmath>
+#include <utility>
 
 #include <gtest/gtest.h>
+
+#include "test_gpu.hpp"
 
 namespace gpemu::calibrate {
 namespace {
@@ -51,30 +53,13 @@ class CalibrateGpus : public testing::Test {
   }
 
   void add(const char* name, int major, int minor, std::optional<double> tf32_flops) {
-    CalibratedGpu& gpu = gpus_.emplace_back();
-    gpu.spec.name = name;
-    gpu.spec.compute_capability_major = major;
-    gpu.spec.compute_capability_minor = minor;
-    gpu.spec.fp32_flops = 14e12;
-    gpu.spec.tf32_tensor_flops = tf32_flops;
-    gpu.spec.memory_bandwidth_bytes_per_s = 900e9;
-    gpu.spec.multiprocessors = 80;
-    gpu.spec.boost_clock_mhz = 1400;
-    const RecordedTimes times(recorded_, gpu.spec);
-    for (int model = 0; model < 3; ++model) {
-      for (std::size_t batch = 0; batch < recorded_.batches.size(); ++batch) {
-        gpu.measured.push_back({model, static_cast<int>(batch), {1, 1}});
-      }
-    }
-    std::vector<double> truth;
-    truth.reserve(cost::kOperationParameterCount);
-    for (const Parameter& parameter : cost::kOperationParameters) {
-      truth.push_back(std::log(parameter.typical));
-    }
-    truth[cost::kConvolutionForward] = std::log(1.0 / 3);
-    const auto seconds =
-        StepTimes(recorded_.steps, times, gpu.measured, host_parameters()).predict(truth);
-    for (std::size_t i = 0; i < seconds.size(); ++i) gpu.measured[i].phase_seconds = seconds[i];
+    profile::GpuSpec spec;
+    spec.name = name;
+    spec.compute_capability_major = major;
+    spec.compute_capability_minor = minor;
+    spec.tf32_tensor_flops = tf32_flops;
+    spec.memory_bandwidth_bytes_per_s = 900e9;
+    gpus_.push_back(gpu_with(std::move(spec), recorded_, cost::kConvolutionForward, 1.0 / 3));
   }
 
   RecordedSteps recorded_;

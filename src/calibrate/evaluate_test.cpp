@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include "test_gpu.hpp"
+
 namespace gpemu::calibrate {
 namespace {
 
@@ -38,27 +40,10 @@ class EvaluateStreams : public testing::Test {
     recorded_ = join(recordings).value();
     for (const auto& [name, bandwidth] :
          {std::pair{"V100-PCIE-32GB", 900e9}, std::pair{"Quadro-RTX-6000", 672e9}}) {
-      CalibratedGpu& gpu = gpus_.emplace_back();
-      gpu.spec.name = name;
-      gpu.spec.fp32_flops = 14e12;
-      gpu.spec.memory_bandwidth_bytes_per_s = bandwidth;
-      gpu.spec.multiprocessors = 80;
-      gpu.spec.boost_clock_mhz = 1400;
-      const RecordedTimes times(recorded_, gpu.spec);
-      for (int model = 0; model < 4; ++model) {
-        for (std::size_t batch = 0; batch < recorded_.batches.size(); ++batch) {
-          gpu.measured.push_back({model, static_cast<int>(batch), {1, 1}});
-        }
-      }
-      std::vector<double> truth;
-      truth.reserve(cost::kOperationParameterCount);
-      for (const Parameter& parameter : cost::kOperationParameters) {
-        truth.push_back(std::log(parameter.typical));
-      }
-      truth[cost::kElementwise] = std::log(0.7);
-      const auto seconds =
-          StepTimes(recorded_.steps, times, gpu.measured, host_parameters()).predict(truth);
-      for (std::size_t i = 0; i < seconds.size(); ++i) gpu.measured[i].phase_seconds = seconds[i];
+      profile::GpuSpec spec;
+      spec.name = name;
+      spec.memory_bandwidth_bytes_per_s = bandwidth;
+      gpus_.push_back(gpu_with(std::move(spec), recorded_, cost::kElementwise, 0.7));
     }
   }
 
