@@ -2,8 +2,6 @@
 #include "output_file.hpp"
 
 #include <cerrno>
-#include <cstdlib>
-#include <fcntl.h>
 #include <set>
 #include <string>
 #include <system_error>
@@ -24,12 +22,7 @@ Result<void> check_writable(const std::filesystem::path& path) {
     if (::access(path.c_str(), W_OK) == 0) return {};
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
   }
-  std::string temporary = path.string() + ".XXXXXX";
-  const FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.valid()) {
-    return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
-  }
-  ::unlink(temporary.c_str());
+  GPEMU_TRY(AtomicFile::create(path));
   return {};
 }
 
