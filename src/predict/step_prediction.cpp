@@ -29,7 +29,7 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
   return parameters;
 }
 
-/// Half-width of what the host takes: another one than that which was measured may be twice as fast
+/// The bar of what the host takes: another one than that which was measured may be twice as fast
 /// or slow. Set by hand.
 constexpr double kHostError = 1.0;
 
@@ -44,11 +44,6 @@ double bar_of(const cost::Estimate& estimate, const profile::GpuSpec& gpu) {
     return std::hypot(bars.unseen_model, bars.other_gpu);
   }
   return estimate.relative_error;
-}
-
-bool is_layer(OperationClass group) {
-  return group == OperationClass::kMatmul || group == OperationClass::kConvolution ||
-         group == OperationClass::kAttention || group == OperationClass::kRecurrent;
 }
 
 /// Tells for each event of a step whether it belongs to the forward pass: what the program's first
@@ -121,7 +116,7 @@ class Pricing {
     return most == evidence_.end() ? cost::Evidence::kAnalytic : most->first;
   }
 
-  /// Returns the half-width of a step's time as a share, where the device waits for the host for
+  /// Returns the bar of a step's time, where the device waits for the host for
   /// `idle`. Copies are taken to be off as the rest is.
   [[nodiscard]] double relative_error(Duration busy, Duration idle) const {
     const double seconds = to_seconds(busy + idle);
@@ -145,7 +140,7 @@ class Pricing {
   double link_;
   profile::OperationParameters host_;
   std::map<OperationClass, ClassTime> classes_;
-  double slack_seconds_ = 0;  ///< half-widths of the operations' times, taken to be off alike.
+  double slack_seconds_ = 0;  ///< bars times the operations' times, taken to be off alike.
   std::map<cost::Evidence, Duration> evidence_;  ///< what the operations' times rest on.
 };
 static_assert(static_cast<int>(StepLimit::kCompute) == static_cast<int>(cost::Limit::kCompute) &&

@@ -119,11 +119,6 @@ struct Group {
   std::size_t end = 0;  ///< behind its last event.
 };
 
-bool is_layer(OperationClass group) {
-  return group == OperationClass::kMatmul || group == OperationClass::kConvolution ||
-         group == OperationClass::kAttention || group == OperationClass::kRecurrent;
-}
-
 std::vector<Group> optimizer_groups(const ProgramWork& work, std::size_t from, bool complete) {
   std::vector<Group> groups;
   bool open = false;

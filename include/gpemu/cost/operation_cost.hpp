@@ -67,6 +67,14 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
   return kOperationClassNames[static_cast<std::size_t>(operation_class)];
 }
 
+/// Whether operations of a class are the layers of a network that have weights or states.
+[[nodiscard]] constexpr bool is_layer(OperationClass operation_class) {
+  return operation_class == OperationClass::kMatmul ||
+         operation_class == OperationClass::kConvolution ||
+         operation_class == OperationClass::kAttention ||
+         operation_class == OperationClass::kRecurrent;
+}
+
 /// What holds an operation back.
 enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };
 
