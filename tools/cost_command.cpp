@@ -188,9 +188,9 @@ void add_cost_command(CLI::App& app) {
                       "Precision, e.g. fp32; default: as measured");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
-      "± is the half-width of the 90 % interval of forward and backward together. The exit code "
-      "is\n"
-      "that of out of memory when none of the batches fits.\n"
+      "±10% says that in 9 of 10 cases the truth is between time / 1.1 and time x 1.1. The exit "
+      "code\n"
+      "is that of out of memory when none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");

@@ -214,7 +214,8 @@ typedef enum gpemu_evidence {
   GPEMU_EVIDENCE_ANALYTIC = 6
 } gpemu_evidence;
 
-/* A duration; in 9 of 10 cases the truth lies within time_ns * (1 +- relative_error). */
+/* A duration; in 9 of 10 cases the truth is at most a factor of 1 + relative_error above or below
+ * time_ns. */
 typedef struct gpemu_estimate {
   int64_t time_ns;
   double relative_error;

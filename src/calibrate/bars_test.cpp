@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -19,12 +20,15 @@ TEST(Bars, OneOfTenMayBeLarger) {
   EXPECT_TRUE(std::isinf(bar_of(misses)));
 }
 
-TEST(Bars, AStepMissesByWhatWasMeasuredOverWhatWasPredicted) {
+TEST(Bars, AStepMissesByTheFactorBetweenWhatWasMeasuredAndPredicted) {
   PredictedStep step;
   step.measured_seconds = {1, 2};
   step.predicted_seconds = {2, 2};
-  EXPECT_EQ(step.miss(), 0.25);
+  EXPECT_NEAR(step.miss(), 1.0 / 3, 1e-12);
   EXPECT_NEAR(step.error(), 1.0 / 3, 1e-12);
+  std::swap(step.measured_seconds, step.predicted_seconds);
+  EXPECT_NEAR(step.miss(), 1.0 / 3, 1e-12);
+  EXPECT_NEAR(step.error(), -0.25, 1e-12);
 }
 
 /// Two families, "a" and "b", of two GPUs and an old one; by what share each is predicted too low.

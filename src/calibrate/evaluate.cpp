@@ -160,7 +160,8 @@ double PredictedStep::error() const {
 }
 
 double PredictedStep::miss() const {
-  return std::abs(1 / (1 + error()) - 1);
+  const double ratio = 1 + error();
+  return std::max(ratio, 1 / ratio) - 1;
 }
 
 std::string_view family_of(std::string_view model) {

@@ -45,7 +45,8 @@ struct PredictedStep {
 
   /// Returns predicted / measured - 1 of both phases together.
   [[nodiscard]] double error() const;
-  /// Returns |measured / predicted - 1|, which a bar holds (cost::Estimate).
+  /// Returns by what factor the longer of predicted and measured exceeds the other, less 1, which a
+  /// bar holds (cost::Estimate).
   [[nodiscard]] double miss() const;
 };
 

@@ -31,8 +31,7 @@ inline constexpr std::array<std::string_view, 7> kEvidenceNames = {
 struct Estimate {
   Duration time{};
   Evidence evidence = Evidence::kMeasured;
-  /// Half-width of the 90 % interval as a share of `time`: in 9 of 10 cases the truth lies within
-  /// time * (1 +- relative_error).
+  /// In 9 of 10 cases the truth is at most a factor of 1 + relative_error above or below `time`.
   double relative_error = 0;
 };
 
