@@ -226,11 +226,19 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
                                                : Kind::kConvolution,
                      .direction = static_cast<std::uint8_t>(direction),
                      .tensor_cores = peak.tensor_cores,
-                     .turned_over = peak.tensor_cores && operation.channels_last == 0,
                      .peak_flops = peak.flops,
                      .depth = std::max(product.depth, 1.0)};
-  work.activation_bytes =
-      conv.batch * (conv.input * conv.in_channels + conv.output * conv.out_channels) * each;
+  const double input_bytes = conv.batch * conv.input * conv.in_channels * each;
+  const double output_bytes = conv.batch * conv.output * conv.out_channels * each;
+  work.activation_bytes = input_bytes + output_bytes;
+  if (peak.tensor_cores && operation.channels_last == 0) {
+    // Operands are read and written once more to put their channels last; the kernels write the
+    // result in either order. Source: the names of cuDNN's kernels, *_nhwckrsc_nchw, beside
+    // nchwToNhwcKernel.
+    work.turned_bytes = 2 * (direction == 0   ? input_bytes
+                             : direction == 1 ? output_bytes
+                                              : work.activation_bytes);
+  }
   work.bytes = work.activation_bytes + conv.out_channels * in_channels * conv.filter * each;
   if (depthwise) {
     work.flops = 2 * conv.batch * conv.output * conv.out_channels * conv.filter;

@@ -65,6 +65,25 @@ TEST(OperationTime, APartOfATileTakesAsLongAsAWholeOne) {
   EXPECT_GT(product(51200), 1.5 * product(12800));
 }
 
+TEST(OperationTime, TensorCoresWantTheChannelsOfTheirOperandsLast) {
+  profile::GpuSpec spec = round_gpu();
+  spec.tf32_tensor_flops = 80e12;
+  const auto more_bytes = [&](gpemu_operation_kind kind) {
+    // 64 channels of 56 x 56 become 256 of the same.
+    DescribedOperation described = convolution(kind, 64, 1);
+    described.operation.shape[2] = 256;
+    described.operation.compute_type = GPEMU_TYPE_TF32;
+    const double turned = seconds(described, spec);
+    described.operation.channels_last = 1;
+    return (turned - seconds(described, spec)) * 1e12;
+  };
+  const double pixels = 4.0 * 32 * 56 * 56;
+  // The operands alone: the result is written in either order.
+  EXPECT_NEAR(more_bytes(GPEMU_OPERATION_CONVOLUTION_FORWARD), 2 * pixels * 64, 1);
+  EXPECT_NEAR(more_bytes(GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA), 2 * pixels * 256, 1);
+  EXPECT_NEAR(more_bytes(GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER), 2 * pixels * 320, 1);
+}
+
 TEST(OperationTime, WinogradServesSquareWindowsInFp32Only) {
   const auto work = [](std::int64_t filter, const profile::GpuSpec& spec) {
     return operation_work(convolution(GPEMU_OPERATION_CONVOLUTION_FORWARD, 256, filter), spec);

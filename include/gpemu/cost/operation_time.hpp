@@ -46,14 +46,14 @@ struct OperationWork {
   std::int8_t factor = -1;     ///< parameter that multiplies a convolution's share; -1: none.
   OperationParameter stream = kElementwise;  ///< the share of kStream.
   bool tensor_cores = false;
-  bool turned_over = false;  ///< a convolution's operands, before and after.
-  double peak_flops = 0;     ///< of the arithmetic's type, per second.
+  double peak_flops = 0;  ///< of the arithmetic's type, per second.
   double flops = 0;
   double least_flops = 0;  ///< without empty parts of tiles; 0 where algorithms can do with less.
   double kernels = 1;      ///< one after the other, of a product.
   double depth = 1;        ///< terms of an output element's sum.
   double bytes = 0;
   double activation_bytes = 0;  ///< of a convolution's input and output.
+  double turned_bytes = 0;      ///< moved to put the channels of a convolution's operands last.
   double channels = 0;          ///< of a normalization; 0: not known.
   /// By Winograd's algorithm, 0 where it does not serve: with tiles of 2 x 2, in one kernel; with
   /// tiles of 4 x 4, transformed in memory, where the bytes become `transform` times as many.
@@ -108,9 +108,8 @@ template <typename T>
           seconds = std::min(seconds, T(work.winograd_small_flops / rate * overhead));
         }
       }
-      // Tensor cores want the channels last: what lies otherwise is turned over and back.
-      const double moved = work.bytes + (work.turned_over ? 2 * work.activation_bytes : 0);
-      return parameters[kConvolutionLatency] + seconds + moved / (conv_bandwidth * gpu.bandwidth);
+      return parameters[kConvolutionLatency] + seconds +
+             (work.bytes + work.turned_bytes) / (conv_bandwidth * gpu.bandwidth);
     }
     case Kind::kGroupedConvolution: {
       const T share = by_direction(kConvolutionForward) * by_direction(kGroupedForward);
