@@ -30,6 +30,7 @@ struct RecordedOptions {
 };
 
 constexpr std::array kPhaseNames = {"forward", "backward"};
+constexpr std::array kPhaseWaits = {cost::kHostForward, cost::kHostBackward};
 
 /// A phase of a model at a batch on a GPU, in ms.
 struct PhaseCost {
@@ -37,9 +38,11 @@ struct PhaseCost {
   double with_host = 0;  ///< as launched by the host of the GPU's calibration, which then waits.
 };
 
+/// `wait` is the parameter that tells what the host takes to begin the phase and notice its end.
 PhaseCost cost_of(const calibrate::RecordedSteps& recorded, const cost::Phase& phase, int batch,
-                  const cost::OperationCostModel& model, const profile::OperationParameters& host) {
-  cost::PhaseTimes times;
+                  const cost::OperationCostModel& model, const profile::OperationParameters& host,
+                  profile::OperationParameter wait) {
+  cost::PhaseTimes times{.wait = host[wait]};
   for (const cost::Launch& launch : phase) {
     const cost::RecordedOperation& operation = recorded.operations[launch.operation];
     times.operations.push_back(to_seconds(model.price(operation.at(batch)).estimate.time));
@@ -65,8 +68,8 @@ Result<void> tell(const RecordedOptions& options) {
       for (const int batch : options.batches) {
         Json row = {{"gpu", spec.name}, {"model", recorded.models[i]}, {"batch", batch}};
         for (std::size_t j = 0; j < kPhaseNames.size(); ++j) {
-          const PhaseCost cost =
-              cost_of(recorded, recorded.steps[i][j], batch, model, spec.calibration->parameters);
+          const PhaseCost cost = cost_of(recorded, recorded.steps[i][j], batch, model,
+                                         spec.calibration->parameters, kPhaseWaits.at(j));
           row[kPhaseNames.at(j)] = {{"device_ms", cost.device}, {"with_host_ms", cost.with_host}};
           table.add_row({spec.name, recorded.models[i], std::to_string(batch), kPhaseNames.at(j),
                          fmt::format("{:.3f}", cost.device),

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 import unittest
 
 GPEMU = ""
@@ -90,11 +91,14 @@ class CostFitTest(unittest.TestCase):
         rows = self.recorded("--gpu", "A100-SXM4-40GB,H100-SXM5-80GB", "--batch", "1,64,128",
                              "--json")
         self.assertEqual(len(rows), 2 * 2 * 3)
+        # The least that the A100's host takes: its phases begin, and it notices their end.
+        host = tomllib.loads((ROOT / "gpus/A100-SXM4-40GB.toml").read_text())["calibration"]["host"]
         for phase in ("forward", "backward"):
             device = {(row["gpu"], row["model"], row["batch"]): row[phase]["device_ms"]
                       for row in rows}
             for row in rows:
-                self.assertGreater(row[phase]["with_host_ms"], row[phase]["device_ms"])
+                self.assertGreater(row[phase]["with_host_ms"],
+                                   row[phase]["device_ms"] + 1e3 * host[f"host_{phase}"])
             for model in ("alexnet", "squeezenet1_1"):
                 a100, h100 = "A100-SXM4-40GB", "H100-SXM5-80GB"
                 self.assertLess(device[h100, model, 128], device[a100, model, 128])
@@ -110,6 +114,10 @@ class CostFitTest(unittest.TestCase):
         self.assertIn(f"--write: there is no folder {nowhere}",
                       self.fit("--write", nowhere, expect=1))
         self.assertIn(str(nowhere), self.fit(recordings=nowhere, expect=1))
+        evaluation = subprocess.run([GPEMU, "cost", "eval", self.recordings, "--write", nowhere],
+                                    text=True, timeout=60, capture_output=True, check=False)
+        self.assertEqual(evaluation.returncode, 3)
+        self.assertEqual(evaluation.stderr, f"gpemu: --write: there is no folder {nowhere}\n")
         (self.recordings / "broken.json").write_text("{}")
         self.assertIn("broken.json", self.fit(expect=1))
 
