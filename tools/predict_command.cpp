@@ -9,6 +9,7 @@
 #include <regex>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -92,13 +93,15 @@ class Recordings {
     std::map<int, profile::GpuSpec, std::greater<>> by_capability;
     for (const profile::GpuSpec& gpu : gpus) by_capability.try_emplace(capability(gpu), gpu);
     for (const int batch : batches) {
+      first_fault_ = {};
       for (const auto& [number, gpu] : by_capability) {
         GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
-        GPEMU_TRY(record_one(known, batch));
+        GPEMU_TRY(record_one(known, batch, number));
       }
       if (!any(batch)) {
         GPEMU_ASSIGN(const profile::GpuSpec common, database_.gpu(kCommonGpu));
-        if (!by_capability.contains(capability(common))) GPEMU_TRY(record_one(common, batch));
+        const int number = capability(common);
+        if (!by_capability.contains(number)) GPEMU_TRY(record_one(common, batch, number));
       }
       if (!any(batch)) return std::unexpected(first_fault_);
     }
@@ -118,7 +121,7 @@ class Recordings {
       if (recording->batch != batch) continue;
       if (best == nullptr || distance(recording) < distance(best)) best = recording;
     }
-    const auto fault = faults_.find(capability(gpu));
+    const auto fault = faults_.find({capability(gpu), batch});
     return {best, fault == faults_.end() ? "" : fault->second};
   }
 
@@ -161,8 +164,8 @@ class Recordings {
     return *nearest;
   }
 
-  /// Records once; that the program ended with a fault is kept.
-  [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch) {
+  /// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
+  [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number) {
     const std::string name = batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
     fmt::print(stderr, "gpemu: {}: recording\n", name);
     const auto begin = std::chrono::steady_clock::now();
@@ -182,7 +185,7 @@ class Recordings {
     if (recording.error().code != ErrorCode::kNotFound) {
       return std::unexpected(std::move(recording).error());
     }
-    faults_[capability(gpu)] =
+    faults_[{number, batch}] =
         fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
                     gpu.compute_capability_minor, telling_line(recording.error().message));
     fmt::print(stderr, "gpemu: {}: failed after {:.1f} s\n", name, elapsed.count());
@@ -206,8 +209,8 @@ class Recordings {
   const std::regex* pattern_;
   const std::atomic<bool>& stop_;
   std::vector<Recording> recordings_;
-  std::map<int, std::string> faults_;  ///< by capability.
-  Error first_fault_;
+  std::map<std::pair<int, int>, std::string> faults_;  ///< by capability and batch.
+  Error first_fault_;                                  ///< at the last batch.
 };
 
 Result<PredictReport> predict_all(const PredictOptions& options) {

@@ -169,8 +169,8 @@ std::string predict_text(const PredictReport& report) {
                    "of MiB", "fits", "times are", "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
   return fmt::format(
-      "{}\n±15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15. Data "
-      "loading is\nnot modelled: batches are ready. Peak is what the program held; the context "
+      "{}\n±15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\nData "
+      "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
       "takes {:.0f} MiB besides.\n{}\n",
       table.str(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"));
 }

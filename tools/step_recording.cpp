@@ -24,8 +24,8 @@ namespace {
 /// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `gpus/` has.
 constexpr const char* kPlentyMib = "1048576";
 
-/// A program that has asked for so many operations without a step that recurs has none: a step of
-/// large networks has some ten thousand.
+/// A program that has asked for so many operations without a step, or another one, does no more: a
+/// step of large networks has some ten thousand.
 constexpr std::size_t kGiveUpOperations = 1'000'000;
 
 constexpr std::size_t kLinesShown = 15;
@@ -135,6 +135,17 @@ std::vector<std::string> words_at(const StepRecordingOptions& options) {
   return words;
 }
 
+/// Errors: kIo when processes could not record all that they did.
+Result<void> check_space(const std::filesystem::path& folder) {
+  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(folder));
+  const bool full = std::ranges::any_of(
+      processes, [](const RecordedProcess& process) { return process.totals.lines_left_out > 0; });
+  if (!full) return {};
+  return fail(ErrorCode::kIo,
+              "{}: no space for records of operations; TMPDIR can name another folder",
+              folder.string());
+}
+
 /// Adds what the process counted itself: memory, and calls that are not supported.
 Result<void> add_totals(const std::filesystem::path& folder, std::string_view number,
                         StepRecording& recording) {
@@ -168,15 +179,21 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
   const auto enough = [&]() -> Result<bool> {
     if (stop) return fail(ErrorCode::kInterrupted, "stopped; the program was ended");
     GPEMU_ASSIGN(const bool any, run.read());
-    if (!any) return false;
+    if (!any) {
+      GPEMU_TRY(check_space(folder.path()));
+      return false;
+    }
     const predict::ProgramWork& work = run.main()->second.work();
     const auto found = predict::find_steps(work, search);
-    return found ? found->steps.size() >= wanted : work.events.size() >= kGiveUpOperations;
+    const std::size_t last_step = found ? found->steps.back().end : 0;
+    return (found && found->steps.size() >= wanted) ||
+           work.events.size() - last_step >= kGiveUpOperations;
   };
   const std::filesystem::path output = folder.path() / "output";
   GPEMU_ASSIGN(const std::optional<int> code,
                run_until(words_at(options), environment, output, enough));
   GPEMU_TRY(run.read());
+  GPEMU_TRY(check_space(folder.path()));
   const bool failed = code.value_or(0) != 0;
   const std::string end = failed
                               ? fmt::format("the program ended with exit code {}", code.value_or(0))

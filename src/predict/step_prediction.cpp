@@ -33,19 +33,6 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
 /// or slow. Set by hand.
 constexpr double kHostError = 1.0;
 
-/// Returns the bar of an operation in a step: where parameters were fitted, the one that steps of
-/// models had that the fit did not know. With another GPU's parameters the program is unknown and
-/// the GPU, too; nobody evaluated both together, and they are taken to be independent.
-double bar_of(const cost::Estimate& estimate, const profile::GpuSpec& gpu) {
-  if (!gpu.calibration || !gpu.calibration->bars) return estimate.relative_error;
-  const profile::CalibrationBars& bars = *gpu.calibration->bars;
-  if (estimate.evidence == cost::Evidence::kCalibrated) return bars.unseen_model;
-  if (estimate.evidence == cost::Evidence::kTransferred) {
-    return std::hypot(bars.unseen_model, bars.other_gpu);
-  }
-  return estimate.relative_error;
-}
-
 /// Tells for each event of a step whether it belongs to the forward pass: what the program's first
 /// thread asks for from its first layer to its last before the backward pass, which PyTorch asks
 /// for from a thread of its own. What lies around them clears gradients and updates parameters. The
@@ -77,7 +64,6 @@ class Pricing {
  public:
   Pricing(const ProgramWork& work, const profile::GpuSpec& recorded, const profile::GpuSpec& gpu)
       : work_(work),
-        gpu_(gpu),
         model_(gpu),
         link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
         host_(host_parameters(gpu)) {}
@@ -129,13 +115,12 @@ class Pricing {
     const cost::OperationCost cost = model_.price(operation.at(0));
     prediction.parts[static_cast<std::size_t>(cost.limit)] += cost.estimate.time;
     prediction.busy += cost.estimate.time;
-    slack_seconds_ += to_seconds(cost.estimate.time) * bar_of(cost.estimate, gpu_);
+    slack_seconds_ += to_seconds(cost.estimate.time) * cost.estimate.relative_error;
     evidence_[cost.estimate.evidence] += cost.estimate.time;
     return cost.estimate.time;
   }
 
   const ProgramWork& work_;
-  const profile::GpuSpec& gpu_;
   cost::OperationCostModel model_;
   double link_;
   profile::OperationParameters host_;
@@ -171,7 +156,8 @@ StepPrediction predict_step(const ProgramWork& work, const StepRange& step,
   StepQueue queue(queued, recorded_time(work, step));
   TimePoint before{}, after{};
   for (int i = 0; i < kRepetitions; ++i) before = std::exchange(after, queue.run());
-  const Duration time = after - before;
+  // Streams may have found no steady state; no step is shorter than its kernels.
+  const Duration time = std::max(after - before, prediction.busy);
   const Duration copies =
       std::clamp(queue.copies_alone(), Duration::zero(), time - prediction.busy);
   const Duration idle = time - prediction.busy - copies;

@@ -38,11 +38,12 @@ TEST(StepQueue, IsBoundByTheSlowerOfHostAndDevice) {
 }
 
 TEST(StepQueue, DrainsWhereTheHostWaits) {
-  // The device has nothing to do while the host launches the first operation of the next step.
+  // The device has nothing to do while the host notices the end, and launches the first operation
+  // of the next step.
   EXPECT_EQ(steps({event(Kind::kOperation, 10, 100, 100), event(Kind::kOperation, 10, 100, 200),
                    event(Kind::kWait, 5, 0, 200)},
                   200),
-            (std::vector{210, 210, 210, 210}));
+            (std::vector{215, 215, 215, 215}));
 }
 
 TEST(StepQueue, WaitsForNoMoreThanWhatHadEnded) {

@@ -68,20 +68,23 @@ std::vector<std::size_t> matches(const ProgramWork& work, std::size_t from,
   return borders;
 }
 
-/// Returns where ranges begin that are called after steps.
+/// Returns where ranges begin that are called after steps, by the word that most of them have, the
+/// first of several: a range around the whole training is none of them.
 std::vector<std::size_t> range_borders(const ProgramWork& work, std::size_t from) {
   static constexpr std::array<std::string_view, 6> kWords = {"step",  "iter",  "iteration",
                                                              "batch", "train", "profilerstep"};
-  std::string chosen;
-  std::vector<std::size_t> borders;
+  std::array<std::vector<std::size_t>, kWords.size()> borders;
   for (std::size_t i = from; i < work.events.size(); ++i) {
     if (work.events[i].kind != Kind::kRange) continue;
-    const std::string word = first_word(work.names[work.events[i].index]);
-    if (std::ranges::find(kWords, word) == kWords.end()) continue;
-    if (chosen.empty()) chosen = word;
-    if (word == chosen) borders.push_back(i);
+    const auto* const word =
+        std::ranges::find(kWords, first_word(work.names[work.events[i].index]));
+    if (word != kWords.end()) borders.at(word - kWords.begin()).push_back(i);
   }
-  return borders;
+  const auto most = [](const auto& one, const auto& other) {
+    if (one.size() != other.size()) return one.size() > other.size();
+    return !one.empty() && one.front() < other.front();
+  };
+  return *std::ranges::min_element(borders, most);
 }
 
 // ---- What recurs

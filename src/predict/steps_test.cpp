@@ -38,6 +38,13 @@ TEST(FindSteps, ByRangesThatAreCalledAfterSteps) {
   EXPECT_EQ(find_steps(test.work, {})->sign, StepSign::kRanges);
 }
 
+TEST(FindSteps, NotByRangesOfTheWholeTraining) {
+  WorkForTest test;
+  test.range("train setup").add_all("e").range("train").add_all("e");
+  for (int i = 0; i < 4; ++i) test.range("batch " + std::to_string(i)).add_all("el");
+  EXPECT_EQ(steps_of(test.work), "el/el/el");
+}
+
 TEST(FindSteps, ByNoRangesOfOperators) {
   WorkForTest test;
   for (int i = 0; i < 3; ++i) {

@@ -194,6 +194,11 @@ class PredictTest(unittest.TestCase):
             self.assertIn(text, errors)
             self.assertEqual(errors.count("\n"), 1, errors)
 
+    def test_wants_a_folder_for_records(self):
+        self.environment["TMPDIR"] = str(self.folder / "nowhere")
+        errors = self.predict("", options=("--gpu", V100), expect=7)
+        self.assertIn("TMPDIR must name a folder", errors)
+
 
 if __name__ == "__main__":
     unittest.main()
