@@ -150,22 +150,48 @@ std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
   return wrong;
 }
 
-/// Writes a GPU's bars into its file, beside the parameters that are there.
-Result<void> write_bars(const std::string& folder, const std::string& gpu,
-                        const profile::CalibrationBars& bars) {
-  const auto path = std::filesystem::path(folder) / (gpu + ".toml");
-  GPEMU_ASSIGN(const std::string old, read_file(path));
-  GPEMU_ASSIGN(profile::GpuSpec spec, profile::parse_gpu_spec(old, path.string()));
-  if (!spec.calibration) {
-    return fail(ErrorCode::kNotFound, "{} has no parameters; \"gpemu cost fit --write\" finds them",
-                path.string());
+/// A GPU's file, whose parameters may get bars.
+struct GpuFile {
+  std::filesystem::path path;
+  std::string text;
+  profile::GpuSpec spec;
+};
+
+/// Reads the files of GPUs. Errors: kNotFound for one without parameters.
+Result<std::vector<GpuFile>> read_gpu_files(const std::string& folder,
+                                            const std::vector<calibrate::CalibratedGpu>& gpus) {
+  if (!std::filesystem::is_directory(folder)) {
+    return fail(ErrorCode::kNotFound, "--write: there is no folder {}", folder);
   }
-  spec.calibration->bars = bars;
-  GPEMU_ASSIGN(const std::string text,
-               profile::replace_calibration(old, path.string(), *spec.calibration,
-                                            spec.other_arithmetic_like));
-  GPEMU_TRY(write_file_atomically(path, text));
-  fmt::print(stderr, "gpemu: wrote {}\n", path.string());
+  std::vector<GpuFile> files;
+  for (const calibrate::CalibratedGpu& gpu : gpus) {
+    GpuFile file{.path = std::filesystem::path(folder) / (gpu.spec.name + ".toml"), .text = {}};
+    GPEMU_ASSIGN(file.text, read_file(file.path));
+    GPEMU_ASSIGN(file.spec, profile::parse_gpu_spec(file.text, file.path.string()));
+    if (!file.spec.calibration) {
+      return fail(ErrorCode::kNotFound,
+                  "{} has no parameters; \"gpemu cost fit --write\" finds them",
+                  file.path.string());
+    }
+    files.push_back(std::move(file));
+  }
+  return files;
+}
+
+/// Writes bars into the GPUs' files, beside the parameters that are there.
+Result<void> write_bars(std::vector<GpuFile> files,
+                        const std::vector<profile::CalibrationBars>& bars) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    GpuFile& file = files[i];
+    file.spec.calibration->bars = bars[i];
+    GPEMU_ASSIGN(file.text,
+                 profile::replace_calibration(file.text, file.path.string(), *file.spec.calibration,
+                                              file.spec.other_arithmetic_like));
+  }
+  for (const GpuFile& file : files) {
+    GPEMU_TRY(write_file_atomically(file.path, file.text));
+    fmt::print(stderr, "gpemu: wrote {}\n", file.path.string());
+  }
   return {};
 }
 
@@ -200,6 +226,10 @@ Result<void> evaluate(const EvalOptions& options) {
   GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.folder));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
+  std::vector<GpuFile> files;
+  if (!options.gpus_folder.empty()) {
+    GPEMU_ASSIGN(files, read_gpu_files(options.gpus_folder, gpus));
+  }
   json document = json::object();
   std::vector<std::string> faults;
   std::vector<profile::CalibrationBars> stated(gpus.size());
@@ -230,9 +260,7 @@ Result<void> evaluate(const EvalOptions& options) {
                wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
   if (options.as_json) fmt::print("{}\n", document.dump(2));
-  for (std::size_t i = 0; !options.gpus_folder.empty() && i < gpus.size(); ++i) {
-    GPEMU_TRY(write_bars(options.gpus_folder, gpus[i].spec.name, stated[i]));
-  }
+  GPEMU_TRY(write_bars(std::move(files), stated));
   if (options.check && !faults.empty()) {
     return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));
   }
@@ -261,10 +289,14 @@ void add_cost_eval_command(CLI::App& cost) {
       ->add_option("--write", options->gpus_folder,
                    "Folder of the GPUs' files, which get the bars, e.g. gpus")
       ->excludes("--protocol");
-  command->add_flag("--memory", options->memory, "Compare peak memory, not times");
   command->add_flag(
       "--check", options->check,
       "Fail where a bar of 90 % holds less than 85 or more than 95 % of a GPU's steps");
+  command->add_flag("--memory", options->memory, "Compare peak memory, not times")
+      ->excludes("--protocol")
+      ->excludes("--by")
+      ->excludes("--write")
+      ->excludes("--check");
   command->footer(
       "in-sample: fitted to the very steps. family-out: one family of models at a time is in no\n"
       "fit. gpu-out: one GPU at a time is in no fit but for its host's, from batch 1 and 2.\n"

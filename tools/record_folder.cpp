@@ -30,8 +30,11 @@ void remove_abandoned(const std::filesystem::path& parent) {
 }  // namespace
 
 Result<RecordFolder> RecordFolder::create() {
-  std::error_code ignored;
-  const std::filesystem::path parent = std::filesystem::temp_directory_path(ignored);
+  std::error_code error;
+  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  if (error) {
+    return fail(ErrorCode::kIo, "TMPDIR must name a folder for records: {}", error.message());
+  }
   remove_abandoned(parent);
   std::string pattern = (parent / kPrefix).string() + "XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) {
@@ -43,7 +46,9 @@ Result<RecordFolder> RecordFolder::create() {
   FileDescriptor lock(::open(unlocked.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||
       ::rename(unlocked.c_str(), (path / kLockName).c_str()) != 0) {
-    return fail(ErrorCode::kIo, "{}: {}", path.string(), errno_message(errno));
+    const std::string reason = errno_message(errno);
+    std::filesystem::remove_all(path, error);
+    return fail(ErrorCode::kIo, "{}: {}", path.string(), reason);
   }
   return RecordFolder(path, std::move(lock));
 }

@@ -214,6 +214,15 @@ class OperationsFile {
 
   Result<void> read_operation(Fields& fields) {
     if (current_ == nullptr) return {};
+    GPEMU_ASSIGN(const std::string kind, fields.text("op"));
+    static constexpr std::array kLinkCopies = {"copy_host_to_device", "copy_device_to_host",
+                                               "copy_to_peer"};
+    if (std::ranges::find(kLinkCopies, kind) != kLinkCopies.end()) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "{}: a {} lies in a range that is recorded; have the range begin behind copies "
+                  "over the link and end before them",
+                  place(), kind);
+    }
     GPEMU_ASSIGN(RecordedOperation operation, read_kind(fields));
     GPEMU_ASSIGN(const std::int64_t number, fields.integer("name", 0));
     const auto name = names_.find(number);

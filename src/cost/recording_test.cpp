@@ -206,6 +206,11 @@ TEST_F(RecordingTest, SaysWhereAFileOfOperationsIsWrong) {
   EXPECT_EQ(complaint(kHead + range("a batch=1 x", R"({"op":"dance"})"
                                                    "\n")),
             name_ + R"(:7: the line.op is "dance", which nothing is)");
+  EXPECT_EQ(complaint(kHead + range("a batch=1 x", R"({"op":"copy_to_peer"})"
+                                                   "\n")),
+            name_ +
+                ":7: a copy_to_peer lies in a range that is recorded; have the range begin "
+                "behind copies over the link and end before them");
   EXPECT_EQ(complaint(R"({"format":"gpemu-operations-2","gpus":["A"]})"
                       "\n"
                       R"({"process":7,"lines_left_out":3})"),
