@@ -238,7 +238,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pit
 GPEMU_API gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes);
 GPEMU_API gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes);
 
-/* Stream-ordered memory. A pool handle NULL is the current device's default pool. */
+/* Stream-ordered memory. A pool handle NULL is the current device's default pool; for an allocation
+ * it is the current pool of the stream's device. */
 typedef struct gpemu_cuda_pool* gpemu_cuda_pool_handle;
 typedef enum gpemu_cuda_pool_attribute {
   GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1, /* numbered as cudaMemPoolAttr */

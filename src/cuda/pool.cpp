@@ -51,15 +51,45 @@ Pools& pools() {
   return *instance;
 }
 
-/// Gives idle memory back until a pool keeps no more than `keep`. Requires: the lock.
-void trim(gpemu_cuda_pool& pool, Bytes keep) {
-  const TimePoint now = gpemu::cuda::clock().now();
+/// Gives memory that is idle at a time back until a pool keeps no more than `keep`; what the stream
+/// of an id freed is idle for that stream at once. Requires: the lock.
+void trim(gpemu_cuda_pool& pool, Bytes keep, TimePoint time, std::uint64_t stream_id = 0) {
   std::erase_if(pool.cached, [&](const gpemu_cuda_pool::Cached& entry) {
-    if (pool.reserved <= keep || entry.ready > now) return false;
-    if (free_block(entry.address, false) != GPEMU_CUDA_SUCCESS) return false;
+    const bool idle = entry.ready <= time || entry.stream_id == stream_id;
+    if (pool.reserved <= keep || !idle) return false;
+    static_cast<void>(free_block(entry.address, false));
     pool.reserved -= entry.bytes;
     return true;
   });
+}
+
+/// Takes more memory of the device for a pool; what idles in the pool makes room. Where only work
+/// that goes on makes room, the stream waits for it. Source: CUDA Programming Guide,
+/// "Stream-Ordered Memory Allocator", on cudaMemPoolReuseAllowInternalDependencies. Requires: the
+/// lock. Errors: OUT_OF_MEMORY.
+Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::uint64_t* address) {
+  const auto take = [&]() -> Status {
+    if (pool.max_bytes != 0 && pool.reserved + bytes > pool.max_bytes) {
+      return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+    }
+    return allocate_on(*pool.device, bytes, GPEMU_CUDA_MEMORY_DEVICE, address);
+  };
+  Status status = take();
+  if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
+    trim(pool, 0, gpemu::cuda::clock().now(), stream.id);
+    status = take();
+  }
+  TimePoint end{};
+  const bool may_wait = pool.reuse[GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES - 1] != 0;
+  while (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY && may_wait && !pool.cached.empty()) {
+    end = std::ranges::min(pool.cached, {}, &gpemu_cuda_pool::Cached::ready).ready;
+    trim(pool, 0, end);
+    status = take();
+  }
+  GPEMU_CUDA_TRY(status);
+  if (end != TimePoint{}) stream.stream->wait(device::Event(end));
+  pool.reserved += bytes;
+  return GPEMU_CUDA_SUCCESS;
 }
 
 /// Requires: the lock.
@@ -85,6 +115,15 @@ Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
   *pool = pools().table.find(handle);
   return *pool == nullptr || (*pool)->destroyed ? GPEMU_CUDA_ERROR_INVALID_VALUE
                                                 : GPEMU_CUDA_SUCCESS;
+}
+
+/// Finds the pool that a stream's allocations come from; NULL is its device's current one.
+/// Requires: the lock.
+Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
+  if (handle != nullptr) return find(handle, pool);
+  const auto current = pools().currents.find(stream.device->ordinal);
+  *pool = current == pools().currents.end() ? default_of(*stream.device) : current->second;
+  return *pool == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
 }
 
 /// Ends a destroyed pool that nothing is in use of. Requires: the lock.
@@ -146,6 +185,8 @@ using gpemu::cuda::device_with_context;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::end_if_unused;
 using gpemu::cuda::find;
+using gpemu::cuda::find_for;
+using gpemu::cuda::grow;
 using gpemu::cuda::InUse;
 using gpemu::cuda::pools;
 using gpemu::cuda::refuse_nodes_of_memory;
@@ -306,7 +347,7 @@ gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t kee
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
-  trim(*found, keep_bytes);
+  trim(*found, keep_bytes, gpemu::cuda::clock().now());
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -322,7 +363,7 @@ gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle
   }
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
-  GPEMU_CUDA_TRY(find(pool, &found));
+  GPEMU_CUDA_TRY(find_for(*queue, pool, &found));
   if (bytes > found->device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   const std::uint64_t taken = round_up(bytes, 512);
   const gpemu::TimePoint now = gpemu::cuda::clock().now();
@@ -333,23 +374,13 @@ gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle
     *address = again->address;
     found->cached.erase(again);
   } else {
-    if (found->max_bytes != 0 && found->reserved + taken > found->max_bytes) trim(*found, 0);
-    if (found->max_bytes != 0 && found->reserved + taken > found->max_bytes) {
-      return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-    }
-    Status status = allocate_on(*found->device, taken, GPEMU_CUDA_MEMORY_DEVICE, address);
-    if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
-      trim(*found, 0);
-      status = allocate_on(*found->device, taken, GPEMU_CUDA_MEMORY_DEVICE, address);
-    }
-    GPEMU_CUDA_TRY(status);
-    found->reserved += taken;
+    GPEMU_CUDA_TRY(grow(*found, taken, *queue, address));
   }
   found->used += taken;
   found->used_high = std::max(found->used_high, found->used);
   found->reserved_high = std::max(found->reserved_high, found->reserved);
   pools().in_use.emplace(*address, InUse{.pool = found, .bytes = taken});
-  trim(*found, std::max(found->threshold, found->used));
+  trim(*found, found->threshold, now);
   return GPEMU_CUDA_SUCCESS;
 }
 
