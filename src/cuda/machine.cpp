@@ -329,6 +329,7 @@ void wait_for(DeviceState& device) {
   device.device->synchronize();
   record_wait(clock().now() - before);
   wait_for_host_functions();
+  trim_pools();
 }
 
 }  // namespace gpemu::cuda

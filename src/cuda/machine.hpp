@@ -46,6 +46,10 @@ struct DeviceState {
 /// Blocks until all work and all host functions of this process on the device are done.
 void wait_for(DeviceState& device);
 
+/// Gives back what idles in memory pools beyond their thresholds. Called where the host has waited.
+/// Source: CUDA Programming Guide, "Stream-Ordered Memory Allocator", on synchronisation.
+void trim_pools();
+
 /// Yields a device, with its primary context made. Errors: those of attach, INVALID_DEVICE,
 /// OUT_OF_MEMORY.
 [[nodiscard]] Status device_with_context(int ordinal, DeviceState** device);

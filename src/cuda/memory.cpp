@@ -306,6 +306,8 @@ Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
   }
+  const Status status = allocate_on(*device, bytes, kind, address);
+  if (status != GPEMU_CUDA_ERROR_OUT_OF_MEMORY || !reclaim_pooled(*device)) return status;
   return allocate_on(*device, bytes, kind, address);
 }
 

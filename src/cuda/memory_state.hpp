@@ -87,6 +87,9 @@ bool forget_pooled(std::uint64_t address);
 /// Forgets other processes' memory on a device whose context ends.
 void close_imports(const DeviceState& device);
 
+/// Gives back what idles in a device's pools, and returns whether that was anything.
+bool reclaim_pooled(const DeviceState& device);
+
 /// Gives back all memory of a device's pools.
 void empty_pools(DeviceState& device);
 

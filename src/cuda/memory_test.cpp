@@ -252,7 +252,6 @@ TEST_F(MemoryTest, PoolsGiveMemoryAgainAndCountIt) {
   EXPECT_EQ(free_bytes(), before);
   ASSERT_EQ(gpemu_cuda_malloc_async(4 * kMiB, nullptr, nullptr, &first), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free_async(first, nullptr), GPEMU_CUDA_SUCCESS);
-  ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_pool_trim(nullptr, 0), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), before);
   std::int32_t access = 0;
@@ -291,7 +290,6 @@ TEST_F(MemoryTest, PoolsGiveAStreamWhatItFreedBeforeItsWorkEnds) {
   }
   EXPECT_EQ(gpemu_cuda_stream_query(stream), GPEMU_CUDA_ERROR_NOT_READY);
   ASSERT_EQ(gpemu_cuda_stream_synchronize(stream), GPEMU_CUDA_SUCCESS);
-  ASSERT_EQ(gpemu_cuda_pool_trim(nullptr, 0), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), before);
   ASSERT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
 }
@@ -320,6 +318,45 @@ TEST_F(MemoryTest, StreamsWaitForMemoryOfOthersRatherThanRunOut) {
   EXPECT_EQ(free_bytes(), before);
   ASSERT_EQ(gpemu_cuda_stream_destroy(first), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_stream_destroy(second), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, PoolsKeepTheirThresholdWhereTheHostWaits) {
+  const Bytes before = free_bytes();
+  gpemu_cuda_stream_handle stream = make_stream();
+  gpemu_cuda_event_handle event = nullptr;
+  ASSERT_EQ(gpemu_cuda_event_create(0, &event), GPEMU_CUDA_SUCCESS);
+  for (int way = 0; way < 3; ++way) {
+    std::uint64_t address = 0;
+    ASSERT_EQ(gpemu_cuda_malloc_async(kGiB, nullptr, stream, &address), GPEMU_CUDA_SUCCESS);
+    work(stream);
+    ASSERT_EQ(gpemu_cuda_free_async(address, stream), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), before - kGiB) << "freed before its time";
+    ASSERT_EQ(gpemu_cuda_event_record(event, stream, 0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(way == 0   ? gpemu_cuda_stream_synchronize(stream)
+              : way == 1 ? gpemu_cuda_event_synchronize(event)
+                         : gpemu_cuda_device_synchronize(),
+              GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(free_bytes(), before) << way;
+  }
+  ASSERT_EQ(gpemu_cuda_pool_set(nullptr, GPEMU_CUDA_POOL_RELEASE_THRESHOLD, before),
+            GPEMU_CUDA_SUCCESS);
+  std::uint64_t address = 0, handle = 0;
+  for (const bool vmm : {false, true}) {
+    ASSERT_EQ(gpemu_cuda_malloc_async(before / 2, nullptr, stream, &address), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_free_async(address, stream), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_stream_synchronize(stream), GPEMU_CUDA_SUCCESS);
+    EXPECT_LE(free_bytes(), before - before / 2) << "the threshold";
+    if (vmm) {
+      ASSERT_EQ(gpemu_cuda_vmm_create(0, 24 * kGiB, &handle), GPEMU_CUDA_SUCCESS);
+      ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+    } else {
+      ASSERT_EQ(gpemu_cuda_free(allocate(24 * kGiB)), GPEMU_CUDA_SUCCESS);
+    }
+  }
+  ASSERT_EQ(gpemu_cuda_pool_set(nullptr, GPEMU_CUDA_POOL_RELEASE_THRESHOLD, 0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+  ASSERT_EQ(gpemu_cuda_event_destroy(event), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(MemoryTest, AllocatesFromTheCurrentPoolOfTheStreamsDevice) {

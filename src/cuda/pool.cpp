@@ -3,6 +3,7 @@
 // Stream-ordered memory: what a stream freed is given again to that stream at once, and to others
 // when the stream has come so far.
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <set>
@@ -44,6 +45,7 @@ struct Pools {
   std::map<std::uint64_t, InUse> in_use;
   std::set<gpemu_cuda_pool*> all;
   std::map<int, gpemu_cuda_pool*> defaults, currents;  ///< by device.
+  std::atomic<bool> idle{false};                       ///< whether any may keep idle memory.
 };
 
 Pools& pools() {
@@ -54,6 +56,7 @@ Pools& pools() {
 /// Gives memory that is idle at a time back until a pool keeps no more than `keep`; what the stream
 /// of an id freed is idle for that stream at once. Requires: the lock.
 void trim(gpemu_cuda_pool& pool, Bytes keep, TimePoint time, std::uint64_t stream_id = 0) {
+  if (pool.reserved <= keep) return;
   std::erase_if(pool.cached, [&](const gpemu_cuda_pool::Cached& entry) {
     const bool idle = entry.ready <= time || entry.stream_id == stream_id;
     if (pool.reserved <= keep || !idle) return false;
@@ -156,6 +159,33 @@ bool forget_pooled(std::uint64_t address) {
   state.in_use.erase(found);
   end_if_unused(pool);
   return true;
+}
+
+void trim_pools() {
+  Pools& state = pools();
+  if (!state.idle.load(std::memory_order_relaxed)) return;
+  const TimePoint now = clock().now();
+  const std::lock_guard lock(state.mutex);
+  bool idle = false;
+  for (gpemu_cuda_pool* const pool : state.all) {
+    trim(*pool, pool->threshold, now);
+    idle |= !pool->cached.empty();
+  }
+  state.idle.store(idle, std::memory_order_relaxed);
+}
+
+bool reclaim_pooled(const DeviceState& device) {
+  Pools& state = pools();
+  const TimePoint now = clock().now();
+  const std::lock_guard lock(state.mutex);
+  bool reclaimed = false;
+  for (gpemu_cuda_pool* const pool : state.all) {
+    if (pool->device != &device) continue;
+    const Bytes before = pool->reserved;
+    trim(*pool, 0, now);
+    reclaimed |= pool->reserved < before;
+  }
+  return reclaimed;
 }
 
 void empty_pools(DeviceState& device) {
@@ -399,6 +429,7 @@ gpemu_cuda_status gpemu_cuda_free_async(uint64_t address, gpemu_cuda_stream_hand
                           .stream_id = queue->id,
                           .ready = queue->stream->tail()});
   pools().in_use.erase(found);
+  pools().idle.store(true, std::memory_order_relaxed);
   end_if_unused(pool);
   return GPEMU_CUDA_SUCCESS;
 }

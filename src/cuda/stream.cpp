@@ -304,6 +304,7 @@ using gpemu::cuda::refuse_captured;
 using gpemu::cuda::resolve;
 using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::streams;
+using gpemu::cuda::trim_pools;
 using gpemu::cuda::wait_for_host_functions;
 using gpemu::cuda::wait_until;
 
@@ -346,6 +347,7 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   GPEMU_CUDA_TRY(check_unsafe_call());
   wait_until(found->stream->tail());
   wait_for_host_functions();
+  trim_pools();
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -440,6 +442,7 @@ gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
   GPEMU_CUDA_TRY(check_unsafe_call());
   if (found->current().recorded()) wait_until(found->current().time());
   wait_for_host_functions();
+  trim_pools();
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -194,6 +194,7 @@ using gpemu::cuda::memory;
 using gpemu::cuda::occupied;
 using gpemu::cuda::Physical;
 using gpemu::cuda::physical_state;
+using gpemu::cuda::reclaim_pooled;
 using gpemu::cuda::record_allocation;
 using gpemu::cuda::reserved;
 using gpemu::cuda::round_up;
@@ -216,7 +217,8 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t
   DeviceState* found = nullptr;
   GPEMU_CUDA_TRY(device_with_context(device, &found));
   if (bytes > found->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const auto ledger = found->device->allocate(bytes);
+  auto ledger = found->device->allocate(bytes);
+  if (!ledger && reclaim_pooled(*found)) ledger = found->device->allocate(bytes);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Memory& state = memory();
   const std::unique_lock lock(state.mutex);
