@@ -70,6 +70,17 @@ class HandleTable {
     return std::launder(reinterpret_cast<Object*>(slot.object));
   }
 
+  /// Calls a function with each live object. Requires: none is destroyed meanwhile.
+  template <typename Function>
+  void for_each(Function&& function) {
+    const std::lock_guard lock(mutex_);
+    for (std::size_t i = 0; i < used_; ++i) {
+      if (slots_[i].alive.load(std::memory_order_acquire)) {
+        function(*std::launder(reinterpret_cast<Object*>(slots_[i].object)));
+      }
+    }
+  }
+
   /// Requires: `object` is alive.
   void destroy(Object* object) {
     Slot* const slot = reinterpret_cast<Slot*>(object);

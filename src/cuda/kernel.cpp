@@ -15,6 +15,7 @@
 #include "image.hpp"
 #include "kernel_effect.hpp"
 #include "machine.hpp"
+#include "memory_state.hpp"
 #include "stream.hpp"
 
 struct gpemu_cuda_module {
@@ -199,6 +200,16 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
   return GPEMU_CUDA_SUCCESS;
 }
 
+void forget_variables(const DeviceState& device) {
+  Registry& state = registry();
+  const std::unique_lock lock(state.mutex);
+  for (auto& entry : state.variables) entry.second.addresses.erase(device.ordinal);
+  modules().for_each([&](gpemu_cuda_module& module) {
+    std::erase_if(module.variables,
+                  [&](const auto& entry) { return entry.first.second == device.ordinal; });
+  });
+}
+
 }  // namespace gpemu::cuda
 
 // ---- The C interface
@@ -213,6 +224,7 @@ using gpemu::cuda::current_device;
 using gpemu::cuda::decode;
 using gpemu::cuda::device_at;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::free_block;
 using gpemu::cuda::Image;
 using gpemu::cuda::image_of;
 using gpemu::cuda::kElfMagic;
@@ -374,15 +386,23 @@ void gpemu_cuda_register_variable(const void* host_variable, const char* name, u
 
 void gpemu_cuda_unregister(const void* fat_binary) {
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  std::vector<std::uint64_t> addresses;
+  std::unique_lock lock(state.mutex);
   std::erase_if(state.kernels, [fat_binary](const auto& entry) {
     if (entry.second->owner != fat_binary) return false;
     kernels().destroy(entry.second);
     return true;
   });
-  std::erase_if(state.variables,
-                [fat_binary](const auto& entry) { return entry.second.owner == fat_binary; });
+  std::erase_if(state.variables, [&](const auto& entry) {
+    if (entry.second.owner != fat_binary) return false;
+    for (const auto& of_device : entry.second.addresses) addresses.push_back(of_device.second);
+    return true;
+  });
   state.images.erase(fat_binary);
+  lock.unlock();
+  // The memory of a forked process's variables is its parent's.
+  if (addresses.empty() || attach() != GPEMU_CUDA_SUCCESS) return;
+  for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
 }
 
 gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,

@@ -304,24 +304,44 @@ Status device_with_context(int ordinal, DeviceState** device) {
   if (found.active.load(std::memory_order_acquire)) return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(state.mutex);
   if (found.active) return GPEMU_CUDA_SUCCESS;
-  auto opened = device::Device::open(state.node, found.index, *state.clock);
-  if (!opened) {
-    tell(opened.error().message);
-    return GPEMU_CUDA_ERROR_NO_DEVICE;
+  std::unique_ptr<device::Device> first;
+  if (found.device == nullptr) {
+    auto opened = device::Device::open(state.node, found.index, *state.clock);
+    if (!opened) {
+      tell(opened.error().message);
+      return GPEMU_CUDA_ERROR_NO_DEVICE;
+    }
+    first = *std::move(opened);
   }
-  if (const auto context = (*opened)->allocate(state.context_bytes); !context) {
+  const auto context = (first ? first : found.device)->allocate(state.context_bytes);
+  if (!context) {
     tell(context.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
-  found.device = *std::move(opened);
-  make_default_stream(found);
-  record_device(found);
+  found.context = *context;
+  if (first) {
+    found.device = std::move(first);
+    make_default_stream(found);
+    record_device(found);
+  }
   found.active = true;
   return GPEMU_CUDA_SUCCESS;
 }
 
 Status current_device(DeviceState** device) {
   return device_with_context(thread_state.current_device(), device);
+}
+
+void end_context(DeviceState& device) {
+  wait_for(device);
+  release_memory(device);
+  Machine& state = machine();
+  const std::lock_guard lock(state.mutex);
+  if (!device.active.exchange(false)) return;
+  const auto freed = device.device->free(device.context);
+  GPEMU_CHECK(freed.has_value(), "the ledger knows a context's memory");
+  device.peers.clear();
+  for (DeviceState& other : state.devices) other.peers.erase(device.ordinal);
 }
 
 void wait_for(DeviceState& device) {
@@ -344,9 +364,9 @@ using gpemu::cuda::device_at;
 using gpemu::cuda::device_count;
 using gpemu::cuda::device_with_context;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::end_context;
 using gpemu::cuda::machine;
 using gpemu::cuda::push_context;
-using gpemu::cuda::release_memory;
 using gpemu::cuda::Status;
 using gpemu::cuda::thread_state;
 using gpemu::cuda::wait_for;
@@ -438,9 +458,7 @@ gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) {
   GPEMU_CUDA_TRY(attach());
   if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   DeviceState& state = device_at(device);
-  if (!state.active) return GPEMU_CUDA_SUCCESS;
-  wait_for(state);
-  release_memory(state);
+  if (state.active) end_context(state);
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -25,7 +25,8 @@ struct DeviceState {
   std::unique_ptr<cost::OperationCostModel> costs;
   /// The primary context; null until somebody needed it.
   std::unique_ptr<device::Device> device;
-  std::atomic<bool> active{false};  ///< whether the context is made.
+  std::atomic<bool> active{false};    ///< whether the context is made, and not reset since.
+  device::DeviceAddress context = 0;  ///< its own memory; guarded by the machine's mutex.
   std::atomic<int> context_users{0};
   /// Devices whose memory the context may use; guarded by the machine's mutex.
   std::set<int> peers;
@@ -49,6 +50,10 @@ void wait_for(DeviceState& device);
 /// Gives back what idles in memory pools beyond their thresholds. Called where the host has waited.
 /// Source: CUDA Programming Guide, "Stream-Ordered Memory Allocator", on synchronisation.
 void trim_pools();
+
+/// Gives back everything that this process holds on a device; who uses it next makes the context
+/// anew.
+void end_context(DeviceState& device);
 
 /// Yields a device, with its primary context made. Errors: those of attach, INVALID_DEVICE,
 /// OUT_OF_MEMORY.

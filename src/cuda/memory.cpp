@@ -547,6 +547,7 @@ void release_memory(DeviceState& device) {
   }
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
   release_physical_memory(device);
+  forget_variables(device);
 }
 
 MemoryStatistics memory_statistics(const DeviceState& device) {

@@ -90,8 +90,11 @@ void close_imports(const DeviceState& device);
 /// Gives back what idles in a device's pools, and returns whether that was anything.
 bool reclaim_pooled(const DeviceState& device);
 
-/// Gives back all memory of a device's pools.
+/// Gives back all memory of a device's pools and has them as they began.
 void empty_pools(DeviceState& device);
+
+/// Forgets where variables of the program lie on a device whose context ends.
+void forget_variables(const DeviceState& device);
 
 /// Forgets physical memory of a device whose context ends, and what is mapped of it.
 void release_physical_memory(DeviceState& device);

@@ -15,6 +15,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 
+#include "machine.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -373,6 +375,41 @@ TEST_F(MemoryTest, AllocatesFromTheCurrentPoolOfTheStreamsDevice) {
   ASSERT_EQ(gpemu_cuda_pool_get(usual, GPEMU_CUDA_POOL_USED_CURRENT, &used), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(used, 0U);
   ASSERT_EQ(gpemu_cuda_free_async(address, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_pool_destroy(pool), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
+  const Bytes before = free_bytes();
+  const int variable = 0, binary = 0;
+  gpemu_cuda_register_variable(&variable, "variable", 64, &binary);
+  std::uint64_t address = 0, other = 0, bytes = 0;
+  ASSERT_EQ(gpemu_cuda_registered_variable(&variable, &address, &bytes), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_pool_handle pool = nullptr, usual = nullptr, current = nullptr;
+  ASSERT_EQ(gpemu_cuda_pool_default(0, &usual), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_pool_create(0, 0, &pool), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_pool_set_current(0, pool), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_pool_set(usual, GPEMU_CUDA_POOL_RELEASE_THRESHOLD, 1), GPEMU_CUDA_SUCCESS);
+  std::int32_t active = 1;
+  device_at(0).peers.insert(1);
+  ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(device_at(0).peers.empty());
+  ASSERT_EQ(gpemu_cuda_context_active(0, &active), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(active, 0);
+  ASSERT_EQ(gpemu_cuda_pool_current(0, &current), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(current, usual);
+  ASSERT_EQ(gpemu_cuda_pool_get(usual, GPEMU_CUDA_POOL_RELEASE_THRESHOLD, &bytes),
+            GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(bytes, 0U);
+  EXPECT_EQ(free_bytes(), before) << "the context's own memory";
+  // Somebody else's memory now lies where the variable did.
+  other = allocate(64);
+  ASSERT_EQ(gpemu_cuda_registered_variable(&variable, &address, &bytes), GPEMU_CUDA_SUCCESS);
+  EXPECT_NE(address, other);
+  const std::uint64_t value = 42;
+  EXPECT_EQ(copy(address, bits(&value), sizeof(value)), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_unregister(&binary);
+  ASSERT_EQ(gpemu_cuda_free(other), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before) << "the variable's memory";
   ASSERT_EQ(gpemu_cuda_pool_destroy(pool), GPEMU_CUDA_SUCCESS);
 }
 

@@ -200,8 +200,12 @@ void empty_pools(DeviceState& device) {
     if (pool->device != &device) continue;
     for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
     pool->cached.clear();
-    pool->reserved = pool->used = 0;
+    pool->peers.clear();
+    pool->threshold = 0;
+    pool->reserved = pool->reserved_high = pool->used = pool->used_high = 0;
+    std::ranges::fill(pool->reuse, 1);
   }
+  state.currents.erase(device.ordinal);
 }
 
 }  // namespace gpemu::cuda
