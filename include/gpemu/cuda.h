@@ -140,8 +140,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device);
-/* Counts users of the primary context; the first makes it, which takes the memory of a context from
- * the device. Errors: OUT_OF_MEMORY. */
+/* Counts users of the primary context; the first makes it, which takes the device's memory, and the
+ * last resets it unless the runtime's functions below use it, too. Errors: OUT_OF_MEMORY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_retain(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_release(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active);

@@ -332,6 +332,11 @@ Status current_device(DeviceState** device) {
   return device_with_context(thread_state.current_device(), device);
 }
 
+Status enter_context(DeviceState** device) {
+  GPEMU_CUDA_TRY(current_device(device));
+  return thread_state.depth == 0 ? push_context((*device)->ordinal) : GPEMU_CUDA_SUCCESS;
+}
+
 void end_context(DeviceState& device) {
   wait_for(device);
   release_memory(device);
@@ -340,6 +345,7 @@ void end_context(DeviceState& device) {
   if (!device.active.exchange(false)) return;
   const auto freed = device.device->free(device.context);
   GPEMU_CHECK(freed.has_value(), "the ledger knows a context's memory");
+  device.runtime_uses = false;
   device.peers.clear();
   for (DeviceState& other : state.devices) other.peers.erase(device.ordinal);
 }
@@ -365,6 +371,7 @@ using gpemu::cuda::device_count;
 using gpemu::cuda::device_with_context;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::end_context;
+using gpemu::cuda::enter_context;
 using gpemu::cuda::machine;
 using gpemu::cuda::push_context;
 using gpemu::cuda::Status;
@@ -440,9 +447,9 @@ gpemu_cuda_status gpemu_cuda_context_retain(int32_t device) {
 gpemu_cuda_status gpemu_cuda_context_release(int32_t device) {
   GPEMU_CUDA_TRY(attach());
   if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  // The context itself stays until the process ends or resets it: the runtime may be using it.
-  if (device_at(device).context_users == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
-  --device_at(device).context_users;
+  DeviceState& state = device_at(device);
+  if (state.context_users == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  if (--state.context_users == 0 && !state.runtime_uses && state.active) end_context(state);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -472,13 +479,16 @@ gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
 gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) {
   DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(device_with_context(device, &state));
+  state->runtime_uses = true;
   return gpemu_cuda_context_set_current(device);
 }
 
 gpemu_cuda_status gpemu_cuda_ensure_context(void) {
   DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(current_device(&state));
-  return thread_state.depth == 0 ? push_context(state->ordinal) : GPEMU_CUDA_SUCCESS;
+  GPEMU_CUDA_TRY(enter_context(&state));
+  // Every call of the runtime comes here; threads need not take the line from each other.
+  if (!state->runtime_uses.load(std::memory_order_relaxed)) state->runtime_uses = true;
+  return GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_device_synchronize(void) {

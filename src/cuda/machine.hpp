@@ -28,6 +28,8 @@ struct DeviceState {
   std::atomic<bool> active{false};    ///< whether the context is made, and not reset since.
   device::DeviceAddress context = 0;  ///< its own memory; guarded by the machine's mutex.
   std::atomic<int> context_users{0};
+  /// Whether the runtime API uses the context, and so keeps it when its users are gone.
+  std::atomic<bool> runtime_uses{false};
   /// Devices whose memory the context may use; guarded by the machine's mutex.
   std::set<int> peers;
   gpemu_cuda_stream* default_stream = nullptr;
@@ -61,6 +63,9 @@ void end_context(DeviceState& device);
 
 /// Yields the calling thread's current device, with its context made.
 [[nodiscard]] Status current_device(DeviceState** device);
+
+/// As current_device; the context is made the thread's current one where there is none.
+[[nodiscard]] Status enter_context(DeviceState** device);
 
 /// Yields a live stream for a handle; understands NULL, 1 and 2. Errors: INVALID_HANDLE, and those
 /// of current_device.

@@ -572,6 +572,7 @@ using gpemu::cuda::check_unsafe_call;
 using gpemu::cuda::Content;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::enter_context;
 using gpemu::cuda::forget_pooled;
 using gpemu::cuda::free_block;
 using gpemu::cuda::Memory;
@@ -611,7 +612,8 @@ gpemu_cuda_status gpemu_cuda_free(uint64_t address) {
 
 gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) {
   if (pointer == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(gpemu_cuda_ensure_context());
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(enter_context(&device));
   if (bytes == 0) {
     *pointer = nullptr;
     return GPEMU_CUDA_SUCCESS;
@@ -641,7 +643,8 @@ gpemu_cuda_status gpemu_cuda_host_free(void* pointer) {
 
 gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) {
   if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(gpemu_cuda_ensure_context());
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(enter_context(&device));
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   Memory& state = memory();
   const std::unique_lock lock(state.mutex);

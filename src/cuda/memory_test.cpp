@@ -413,5 +413,36 @@ TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
   ASSERT_EQ(gpemu_cuda_pool_destroy(pool), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MemoryTest, TheLastUserOfAContextGivesItsMemoryBack) {
+  ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+  std::uint64_t address = 0;
+  void* pinned = nullptr;
+  std::int32_t active = 1;
+  for (int job = 0; job < 3; ++job) {
+    ASSERT_EQ(gpemu_cuda_context_retain(0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_context_push(0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_malloc(20 * kGiB, &address), GPEMU_CUDA_SUCCESS) << job;
+    ASSERT_EQ(gpemu_cuda_host_alloc(4096, 0, &pinned), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
+    // Another user keeps it.
+    ASSERT_EQ(gpemu_cuda_context_retain(0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_context_release(0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_set_memory(address, 0, 1, 1, 64, 1, nullptr), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_context_pop(nullptr), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_context_release(0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_context_active(0, &active), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(active, 0);
+    EXPECT_EQ(gpemu_cuda_context_release(0), GPEMU_CUDA_ERROR_INVALID_CONTEXT);
+  }
+  // So does the runtime.
+  ASSERT_EQ(gpemu_cuda_context_retain(0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_ensure_context(), GPEMU_CUDA_SUCCESS);
+  address = allocate(kMiB);
+  ASSERT_EQ(gpemu_cuda_context_release(0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_context_active(0, &active), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(active, 1);
+  EXPECT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace gpemu::cuda
