@@ -218,8 +218,9 @@ typedef struct gpemu_cuda_copy {
   gpemu_cuda_copy_kind kind;
 } gpemu_cuda_copy;
 
-/* Queues a copy. `blocking` 1: returns when it has ended, as cudaMemcpy. Pageable host memory makes
- * it block until the staging is done either way. Errors: INVALID_VALUE (not this process's device
+/* Queues a copy. `blocking` 1: returns when it has ended, as cudaMemcpy; between devices it does not
+ * wait, and for up to 64 KiB from pageable memory for what was queued before. Other pageable copies
+ * block until the staging is done either way. Errors: INVALID_VALUE (not this process's device
  * memory, beyond its end), INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
                                                    gpemu_cuda_stream_handle stream,

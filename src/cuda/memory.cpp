@@ -103,6 +103,21 @@ void clear(std::uint64_t address, Bytes bytes) {
   std::memset(reinterpret_cast<std::byte*>(last), 0, address + bytes - last);
 }
 
+/// Writes elements of one value side by side. Requires: `count` is not 0.
+void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
+  auto* const start = reinterpret_cast<std::byte*>(address);
+  if (element_bytes == 1) {
+    std::memset(start, *static_cast<const unsigned char*>(value), count);
+    return;
+  }
+  const Bytes bytes = element_bytes * count;
+  std::memcpy(start, value, element_bytes);
+  // What is written already is copied behind itself, until no more than it is left.
+  for (Bytes done = element_bytes; done < bytes; done += std::min(done, bytes - done)) {
+    std::memcpy(start + done, start, std::min(done, bytes - done));
+  }
+}
+
 /// Makes a range read as zeros; `content` says why. Only what is kept costs anything.
 void drop(std::uint64_t address, Bytes bytes, Content content) {
   ContentMap& contents = memory().contents;
@@ -450,21 +465,21 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     move_content(copy, to, from, true);
     return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
   }
+  const bool pageable =
+      to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
+  const bool staged = pageable && to.on_device() && bytes <= kStagedBytes;
+  // Source: CUDA Runtime API, "API synchronization behavior": from pageable memory the stream is
+  // waited for before the copy is begun; between devices the host waits for nothing. A graph's
+  // launch returns at once, whatever its nodes copy.
+  if (blocking && staged && stream.node == nullptr) wait_until(stream.stream->tail());
   // The host copies while the device does.
   const device::Interval interval = queue_copy(stream, to, from, bytes);
   const bool plain = copy.height == 1 && copy.depth == 1;
   const bool large = from.kind == GPEMU_CUDA_MEMORY_HOST && plain && bytes >= kLargeCopy;
   move_content(copy, to, from, !large || keeps_all());
-  const bool pageable =
-      to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
-  const bool staged = to.on_device() && bytes <= kStagedBytes;
-  // A graph's launch returns at once, whatever its nodes copy.
-  const bool waits = (blocking && !(pageable && staged)) || (pageable && !staged);
-  if (waits && stream.node == nullptr) {
-    const TimePoint before = clock().now();
-    clock().wait_until(interval.end);
-    record_wait(clock().now() - before);
-  }
+  const bool between_devices = to.on_device() && from.on_device();
+  const bool waits = (blocking || pageable) && !staged && !between_devices;
+  if (waits && stream.node == nullptr) wait_until(interval.end);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -499,10 +514,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
       continue;
     }
     if (!side.shared) memory().contents.assign(start, width, Content::kKept);
-    auto* const bytes = reinterpret_cast<std::byte*>(start);
-    for (std::uint64_t i = 0; i < node.set_count; ++i) {
-      std::memcpy(bytes + i * node.set_element_bytes, &node.set_value, node.set_element_bytes);
-    }
+    fill(start, &node.set_value, node.set_element_bytes, node.set_count);
   }
   const gpemu_operation operation{.struct_size = sizeof(operation),
                                   .kind = GPEMU_OPERATION_SET,
@@ -528,10 +540,7 @@ void write_by_kernel(std::uint64_t address, const void* value, Bytes element_byt
     return;
   }
   if (!side.shared) memory().contents.assign(address, bytes, Content::kKept);
-  auto* const elements = reinterpret_cast<std::byte*>(address);
-  for (Bytes i = 0; i < count; ++i) {
-    std::memcpy(elements + i * element_bytes, value, element_bytes);
-  }
+  fill(address, value, element_bytes, count);
 }
 
 void release_memory(DeviceState& device) {

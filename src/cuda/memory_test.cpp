@@ -172,6 +172,67 @@ TEST_F(MemoryTest, CopiesRowsAndPlanes) {
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MemoryTest, BlockingCopiesWaitForWhatCudaSaysTheyDo) {
+  constexpr Bytes kSmall = 4096;
+  std::vector<std::uint8_t> pageable(kSmall);
+  const std::uint64_t memory = allocate(2 * kSmall);
+  const auto queue_work = [] {
+    EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+    const gpemu_operation operation{.struct_size = sizeof(operation),
+                                    .kind = GPEMU_OPERATION_ELEMENTWISE,
+                                    .type = GPEMU_TYPE_FP32,
+                                    .shape = {1 << 24, 1 << 24, 1},
+                                    .name = "operation"};
+    EXPECT_EQ(gpemu_cuda_submit(&operation, nullptr), GPEMU_CUDA_SUCCESS);
+    return clock().now();
+  };
+  // Alone, to learn how long the operation takes.
+  const TimePoint alone = queue_work();
+  ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+  const Duration work = clock().now() - alone;
+  ASSERT_GT(work, Duration::zero());
+
+  TimePoint start = queue_work();
+  ASSERT_EQ(copy(memory, bits(pageable.data()), kSmall), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(clock().now() - start, work) << "for what was queued, but not for the copy itself";
+  EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_ERROR_NOT_READY);
+
+  start = queue_work();
+  ASSERT_EQ(copy(memory, memory + kSmall, kSmall), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(clock().now(), start) << "between devices the host waits for nothing";
+
+  start = queue_work();
+  ASSERT_EQ(
+      gpemu_cuda_memcpy(memory, bits(pageable.data()), kSmall, GPEMU_CUDA_COPY_DEFAULT, nullptr, 0),
+      GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(clock().now(), start) << "asynchronous and small";
+
+  start = queue_work();
+  ASSERT_EQ(copy(bits(pageable.data()), memory, kSmall), GPEMU_CUDA_SUCCESS);
+  EXPECT_GT(clock().now() - start, work) << "to the host";
+  EXPECT_EQ(gpemu_cuda_stream_query(nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, SetsEveryElementAndNoOther) {
+  constexpr std::uint32_t kValue = 0x04030201;
+  for (const std::uint32_t element : {1U, 2U, 4U}) {
+    for (const std::uint64_t count : {1U, 2U, 3U, 5U, 64U, 1001U}) {
+      const std::uint64_t width = element * count, pitch = width + 8;
+      const std::uint64_t address = allocate(3 * pitch);
+      ASSERT_EQ(gpemu_cuda_set_memory(address, pitch, kValue, element, count, 2, nullptr),
+                GPEMU_CUDA_SUCCESS);
+      std::vector<std::uint8_t> expected(3 * pitch, 0), read(expected.size(), 9);
+      for (std::uint64_t i = 0; i < 2 * width; ++i) {
+        expected[i / width * pitch + i % width] = static_cast<std::uint8_t>(i % element + 1);
+      }
+      ASSERT_EQ(copy(bits(read.data()), address, read.size()), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(read, expected) << element << " bytes, " << count << " times";
+      ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+    }
+  }
+}
+
 TEST_F(MemoryTest, MappedContentFollowsItsHandle) {
   constexpr Bytes kSize = 2 * kMiB;
   const Bytes before = free_bytes();

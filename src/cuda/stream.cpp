@@ -184,13 +184,13 @@ bool launches_block() {
   return block;
 }
 
+}  // namespace
+
 void wait_until(TimePoint time) {
   const TimePoint before = clock().now();
   clock().wait_until(time);
   record_wait(clock().now() - before);
 }
-
-}  // namespace
 
 void make_default_stream(DeviceState& device) {
   device.default_stream = streams().create();

@@ -58,6 +58,9 @@ namespace gpemu::cuda {
 /// Makes the legacy default stream of a device whose context is made.
 void make_default_stream(DeviceState& device);
 
+/// Blocks until a time and counts it among the host's waits.
+void wait_until(TimePoint time);
+
 /// Blocks until the host functions that streams of the device have reached are done.
 void wait_for_host_functions();
 
