@@ -174,6 +174,13 @@ class CubinReader {
   std::unordered_map<unsigned, std::string> by_section_;  ///< kernels.
 };
 
+/// Source: as kElfEntry.
+struct FatBinaryHeader {
+  std::uint32_t magic;
+  std::uint16_t version, header_bytes;
+  std::uint64_t bytes;
+};
+
 /// The header of an entry of a fat binary. Source: as kElfEntry.
 struct Entry {
   std::uint16_t kind, version;
@@ -192,28 +199,44 @@ std::optional<Image> read_cubin(std::span<const std::byte> elf) {
   return CubinReader(elf).read();
 }
 
-Bytes cubin_size(const std::byte* elf) {
+std::optional<Bytes> cubin_size(const std::byte* elf, Bytes limit) {
   Elf64_Ehdr header;
+  if (limit < sizeof(header)) return std::nullopt;
   std::memcpy(&header, elf, sizeof(header));
-  if (header.e_shentsize != sizeof(Elf64_Shdr)) return sizeof(header);
-  Bytes end = header.e_shoff + Bytes{header.e_shnum} * sizeof(Elf64_Shdr);
+  if (header.e_shentsize != sizeof(Elf64_Shdr)) return std::nullopt;
+  Bytes end = sizeof(header);
+  const auto reaches = [&end, limit](Bytes offset, Bytes bytes) {
+    if (offset > limit || bytes > limit - offset) return false;
+    end = std::max(end, offset + bytes);
+    return true;
+  };
+  if (!reaches(header.e_shoff, Bytes{header.e_shnum} * sizeof(Elf64_Shdr)) ||
+      !reaches(header.e_phoff, Bytes{header.e_phnum} * header.e_phentsize)) {
+    return std::nullopt;
+  }
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     Elf64_Shdr section;
     std::memcpy(&section, elf + header.e_shoff + i * sizeof(section), sizeof(section));
-    if (section.sh_type != SHT_NOBITS) end = std::max(end, section.sh_offset + section.sh_size);
+    if (section.sh_type != SHT_NOBITS && !reaches(section.sh_offset, section.sh_size)) {
+      return std::nullopt;
+    }
   }
   return end;
+}
+
+bool holds_fat_binary(const std::byte* start, Bytes limit) {
+  if (limit == kUnknownSize) return true;
+  FatBinaryHeader header;
+  if (limit < sizeof(header)) return false;
+  std::memcpy(&header, start, sizeof(header));
+  return header.header_bytes >= sizeof(header) && header.header_bytes <= limit &&
+         header.bytes <= limit - header.header_bytes;
 }
 
 std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
   struct Wrapper {
     std::uint32_t magic, version;
     const std::byte* data;
-  };
-  struct Header {
-    std::uint32_t magic;
-    std::uint16_t version, header_bytes;
-    std::uint64_t bytes;
   };
   std::uint32_t magic = 0;
   std::memcpy(&magic, start, sizeof(magic));
@@ -225,7 +248,7 @@ std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
     std::memcpy(&magic, start, sizeof(magic));
   }
   if (magic != kFatBinaryMagic) return std::nullopt;
-  Header header;
+  FatBinaryHeader header;
   std::memcpy(&header, start, sizeof(header));
   std::span<const std::byte> rest(start + header.header_bytes, header.bytes);
   std::span<const std::byte> best;

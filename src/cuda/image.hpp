@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -38,8 +39,16 @@ struct Image {
 /// Reads machine code, an ELF file of the compiler's ("cubin"), or nothing when it is malformed.
 [[nodiscard]] std::optional<Image> read_cubin(std::span<const std::byte> elf);
 
-/// Returns how many bytes an ELF file at an address takes, by its header and its sections'.
-[[nodiscard]] Bytes cubin_size(const std::byte* elf);
+/// The limit of what lies in memory, of which nobody told the size.
+inline constexpr Bytes kUnknownSize = std::numeric_limits<Bytes>::max();
+
+/// Returns how many bytes an ELF file at an address takes, by its header and its tables, or nothing
+/// when that is more than `limit` or it is malformed.
+[[nodiscard]] std::optional<Bytes> cubin_size(const std::byte* elf, Bytes limit);
+
+/// Returns whether a fat binary ends, by its header, within `limit` bytes from its start, or
+/// `start` is what the compiler wraps one in. Requires: 4 bytes are there.
+[[nodiscard]] bool holds_fat_binary(const std::byte* start, Bytes limit);
 
 /// Reads the machine code in a fat binary, or in what the compiler wraps one in, that a device
 /// would run: the newest that is not newer than `architecture`, else the oldest. Nothing when all

@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -115,7 +116,7 @@ int architecture_in(const std::string& entries, int wanted) {
 
 TEST(Image, TellsWhatTheCompilerWroteOfAKernel) {
   const std::string elf = cubin(80);
-  ASSERT_EQ(cubin_size(span_of(elf).data()), elf.size());
+  ASSERT_EQ(cubin_size(span_of(elf).data(), kUnknownSize), elf.size());
   const Image image = image_of(elf);
   EXPECT_EQ(image.architecture, 80);
   EXPECT_EQ(image.constant, 64u);
@@ -148,13 +149,26 @@ TEST(Image, SurvivesAnyCutAndAnyWrongByte) {
   for (std::size_t size = 0; size < whole.size(); ++size) {
     // A copy of its own size, so that sanitizers see a byte too many.
     const std::vector<char> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
-    EXPECT_FALSE(read_cubin(std::as_bytes(std::span(cut)))) << size;
+    const auto bytes = std::as_bytes(std::span(cut));
+    EXPECT_FALSE(read_cubin(bytes)) << size;
+    EXPECT_FALSE(cubin_size(bytes.data(), bytes.size())) << size;
   }
   for (std::size_t at = 0; at < whole.size(); ++at) {
     std::string wrong = whole;
     wrong[at] = '\xff';
     static_cast<void>(read_cubin(span_of(wrong)));
+    static_cast<void>(cubin_size(span_of(wrong).data(), wrong.size()));
   }
+}
+
+TEST(Image, TellsWhetherAFileHoldsAWholeFatBinary) {
+  const std::string binary = fat_binary(entry(2, 80, 0x11, cubin(80)));
+  for (std::size_t size = 4; size < binary.size(); ++size) {
+    const std::vector<char> cut(binary.begin(), binary.begin() + static_cast<std::ptrdiff_t>(size));
+    EXPECT_FALSE(holds_fat_binary(std::as_bytes(std::span(cut)).data(), size)) << size;
+  }
+  EXPECT_TRUE(holds_fat_binary(span_of(binary).data(), binary.size()));
+  EXPECT_TRUE(holds_fat_binary(span_of(binary).data(), kUnknownSize));
 }
 
 TEST(Image, TakesTheNewestCodeThatADeviceRuns) {

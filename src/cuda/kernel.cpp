@@ -74,6 +74,8 @@ struct Registry {
   std::unordered_map<const void*, Variable> variables;
   std::map<std::pair<gpemu_cuda_module*, std::string>, gpemu_cuda_kernel*> module_kernels;
   std::unordered_map<const void*, std::optional<Image>> images;  ///< of fat binaries, once read.
+  /// What each fat binary registered, of `kernels` and `variables`.
+  std::unordered_map<const void*, std::vector<const void*>> registered;
 };
 
 Registry& registry() {
@@ -224,13 +226,16 @@ using gpemu::cuda::current_device;
 using gpemu::cuda::decode;
 using gpemu::cuda::device_at;
 using gpemu::cuda::DeviceState;
+using gpemu::cuda::forked;
 using gpemu::cuda::free_block;
+using gpemu::cuda::holds_fat_binary;
 using gpemu::cuda::Image;
 using gpemu::cuda::image_of;
 using gpemu::cuda::kElfMagic;
 using gpemu::cuda::kernels;
 using gpemu::cuda::kFatBinaryMagic;
 using gpemu::cuda::kFatBinaryWrapperMagic;
+using gpemu::cuda::kUnknownSize;
 using gpemu::cuda::make_variable;
 using gpemu::cuda::max_threads_of;
 using gpemu::cuda::modules;
@@ -242,23 +247,32 @@ using gpemu::cuda::registry;
 using gpemu::cuda::Registry;
 using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::run_operation;
+using gpemu::cuda::Status;
 using gpemu::cuda::Variable;
 using gpemu::cuda::warps_for;
 
-gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
-  if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+namespace {
+
+/// Loads what lies at an address, of which no more than `limit` bytes are there.
+Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module_handle* module) {
   GPEMU_CUDA_TRY(attach());
-  const auto* const bytes = static_cast<const std::byte*>(image);
   std::uint32_t magic = 0;
+  if (limit < sizeof(magic)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   std::memcpy(&magic, bytes, sizeof(magic));
   const auto first = static_cast<unsigned char>(bytes[0]);
   const bool text = first == '/' || first == '.' || first == '\n' || first == ' ';
-  const bool container = magic == kFatBinaryMagic || magic == kFatBinaryWrapperMagic;
+  // A wrapper holds an address, which means nothing in a file.
+  const bool container =
+      magic == kFatBinaryMagic || (magic == kFatBinaryWrapperMagic && limit == kUnknownSize);
   if (magic != kElfMagic && !container && !text) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   std::optional<Image> read;
-  if (container) read = read_fat_binary(bytes, architecture_of(device_at(0)));
+  if (container) {
+    if (!holds_fat_binary(bytes, limit)) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
+    read = read_fat_binary(bytes, architecture_of(device_at(0)));
+  }
   if (magic == kElfMagic) {
-    read = read_cubin({bytes, cubin_size(bytes)});
+    const std::optional<Bytes> size = cubin_size(bytes, limit);
+    if (size) read = read_cubin({bytes, *size});
     if (!read) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
   }
   gpemu_cuda_module* const created = modules().create();
@@ -268,11 +282,18 @@ gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_ha
   return GPEMU_CUDA_SUCCESS;
 }
 
+}  // namespace
+
+gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
+  if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  return load_module(static_cast<const std::byte*>(image), kUnknownSize, module);
+}
+
 gpemu_cuda_status gpemu_cuda_module_load_file(const char* path, gpemu_cuda_module_handle* module) {
   if (path == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const auto content = gpemu::read_file(path);
   if (!content) return GPEMU_CUDA_ERROR_FILE_NOT_FOUND;
-  return gpemu_cuda_module_load(content->c_str(), module);
+  return load_module(reinterpret_cast<const std::byte*>(content->data()), content->size(), module);
 }
 
 gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
@@ -363,7 +384,7 @@ gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, co
 
 void gpemu_cuda_register_kernel(const void* host_function, const char* name,
                                 const void* fat_binary) {
-  if (host_function == nullptr || name == nullptr) return;
+  if (host_function == nullptr || name == nullptr || forked()) return;
   gpemu_cuda_kernel* const kernel = kernels().create();
   if (kernel == nullptr) return;
   kernel->name = name;
@@ -371,43 +392,52 @@ void gpemu_cuda_register_kernel(const void* host_function, const char* name,
   Registry& state = registry();
   const std::unique_lock lock(state.mutex);
   state.kernels[host_function] = kernel;
+  state.registered[fat_binary].push_back(host_function);
 }
 
 void gpemu_cuda_register_variable(const void* host_variable, const char* name, uint64_t bytes,
                                   const void* fat_binary) {
-  if (host_variable == nullptr || name == nullptr) return;
+  if (host_variable == nullptr || name == nullptr || forked()) return;
   Registry& state = registry();
   const std::unique_lock lock(state.mutex);
   Variable& variable = state.variables[host_variable];
   variable.name = name;
   variable.owner = fat_binary;
   variable.bytes = bytes;
+  state.registered[fat_binary].push_back(host_variable);
 }
 
 void gpemu_cuda_unregister(const void* fat_binary) {
+  if (forked()) return;
   Registry& state = registry();
   std::vector<std::uint64_t> addresses;
   std::unique_lock lock(state.mutex);
-  std::erase_if(state.kernels, [fat_binary](const auto& entry) {
-    if (entry.second->owner != fat_binary) return false;
-    kernels().destroy(entry.second);
-    return true;
-  });
-  std::erase_if(state.variables, [&](const auto& entry) {
-    if (entry.second.owner != fat_binary) return false;
-    for (const auto& of_device : entry.second.addresses) addresses.push_back(of_device.second);
-    return true;
-  });
+  const auto registered = state.registered.find(fat_binary);
+  if (registered == state.registered.end()) return;
+  for (const void* const name : registered->second) {
+    const auto kernel = state.kernels.find(name);
+    if (kernel != state.kernels.end() && kernel->second->owner == fat_binary) {
+      kernels().destroy(kernel->second);
+      state.kernels.erase(kernel);
+    }
+    const auto variable = state.variables.find(name);
+    if (variable != state.variables.end() && variable->second.owner == fat_binary) {
+      for (const auto& of_device : variable->second.addresses) {
+        addresses.push_back(of_device.second);
+      }
+      state.variables.erase(variable);
+    }
+  }
+  state.registered.erase(registered);
   state.images.erase(fat_binary);
   lock.unlock();
-  // The memory of a forked process's variables is its parent's.
-  if (addresses.empty() || attach() != GPEMU_CUDA_SUCCESS) return;
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
 }
 
 gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,
                                                gpemu_cuda_kernel_handle* kernel) {
   if (kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (forked()) return GPEMU_CUDA_ERROR_NOT_INITIALIZED;
   Registry& state = registry();
   const std::shared_lock lock(state.mutex);
   const auto found = state.kernels.find(host_function);

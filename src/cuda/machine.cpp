@@ -279,6 +279,10 @@ Status attach() {
   return status_of(state.phase);
 }
 
+bool forked() {
+  return machine().phase.load(std::memory_order_acquire) == Phase::kForked;
+}
+
 std::shared_ptr<device::Node> own_node() {
   return attach() == GPEMU_CUDA_SUCCESS ? machine().node : nullptr;
 }

@@ -38,6 +38,10 @@ struct DeviceState {
 /// Attaches this process to its node on first use. Errors: NO_DEVICE, NOT_INITIALIZED after fork.
 [[nodiscard]] Status attach();
 
+/// Whether this process was forked from one that had attached: no lock may be taken, for threads
+/// that are no more may have held it.
+[[nodiscard]] bool forked();
+
 /// The clock of the node. Requires: attached.
 [[nodiscard]] sim::Clock& clock();
 

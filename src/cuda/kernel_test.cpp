@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <elf.h>
+#include <fstream>
+#include <string>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/cuda.h"
+
+#include "image.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+class KernelTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ::unsetenv("GPEMU_NODE");
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
+    ::setenv("GPEMU_CLOCK", "virtual", 1);
+    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
+    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+  }
+};
+
+TEST_F(KernelTest, UnregistersWhatAFatBinaryRegisteredAndNoMore) {
+  static constexpr std::array<int, 2> kBinaries{};
+  static constexpr std::array<int, 4> kNames{};
+  for (const std::size_t i : {0, 1}) {
+    gpemu_cuda_register_kernel(&kNames[2 * i], "kernel", &kBinaries[i]);
+    gpemu_cuda_register_variable(&kNames[2 * i + 1], "variable", 16, &kBinaries[i]);
+  }
+  gpemu_cuda_unregister(&kBinaries[0]);
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  std::uint64_t bytes = 0;
+  EXPECT_EQ(gpemu_cuda_registered_kernel(&kNames[0], &kernel),
+            GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION);
+  EXPECT_EQ(gpemu_cuda_registered_variable(&kNames[1], nullptr, &bytes),
+            GPEMU_CUDA_ERROR_INVALID_SYMBOL);
+  EXPECT_EQ(gpemu_cuda_registered_kernel(&kNames[2], &kernel), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_registered_variable(&kNames[3], nullptr, &bytes), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_unregister(&kBinaries[1]);
+  EXPECT_EQ(gpemu_cuda_registered_kernel(&kNames[2], &kernel),
+            GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION);
+}
+
+TEST_F(KernelTest, AForkedChildEndsThoughAThreadHeldTheRegistry) {
+  static constexpr int kBinary = 0, kVariable = 0;
+  std::atomic<bool> ended{false};
+  std::thread busy([&ended] {
+    while (!ended) {
+      gpemu_cuda_register_variable(&kVariable, "variable", 16, &kBinary);
+      gpemu_cuda_unregister(&kBinary);
+    }
+  });
+  for (int i = 0; i < 32; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(10);  // Ends a child that waits for a lock whose holder is no more.
+      gpemu_cuda_unregister(&kBinary);
+      gpemu_cuda_register_variable(&kVariable, "variable", 16, &kBinary);
+      gpemu_cuda_kernel_handle kernel = nullptr;
+      const auto status = gpemu_cuda_registered_kernel(&kVariable, &kernel);
+      ::_exit(status == GPEMU_CUDA_ERROR_NOT_INITIALIZED ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    if (status != 0) break;
+  }
+  ended = true;
+  busy.join();
+}
+
+TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
+  const std::string path = testing::TempDir() + "gpemu_module." + std::to_string(::getpid());
+  const auto load = [&path](const std::string& content) {
+    std::ofstream(path, std::ios::binary) << content;
+    gpemu_cuda_module_handle module = nullptr;
+    return gpemu_cuda_module_load_file(path.c_str(), &module);
+  };
+  const auto bytes_of = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, &kElfMagic, sizeof(kElfMagic));
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 2;
+  header.e_shstrndx = 1;
+  header.e_shoff = std::uint64_t{1} << 40;  // Nothing is mapped there.
+  EXPECT_EQ(load(bytes_of(header)), GPEMU_CUDA_ERROR_INVALID_IMAGE) << "its table is missing";
+  EXPECT_EQ(load(bytes_of(header).substr(0, 40)), GPEMU_CUDA_ERROR_INVALID_IMAGE);
+  header.e_shoff = ~std::uint64_t{0} - 63;
+  EXPECT_EQ(load(bytes_of(header)), GPEMU_CUDA_ERROR_INVALID_IMAGE) << "offsets that wrap";
+  struct {
+    std::uint32_t magic = kFatBinaryMagic;
+    std::uint16_t version = 1, header_bytes = 16;
+    std::uint64_t bytes = std::uint64_t{1} << 40;
+  } fat;
+  EXPECT_EQ(load(bytes_of(fat)), GPEMU_CUDA_ERROR_INVALID_IMAGE);
+  fat.bytes = 0;
+  EXPECT_EQ(load(bytes_of(fat)), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(load(bytes_of(fat).substr(0, 12)), GPEMU_CUDA_ERROR_INVALID_IMAGE);
+  fat.magic = kFatBinaryWrapperMagic;  // The other fields are an address.
+  EXPECT_EQ(load(bytes_of(fat)), GPEMU_CUDA_ERROR_INVALID_IMAGE);
+  for (const char* const content : {"", ".v", "//\n"}) {
+    EXPECT_EQ(load(content), GPEMU_CUDA_ERROR_INVALID_IMAGE);
+  }
+  EXPECT_EQ(load(".version 8.0\n"), GPEMU_CUDA_SUCCESS);
+  ::unlink(path.c_str());
+}
+
+}  // namespace
+}  // namespace gpemu::cuda
