@@ -218,10 +218,10 @@ typedef struct gpemu_cuda_copy {
   gpemu_cuda_copy_kind kind;
 } gpemu_cuda_copy;
 
-/* Queues a copy. `blocking` 1: returns when it has ended, as cudaMemcpy; between devices it does not
- * wait, and for up to 64 KiB from pageable memory for what was queued before. Other pageable copies
- * block until the staging is done either way. Errors: INVALID_VALUE (not this process's device
- * memory, beyond its end), INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
+/* Queues a copy. `blocking` 1: returns when it has ended, as cudaMemcpy; it does not wait where
+ * both sides are a device's, and only for what was queued before with up to 64 KiB of pageable
+ * memory. Other pageable copies block until the staging is done either way. Errors: INVALID_VALUE
+ * (not this process's device memory, beyond its end), INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
                                                    gpemu_cuda_stream_handle stream,
                                                    int32_t blocking);
@@ -332,8 +332,9 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle str
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
                                                          gpemu_cuda_event_handle event,
                                                          uint32_t flags);
-/* Calls `function` at its emulated time, on a thread of gpemu's. Waiting for the stream waits for
- * its return; work behind it on the device does not. */
+/* Calls `function` at its emulated time, on a thread of gpemu's, one after the other. The stream,
+ * and events and streams that depend on it from then on, are not ready before it returns; work
+ * behind it on the device does not wait for that. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
                                                             void (*function)(void*), void* data);
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest);

@@ -18,9 +18,6 @@ namespace {
 constexpr std::int32_t kGlobal = 0;
 constexpr std::int32_t kRelaxed = 2;
 
-/// cudaStreamNonBlocking.
-constexpr std::uint32_t kNonBlocking = 1;
-
 /// cudaEventRecordExternal and cudaEventWaitExternal.
 constexpr std::uint32_t kExternal = 1;
 
@@ -110,7 +107,7 @@ Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
   for (auto& [id, capture] : captures()) {
     const bool depends = std::any_of(
         capture.streams.begin(), capture.streams.end(), [&stream](const gpemu_cuda_stream* other) {
-          return other->device == stream.device && (other->flags & kNonBlocking) == 0;
+          return other->device == stream.device && (other->flags & kNonBlockingStream) == 0;
         });
     if (!depends) continue;
     status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;

@@ -23,6 +23,7 @@ struct gpemu_cuda_exec {
   std::mutex mutex;                    ///< of what follows, and of `steps`.
   gpemu::TimePoint end;                ///< of the last launch: the next one waits for it.
   std::vector<gpemu::TimePoint> ends;  ///< of the steps of the last launch.
+  gpemu::cuda::HostCalls host_calls;   ///< as `end`.
   /// For steps on other devices than the launch's.
   std::map<gpemu::cuda::DeviceState*, std::unique_ptr<gpemu::device::Stream>> streams;
 };
@@ -113,6 +114,10 @@ Status launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   const TimePoint start = std::max({clock().now(), stream.stream->tail(), exec.end});
   exec.ends.assign(exec.steps.size(), start);
   TimePoint end = start;
+  // Steps side by side are taken to depend on each other's host functions.
+  follow(stream, &exec.host_calls);
+  HostCalls calls;
+  copy_host_calls(stream, calls);
   Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
@@ -124,13 +129,17 @@ Status launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
     gpemu_cuda_stream node_stream{.device = step.work.device,
                                   .stream = &stream_of(exec, step, stream),
                                   .id = stream.id,
-                                  .node = &times};
+                                  .node = &times,
+                                  .host_calls = std::move(calls)};
     if (step.enabled) status = run_step(step, node_stream);
+    calls = std::move(node_stream.host_calls);
     exec.ends[i] = times.end;
     end = std::max(end, exec.ends[i]);
   }
   exec.end = end;
   stream.stream->wait(device::Event(end));
+  follow(stream, &calls);
+  exec.host_calls = std::move(calls);
   return status;
 }
 

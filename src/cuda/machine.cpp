@@ -358,7 +358,7 @@ void wait_for(DeviceState& device) {
   const TimePoint before = clock().now();
   device.device->synchronize();
   record_wait(clock().now() - before);
-  wait_for_host_functions();
+  wait_for_host_functions(device);
   trim_pools();
 }
 

@@ -471,7 +471,10 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   // Source: CUDA Runtime API, "API synchronization behavior": from pageable memory the stream is
   // waited for before the copy is begun; between devices the host waits for nothing. A graph's
   // launch returns at once, whatever its nodes copy.
-  if (blocking && staged && stream.node == nullptr) wait_until(stream.stream->tail());
+  if (blocking && staged && stream.node == nullptr) {
+    wait_until(stream.stream->tail());
+    wait_for_host_functions(stream);
+  }
   // The host copies while the device does.
   const device::Interval interval = queue_copy(stream, to, from, bytes);
   const bool plain = copy.height == 1 && copy.depth == 1;
@@ -479,7 +482,10 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   move_content(copy, to, from, !large || keeps_all());
   const bool between_devices = to.on_device() && from.on_device();
   const bool waits = (blocking || pageable) && !staged && !between_devices;
-  if (waits && stream.node == nullptr) wait_until(interval.end);
+  if (waits && stream.node == nullptr) {
+    wait_until(interval.end);
+    if (blocking) wait_for_host_functions(stream);
+  }
   return GPEMU_CUDA_SUCCESS;
 }
 

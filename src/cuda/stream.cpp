@@ -2,13 +2,10 @@
 #include "stream.hpp"
 
 #include <atomic>
-#include <condition_variable>
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <queue>
 #include <string_view>
-#include <thread>
 #include <vector>
 
 #include "capture.hpp"
@@ -22,7 +19,6 @@ namespace {
 constexpr std::size_t kMaxStreams = 1 << 16;
 constexpr std::size_t kMaxEvents = 1 << 20;
 
-constexpr std::uint32_t kNonBlocking = 1;
 constexpr std::uint32_t kDisableTiming = 2;
 constexpr std::uint32_t kAllEventFlags = 7;
 
@@ -41,81 +37,6 @@ HandleTable<gpemu_cuda_event>& events() {
 }
 
 std::atomic<std::uint64_t> next_stream_id{1};
-
-/// Calls functions of the program at their emulated time, one after the other.
-class HostFunctions {
- public:
-  void add(TimePoint time, void (*function)(void*), void* data) {
-    const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
-    calls_.push({time, next_++, function, data});
-    ++added_;
-    changed_.notify_all();
-  }
-
-  /// Blocks until every call whose time has come has returned.
-  void wait_for_due() {
-    if (added_.load(std::memory_order_acquire) == 0) return;
-    std::unique_lock lock(mutex_);
-    // A function that synchronises would wait for itself.
-    if (std::this_thread::get_id() == thread_.get_id()) return;
-    done_.wait(lock,
-               [this] { return !busy_ && (calls_.empty() || calls_.top().time > clock().now()); });
-  }
-
- private:
-  struct Call {
-    TimePoint time;
-    std::uint64_t order;
-    void (*function)(void*);
-    void* data;
-    bool operator<(const Call& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
-  };
-
-  void run() {
-    std::unique_lock lock(mutex_);
-    while (true) {
-      changed_.wait(lock, [this] { return !calls_.empty(); });
-      const Call call = calls_.top();
-      // One that comes meanwhile may be due earlier. Virtual time stands still while nobody waits,
-      // so that there is nothing to sleep for.
-      const Duration ahead = call.time - clock().now() - sim::RealClock::kDefaultSpin;
-      if (ahead > Duration::zero() && dynamic_cast<sim::RealClock*>(&clock()) != nullptr) {
-        if (changed_.wait_for(lock, ahead, [&] { return calls_.top().order != call.order; })) {
-          continue;
-        }
-      }
-      lock.unlock();
-      clock().wait_until(call.time);
-      lock.lock();
-      // An earlier one may have come meanwhile.
-      if (calls_.top().order != call.order) continue;
-      calls_.pop();
-      busy_ = true;
-      lock.unlock();
-      call.function(call.data);
-      lock.lock();
-      busy_ = false;
-      done_.notify_all();
-    }
-  }
-
-  std::mutex mutex_;
-  std::condition_variable changed_, done_;
-  std::priority_queue<Call> calls_;
-  std::uint64_t next_ = 0;
-  bool busy_ = false;
-  std::atomic<std::uint64_t> added_{0};
-  std::thread thread_;
-};
-
-/// Never destroyed: its thread runs until the process ends.
-HostFunctions& host_functions() {
-  static auto* const functions = new HostFunctions;
-  return *functions;
-}
 
 /// The per-thread default streams of a thread, by device; they end with it.
 struct ThreadStreams {
@@ -140,9 +61,9 @@ gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::
   gpemu_cuda_stream* const created = streams().create();
   if (created == nullptr) return nullptr;
   created->device = &device;
-  created->owned =
-      device.device->create_stream((flags & kNonBlocking) != 0 ? device::StreamKind::kNonBlocking
-                                                               : device::StreamKind::kBlocking);
+  created->owned = device.device->create_stream((flags & kNonBlockingStream) != 0
+                                                    ? device::StreamKind::kNonBlocking
+                                                    : device::StreamKind::kBlocking);
   created->stream = created->owned.get();
   created->flags = flags;
   created->priority = std::min(std::max(priority, kGreatestPriority), kLeastPriority);
@@ -165,6 +86,7 @@ Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
 
 device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                        Duration duration) {
+  follow(stream);
   if (stream.node != nullptr) {
     const device::Interval interval =
         stream.stream->enqueue_from(stream.node->earliest, engine, bytes, duration);
@@ -198,10 +120,6 @@ void make_default_stream(DeviceState& device) {
   device.default_stream->device = &device;
   device.default_stream->stream = &device.device->default_stream();
   device.default_stream->id = next_stream_id++;
-}
-
-void wait_for_host_functions() {
-  host_functions().wait_for_due();
 }
 
 Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream) {
@@ -263,7 +181,7 @@ Status run_operation(const cost::OperationCost& cost, const gpemu_operation& ope
 
 void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
   const TimePoint time = stream.node != nullptr ? stream.node->earliest : stream.stream->tail();
-  host_functions().add(time, function, data);
+  add_host_function(time, function, data, stream);
 }
 
 Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
@@ -271,6 +189,7 @@ Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (found->current().recorded())
     stream.node->end = std::max(stream.node->end, found->current().time());
+  follow(stream, &found->host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -279,6 +198,7 @@ Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream)
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   forget_capture(*found);
   found->event = device::Event(stream.node->earliest);
+  copy_host_calls(stream, found->host_calls);
   found->publish();
   return GPEMU_CUDA_SUCCESS;
 }
@@ -292,14 +212,17 @@ using gpemu::cuda::capture_record;
 using gpemu::cuda::capture_wait;
 using gpemu::cuda::capturing;
 using gpemu::cuda::check_unsafe_call;
+using gpemu::cuda::copy_host_calls;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::events;
+using gpemu::cuda::follow;
+using gpemu::cuda::have_returned;
 using gpemu::cuda::kAllEventFlags;
 using gpemu::cuda::kDisableTiming;
 using gpemu::cuda::kGreatestPriority;
 using gpemu::cuda::kLeastPriority;
-using gpemu::cuda::kNonBlocking;
+using gpemu::cuda::kNonBlockingStream;
 using gpemu::cuda::refuse_captured;
 using gpemu::cuda::resolve;
 using gpemu::cuda::resolve_for_work;
@@ -310,7 +233,7 @@ using gpemu::cuda::wait_until;
 
 gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
                                            gpemu_cuda_stream_handle* stream) {
-  if (stream == nullptr || flags > kNonBlocking) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (stream == nullptr || flags > kNonBlockingStream) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   gpemu_cuda_stream* const created = gpemu::cuda::create_stream(*device, flags, priority);
@@ -346,7 +269,7 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
   wait_until(found->stream->tail());
-  wait_for_host_functions();
+  wait_for_host_functions(*found);
   trim_pools();
   return GPEMU_CUDA_SUCCESS;
 }
@@ -356,7 +279,8 @@ gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
-  return found->stream->idle() ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_NOT_READY;
+  return found->stream->idle() && have_returned(*found) ? GPEMU_CUDA_SUCCESS
+                                                        : GPEMU_CUDA_ERROR_NOT_READY;
 }
 
 gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
@@ -367,6 +291,7 @@ gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
   if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (capturing(*found) || waited->capture_id != 0) return capture_wait(*found, *waited, flags);
   found->stream->wait(waited->current());
+  follow(*found, &waited->host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -419,6 +344,8 @@ gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
   if (capturing(*found)) return capture_record(*recorded, *found, flags);
   gpemu::cuda::forget_capture(*recorded);
   found->stream->record(recorded->event);
+  follow(*found);
+  copy_host_calls(*found, recorded->host_calls);
   recorded->publish();
   return GPEMU_CUDA_SUCCESS;
 }
@@ -429,7 +356,8 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
-  return !found->current().recorded() || found->current().time() <= gpemu::cuda::clock().now()
+  return !found->current().recorded() || (found->current().time() <= gpemu::cuda::clock().now() &&
+                                          have_returned(found->host_calls))
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }
@@ -441,7 +369,7 @@ gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
   if (found->current().recorded()) wait_until(found->current().time());
-  wait_for_host_functions();
+  wait_for_host_functions(found->host_calls);
   trim_pools();
   return GPEMU_CUDA_SUCCESS;
 }

@@ -6,9 +6,13 @@
 #include <memory>
 #include <vector>
 
+#include "host_functions.hpp"
 #include "machine.hpp"
 
 namespace gpemu::cuda {
+
+/// cudaStreamNonBlocking.
+inline constexpr std::uint32_t kNonBlockingStream = 1;
 
 /// When a node of a graph that is being launched may start, and when its work ends.
 struct NodeTimes {
@@ -26,12 +30,14 @@ struct gpemu_cuda_stream {
   std::int32_t priority = 0;
   std::uint64_t id = 0;
   gpemu::cuda::NodeTimes* node = nullptr;    ///< while one runs, on a stream made up for it.
+  gpemu::cuda::HostCalls host_calls;         ///< what its next work depends on.
   std::atomic<std::uint64_t> capture_id{0};  ///< 0: it does not capture.
   std::vector<gpemu_cuda_node*> frontier;    ///< what captured work depends on next.
 };
 
 struct gpemu_cuda_event {
   gpemu::device::Event event;
+  gpemu::cuda::HostCalls host_calls;  ///< of this process, that it stands for.
   std::uint32_t flags = 0;
   std::atomic<std::uint64_t> capture_id{0};  ///< where it was recorded last; 0: in none.
   std::vector<gpemu_cuda_node*> captured;    ///< what it then stood for.
@@ -60,9 +66,6 @@ void make_default_stream(DeviceState& device);
 
 /// Blocks until a time and counts it among the host's waits.
 void wait_until(TimePoint time);
-
-/// Blocks until the host functions that streams of the device have reached are done.
-void wait_for_host_functions();
 
 /// As resolve, for whoever gives the stream work or waits for it. Errors: those of resolve,
 /// STREAM_CAPTURE_IMPLICIT.

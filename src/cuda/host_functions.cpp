@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "host_functions.hpp"
+
+#include <algorithm>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <queue>
+#include <set>
+#include <thread>
+
+#include "stream.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Calls functions of the program at their emulated time, one after the other.
+class HostFunctions {
+ public:
+  void add(TimePoint time, void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
+    const std::lock_guard lock(mutex_);
+    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    const std::uint64_t order = next_++;
+    open_.insert(order);
+    open_host_calls.store(open_.size(), std::memory_order_release);
+    calls_.push({time, order, function, data});
+    follow_locked(stream, {order});
+    changed_.notify_all();
+  }
+
+  void follow(gpemu_cuda_stream& stream, const HostCalls& others) {
+    const std::lock_guard lock(mutex_);
+    follow_locked(stream, others);
+  }
+
+  void copy(const gpemu_cuda_stream& stream, HostCalls& calls) {
+    const std::lock_guard lock(mutex_);
+    calls = calls_of(stream);
+  }
+
+  bool have_returned(const HostCalls& calls) {
+    const std::lock_guard lock(mutex_);
+    return have_returned_locked(calls);
+  }
+  bool have_returned(const gpemu_cuda_stream& stream) {
+    const std::lock_guard lock(mutex_);
+    return have_returned_locked(calls_of(stream));
+  }
+
+  void wait(const HostCalls& calls) {
+    std::unique_lock lock(mutex_);
+    wait_locked(lock, calls);
+  }
+  void wait(const gpemu_cuda_stream& stream) {
+    std::unique_lock lock(mutex_);
+    wait_locked(lock, calls_of(stream));
+  }
+  void wait(const DeviceState& device) {
+    std::unique_lock lock(mutex_);
+    wait_locked(lock, devices_[&device].all);
+  }
+
+ private:
+  struct Call {
+    TimePoint time;
+    std::uint64_t order;
+    void (*function)(void*);
+    void* data;
+    bool operator<(const Call& other) const {
+      return time != other.time ? time > other.time : order > other.order;
+    }
+  };
+  /// What streams of a device depend on: any of them, those that the legacy default stream waits
+  /// for.
+  struct DeviceCalls {
+    HostCalls all, blocking;
+  };
+
+  void merge(HostCalls& calls, const HostCalls& others) const {
+    std::erase_if(calls, [this](std::uint64_t order) { return !open_.contains(order); });
+    for (const std::uint64_t order : others) {
+      if (open_.contains(order) && std::ranges::find(calls, order) == calls.end()) {
+        calls.push_back(order);
+      }
+    }
+  }
+
+  /// As device::Stream has it for times.
+  void follow_locked(gpemu_cuda_stream& stream, const HostCalls& others) {
+    DeviceCalls& device = devices_[stream.device];
+    merge(stream.host_calls, others);
+    const bool waits_for_legacy =
+        stream.owned != nullptr && (stream.flags & kNonBlockingStream) == 0;
+    if (is_legacy(stream)) merge(stream.host_calls, device.blocking);
+    if (waits_for_legacy) merge(stream.host_calls, stream.device->default_stream->host_calls);
+    if (is_legacy(stream) || waits_for_legacy) merge(device.blocking, stream.host_calls);
+    merge(device.all, stream.host_calls);
+  }
+
+  static bool is_legacy(const gpemu_cuda_stream& stream) {
+    return stream.device->default_stream == &stream;
+  }
+
+  HostCalls calls_of(const gpemu_cuda_stream& stream) {
+    return is_legacy(stream) ? devices_[stream.device].blocking : stream.host_calls;
+  }
+
+  [[nodiscard]] bool have_returned_locked(const HostCalls& calls) const {
+    return std::ranges::none_of(calls,
+                                [this](std::uint64_t order) { return open_.contains(order); });
+  }
+
+  /// `calls` is a copy: while this waits, streams are given more.
+  void wait_locked(std::unique_lock<std::mutex>& lock, const HostCalls calls) {
+    if (std::this_thread::get_id() == thread_.get_id()) return;
+    done_.wait(lock, [&] { return have_returned_locked(calls); });
+  }
+
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return !calls_.empty(); });
+      const Call call = calls_.top();
+      // One that comes meanwhile may be due earlier. Virtual time stands still while nobody waits,
+      // so that there is nothing to sleep for.
+      const Duration ahead = call.time - clock().now() - sim::RealClock::kDefaultSpin;
+      if (ahead > Duration::zero() && dynamic_cast<sim::RealClock*>(&clock()) != nullptr) {
+        if (changed_.wait_for(lock, ahead, [&] { return calls_.top().order != call.order; })) {
+          continue;
+        }
+      }
+      lock.unlock();
+      clock().wait_until(call.time);
+      lock.lock();
+      // An earlier one may have come meanwhile.
+      if (calls_.top().order != call.order) continue;
+      calls_.pop();
+      lock.unlock();
+      call.function(call.data);
+      lock.lock();
+      open_.erase(call.order);
+      open_host_calls.store(open_.size(), std::memory_order_release);
+      done_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_, done_;
+  std::priority_queue<Call> calls_;
+  std::set<std::uint64_t> open_;  ///< which have not returned, those in `calls_` among them.
+  std::map<const DeviceState*, DeviceCalls> devices_;
+  std::uint64_t next_ = 1;
+  std::thread thread_;
+};
+
+/// Never destroyed: its thread runs until the process ends.
+HostFunctions& host_functions() {
+  static auto* const functions = new HostFunctions;
+  return *functions;
+}
+
+}  // namespace
+
+void add_host_function(TimePoint time, void (*function)(void*), void* data,
+                       gpemu_cuda_stream& stream) {
+  host_functions().add(time, function, data, stream);
+}
+
+void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others) {
+  host_functions().follow(stream, others == nullptr ? HostCalls() : *others);
+}
+
+void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls) {
+  host_functions().copy(stream, calls);
+}
+
+bool have_returned(const HostCalls& calls) {
+  return !any_host_calls() || host_functions().have_returned(calls);
+}
+
+bool have_returned(const gpemu_cuda_stream& stream) {
+  return !any_host_calls() || host_functions().have_returned(stream);
+}
+
+void wait_for_host_functions(const HostCalls& calls) {
+  if (any_host_calls()) host_functions().wait(calls);
+}
+
+void wait_for_host_functions(const gpemu_cuda_stream& stream) {
+  if (any_host_calls()) host_functions().wait(stream);
+}
+
+void wait_for_host_functions(const DeviceState& device) {
+  if (any_host_calls()) host_functions().wait(device);
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "machine.hpp"
+
+namespace gpemu::cuda {
+
+/// Numbers of host functions, some of which may have returned. Never given twice. Those that
+/// streams and events hold are guarded by the queue's lock.
+using HostCalls = std::vector<std::uint64_t>;
+
+/// How many host functions have been queued and have not returned. While there is none, all below
+/// that is inline costs no more than reading it.
+inline std::atomic<std::uint64_t> open_host_calls{0};
+
+[[nodiscard]] inline bool any_host_calls() {
+  return open_host_calls.load(std::memory_order_acquire) != 0;
+}
+
+/// Has a function of the program called at its emulated time, on a thread of gpemu's. What the
+/// stream is given from now on depends on it.
+void add_host_function(TimePoint time, void (*function)(void*), void* data,
+                       gpemu_cuda_stream& stream);
+
+void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others);
+void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls);
+
+/// Tells that a stream is given work, which makes blocking streams and the legacy default stream of
+/// a device depend on each other's host functions; and on others, if there are any.
+inline void follow(gpemu_cuda_stream& stream, const HostCalls* others = nullptr) {
+  if (any_host_calls()) follow_slowly(stream, others);
+}
+
+/// Yields what a stream's work depends on. Without any open call, what is there may stay.
+inline void copy_host_calls(const gpemu_cuda_stream& stream, HostCalls& calls) {
+  if (any_host_calls()) copy_host_calls_slowly(stream, calls);
+}
+
+[[nodiscard]] bool have_returned(const HostCalls& calls);
+[[nodiscard]] bool have_returned(const gpemu_cuda_stream& stream);
+
+/// Blocks until the host functions have returned that an event or a stream depends on, or that
+/// streams of a device were given. Returns at once within a host function, which would wait for
+/// itself.
+void wait_for_host_functions(const HostCalls& calls);
+void wait_for_host_functions(const gpemu_cuda_stream& stream);
+void wait_for_host_functions(const DeviceState& device);
+
+}  // namespace gpemu::cuda
