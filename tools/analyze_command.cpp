@@ -12,6 +12,7 @@
 #include "analyze_report.hpp"
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "progress.hpp"
 #include "training_session.hpp"
@@ -38,14 +39,15 @@ Result<Duration> run_virtual_pass(const RunOptions& options, train::SyntheticSou
 /// What the two passes over real data share.
 struct RealPass {
   std::string label;
-  Result<void> (*prepare)(const data::FolderDataset& dataset);
+  Result<void> (*prepare)(const data::FolderDataset& dataset, const std::atomic<bool>& stop);
 };
 
 Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& report,
                                          const std::atomic<bool>& stop) {
   const RunOptions& options = report.options;
   GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, false));
-  GPEMU_ASSIGN(const DataPath path, open_data(options.data, options.gpu, session.model().model()));
+  GPEMU_ASSIGN(const DataPath path,
+               open_data(options.data, options.gpu, session.model().model(), stop));
   report.images = path.dataset->samples().size();
   report.bytes = path.dataset->total_bytes();
   const std::int64_t all = path.loader->batches_per_epoch();
@@ -56,7 +58,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
                 "of {}",
                 options.data.folder.string(), all, options.gpu.batch);
   }
-  GPEMU_TRY(pass.prepare(*path.dataset));
+  GPEMU_TRY(pass.prepare(*path.dataset, stop));
   train::LoaderSource source(*path.loader, 1, steps);
   Progress progress(pass.label, steps, options.gpu.batch, options.output.quiet);
   GPEMU_ASSIGN(train::TrainResult result,
@@ -85,9 +87,11 @@ Result<void> run_analyze(const RunOptions& options) {
   StallPasses& passes = report.passes;
   GPEMU_ASSIGN(passes.ingestion, run_virtual_pass(options, Place::kDevice, interrupt.flag()));
   GPEMU_ASSIGN(passes.copying, run_virtual_pass(options, Place::kHostMemory, interrupt.flag()));
-  const RealPass cached{.label = "cached", .prepare = [](const data::FolderDataset& dataset) {
-                          return dataset.fill_page_cache();
-                        }};
+  const RealPass cached{
+      .label = "cached",
+      .prepare = [](const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
+        return dataset.fill_page_cache(&stop);
+      }};
   GPEMU_ASSIGN(report.cached, run_real_pass(cached, report, interrupt.flag()));
   passes.cached = mean_step(report.cached);
   const RealPass cold{.label = "cold", .prepare = make_cold};
@@ -96,7 +100,7 @@ Result<void> run_analyze(const RunOptions& options) {
 
   if (!output.quiet) fmt::print("{}", analyze_text(report));
   if (!output.json.empty()) {
-    GPEMU_TRY(write_file_atomically(output.json, analyze_json(report).dump(2) + "\n"));
+    GPEMU_TRY(write_file_atomically(output.json, json_text(analyze_json(report))));
   }
   if (!output.report.empty()) {
     GPEMU_TRY(write_file_atomically(output.report, analyze_page(report)));

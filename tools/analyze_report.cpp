@@ -79,7 +79,7 @@ std::string pass_plot(const StallPasses& passes) {
 
 }  // namespace
 
-std::string analyze_verdict(const StallPasses& passes) {
+std::string analyze_verdict(const StallPasses& passes, bool pageable) {
   const double fetch = passes.fetch_stall();
   const double prep = passes.prep_stall();
   const double copy = passes.copy_share();
@@ -99,9 +99,8 @@ std::string analyze_verdict(const StallPasses& passes) {
         prep * 100);
   }
   return fmt::format(
-      "limited by the GPU, which spends {:.1f} % of a step on copies of input: pinned memory and "
-      "--overlap-copy would help",
-      copy * 100);
+      "limited by the GPU, which spends {:.1f} % of a step on copies of input: try {}", copy * 100,
+      pageable ? "pinned memory" : "--overlap-copy");
 }
 
 std::string analyze_text(const AnalyzeReport& report) {
@@ -114,7 +113,8 @@ std::string analyze_text(const AnalyzeReport& report) {
       "prep stall   {:5.1f} % of a step with cached files\n"
       "fetch stall  {:5.1f} % of a step with cold files; {:.1f} MiB/s were read\n\n{}\n",
       headline(report), table.str(), passes.copy_share() * 100, passes.prep_stall() * 100,
-      passes.fetch_stall() * 100, read_mib_per_s(report.cold), analyze_verdict(passes));
+      passes.fetch_stall() * 100, read_mib_per_s(report.cold),
+      analyze_verdict(passes, report.options.gpu.pageable));
 }
 
 nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
@@ -142,7 +142,7 @@ nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
   json["profile_step_ms"] = planned_step_json(report.plan, report.options.gpu, true);
   json["corrupt_images"] = report.cold.work.corrupt;
   json["data"] = {{"images", report.images}, {"bytes", report.bytes}};
-  json["verdict"] = analyze_verdict(report.passes);
+  json["verdict"] = analyze_verdict(report.passes, report.options.gpu.pageable);
   json["options"] = gpu_options_json(report.options.gpu);
   json["options"].update(data_options_json(report.options.data));
   json["options"]["steps"] = report.options.steps ? Json(*report.options.steps) : Json(nullptr);
@@ -154,7 +154,7 @@ std::string analyze_page(const AnalyzeReport& report) {
   const StallPasses& passes = report.passes;
   Page page(fmt::format("Data stalls of {} on {}", report.model, report.gpu));
   page.paragraph(headline(report));
-  page.verdict(analyze_verdict(passes));
+  page.verdict(analyze_verdict(passes, report.options.gpu.pageable));
   page.heading("Passes");
   page.paragraph(
       "Each pass adds one thing to the one before, and the difference is what that thing costs. "

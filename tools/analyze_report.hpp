@@ -52,8 +52,9 @@ struct AnalyzeReport {
   HostFacts host;
 };
 
-/// Returns the largest stall and what it means, in one sentence.
-[[nodiscard]] std::string analyze_verdict(const StallPasses& passes);
+/// Returns the largest stall and what it means, in one sentence. `pageable`: how inputs were
+/// copied.
+[[nodiscard]] std::string analyze_verdict(const StallPasses& passes, bool pageable);
 
 /// Returns the result for the terminal, as JSON (docs/reference/results-format.md) and as a page.
 [[nodiscard]] std::string analyze_text(const AnalyzeReport& report);

@@ -23,12 +23,15 @@ TEST(StallPasses, HasNoStallWhereNoiseMakesAPassFaster) {
 }
 
 TEST(AnalyzeVerdict, NamesTheLargestStall) {
-  EXPECT_TRUE(analyze_verdict(kPasses).starts_with("limited by storage"));
+  EXPECT_TRUE(analyze_verdict(kPasses, false).starts_with("limited by storage"));
   StallPasses passes = kPasses;
   passes.cold = 101ms;
-  EXPECT_TRUE(analyze_verdict(passes).starts_with("limited by the GPU, which spends 25.0 %"));
+  EXPECT_TRUE(
+      analyze_verdict(passes, false).starts_with("limited by the GPU, which spends 25.0 %"));
+  EXPECT_TRUE(analyze_verdict(passes, false).ends_with("try --overlap-copy"));
+  EXPECT_TRUE(analyze_verdict(passes, true).ends_with("try pinned memory"));
   passes.cached = passes.cold = 800ms;
-  EXPECT_TRUE(analyze_verdict(passes).starts_with("limited by preprocessing"));
+  EXPECT_TRUE(analyze_verdict(passes, false).starts_with("limited by preprocessing"));
 }
 
 TEST(AnalyzeJson, HasRatesOfEachPass) {

@@ -20,6 +20,7 @@
 #include "cost_eval_command.hpp"
 #include "cost_fit_command.hpp"
 #include "cost_recorded_command.hpp"
+#include "json_text.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -75,7 +76,7 @@ void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) 
                          {"capacity_mib", to_mib(model.gpu().memory_bytes)},
                          {"largest_batch", model.largest_batch()},
                          {"costs", costs}};
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}", json_text(document));
 }
 
 std::string cell(const cost::Estimate& estimate) {

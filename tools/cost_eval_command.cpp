@@ -21,6 +21,7 @@
 
 #include "command.hpp"
 #include "cost_eval_memory.hpp"
+#include "json_text.hpp"
 #include "recorded_gpus.hpp"
 #include "text_table.hpp"
 
@@ -259,7 +260,7 @@ Result<void> evaluate(const EvalOptions& options) {
                100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
                wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
-  if (options.as_json) fmt::print("{}\n", document.dump(2));
+  if (options.as_json) fmt::print("{}", json_text(document));
   GPEMU_TRY(write_bars(std::move(files), stated));
   if (options.check && !faults.empty()) {
     return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));

@@ -13,6 +13,7 @@
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
 
+#include "json_text.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -84,7 +85,7 @@ void print_json(const std::vector<std::vector<MemoryStep>>& by_gpu) {
                       {"error", step.error()}});
     }
   }
-  fmt::print("{}\n", rows.dump(2));
+  fmt::print("{}", json_text(rows));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@
 #include "gpemu/calibrate/calibration.hpp"
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "recorded_gpus.hpp"
 #include "text_table.hpp"
 
@@ -95,7 +96,7 @@ void print_json(const std::vector<Calibration>& calibrations) {
                                  {"parameters", parameters},
                                  {"at_bound", at_bound}};
   }
-  fmt::print("{}\n", document.dump(2));
+  fmt::print("{}", json_text(document));
 }
 
 /// Puts the calibrations into the GPUs' files: into all, or into none that is there already.

@@ -14,6 +14,7 @@
 #include "gpemu/cost/phase_time.hpp"
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "recorded_gpus.hpp"
 #include "text_table.hpp"
 
@@ -79,7 +80,7 @@ Result<void> tell(const RecordedOptions& options) {
       }
     }
   }
-  fmt::print("{}", options.as_json ? rows.dump(2) + "\n" : table.str());
+  fmt::print("{}", options.as_json ? json_text(rows) : table.str());
   return {};
 }
 

@@ -22,6 +22,7 @@
 #include "data_bench.hpp"
 #include "host_facts.hpp"
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "progress.hpp"
 #include "run_options.hpp"
 
@@ -106,7 +107,7 @@ Result<void> show_data(const ShowOptions& options) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const json description = describe(dataset);
   if (options.as_json) {
-    fmt::print("{}\n", description.dump(2));
+    fmt::print("{}", json_text(description));
   } else {
     print_description(description);
   }
@@ -159,7 +160,7 @@ Result<void> bench_data(const BenchOptions& options) {
                          {"images_per_cpu_s", cpu_rates},
                          {"cpu", host.cpu},
                          {"cores", host.cores}};
-    fmt::print("{}\n", result.dump(2));
+    fmt::print("{}", json_text(result));
   } else {
     fmt::print("{}, {} worker{}: {:.1f} images/s, {:.1f} per CPU second (medians of {} epochs)\n",
                what, options.bench.workers, options.bench.workers == 1 ? "" : "s", median(rates),

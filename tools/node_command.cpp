@@ -13,6 +13,7 @@
 
 #include "command.hpp"
 #include "device_list.hpp"
+#include "json_text.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -70,7 +71,7 @@ Result<void> show_node(const NodeOptions& options) {
   GPEMU_ASSIGN(const auto node, device::Node::open(options.name));
   const json description = describe(*node);
   if (options.as_json) {
-    fmt::print("{}\n", description.dump(2));
+    fmt::print("{}", json_text(description));
     return {};
   }
   fmt::print("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
@@ -99,7 +100,7 @@ Result<void> list_nodes(const NodeOptions& options) {
                    nodes.back()["policy"]});
   }
   if (options.as_json) {
-    fmt::print("{}\n", nodes.dump(2));
+    fmt::print("{}", json_text(nodes));
   } else if (table.empty()) {
     fmt::print("no nodes in {}\n", device::Node::default_directory().string());
   } else {

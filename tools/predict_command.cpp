@@ -22,6 +22,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "predict_report.hpp"
 #include "program_file.hpp"
@@ -244,8 +245,7 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
 Result<void> predict_program(const PredictOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options));
-  const std::string json =
-      predict_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const std::string json = json_text(predict_json(report));
   fmt::print("{}", options.json == "-" ? json : predict_text(report));
   if (!options.json.empty() && options.json != "-") {
     GPEMU_TRY(write_file_atomically(options.json, json));

@@ -16,6 +16,7 @@
 #include "gpemu/profile/database.hpp"
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "profile_commands.hpp"
 #include "text_table.hpp"
 
@@ -196,7 +197,7 @@ Result<void> list(const ListOptions& options) {
                            {"gpus", gpus},
                            {"models", models},
                            {"measured", describe_measurements(all)}};
-    fmt::print("{}\n", document.dump(2));
+    fmt::print("{}", json_text(document));
   } else {
     print_overview(packs, gpus, models);
   }

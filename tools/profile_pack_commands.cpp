@@ -16,6 +16,7 @@
 #include "gpemu/profile/pack.hpp"
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -179,7 +180,7 @@ void print_json(const profile::PackComparison& comparison, bool passed) {
                        {"times", describe(comparison.times)},
                        {"faults", comparison.faults},
                        {"passed", passed}};
-  fmt::print("{}\n", result.dump(2));
+  fmt::print("{}", json_text(result));
 }
 
 void print_comparison(const profile::PackComparison& comparison) {

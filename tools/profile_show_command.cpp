@@ -16,6 +16,7 @@
 #include "command.hpp"
 #include "curve_selection.hpp"
 #include "gpu_spec_table.hpp"
+#include "json_text.hpp"
 #include "profile_commands.hpp"
 #include "svg_plot.hpp"
 #include "terminal_plot.hpp"
@@ -79,7 +80,7 @@ Result<void> show_spec(const ShowOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(options.selection.gpu));
   if (options.as_json) {
-    fmt::print("{}\n", describe_spec(spec).dump(2));
+    fmt::print("{}", json_text(describe_spec(spec)));
   } else {
     print_spec(spec);
   }
@@ -199,7 +200,7 @@ Result<void> show_curves(const ShowOptions& options) {
                database.memory_limit(key.model, key.gpu, key.precision));
   const LinePlot plot = plot_of(curves);
   if (options.as_json) {
-    fmt::print("{}\n", describe_curves(curves, limit).dump(2));
+    fmt::print("{}", json_text(describe_curves(curves, limit)));
   } else {
     fmt::print("{}\n\n", plot.title);
     print_summary(curves);

@@ -18,6 +18,7 @@
 #include "command.hpp"
 #include "device_list.hpp"
 #include "host_facts.hpp"
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "program_file.hpp"
 #include "program_page.hpp"
@@ -80,9 +81,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   const nlohmann::ordered_json facts = facts_of(options, code);
   summary.update(facts);
   if (!options.json.empty()) {
-    GPEMU_TRY(write_file_atomically(
-        options.json,
-        summary.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"));
+    GPEMU_TRY(write_file_atomically(options.json, json_text(summary)));
   }
   if (!options.report.empty()) {
     GPEMU_ASSIGN(const std::string page, program_page(summary, processes, host_facts()));

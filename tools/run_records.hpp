@@ -42,10 +42,4 @@ struct RecordedProcess {
 /// Returns the devices that a process used.
 [[nodiscard]] std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process);
 
-/// Returns JSON as one line. Text that is not UTF-8 is replaced.
-template <typename Json>
-[[nodiscard]] std::string one_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-
 }  // namespace gpemu::tools

@@ -52,11 +52,18 @@ std::string workers_advice(const RunReport& report) {
   if (rate <= 0) return "more workers would help";
   const double step_s = to_seconds(planned_step(report.plan, report.options.gpu, true));
   const double needed = std::ceil(report.options.gpu.batch / step_s / rate);
+  const int workers = report.options.data.workers;
+  if (needed <= workers) {
+    return fmt::format(
+        "a worker makes {:.0f} images/s, so {} keep up once batches are on their way: longer runs "
+        "would wait less, unless other work takes the cores",
+        rate, workers);
+  }
   const std::string beyond =
       needed > report.host.cores ? fmt::format("; this host has {} cores", report.host.cores) : "";
   return fmt::format(
       "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
-      needed, report.options.data.workers, beyond);
+      needed, workers, beyond);
 }
 
 std::string stall_table(const train::TrainResult& result) {

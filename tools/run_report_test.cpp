@@ -56,6 +56,13 @@ TEST(RunVerdict, TellsHowManyWorkersWouldKeepUp) {
   EXPECT_TRUE(says(verdict, "this host has 4 cores")) << verdict;
 }
 
+TEST(RunVerdict, AdvisesNoFewerWorkersThanThereAre) {
+  RunReport report = report_of({.compute = 10ms, .prep_wait = 30ms});
+  report.options.data.workers = 8;
+  EXPECT_TRUE(says(run_verdict(report), "100 images/s, so 8 keep up once batches"))
+      << run_verdict(report);
+}
+
 TEST(RunVerdict, NamesStorageCopiesAndOthers) {
   EXPECT_TRUE(says(run_verdict(report_of({.compute = 10ms, .fetch_wait = 3ms, .prep_wait = 1ms})),
                    "limited by storage"));

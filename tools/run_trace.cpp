@@ -14,6 +14,8 @@
 
 #include "gpemu/base/file.hpp"
 
+#include "json_text.hpp"
+
 namespace gpemu::tools {
 namespace {
 

@@ -18,6 +18,7 @@
 #include "gpemu/sim/clock.hpp"
 
 #include "command.hpp"
+#include "json_text.hpp"
 #include "smi_query.hpp"
 #include "smi_table.hpp"
 
@@ -171,7 +172,7 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
   if (options.as_json) {
     json devices = json::array();
     for (const SmiDevice& device : sample.devices) devices.push_back(describe(device));
-    return devices.dump(2) + "\n";
+    return json_text(devices);
   }
   if (sample.devices.empty()) {
     return fmt::format("no nodes in {}: create one with `gpemu node create`, or start a run\n",

@@ -12,6 +12,7 @@
 
 #include "command.hpp"
 #include "interrupt.hpp"
+#include "json_text.hpp"
 #include "output_file.hpp"
 #include "progress.hpp"
 #include "run_page.hpp"
@@ -79,7 +80,7 @@ class RunObserver {
 Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& trace) {
   const OutputOptions& output = report.options.output;
   if (!output.json.empty()) {
-    GPEMU_TRY(write_file_atomically(output.json, run_json(report).dump(2) + "\n"));
+    GPEMU_TRY(write_file_atomically(output.json, json_text(run_json(report))));
   }
   if (!output.trace.empty()) {
     GPEMU_TRY(write_file_atomically(output.trace, trace.json()));
@@ -98,6 +99,7 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
 
 Result<void> run_train(const RunOptions& options) {
   GPEMU_TRY(check_options(options));
+  const InterruptGuard interrupt;
   GPEMU_ASSIGN(TrainingSession session,
                TrainingSession::create(options.gpu, options.clock == "virtual"));
   RunReport report{.options = options,
@@ -112,15 +114,15 @@ Result<void> run_train(const RunOptions& options) {
   if (options.synthetic) {
     source = std::make_unique<train::SyntheticSource>(options.gpu.batch, total_steps);
   } else {
-    GPEMU_ASSIGN(path, open_data(options.data, options.gpu, session.model().model()));
-    if (options.cold) GPEMU_TRY(make_cold(*path.dataset));
+    GPEMU_ASSIGN(path,
+                 open_data(options.data, options.gpu, session.model().model(), interrupt.flag()));
+    if (options.cold) GPEMU_TRY(make_cold(*path.dataset, interrupt.flag()));
     const std::int64_t all = std::int64_t{path.loader->batches_per_epoch()} * options.epochs;
     total_steps = std::min(all, options.steps.value_or(all));
     source = std::make_unique<train::LoaderSource>(*path.loader, options.epochs, options.steps);
   }
 
   RunObserver observer(options, report.gpu, total_steps);
-  const InterruptGuard interrupt;
   const Duration cpu_before = thread_cpu_time();
   GPEMU_ASSIGN(report.result,
                session.run(*source, interrupt.flag(),

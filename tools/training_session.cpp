@@ -36,11 +36,11 @@ sim::Clock& TrainingSession::clock() const {
 
 Result<void> TrainingSession::attach(const GpuOptions& options) {
   GPEMU_ASSIGN(node_, device::Node::open(options.node));
-  if (options.device + options.gpus > node_->device_count()) {
+  const auto last = std::int64_t{options.device} + options.gpus - 1;
+  if (last >= node_->device_count()) {
     return fail(ErrorCode::kInvalidArgument,
                 "--device {} and --gpus {} ask for device {} of node '{}', whose last is {}",
-                options.device, options.gpus, options.device + options.gpus - 1, options.node,
-                node_->device_count() - 1);
+                options.device, options.gpus, last, options.node, node_->device_count() - 1);
   }
   return {};
 }
@@ -112,7 +112,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
 }
 
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                           const profile::ModelInfo& model) {
+                           const profile::ModelInfo& model, const std::atomic<bool>& stop) {
   const auto& shape = model.input_shape;
   if (shape[0] != 3 || shape[1] != shape[2]) {
     return fail(ErrorCode::kUnsupported,
@@ -121,7 +121,7 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                 model.name, shape[0], shape[1], shape[2]);
   }
   DataPath path;
-  GPEMU_ASSIGN(data::FolderDataset dataset, data::FolderDataset::open(options.folder));
+  GPEMU_ASSIGN(data::FolderDataset dataset, data::FolderDataset::open(options.folder, &stop));
   path.dataset = std::make_unique<data::FolderDataset>(std::move(dataset));
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
@@ -143,7 +143,7 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
   return path;
 }
 
-Result<void> make_cold(const data::FolderDataset& dataset) {
+Result<void> make_cold(const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
   struct statfs system{};
   if (::statfs(dataset.root().c_str(), &system) == 0 &&
       (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {
@@ -152,7 +152,7 @@ Result<void> make_cold(const data::FolderDataset& dataset) {
         "cached",
         dataset.root().string());
   }
-  return dataset.drop_page_cache();
+  return dataset.drop_page_cache(&stop);
 }
 
 }  // namespace gpemu::tools

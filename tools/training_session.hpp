@@ -64,16 +64,18 @@ struct DataPath {
 
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
 ///
-/// Errors: those of the data set and the loader; kInvalidArgument when it holds less than a batch;
-/// kResourceLimit when the limit on locked memory is too low; kUnsupported when the model's input
-/// is no square image.
+/// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument when it holds
+/// less than a batch; kResourceLimit when the limit on locked memory is too low; kUnsupported when
+/// the model's input is no square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                                         const profile::ModelInfo& model);
+                                         const profile::ModelInfo& model,
+                                         const std::atomic<bool>& stop);
 
 /// Drops the data set from the page cache; warns where that cannot make a difference because the
 /// files lie in memory.
 ///
 /// Errors: those of FolderDataset::drop_page_cache().
-[[nodiscard]] Result<void> make_cold(const data::FolderDataset& dataset);
+[[nodiscard]] Result<void> make_cold(const data::FolderDataset& dataset,
+                                     const std::atomic<bool>& stop);
 
 }  // namespace gpemu::tools

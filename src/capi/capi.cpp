@@ -83,6 +83,13 @@ PinnedBlocks& pinned_blocks() {
   return *blocks;
 }
 
+/// One for all nodes: events of two handles on a node can be compared.
+const std::shared_ptr<sim::Clock>& real_clock() {
+  static const auto* const clock =
+      new std::shared_ptr<sim::Clock>(std::make_shared<sim::RealClock>());
+  return *clock;
+}
+
 Result<gpemu_node> create_node(const gpemu_node_config& config) {
   const bool is_virtual = config.clock == GPEMU_CLOCK_VIRTUAL;
   if (is_virtual && config.name != nullptr) {
@@ -103,7 +110,7 @@ Result<gpemu_node> create_node(const gpemu_node_config& config) {
   if (is_virtual) {
     node.clock = std::make_shared<sim::VirtualClock>();
   } else {
-    node.clock = std::make_shared<sim::RealClock>();
+    node.clock = real_clock();
   }
   GPEMU_ASSIGN(node.node, config.name != nullptr ? device::Node::create(node_config)
                                                  : device::Node::create_private(node_config));
@@ -161,8 +168,7 @@ gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_node_open", name, node));
     GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
-    *node = new gpemu_node{.clock = std::make_shared<gpemu::sim::RealClock>(),
-                           .node = std::move(opened)};
+    *node = new gpemu_node{.clock = gpemu::real_clock(), .node = std::move(opened)};
     return {};
   });
 }
@@ -434,14 +440,11 @@ gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* en
     GPEMU_TRY(require("gpemu_event_elapsed", start, end, elapsed_ns));
     const auto [first, first_clock] = gpemu::read(start);
     const auto [last, last_clock] = gpemu::read(end);
-    if (first_clock != last_clock) {
-      return fail(ErrorCode::kInvalidArgument, "the events were recorded on different nodes");
+    const auto& clock = first_clock != nullptr ? first_clock : gpemu::real_clock();
+    if (last_clock != nullptr && first_clock != nullptr && first_clock != last_clock) {
+      return fail(ErrorCode::kInvalidArgument, "the events were recorded on different clocks");
     }
-    if (first_clock == nullptr) {
-      return fail(ErrorCode::kInvalidArgument, "the events were never recorded");
-    }
-    GPEMU_ASSIGN(const gpemu::Duration elapsed,
-                 gpemu::device::elapsed_time(first, last, *first_clock));
+    GPEMU_ASSIGN(const gpemu::Duration elapsed, gpemu::device::elapsed_time(first, last, *clock));
     *elapsed_ns = elapsed.count();
     return {};
   });

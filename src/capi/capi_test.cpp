@@ -88,6 +88,10 @@ TEST_F(CApi, EventsTimeAndOrderWork) {
   EXPECT_EQ(gpemu_event_query(end), GPEMU_OK) << "never recorded: nothing to wait for";
 
   ASSERT_EQ(gpemu_event_record(start, stream_), GPEMU_OK);
+  EXPECT_EQ(gpemu_event_elapsed(start, end, &elapsed), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(gpemu_last_error(), "the end event was never recorded");
+  EXPECT_EQ(gpemu_event_elapsed(end, start, &elapsed), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(gpemu_last_error(), "the start event was never recorded");
   ASSERT_EQ(gpemu_stream_launch(stream_, 3 * kMillisecond, nullptr), GPEMU_OK);
   ASSERT_EQ(gpemu_event_record(end, stream_), GPEMU_OK);
   EXPECT_EQ(gpemu_event_elapsed(start, end, &elapsed), GPEMU_ERROR_NOT_READY);

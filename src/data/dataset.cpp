@@ -31,6 +31,12 @@ std::unexpected<Error> cannot_read(const fs::path& path, const std::string& reas
   return fail(ErrorCode::kIo, "cannot read {}: {}", path.string(), reason);
 }
 
+/// Errors: kInterrupted when `stop` is there and says so.
+Result<void> check_stop(const std::atomic<bool>* stop, const fs::path& root) {
+  if (stop == nullptr || !stop->load(std::memory_order_relaxed)) return {};
+  return fail(ErrorCode::kInterrupted, "stopped while reading {}", root.string());
+}
+
 Result<std::vector<std::string>> list_class_folders(const fs::path& root) {
   std::error_code error;
   const fs::file_status status = fs::status(root, error);
@@ -115,11 +121,12 @@ Result<void> fill_file(const fs::path& path, std::span<char> scratch) {
 
 }  // namespace
 
-Result<FolderDataset> FolderDataset::open(const fs::path& root) {
+Result<FolderDataset> FolderDataset::open(const fs::path& root, const std::atomic<bool>* stop) {
   FolderDataset dataset;
   dataset.root_ = root;
   GPEMU_ASSIGN(dataset.classes_, list_class_folders(root));
   for (std::size_t i = 0; i < dataset.classes_.size(); ++i) {
+    GPEMU_TRY(check_stop(stop, root));
     GPEMU_ASSIGN(const Bytes bytes,
                  add_class(root / dataset.classes_[i], static_cast<int>(i), dataset.samples_));
     dataset.total_bytes_ += bytes;
@@ -127,14 +134,20 @@ Result<FolderDataset> FolderDataset::open(const fs::path& root) {
   return dataset;
 }
 
-Result<void> FolderDataset::drop_page_cache() const {
-  for (const Sample& sample : samples_) GPEMU_TRY(drop_file(sample.path));
+Result<void> FolderDataset::drop_page_cache(const std::atomic<bool>* stop) const {
+  for (const Sample& sample : samples_) {
+    GPEMU_TRY(check_stop(stop, root_));
+    GPEMU_TRY(drop_file(sample.path));
+  }
   return {};
 }
 
-Result<void> FolderDataset::fill_page_cache() const {
+Result<void> FolderDataset::fill_page_cache(const std::atomic<bool>* stop) const {
   std::vector<char> scratch(std::size_t{1} << 20);
-  for (const Sample& sample : samples_) GPEMU_TRY(fill_file(sample.path, scratch));
+  for (const Sample& sample : samples_) {
+    GPEMU_TRY(check_stop(stop, root_));
+    GPEMU_TRY(fill_file(sample.path, scratch));
+  }
   return {};
 }
 

@@ -109,6 +109,16 @@ TEST_F(FolderDatasetTest, DropsAndFillsThePageCache) {
   EXPECT_EQ(cached_pages(root_ / "cat/a.jpg"), 25U);
 }
 
+TEST_F(FolderDatasetTest, StopsWhenItIsTold) {
+  add_file("cat/a.jpg");
+  const std::atomic<bool> stop = true;
+  const auto dataset = FolderDataset::open(root_);
+  ASSERT_TRUE(dataset.has_value());
+  EXPECT_EQ(FolderDataset::open(root_, &stop).error().code, ErrorCode::kInterrupted);
+  EXPECT_EQ(dataset->drop_page_cache(&stop).error().code, ErrorCode::kInterrupted);
+  EXPECT_EQ(dataset->fill_page_cache(&stop).error().code, ErrorCode::kInterrupted);
+}
+
 TEST_F(FolderDatasetTest, NamesAFileThatWentAway) {
   add_file("cat/a.jpg");
   const auto dataset = FolderDataset::open(root_);

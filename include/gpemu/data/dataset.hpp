@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -24,10 +25,13 @@ struct Sample {
 /// Immutable. Thread safety: const members may be called concurrently.
 class FolderDataset {
  public:
+  /// Here and below, `stop` may end the call early.
+  ///
   /// Errors: kNotFound when the folder does not exist, kIo when it cannot be read, kCorruptData
   /// when there is no class folder or a class holds no JPEG file; each names the folder and what to
-  /// do.
-  [[nodiscard]] static Result<FolderDataset> open(const std::filesystem::path& root);
+  /// do. kInterrupted after `stop`.
+  [[nodiscard]] static Result<FolderDataset> open(const std::filesystem::path& root,
+                                                  const std::atomic<bool>* stop = nullptr);
 
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
   [[nodiscard]] const std::vector<std::string>& classes() const { return classes_; }
@@ -37,13 +41,13 @@ class FolderDataset {
   /// Drops the files from the page cache (posix_fadvise), so that the next read comes from storage.
   /// Dirty pages are written first. Pages that others have mapped stay.
   ///
-  /// Errors: kIo naming the file.
-  [[nodiscard]] Result<void> drop_page_cache() const;
+  /// Errors: kIo naming the file; kInterrupted after `stop`.
+  [[nodiscard]] Result<void> drop_page_cache(const std::atomic<bool>* stop = nullptr) const;
 
   /// Reads every file once, so that the next read comes from memory if it is large enough.
   ///
-  /// Errors: kIo naming the file.
-  [[nodiscard]] Result<void> fill_page_cache() const;
+  /// Errors: kIo naming the file; kInterrupted after `stop`.
+  [[nodiscard]] Result<void> fill_page_cache(const std::atomic<bool>* stop = nullptr) const;
 
  private:
   FolderDataset() = default;
