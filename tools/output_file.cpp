@@ -13,6 +13,7 @@ namespace gpemu::tools {
 
 Result<void> check_writable(const std::filesystem::path& path) {
   if (path.empty()) return {};
+  if (path == "-") return fail(ErrorCode::kInvalidArgument, "\"-\" names no file here");
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return fail(ErrorCode::kIo, "cannot write {}: it is a folder", path.string());

@@ -189,7 +189,7 @@ class Recordings {
     faults_[{number, batch}] =
         fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
                     gpu.compute_capability_minor, telling_line(recording.error().message));
-    fmt::print(stderr, "gpemu: {}: failed after {:.1f} s\n", name, elapsed.count());
+    fmt::print(stderr, "gpemu: {}: no steps after {:.1f} s\n", name, elapsed.count());
     if (first_fault_.message.empty()) first_fault_ = recording.error();
     return {};
   }
@@ -275,9 +275,11 @@ void add_predict_command(CLI::App& app) {
       ->add_option("--gpu", options->gpus,
                    "Kinds of GPU, e.g. V100-PCIE-32GB,H100-SXM5-80GB; or TOML files")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->required();
   command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
       ->delimiter(',')
+      ->allow_extra_args(false)
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--steps", options->steps, "Steps to record, behind two of warm-up")
       ->check(CLI::Range(1, 10000))

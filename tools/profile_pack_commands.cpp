@@ -144,6 +144,9 @@ Result<void> import_pack(const ImportOptions& options) {
 Result<void> check(const std::filesystem::path& folder) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<std::string> gpus, database.gpu_names());
+  if (!std::filesystem::exists(folder / "pack.toml")) {
+    return fail(ErrorCode::kNotFound, "there is no {}", (folder / "pack.toml").string());
+  }
   const std::vector<profile::PackFault> faults = profile::check_pack(folder, gpus);
   for (const profile::PackFault& fault : faults) {
     fmt::print("{}:{}: {}\n", fault.file.string(), fault.line, fault.message);
@@ -243,21 +246,16 @@ void add_profile_import_command(CLI::App& profile) {
   CLI::App* command = profile.add_subcommand(
       "import", "Make a pack of GPEmu's published tables, leaving out extrapolated rows");
   auto options = std::make_shared<ImportOptions>();
-  command->add_option("folder", options->folder, "Folder of the tables")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  command->add_option("folder", options->folder, "Folder of the tables")->required();
   command->add_option("--output", options->output,
                       "New folder for the pack; without it, the pack is added to your database");
   command->add_flag("--add", options->add, "Add the pack to your database, too");
   command->add_option("--name", options->name, "Name of the pack");
-  command
-      ->add_option("--info", options->info,
-                   "A pack.toml that says where the numbers come from and how they were measured")
-      ->check(CLI::ExistingFile);
-  command
-      ->add_option("--models", options->models,
-                   "A models.csv; without it, the models that the database knows")
-      ->check(CLI::ExistingFile);
+  command->add_option(
+      "--info", options->info,
+      "A pack.toml that says where the numbers come from and how they were measured");
+  command->add_option("--models", options->models,
+                      "A models.csv; without it, the models that the database knows");
   command->add_option("--precision", options->precisions,
                       "GPU=LABEL for a GPU not measured at fp32; repeatable");
   command
@@ -277,9 +275,7 @@ void add_profile_check_command(CLI::App& profile) {
   CLI::App* command = profile.add_subcommand(
       "check", "Review a pack as a contribution: every fault with its file and line");
   auto folder = std::make_shared<std::filesystem::path>();
-  command->add_option("pack", *folder, "Folder of the pack")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  command->add_option("pack", *folder, "Folder of the pack")->required();
   command->footer("Example:\n  gpemu profile check profiles/gpemu-vldb25");
   set_action(*command, [folder] { return check(*folder); });
 }
@@ -288,12 +284,8 @@ void add_profile_compare_command(CLI::App& profile) {
   CLI::App* command = profile.add_subcommand(
       "compare", "Tell how well a pack reproduces every measured row of the tables it comes from");
   auto options = std::make_shared<CompareOptions>();
-  command->add_option("pack", options->pack, "Folder of the pack")
-      ->required()
-      ->check(CLI::ExistingDirectory);
-  command->add_option("tables", options->raw, "Folder of the tables")
-      ->required()
-      ->check(CLI::ExistingDirectory);
+  command->add_option("pack", options->pack, "Folder of the pack")->required();
+  command->add_option("tables", options->raw, "Folder of the tables")->required();
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer("Example:\n  gpemu profile compare profiles/gpemu-vldb25 tables");
   set_action(*command, [options] { return compare(*options); });

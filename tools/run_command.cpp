@@ -96,12 +96,25 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   return {};
 }
 
+/// Errors: kInvalidArgument when a context would leave nothing of a GPU's memory.
+Result<void> check_context(const RunProgramOptions& options, const profile::Database& database) {
+  if (!options.context_mib) return {};
+  GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
+  for (const device::DeviceConfig& device : devices) {
+    if (Bytes{*options.context_mib} * kMiB < device.memory_bytes) continue;
+    return fail(ErrorCode::kInvalidArgument, "--context {}: {} has {:.0f} MiB",
+                *options.context_mib, device.gpu, to_mib(device.memory_bytes));
+  }
+  return {};
+}
+
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
   std::shared_ptr<device::Node> node;
   Environment settings;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_TRY(check_context(options, database));
   if (options.clock == "virtual") {
     GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
     if (devices.size() != 1) {
@@ -141,10 +154,11 @@ void add_run_command(CLI::App& app) {
       "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
       "  gpemu run -- nvtop      # in another terminal: watches the first\n");
   auto options = std::make_shared<RunProgramOptions>();
-  command->add_option(
-      "--gpu", options->gpus,
-      "NAME or NAME:COUNT; may be given several times. `gpemu profile list` tells names; "
-      "the path of a TOML file describes another");
+  command
+      ->add_option("--gpu", options->gpus,
+                   "NAME or NAME:COUNT; may be given several times. `gpemu profile list` tells "
+                   "names; the path of a TOML file describes another")
+      ->allow_extra_args(false);
   command->add_option("--node", options->node,
                       "Use this existing node instead; without --gpu and --node, the one that "
                       "GPEMU_NODE names, else the only one");

@@ -105,6 +105,10 @@ class Watch {
                                   .load = std::move(load)});
       }
     }
+    if (options_.device >= 0 && sample.devices.empty() && !monitors_.empty()) {
+      return fail(ErrorCode::kNotFound, "there is no device {}; `gpemu smi -L` lists them",
+                  options_.device);
+    }
     sample.time = local_time();
     return sample;
   }
@@ -175,8 +179,9 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
     return json_text(devices);
   }
   if (sample.devices.empty()) {
-    return fmt::format("no nodes in {}: create one with `gpemu node create`, or start a run\n",
-                       device::Node::default_directory().string());
+    return fmt::format(
+        "no nodes that you may open in {}: create one with `gpemu node create`, or start a run\n",
+        device::Node::default_directory().string());
   }
   return smi_table(sample);
 }

@@ -173,6 +173,13 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
                                          {"GPEMU_RECORD_OPERATIONS", "1"},
                                          {"GPEMU_MEMORY_MIB", kPlentyMib}});
   if (options.batch > 0) environment.emplace_back("GPEMU_BATCH", std::to_string(options.batch));
+  // PyTorch keeps a folder for temporary files, which it cannot remove when it is ended.
+  const std::filesystem::path temporary = folder.path() / "tmp";
+  std::error_code error;
+  if (!std::filesystem::create_directory(temporary, error)) {
+    return fail(ErrorCode::kIo, "{}: {}", temporary.string(), error.message());
+  }
+  environment.emplace_back("TMPDIR", temporary.string());
   LiveRun run(folder.path());
   predict::StepSearch search{.pattern = options.pattern, .complete = false};
   const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);

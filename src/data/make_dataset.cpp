@@ -45,9 +45,10 @@ Result<void> check_options(const MakeDatasetOptions& options) {
                 options.images, kMaxImages);
   }
   if (options.classes < 1 || options.classes > options.images) {
-    return fail(ErrorCode::kInvalidArgument,
-                "the number of classes is {}; it must be 1 to the number of images, {}",
-                options.classes, options.images);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "the number of classes is {}; it must be 1 to the number of images, {}: give --classes",
+        options.classes, options.images);
   }
   if (options.threads < 1) {
     return fail(ErrorCode::kInvalidArgument, "the number of threads is {}; it must be at least 1",

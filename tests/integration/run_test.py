@@ -237,13 +237,6 @@ class RunTest(unittest.TestCase):
             # In pages of the GPU.
             self.assertTrue(expected <= float(output) < expected + 2, output)
 
-    def test_a_context_may_not_fit(self):
-        options = ("--gpu", GPU, "--context", "40000")
-        process = self.start(sys.executable, "-c", USED, options=options)
-        output, errors = process.communicate()
-        self.assertEqual((process.returncode, output), (1, ""), errors)
-        self.assertIn("40000", errors.replace(".0", ""))
-
     def repeated_lines(self):
         """Returns operations and marks without the numbers of threads, which are each run's own."""
         return [{key: value for key, value in line.items() if key != "thread"}
@@ -289,6 +282,9 @@ class RunTest(unittest.TestCase):
         script.write_bytes(header)
         self.refuse(10, "statically linked", script)
         self.refuse(3, "there is no GPU", "true", options=("--gpu", "V100-PCIE-33GB"))
+        self.refuse(2, "--context 40000: V100-PCIE-32GB has 32510 MiB", "true",
+                    options=("--gpu", GPU, "--context", "40000"))
+        self.refuse(2, '"-" names no file', "true", options=("--gpu", GPU, "--json", "-"))
         self.refuse(7, "cannot write", "true",
                     options=("--gpu", GPU, "--ops", str(self.folder / "none" / "ops")))
         self.refuse(2, "share the file", "true",
