@@ -83,10 +83,25 @@ class IdleTime {
   std::deque<Stretch> stretches_;  ///< in order of time.
 };
 
+/// Takes the part of the gaps that work now fills, as if at their beginnings.
+void fill_gaps(layout::EngineRecord& engine, TimePoint now, const Interval& filled) {
+  std::int64_t left = filled.busy.count();
+  for (layout::GapRecord& gap : engine.gaps) {
+    const std::int64_t start = std::max(gap.start_ns.load(), now.time_since_epoch().count());
+    const std::int64_t end = gap.end_ns;
+    if (TimePoint(Duration(start)) >= filled.end || TimePoint(Duration(end)) <= filled.start) {
+      continue;
+    }
+    const std::int64_t part = std::clamp(end - start, std::int64_t{0}, left);
+    gap.start_ns = start + part;
+    left -= part;
+  }
+}
+
 /// Puts work at the end of an engine's timeline, not before `earliest`. Several processes may do so
 /// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody.
 Interval append_to(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tail_ns,
-                   TimePoint earliest, Duration cost, IdleTime& idle) {
+                   TimePoint now, TimePoint earliest, Duration cost, IdleTime& idle) {
   std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
   std::int64_t start = 0;
   do {
@@ -95,6 +110,11 @@ Interval append_to(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_
     raise_to(own_tail_ns, start + cost.count());
   } while (!engine.tail_ns.compare_exchange_weak(tail, start + cost.count()));
   idle.add(TimePoint(Duration(tail)), TimePoint(Duration(start)));
+  if (start > std::max(tail, now.time_since_epoch().count())) {
+    layout::GapRecord& gap = engine.gaps[engine.gap_count++ % std::size(engine.gaps)];
+    gap.start_ns = std::max(tail, now.time_since_epoch().count());
+    gap.end_ns = start;
+  }
   return {
       .start = TimePoint(Duration(start)), .end = TimePoint(Duration(start) + cost), .busy = cost};
 }
@@ -153,8 +173,9 @@ struct Device::State {
 
   void give_back_memory(Bytes bytes) {
     const RobustLock lock(record->ledger_mutex, [this] { segment->recount_memory(index); });
-    holding->memory -= bytes;
-    record->memory_used -= bytes;
+    // Never below zero, whatever became of the slot meanwhile.
+    holding->memory -= std::min(bytes, holding->memory.load());
+    record->memory_used -= std::min(bytes, record->memory_used.load());
   }
 };
 
@@ -185,6 +206,8 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
 }
 
 Device::~Device() {
+  // All of it belongs to the parent of a forked child.
+  if (!state_->segment->owned_by_this_process()) return;
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
   if (held > 0) state_->give_back_memory(held);
@@ -212,6 +235,7 @@ std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
 
 Result<DeviceAddress> Device::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
+  GPEMU_TRY(state_->segment->check_owner());
   const Bytes total = state_->record->memory_bytes;
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /
@@ -234,6 +258,7 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
 }
 
 Result<void> Device::free(DeviceAddress address) {
+  GPEMU_TRY(state_->segment->check_owner());
   Bytes bytes = 0;
   {
     const std::lock_guard lock(state_->mutex);
@@ -254,9 +279,10 @@ MemoryInfo Device::memory_info() const {
   state_->segment->recover();
   const RobustLock lock(state_->record->ledger_mutex,
                         [this] { state_->segment->recount_memory(state_->index); });
-  return {.total = state_->record->memory_bytes,
-          .free = state_->record->memory_bytes - state_->record->memory_used,
-          .held = state_->holding->memory};
+  const Bytes total = state_->record->memory_bytes;
+  const Bytes used = std::min(state_->record->memory_used.load(), total);
+  return {
+      .total = total, .free = total - used, .held = std::min(state_->holding->memory.load(), used)};
 }
 
 void Device::synchronize() {
@@ -300,9 +326,10 @@ Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration
   earliest = std::max(now, earliest);
   IdleTime& idle = device.idle[engine_index];
   Interval interval = idle.take(now, earliest, cost);
+  if (interval.busy > Duration::zero()) fill_gaps(record, now, interval);
   if (interval.busy < cost || cost == Duration::zero()) {
-    const Interval rest = append_to(record, device.holding->engine_tail_ns[engine_index], earliest,
-                                    cost - interval.busy, idle);
+    const Interval rest = append_to(record, device.holding->engine_tail_ns[engine_index], now,
+                                    earliest, cost - interval.busy, idle);
     if (interval.busy == Duration::zero()) interval.start = rest.start;
     interval.end = rest.end;
     interval.busy = cost;

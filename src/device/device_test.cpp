@@ -193,6 +193,53 @@ TEST_F(DeviceTest, CountsBusyTimeUpToNow) {
   EXPECT_EQ(snapshot().engines[0].busy, 10ms);
 }
 
+TEST_F(DeviceTest, CountsNoWaitingAsWorkThatIsQueued) {
+  const auto stream = device_->create_stream();
+  stream->copy(Engine::kCopyHostToDevice, 1, 6ms);
+  stream->launch(400ms);
+  clock_.wait_until(at(100ms));
+  EXPECT_EQ(snapshot().engines[1].busy, 6ms);
+  // The next step's copy waits for the compute of this one.
+  EXPECT_EQ(stream->copy(Engine::kCopyHostToDevice, 1, 6ms).start, at(406ms));
+  for (const Duration time : {100ms, 300ms, 406ms}) {
+    clock_.wait_until(at(time));
+    EXPECT_EQ(snapshot().engines[1].busy, 6ms);
+    EXPECT_EQ(snapshot().processes.at(0).busy[1], 6ms);
+  }
+  clock_.wait_until(at(410ms));
+  EXPECT_EQ(snapshot().engines[1].busy, 10ms);
+  clock_.wait_until(at(500ms));
+  EXPECT_EQ(snapshot().engines[1].busy, 12ms);
+}
+
+TEST_F(DeviceTest, CountsWorkOnBothSidesOfAGap) {
+  const auto stream = device_->create_stream(StreamKind::kNonBlocking);
+  stream->launch(30ms);
+  stream->wait(Event(at(50ms)));
+  stream->launch(20ms);
+  EXPECT_EQ(snapshot().engines[0].busy, 0ms);
+  clock_.wait_until(at(10ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 10ms);
+  clock_.wait_until(at(40ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 30ms);
+  clock_.wait_until(at(60ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 40ms);
+}
+
+TEST_F(DeviceTest, CountsWorkThatFillsAGapAsItRuns) {
+  const auto waiting = device_->create_stream(StreamKind::kNonBlocking);
+  waiting->wait(Event(at(100ms)));
+  waiting->launch(10ms);
+  const auto ready = device_->create_stream(StreamKind::kNonBlocking);
+  clock_.wait_until(at(40ms));
+  EXPECT_EQ(ready->launch(30ms).start, at(40ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 0ms);
+  clock_.wait_until(at(60ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 20ms);
+  clock_.wait_until(at(100ms));
+  EXPECT_EQ(snapshot().engines[0].busy, 30ms);
+}
+
 TEST_F(DeviceTest, RefusesMemoryBeyondTheCapacity) {
   const DeviceAddress first = device_->allocate(600 * kKiB).value();
   const auto second = device_->allocate(500 * kKiB);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +17,12 @@
 ///     Header | DeviceRecord[device_count] | ProcessRecord[process_capacity]
 ///            | HoldingRecord[process_capacity][device_count]
 ///
-/// Change kVersion with any change of this file.
+/// Change kVersion with any change of this file. The header's fields up to `temporary` stay where
+/// they are in all versions, so that each can remove the nodes of any other.
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 2;
+inline constexpr std::uint32_t kVersion = 3;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -39,6 +41,13 @@ struct alignas(64) Header {
   pthread_mutex_t registry_mutex;
 };
 
+/// Time for which an engine stands still in the midst of what is queued. Written start first, over
+/// one that ends before: who reads it meanwhile sees none.
+struct GapRecord {
+  std::atomic<std::int64_t> start_ns;
+  std::atomic<std::int64_t> end_ns;
+};
+
 /// The timeline of one engine. `tail_ns` only grows while processes live, by compare-and-swap, so
 /// that nobody who dies can leave it locked.
 struct alignas(64) EngineRecord {
@@ -46,7 +55,22 @@ struct alignas(64) EngineRecord {
   std::atomic<std::int64_t> busy_ns;  ///< all work ever queued, less what was dropped.
   std::atomic<std::uint64_t> operations;
   std::atomic<std::uint64_t> bytes;
+  /// The last gaps, in a ring; more ahead of an engine at once are taken for work.
+  std::atomic<std::uint32_t> gap_count;
+  GapRecord gaps[4];
 };
+
+/// Returns how much work an engine has between two times, neither of them behind its tail.
+[[nodiscard]] inline std::int64_t work_between(const EngineRecord& engine, std::int64_t from_ns,
+                                               std::int64_t to_ns) {
+  std::int64_t work = to_ns - from_ns;
+  for (const GapRecord& gap : engine.gaps) {
+    const std::int64_t start = std::max(gap.start_ns.load(), from_ns);
+    const std::int64_t end = std::min(gap.end_ns.load(), to_ns);
+    work -= std::max(end - start, std::int64_t{0});
+  }
+  return std::max(work, std::int64_t{0});
+}
 
 struct alignas(64) DeviceRecord {
   char gpu[kNameBytes];

@@ -41,15 +41,17 @@ Result<void> check_config(const NodeConfig& config) {
   return {};
 }
 
-/// Returns how much of the work that was ever queued is done, given when the last of it ends.
-Duration work_done(std::int64_t busy_ns, std::int64_t tail_ns, TimePoint now) {
-  const Duration queued = std::max(TimePoint(Duration(tail_ns)) - now, Duration::zero());
-  return std::max(Duration(busy_ns) - queued, Duration::zero());
+/// Returns how much of the work that was ever queued on an engine is done, given when the last of
+/// it ends.
+Duration work_done(const layout::EngineRecord& engine, std::int64_t busy_ns, std::int64_t tail_ns,
+                   TimePoint now) {
+  const std::int64_t queued = layout::work_between(engine, now.time_since_epoch().count(), tail_ns);
+  return Duration(std::max(busy_ns - queued, std::int64_t{0}));
 }
 
 EngineSnapshot engine_snapshot(const layout::EngineRecord& engine, TimePoint now) {
   const std::int64_t tail_ns = engine.tail_ns.load();
-  return {.busy = work_done(engine.busy_ns.load(), tail_ns, now),
+  return {.busy = work_done(engine, engine.busy_ns.load(), tail_ns, now),
           .operations = engine.operations.load(),
           .bytes = engine.bytes.load(),
           .idle_from = TimePoint(Duration(tail_ns))};
@@ -91,7 +93,7 @@ Result<std::shared_ptr<Node>> Node::open(std::string_view name,
 Result<void> Node::remove(std::string_view name, bool force,
                           const std::filesystem::path& directory) {
   GPEMU_TRY(check_name(name));
-  GPEMU_ASSIGN(const auto segment, Segment::map_file(directory / name));
+  GPEMU_ASSIGN(const auto segment, Segment::map_any(directory / name));
   return segment->unlink(force);
 }
 
@@ -133,6 +135,10 @@ bool Node::temporary() const {
   return segment_->header().temporary;
 }
 
+bool Node::used_by_others() const {
+  return segment_->used_by_others();
+}
+
 DeviceSnapshot Node::device_snapshot(int index, TimePoint now) const {
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
   const layout::DeviceRecord& device = segment_->devices()[static_cast<std::size_t>(index)];
@@ -160,8 +166,8 @@ DeviceSnapshot Node::device_snapshot(int index, TimePoint now) const {
     shown.name = process.name;
     shown.memory_held = holding.memory.load();
     for (std::size_t i = 0; i < kEngineCount; ++i) {
-      shown.busy[i] =
-          work_done(holding.engine_busy_ns[i].load(), holding.engine_tail_ns[i].load(), now);
+      shown.busy[i] = work_done(device.engines[i], holding.engine_busy_ns[i].load(),
+                                holding.engine_tail_ns[i].load(), now);
     }
   }
   return snapshot;

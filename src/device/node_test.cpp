@@ -3,6 +3,8 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -22,6 +24,12 @@ class NodeTest : public testing::Test {
     return {.name = std::move(name),
             .devices = {{.gpu = "A", .memory_bytes = kMiB}, {.gpu = "B", .memory_bytes = kMiB}},
             .temporary = temporary};
+  }
+
+  void set_version(const std::string& name, char version) const {
+    std::fstream file(directory_ / name, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(8);
+    file.put(version);
   }
 
   std::vector<std::string> names() { return Node::list(directory_).value(); }
@@ -100,18 +108,31 @@ TEST_F(NodeTest, OpensTheOnlyNodeOrTheOneThatTheEnvironmentNames) {
   ASSERT_EQ(::unsetenv("GPEMU_NODE"), 0);
 }
 
-TEST_F(NodeTest, RefusesASegmentOfAnotherVersion) {
+TEST_F(NodeTest, RefusesASegmentOfAnotherVersionButRemovesIt) {
   {
     ASSERT_TRUE(Node::create(config("old"), directory_));
   }
-  {
-    std::fstream file(directory_ / "old", std::ios::in | std::ios::out | std::ios::binary);
-    file.seekp(8);
-    file.put(99);
-  }
+  set_version("old", 99);
   const auto opened = Node::open("old", directory_);
   EXPECT_EQ(opened.error().code, ErrorCode::kIncompatible);
   EXPECT_NE(opened.error().message.find("version 99"), std::string::npos);
+  EXPECT_EQ(names(), Names{});
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "old")) << "only temporary ones are swept";
+  EXPECT_TRUE(Node::remove("old", false, directory_));
+  EXPECT_TRUE(Node::create(config("old"), directory_));
+}
+
+TEST_F(NodeTest, LeavesSegmentsOfAnotherVersionToTheirUsers) {
+  auto user = Node::create(config("old", true), directory_).value();
+  set_version("old", 99);
+  EXPECT_EQ(Node::remove("old", false, directory_).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(names(), Names{});
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "old"));
+  // As if its user were killed.
+  const auto copy = directory_ / "copy";
+  std::filesystem::copy_file(directory_ / "old", copy);
+  EXPECT_EQ(names(), Names{});
+  EXPECT_FALSE(std::filesystem::exists(copy));
 }
 
 TEST_F(NodeTest, RefusesATruncatedSegment) {
@@ -148,6 +169,94 @@ TEST_F(NodeTest, SharesMemoryAndTheTimelineFirstInFirstOut) {
   a->default_stream().launch(Duration(30));
   EXPECT_EQ(b->default_stream().launch(Duration(10)).start, TimePoint(Duration(30)));
   EXPECT_EQ(a->default_stream().launch(Duration(5)).start, TimePoint(Duration(40)));
+}
+
+/// While this lives, no file can be opened.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{.rlim_cur = 0, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  NoMoreFiles& operator=(const NoMoreFiles&) = delete;
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+TEST_F(NodeTest, AProcessThatCannotBeLookedAtLives) {
+  sim::VirtualClock clock;
+  const auto node = Node::create_private(config("n1")).value();
+  const auto device = Device::open(node, 0, clock).value();
+  ASSERT_TRUE(device->allocate(768 * kKiB));
+  const NoMoreFiles limit;
+  EXPECT_EQ(node->recover_dead_processes(), 0);
+  EXPECT_EQ(device->memory_info().held, 768 * kKiB);
+  EXPECT_EQ(device->memory_info().free, 256 * kKiB);
+  EXPECT_EQ(device->allocate(512 * kKiB).error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(node->device_snapshot(0, clock.now()).processes.size(), 1U);
+}
+
+TEST_F(NodeTest, AProcessThatCouldNotReadItsStartTimeLives) {
+  std::shared_ptr<Node> node;
+  {
+    const NoMoreFiles limit;
+    node = Node::create_private(config("n1")).value();
+  }
+  EXPECT_EQ(node->recover_dead_processes(), 0);
+}
+
+TEST_F(NodeTest, DropsTheWorkOfTheDeadAndNotTheTimeTheyWaited) {
+  sim::RealClock clock;
+  const auto node = Node::create(config("n1"), directory_).value();
+  const auto busy = [&node](std::size_t engine) {
+    return node->device_snapshot(0, TimePoint::max()).engines[engine].busy;
+  };
+  const auto device = Device::open(node, 0, clock).value();
+  device->default_stream().launch(Duration(1000));
+  device->default_stream().copy(Engine::kCopyDeviceToHost, 1, Duration(1000));
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto own = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
+    own->default_stream().launch(std::chrono::hours(1));
+    own->default_stream().copy(Engine::kCopyDeviceToHost, 1, std::chrono::hours(1));
+    ::_exit(0);
+  }
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  EXPECT_EQ(busy(2), std::chrono::hours(1) + Duration(1000));
+  EXPECT_EQ(node->recover_dead_processes(), 1);
+  // Of the kernel a part has run; the copy would have begun an hour later.
+  EXPECT_EQ(busy(2), Duration(1000));
+  EXPECT_GE(busy(0), Duration(1000));
+  EXPECT_LT(busy(0), std::chrono::minutes(30));
+}
+
+TEST_F(NodeTest, AForkedChildTakesNothingFromItsParent) {
+  sim::VirtualClock clock;
+  const auto node = Node::create(config("n1"), directory_).value();
+  auto device = Device::open(node, 0, clock).value();
+  const DeviceAddress address = device->allocate(600 * kKiB).value();
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    const auto refuses = [](const auto& result) {
+      return !result && result.error().code == ErrorCode::kUnavailable;
+    };
+    const bool refused = refuses(device->allocate(kKiB)) && refuses(device->free(address)) &&
+                         refuses(Device::open(node, 0, clock));
+    device.reset();
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child is refused";
+  EXPECT_EQ(device->memory_info().held, 600 * kKiB);
+  EXPECT_EQ(node->device_snapshot(0, clock.now()).processes.size(), 1U);
+  EXPECT_TRUE(device->free(address));
 }
 
 TEST_F(NodeTest, RejectsBadConfigurations) {

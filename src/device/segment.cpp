@@ -74,7 +74,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::adopt(void* memory, std::s
                 errno_message(errno));
   }
   std::unique_ptr<Segment> segment(new Segment());
-  segment->owner_pid_ = ::getpid();
+  segment->owner_pid_ = own_pid();
   segment->memory_ = static_cast<std::byte*>(memory);
   segment->size_ = size;
   return segment;
@@ -155,7 +155,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
   return segment;
 }
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::map_file(const std::filesystem::path& path) {
+Result<std::unique_ptr<Node::Segment>> Node::Segment::map_any(const std::filesystem::path& path) {
   FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
   if (!file.valid() && errno == ENOENT) {
     return fail(ErrorCode::kNotFound,
@@ -168,8 +168,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::map_file(const std::filesy
                 errno_message(errno));
   }
   const auto not_a_segment = [&path](std::string_view why) {
-    return fail(ErrorCode::kIncompatible, "{} is not a gpemu node segment of version {}: {}",
-                path.string(), layout::kVersion, why);
+    return fail(ErrorCode::kIncompatible, "{} is not a gpemu node segment: {}", path.string(), why);
   };
   if (!S_ISREG(status.st_mode)) return not_a_segment("it is no regular file");
   const auto size = static_cast<std::size_t>(status.st_size);
@@ -181,23 +180,39 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::map_file(const std::filesy
   GPEMU_ASSIGN(
       auto segment,
       adopt(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), size));
-  const auto& header = *reinterpret_cast<const layout::Header*>(segment->memory_);
-  if (std::memcmp(header.magic, layout::kMagic, sizeof layout::kMagic) != 0) {
+  auto* header = reinterpret_cast<layout::Header*>(segment->memory_);
+  if (std::memcmp(header->magic, layout::kMagic, sizeof layout::kMagic) != 0) {
     return not_a_segment("it does not start with the magic number");
   }
-  if (header.version != layout::kVersion) {
-    return not_a_segment(fmt::format("it has version {}; create the node anew", header.version));
-  }
-  if (header.header_bytes != sizeof(layout::Header) || header.device_count == 0 ||
-      header.device_count > layout::kMaxDevices ||
-      header.process_capacity != layout::kProcessCapacity || header.segment_bytes != size ||
-      layout::segment_bytes(header.device_count) != size) {
-    return not_a_segment("its sizes do not agree");
-  }
-  segment->locate(header.device_count);
+  segment->header_ = header;
   segment->file_ = std::move(file);
   segment->path_ = path;
   segment->name_ = path.filename().string();
+  return segment;
+}
+
+Result<void> Node::Segment::check_layout() const {
+  if (header_->version != layout::kVersion) {
+    return fail(ErrorCode::kIncompatible,
+                "the node '{}' is of another gpemu, with segments of version {} instead of {}; "
+                "remove it with `gpemu node rm {}` and create it anew",
+                name_, header_->version, layout::kVersion, name_);
+  }
+  if (header_->header_bytes != sizeof(layout::Header) || header_->device_count == 0 ||
+      header_->device_count > layout::kMaxDevices ||
+      header_->process_capacity != layout::kProcessCapacity || header_->segment_bytes != size_ ||
+      layout::segment_bytes(header_->device_count) != size_) {
+    return fail(ErrorCode::kIncompatible,
+                "{} is damaged: its sizes do not agree; remove it with `gpemu node rm {}`",
+                path_.string(), name_);
+  }
+  return {};
+}
+
+Result<std::unique_ptr<Node::Segment>> Node::Segment::map_file(const std::filesystem::path& path) {
+  GPEMU_ASSIGN(auto segment, map_any(path));
+  GPEMU_TRY(segment->check_layout());
+  segment->locate(segment->header().device_count);
   return segment;
 }
 
@@ -206,16 +221,17 @@ Result<std::vector<std::string>> Node::Segment::sweep(const std::filesystem::pat
   std::error_code error;
   for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
        it.increment(error)) {
-    auto segment = map_file(it->path());
-    if (!segment) {
-      // Vanished meanwhile, or somebody else's: only what is no segment at all deserves a word.
-      if (segment.error().code == ErrorCode::kIncompatible) {
-        log(LogLevel::kWarning, "{}", segment.error().message);
-      }
-      continue;
+    auto segment = map_any(it->path());
+    // Vanished meanwhile, or somebody else's: only what is no segment at all deserves a word.
+    if (!segment && segment.error().code != ErrorCode::kIncompatible) continue;
+    if (segment && (*segment)->header().temporary && (*segment)->unlink(false)) continue;
+    const Result<void> usable =
+        segment ? (*segment)->check_layout() : std::unexpected(segment.error());
+    if (usable) {
+      names.push_back((*segment)->name());
+    } else {
+      log(LogLevel::kWarning, "{}", usable.error().message);
     }
-    if ((*segment)->header().temporary && (*segment)->unlink(false)) continue;
-    names.push_back((*segment)->name());
   }
   if (error && error != std::errc::no_such_file_or_directory) {
     return fail(ErrorCode::kIo, "cannot read the node folder {}: {}", directory.string(),
@@ -223,6 +239,13 @@ Result<std::vector<std::string>> Node::Segment::sweep(const std::filesystem::pat
   }
   std::ranges::sort(names);
   return names;
+}
+
+bool Node::Segment::used_by_others() const {
+  if (!file_.valid()) return false;
+  const bool alone = try_lock(file_, LOCK_EX);
+  try_lock(file_, LOCK_SH);
+  return !alone;
 }
 
 Result<void> Node::Segment::unlink(bool force) {
@@ -244,9 +267,21 @@ Result<void> Node::Segment::unlink(bool force) {
   return {};
 }
 
+bool Node::Segment::owned_by_this_process() const {
+  return own_pid() == owner_pid_;
+}
+
+Result<void> Node::Segment::check_owner() const {
+  if (owned_by_this_process()) return {};
+  return fail(
+      ErrorCode::kUnavailable,
+      "the node '{}' was opened before this process was forked: open it anew here, or start "
+      "the process with spawn instead of fork",
+      name_);
+}
+
 Node::Segment::~Segment() {
-  // A child that was forked after attaching has this object but neither the slot nor the lock.
-  const bool owner = ::getpid() == owner_pid_;
+  const bool owner = owned_by_this_process();
   if (owner && slot_ >= 0) {
     const RobustLock lock(header_->registry_mutex, [] {});
     release_slot(static_cast<std::size_t>(slot_));
@@ -264,7 +299,7 @@ Result<void> Node::Segment::register_process() {
   for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
     layout::ProcessRecord& process = processes_[slot];
     if (process.live) continue;
-    process.pid = ::getpid();
+    process.pid = own_pid();
     process.start_time = process_start_time(process.pid);
     copy_text(process.name, own_process_name());
     process.live = true;
@@ -284,7 +319,7 @@ int Node::Segment::recover_locked() {
   int recovered = 0;
   for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
     const layout::ProcessRecord& process = processes_[slot];
-    if (!process.live || process_start_time(process.pid) == process.start_time) continue;
+    if (!process.live || !process_ended(process.pid, process.start_time)) continue;
     release_slot(slot);
     ++recovered;
   }
@@ -307,8 +342,8 @@ void Node::Segment::release_slot(std::size_t slot) {
     released.contexts = 0;
     for (std::size_t engine = 0; engine < kEngineCount; ++engine) {
       released.engine_tail_ns[engine] = 0;
+      drop_unneeded_work(device, engine, others, released.engine_busy_ns[engine]);
       released.engine_busy_ns[engine] = 0;
-      drop_unneeded_work(device, engine, others);
     }
   }
   // Last: should this process die before, the slot is released again.
@@ -316,7 +351,8 @@ void Node::Segment::release_slot(std::size_t slot) {
 }
 
 void Node::Segment::drop_unneeded_work(int device, std::size_t engine,
-                                       std::span<const std::size_t> live_slots) {
+                                       std::span<const std::size_t> live_slots,
+                                       std::int64_t released_ns) {
   // A private node ends with its only process.
   if (!file_.valid()) return;
   layout::EngineRecord& record = devices_[static_cast<std::size_t>(device)].engines[engine];
@@ -330,7 +366,12 @@ void Node::Segment::drop_unneeded_work(int device, std::size_t engine,
     }
     if (needed >= tail) return;
   } while (!record.tail_ns.compare_exchange_weak(tail, needed));
-  record.busy_ns -= tail - needed;
+  std::int64_t busy = record.busy_ns;
+  const std::int64_t dropped = std::min(layout::work_between(record, needed, tail), released_ns);
+  while (!record.busy_ns.compare_exchange_weak(busy, std::max(busy - dropped, std::int64_t{0}))) {
+  }
+  // Work that comes now may lie where they were.
+  for (layout::GapRecord& gap : record.gaps) gap.end_ns = std::min(gap.end_ns.load(), needed);
 }
 
 void Node::Segment::recount_memory(int device) {
@@ -342,12 +383,13 @@ void Node::Segment::recount_memory(int device) {
 }
 
 Result<void> Node::Segment::add_context(int device) {
+  GPEMU_TRY(check_owner());
   const RobustLock lock(header_->registry_mutex, [] {});
   if (header_->policy == SharingPolicy::kExclusive) {
     recover_locked();
     for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
       const layout::ProcessRecord& process = processes_[slot];
-      if (!process.live || process.pid == ::getpid() || holding(slot, device).contexts == 0) {
+      if (!process.live || process.pid == own_pid() || holding(slot, device).contexts == 0) {
         continue;
       }
       return fail(ErrorCode::kUnavailable,

@@ -26,6 +26,9 @@ class Node::Segment {
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_file(
       const NodeConfig& config, const std::filesystem::path& directory);
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_anonymous(const NodeConfig& config);
+  /// Maps the segment of any version that a file holds: only its header up to `temporary` and
+  /// `unlink` may be used.
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> map_any(const std::filesystem::path& path);
   /// Maps an existing file without registering this process.
   [[nodiscard]] static Result<std::unique_ptr<Segment>> map_file(const std::filesystem::path& path);
   /// Removes temporary nodes that no process uses; returns the names of the others.
@@ -50,6 +53,9 @@ class Node::Segment {
   [[nodiscard]] Result<void> add_context(int device);
   void remove_context(int device);
 
+  /// Returns whether the file is locked by another segment too.
+  [[nodiscard]] bool used_by_others() const;
+
   /// Unlinks the file if it still is this segment's, and if `force` or no other process has it
   /// mapped.
   [[nodiscard]] Result<void> unlink(bool force);
@@ -65,16 +71,24 @@ class Node::Segment {
     return holding(static_cast<std::size_t>(slot_), device);
   }
   [[nodiscard]] const std::string& name() const { return name_; }
+  /// A child that was forked after attaching has this object but neither the slot nor the lock.
+  [[nodiscard]] bool owned_by_this_process() const;
+  /// Errors: kUnavailable in such a child.
+  [[nodiscard]] Result<void> check_owner() const;
 
  private:
   Segment() = default;
   [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(void* memory, std::size_t size);
   void initialise(const NodeConfig& config);
+  /// Errors: kIncompatible for another version, or sizes that do not agree.
+  [[nodiscard]] Result<void> check_layout() const;
   void locate(std::uint32_t device_count);
   void release_slot(std::size_t slot);
   int recover_locked();
   /// Ends an engine's queue after the last work of the given processes, or now if that is later.
-  void drop_unneeded_work(int device, std::size_t engine, std::span<const std::size_t> live_slots);
+  /// What it drops is no more than the work `released_ns` of the process that is released.
+  void drop_unneeded_work(int device, std::size_t engine, std::span<const std::size_t> live_slots,
+                          std::int64_t released_ns);
 
   std::byte* memory_ = nullptr;
   std::size_t size_ = 0;

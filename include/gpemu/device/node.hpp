@@ -126,7 +126,7 @@ class Node {
   [[nodiscard]] static Result<std::shared_ptr<Node>> open_default(
       const std::filesystem::path& directory = default_directory());
 
-  /// Removes a node by name. Processes that are attached keep what they have.
+  /// Removes a node by name, of any version. Processes that are attached keep what they have.
   ///
   /// Errors: kNotFound; kUnavailable when live processes use it and `force` is false; kIncompatible
   /// for a file that is no segment.
@@ -147,6 +147,8 @@ class Node {
   [[nodiscard]] int device_count() const;
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
+  /// Returns whether another attachment than this one, of this process or of others, uses the node.
+  [[nodiscard]] bool used_by_others() const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   [[nodiscard]] DeviceSnapshot device_snapshot(int index, TimePoint now) const;
