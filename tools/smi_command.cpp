@@ -116,6 +116,10 @@ class Watch {
  private:
   /// Begins to watch nodes that are new, and ends it for those that are gone.
   Result<void> follow() {
+    // A run's node ends with the run, not with those who watch it.
+    std::erase_if(monitors_, [](const auto& monitor) {
+      return monitor->node().temporary() && !monitor->node().used_by_others();
+    });
     GPEMU_ASSIGN(const std::vector<std::string> names, node_names(options_));
     std::vector<std::unique_ptr<device::Monitor>> kept;
     for (const std::string& name : names) {

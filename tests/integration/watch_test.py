@@ -390,6 +390,22 @@ class WatchTest(unittest.TestCase):
             "--gpu", GPU, "--clock", "virtual", "--quiet")))
         self.assertEqual(results, {"devices": 1, "utilization": NOT_SUPPORTED, "held": True})
 
+    def test_the_node_of_a_run_ends_while_it_is_watched(self):
+        smi = subprocess.Popen([COMMAND, "smi", "-l", "0.02", "--period-ms", "10",
+                                "--query-gpu=node,count", "--format=csv,noheader"],
+                               env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.addCleanup(smi.communicate)
+        self.addCleanup(smi.terminate)
+        run = subprocess.Popen([COMMAND, "run", "--quiet", "--gpu", GPU, "--", "cat"],
+                               env=self.environment, stdin=subprocess.PIPE)
+        self.assertTrue(smi.stdout.readline().startswith(f"run-{run.pid}, "), "it is watched")
+        run.communicate()
+        for _ in range(200):
+            if not list((self.folder / "nodes").iterdir()):
+                return
+            time.sleep(0.02)
+        self.fail("the node outlives the run")
+
     def test_several_nodes_need_a_name(self):
         self.call("node", "create", "n0", "--gpu", GPU)
         self.call("node", "create", "n1", "--gpu", "T4:2")
