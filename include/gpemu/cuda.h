@@ -341,7 +341,9 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int
 
 /* ---- Events ---- */
 
-/* `flags`: 1 blocking sync, 2 no timing, 4 interprocess, as CUDA. */
+/* `flags`: 1 blocking sync, 2 no timing, 4 interprocess, as CUDA. The event is the current
+ * device's: recording it in a stream of another device, and timing it against an event of one,
+ * yields INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event);
 /* `flags`: 1 makes a node of its own in a capture, as cudaEventRecordExternal. */

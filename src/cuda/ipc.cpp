@@ -310,6 +310,7 @@ gpemu_cuda_status gpemu_cuda_ipc_open_event(const gpemu_cuda_ipc* ipc,
   created->shared_ns = reinterpret_cast<std::atomic<std::int64_t>*>(
       mapping.start + ticket.offset % gpemu::cuda::kHostPage);
   created->mapped_bytes = mapping.bytes;
+  created->device = nullptr;
   *event = created;
   return GPEMU_CUDA_SUCCESS;
 }

@@ -106,6 +106,12 @@ bool launches_block() {
   return block;
 }
 
+/// Source: CUDA C++ Programming Guide, "Multi-Device System": events are recorded in streams of
+/// their device and timed against events of it; waited for are those of any.
+bool are_apart(const DeviceState* a, const DeviceState* b) {
+  return a != nullptr && b != nullptr && a != b;
+}
+
 }  // namespace
 
 void wait_until(TimePoint time) {
@@ -207,6 +213,7 @@ Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream)
 
 // ---- The C interface
 
+using gpemu::cuda::are_apart;
 using gpemu::cuda::attach;
 using gpemu::cuda::capture_record;
 using gpemu::cuda::capture_wait;
@@ -318,10 +325,12 @@ gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* grea
 
 gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) {
   if (event == nullptr || flags > kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(current_device(&device));
   gpemu_cuda_event* const created = events().create();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   created->flags = flags;
+  created->device = device;
   *event = created;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -340,7 +349,9 @@ gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   gpemu_cuda_event* const recorded = events().find(event);
-  if (recorded == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (recorded == nullptr || are_apart(recorded->device, found->device)) {
+    return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  }
   if (capturing(*found)) return capture_record(*recorded, *found, flags);
   gpemu::cuda::forget_capture(*recorded);
   found->stream->record(recorded->event);
@@ -380,7 +391,9 @@ gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
   GPEMU_CUDA_TRY(attach());
   const gpemu_cuda_event* const first = events().find(start);
   const gpemu_cuda_event* const second = events().find(end);
-  if (first == nullptr || second == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (first == nullptr || second == nullptr || are_apart(first->device, second->device)) {
+    return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  }
   GPEMU_CUDA_TRY(refuse_captured(*first));
   GPEMU_CUDA_TRY(refuse_captured(*second));
   if (!first->current().recorded() || !second->current().recorded() ||

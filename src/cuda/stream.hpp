@@ -37,7 +37,8 @@ struct gpemu_cuda_stream {
 
 struct gpemu_cuda_event {
   gpemu::device::Event event;
-  gpemu::cuda::HostCalls host_calls;  ///< of this process, that it stands for.
+  gpemu::cuda::DeviceState* device = nullptr;  ///< its own; null for another process's.
+  gpemu::cuda::HostCalls host_calls;           ///< of this process, that it stands for.
   std::uint32_t flags = 0;
   std::atomic<std::uint64_t> capture_id{0};  ///< where it was recorded last; 0: in none.
   std::vector<gpemu_cuda_node*> captured;    ///< what it then stood for.

@@ -90,6 +90,42 @@ assert cuda.cudaDeviceSynchronize() == 0
 assert order == ["early", "late"], order
 """
 
+# Streams and events of two devices: what is waited for may be the other device's, nothing else.
+DEVICES = """
+import ctypes
+cuda, driver = ctypes.CDLL("libcudart.so.12"), ctypes.CDLL("libcuda.so.1")
+streams, events = [[ctypes.c_void_p() for _ in range(2)] for _ in range(2)]
+for device in (1, 0):
+    assert cuda.cudaSetDevice(device) == 0
+    assert cuda.cudaStreamCreateWithFlags(ctypes.byref(streams[device]), 1) == 0
+    assert cuda.cudaEventCreate(ctypes.byref(events[device])) == 0
+library, kernel = ctypes.c_void_p(), ctypes.c_void_p()
+text = ctypes.c_char_p(b".version 8.0")
+assert driver.cuLibraryLoadData(ctypes.byref(library), text, None, None, 0, None, None, 0) == 0
+assert driver.cuLibraryGetKernel(ctypes.byref(kernel), library, b"kernel") == 0
+def launch(stream):
+    return driver.cuLaunchKernel(kernel, 1, 1, 1, 32, 1, 1, 0, stream, None, None)
+per_thread = ctypes.c_void_p(2)
+for device in (0, 1):
+    other = 1 - device
+    assert cuda.cudaSetDevice(device) == 0
+    assert launch(streams[device]) == launch(None) == launch(per_thread) == 0
+    assert launch(streams[other]) == 400
+    assert cuda.cudaEventRecord(events[device], streams[device]) == 0
+    assert cuda.cudaEventRecord(events[device], None) == 0
+    assert cuda.cudaEventRecord(events[device], streams[other]) == 400
+    assert cuda.cudaEventRecord(events[other], None) == 400
+    assert cuda.cudaEventRecord(events[other], streams[other]) == 0
+    assert cuda.cudaStreamWaitEvent(streams[device], events[other], 0) == 0
+    assert cuda.cudaEventSynchronize(events[other]) == 0
+    assert cuda.cudaStreamSynchronize(streams[other]) == 0
+    assert cuda.cudaDeviceSynchronize() == 0
+    assert cuda.cudaMemsetAsync(None, 0, ctypes.c_size_t(0), streams[other]) == 0
+time = ctypes.c_float()
+assert cuda.cudaEventElapsedTime(ctypes.byref(time), events[0], events[0]) == 0
+assert cuda.cudaEventElapsedTime(ctypes.byref(time), events[0], events[1]) == 400
+"""
+
 # Prints how much of the GPU is not free.
 USED = """
 import ctypes
@@ -256,6 +292,12 @@ class RunTest(unittest.TestCase):
 
     def test_calls_a_host_function_before_one_that_is_due_later(self):
         process = self.start(sys.executable, "-c", HOST_FUNCTIONS)
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_keeps_streams_and_events_of_devices_apart(self):
+        process = self.start(sys.executable, "-c", DEVICES,
+                             options=("--gpu", GPU + ":2"))
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 0, errors)
 
