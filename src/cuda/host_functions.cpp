@@ -167,7 +167,8 @@ void add_host_function(TimePoint time, void (*function)(void*), void* data,
 }
 
 void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others) {
-  host_functions().follow(stream, others == nullptr ? HostCalls() : *others);
+  static const HostCalls none;
+  host_functions().follow(stream, others == nullptr ? none : *others);  // Read under its lock.
 }
 
 void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls) {
