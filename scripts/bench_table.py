@@ -31,6 +31,9 @@ TARGETS_NS = {
     "BM_CudaMemcpyAsync": 300,
     "BM_OpenDatabase": 20e6,
 }
+# These ask the cost model for a time as this benchmark does; its time is not theirs.
+PRICE = "BM_PriceKernel"
+PRICED = {"BM_CudaLaunchKernel", "BM_CudaMemcpyAsync"}
 # Fields of a result that are not counters of the benchmark.
 STANDARD_FIELDS = {
     "name", "family_index", "per_family_instance_index", "run_name", "run_type", "repetitions",
@@ -84,19 +87,33 @@ def time_text(ns):
     return short(ns, [("s", 1e9), ("ms", 1e6), ("us", 1e3), ("ns", 1)])
 
 
-def row_of(results):
+def target_of(name, median, price):
+    """Returns whether a benchmark met its target; `price` is what PRICE took, or None."""
+    limit = TARGETS_NS.get(name)
+    if limit is None:
+        return ""
+    beyond = ""
+    if name in PRICED and price is not None:
+        median -= price
+        beyond = f" beyond {PRICE}"
+    return f"at most {time_text(limit)}{beyond}: {'met' if median <= limit else 'MISSED'}"
+
+
+def median_of(results):
+    """Returns the median of a benchmark's repetitions in ns."""
+    return statistics.median(r["real_time"] * UNIT_NS[r["time_unit"]] for r in results)
+
+
+def row_of(results, price):
     """Returns a table row for the repetitions of one benchmark."""
     first = results[0]
     failed = [r["error_message"] for r in results if r.get("error_occurred")]
     if failed:
         return [first["run_name"], "failed", "", "", failed[0]]
     times = [r["real_time"] * UNIT_NS[r["time_unit"]] for r in results]
-    median = statistics.median(times)
+    median = median_of(results)
     spread = f"{(max(times) - min(times)) / median:.1%}" if len(times) > 1 else ""
-    limit = TARGETS_NS.get(first["run_name"].split("/")[0])
-    target = ""
-    if limit:
-        target = f"at most {time_text(limit)}: {'met' if median <= limit else 'MISSED'}"
+    target = target_of(first["run_name"].split("/")[0], median, price)
     notes = [first["label"]] if first.get("label") else []
     decimal = [("G", 1e9), ("M", 1e6), ("k", 1e3), ("", 1)]
     for key, unit in (("items_per_second", "/s"), ("bytes_per_second", "B/s")):
@@ -128,8 +145,9 @@ def main():
     for name, fact in host.items():
         print(f"{name + ':':10}{fact}")
     print(f"{'time:':10}median of {REPETITIONS} repetitions; spread: (max - min) / median\n")
+    price = median_of(groups[PRICE]) if PRICE in groups else None
     print_table([["benchmark", "time", "spread", "target", "rates and counters"],
-                 *map(row_of, groups.values())])
+                 *(row_of(results, price) for results in groups.values())])
     pathlib.Path(sys.argv[2]).write_text(
         json.dumps({"facts": host, "results": groups}, indent=1) + "\n")
 
