@@ -155,7 +155,8 @@ std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
 struct GpuFile {
   std::filesystem::path path;
   std::string text;
-  profile::GpuSpec spec;
+  profile::Calibration calibration;
+  std::string other_arithmetic_like;
 };
 
 /// Reads the files of GPUs. Errors: kNotFound for one without parameters.
@@ -166,15 +167,17 @@ Result<std::vector<GpuFile>> read_gpu_files(const std::string& folder,
   }
   std::vector<GpuFile> files;
   for (const calibrate::CalibratedGpu& gpu : gpus) {
-    GpuFile file{.path = std::filesystem::path(folder) / (gpu.spec.name + ".toml"), .text = {}};
-    GPEMU_ASSIGN(file.text, read_file(file.path));
-    GPEMU_ASSIGN(file.spec, profile::parse_gpu_spec(file.text, file.path.string()));
-    if (!file.spec.calibration) {
+    const auto path = std::filesystem::path(folder) / (gpu.spec.name + ".toml");
+    GPEMU_ASSIGN(std::string text, read_file(path));
+    GPEMU_ASSIGN(profile::GpuSpec spec, profile::parse_gpu_spec(text, path.string()));
+    if (!spec.calibration) {
       return fail(ErrorCode::kNotFound,
-                  "{} has no parameters; \"gpemu cost fit --write\" finds them",
-                  file.path.string());
+                  "{} has no parameters; \"gpemu cost fit --write\" finds them", path.string());
     }
-    files.push_back(std::move(file));
+    files.push_back({.path = path,
+                     .text = std::move(text),
+                     .calibration = *std::move(spec.calibration),
+                     .other_arithmetic_like = std::move(spec.other_arithmetic_like)});
   }
   return files;
 }
@@ -184,10 +187,10 @@ Result<void> write_bars(std::vector<GpuFile> files,
                         const std::vector<profile::CalibrationBars>& bars) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     GpuFile& file = files[i];
-    file.spec.calibration->bars = bars[i];
+    file.calibration.bars = bars[i];
     GPEMU_ASSIGN(file.text,
-                 profile::replace_calibration(file.text, file.path.string(), *file.spec.calibration,
-                                              file.spec.other_arithmetic_like));
+                 profile::replace_calibration(file.text, file.path.string(), file.calibration,
+                                              file.other_arithmetic_like));
   }
   for (const GpuFile& file : files) {
     GPEMU_TRY(write_file_atomically(file.path, file.text));
