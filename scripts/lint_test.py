@@ -47,6 +47,7 @@ class HouseRules(unittest.TestCase):
         self.check_good("src/a/x.cpp", 'std::fprintf(stderr, "x");')
         self.check_good("src/a/x.cpp", "int strand(int);")
         self.check_good("tools/x.cpp", 'fmt::print("x");')
+        self.check_good("src/a/test_gpu.hpp", "#pragma once\n::setenv(a, b, 1);")
         self.check_good("src/a/x.cpp", "int a;  // NOLINT(bugprone-foo): because.")
         self.check_good("src/a/x.cpp", "int a;  // TODO(#12): more")
         self.check_good("docs/x.md", "see /dev/shm/gpemu and $HOME/src/x")

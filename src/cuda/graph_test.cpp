@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+
+#include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -22,14 +23,7 @@ using Exec = gpemu_cuda_exec_handle;
 /// are compared with that of one operation, exactly.
 class GraphTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    ::unsetenv("GPEMU_NODE");
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
-    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
-    ::setenv("GPEMU_CLOCK", "virtual", 1);
-    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
-    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-  }
+  static void SetUpTestSuite() { use_test_gpu(); }
   void SetUp() override {
     stream_ = create_stream(1);
     other_ = create_stream(1);

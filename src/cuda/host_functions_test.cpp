@@ -3,7 +3,6 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <latch>
 #include <thread>
 
@@ -12,6 +11,7 @@
 #include "gpemu/cuda.h"
 
 #include "machine.hpp"
+#include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -32,14 +32,7 @@ struct Gate {
 
 class HostFunctionsTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    ::unsetenv("GPEMU_NODE");
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
-    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
-    ::setenv("GPEMU_CLOCK", "virtual", 1);
-    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
-    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-  }
+  static void SetUpTestSuite() { use_test_gpu(); }
   void SetUp() override {
     for (std::size_t i = 0; i < streams_.size(); ++i) {
       ASSERT_EQ(gpemu_cuda_stream_create(i < 2 ? 1 : 0, 0, &streams_[i]), GPEMU_CUDA_SUCCESS);

@@ -3,13 +3,14 @@
 
 #include <array>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+
+#include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -46,12 +47,7 @@ class KernelEffectTest : public testing::Test {
   static constexpr std::int64_t kOld = 0x0707070707070707;
 
   void SetUp() override {
-    ::unsetenv("GPEMU_NODE");
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
-    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
-    ::setenv("GPEMU_CLOCK", "virtual", 1);
-    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
-    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+    use_test_gpu();
     ASSERT_EQ(gpemu_cuda_malloc(sizeof(content_), &address_), GPEMU_CUDA_SUCCESS);
     content_.fill(kOld);
     copy(address_, reinterpret_cast<std::uint64_t>(content_.data()));

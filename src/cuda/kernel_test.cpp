@@ -2,7 +2,6 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <elf.h>
 #include <fstream>
@@ -16,20 +15,14 @@
 #include "gpemu/cuda.h"
 
 #include "image.hpp"
+#include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 class KernelTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    ::unsetenv("GPEMU_NODE");
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
-    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
-    ::setenv("GPEMU_CLOCK", "virtual", 1);
-    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
-    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-  }
+  static void SetUpTestSuite() { use_test_gpu(); }
 };
 
 TEST_F(KernelTest, UnregistersWhatAFatBinaryRegisteredAndNoMore) {

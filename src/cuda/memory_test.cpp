@@ -2,7 +2,6 @@
 #include <array>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <numeric>
@@ -16,20 +15,14 @@
 #include "gpemu/cuda.h"
 
 #include "machine.hpp"
+#include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 class MemoryTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    ::unsetenv("GPEMU_NODE");
-    ::unsetenv("CUDA_VISIBLE_DEVICES");
-    ::setenv("GPEMU_PROFILES", GPEMU_TEST_PROFILES, 1);
-    ::setenv("GPEMU_CLOCK", "virtual", 1);
-    ::setenv("GPEMU_GPU", "V100-PCIE-32GB", 1);
-    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
-  }
+  static void SetUpTestSuite() { use_test_gpu(); }
   static std::uint64_t allocate(Bytes bytes) {
     std::uint64_t address = 0;
     EXPECT_EQ(gpemu_cuda_malloc(bytes, &address), GPEMU_CUDA_SUCCESS);
