@@ -123,8 +123,11 @@ class Demo:
             "run", "--quiet", program=[python.parent / "gpustat", "-cpP", "--no-header"]))
 
     def stop(self):
-        subprocess.run(["tmux", "-S", str(self.socket), "kill-server"], check=False,
-                       stderr=subprocess.DEVNULL)
+        # nvtop outlives its terminal, and takes a core then: it is asked to quit first.
+        for words in (["send-keys", "q"], ["kill-server"]):
+            subprocess.run(["tmux", "-S", str(self.socket), *words], check=False,
+                           stderr=subprocess.DEVNULL)
+            time.sleep(1)
         for process in self.started:
             process.terminate()
 
