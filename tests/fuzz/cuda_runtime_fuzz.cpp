@@ -42,6 +42,7 @@ struct LaunchConfig {
   const void* attributes;
   unsigned attribute_count;
 };
+// NOLINTBEGIN(readability-identifier-naming,bugprone-reserved-identifier): NVIDIA's names.
 int cudaMalloc(void**, size_t);
 int cudaMalloc3D(Pitched*, Extent);
 int cudaMallocPitch(void**, size_t*, size_t, size_t);
@@ -134,6 +135,7 @@ const char* cudaGetErrorString(int);
 void __cudaRegisterFunction(void**, const char*, char*, const char*, int, void*, void*, void*,
                             void*, int*);
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int);
+// NOLINTEND(readability-identifier-naming,bugprone-reserved-identifier)
 }
 
 namespace {

@@ -62,6 +62,7 @@ gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
   return GPEMU_CUDA_SUCCESS;
 }
 
+// NOLINTBEGIN(readability-identifier-naming): NVIDIA's names.
 int cufftCreate(int* plan);
 int cufftDestroy(int plan);
 int cufftMakePlanMany(int plan, int rank, int* n, int*, int, int, int*, int, int, int type,
@@ -93,6 +94,7 @@ int nvtxRangePop();
 uint64_t nvtxRangeStartA(const char* text);
 void nvtxRangeEnd(uint64_t id);
 int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t));
+// NOLINTEND(readability-identifier-naming)
 
 }  // extern "C"
 
@@ -251,7 +253,7 @@ int get_module(int, void**** table, unsigned* size) {
 }
 
 const void* export_table(uint32_t id) {
-  static const struct {
+  static constexpr struct {
     size_t size;
     int (*get)(int, void****, unsigned*);
   } kCallbacks = {sizeof(kCallbacks), get_module};
