@@ -223,6 +223,7 @@ using gpemu::cuda::attach;
 using gpemu::cuda::capturing;
 using gpemu::cuda::cubin_size;
 using gpemu::cuda::current_device;
+using gpemu::cuda::current_ordinal;
 using gpemu::cuda::decode;
 using gpemu::cuda::device_at;
 using gpemu::cuda::DeviceState;
@@ -544,9 +545,7 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   // Source: CUDA C++ Programming Guide, "Multi-Device System", on streams.
-  DeviceState* device = nullptr;
-  GPEMU_CUDA_TRY(current_device(&device));
-  if (found->device != device) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (found->device->ordinal != current_ordinal()) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   // A graph's launches keep no arguments, so that kernels have no effect on memory there.
   if (capturing(*found)) {
     gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_KERNEL};

@@ -332,8 +332,12 @@ Status device_with_context(int ordinal, DeviceState** device) {
   return GPEMU_CUDA_SUCCESS;
 }
 
+int current_ordinal() {
+  return thread_state.current_device();
+}
+
 Status current_device(DeviceState** device) {
-  return device_with_context(thread_state.current_device(), device);
+  return device_with_context(current_ordinal(), device);
 }
 
 Status enter_context(DeviceState** device) {

@@ -65,6 +65,9 @@ void end_context(DeviceState& device);
 /// OUT_OF_MEMORY.
 [[nodiscard]] Status device_with_context(int ordinal, DeviceState** device);
 
+/// Returns the ordinal of the calling thread's current device, whose context need not be made.
+[[nodiscard]] int current_ordinal();
+
 /// Yields the calling thread's current device, with its context made.
 [[nodiscard]] Status current_device(DeviceState** device);
 

@@ -121,12 +121,14 @@ void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes c
 /// Makes a range read as zeros; `content` says why. Only what is kept costs anything.
 void drop(std::uint64_t address, Bytes bytes, Content content) {
   ContentMap& contents = memory().contents;
+  bool changes = false;
   for (Bytes done = 0; done < bytes;) {
     const ContentMap::Part part = contents.part(address + done, bytes - done);
     if (part.content == Content::kKept) clear(address + done, part.bytes);
+    changes |= part.content != content;
     done += part.bytes;
   }
-  contents.assign(address, bytes, content);
+  if (changes) contents.assign(address, bytes, content);
 }
 
 Bytes charged(Bytes bytes) {

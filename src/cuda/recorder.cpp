@@ -65,16 +65,12 @@ void copy_text(char (&destination)[Size], std::string_view text) {
   destination[text.copy(destination, Size - 1)] = '\0';
 }
 
-/// What is counted of one device besides its record.
-struct DeviceAccount {
-  std::mutex mutex;
-  BusyTime busy;  ///< guarded.
-};
-
 struct Recorder {
   ProcessRecord* totals = nullptr;  ///< never null once made.
   std::unique_ptr<LineFile> lines;  ///< null when operations are not kept.
-  std::array<DeviceAccount, ProcessRecord::kMaxDevices> accounts;
+
+  std::mutex count_mutex;                                 ///< of the totals of work.
+  std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by it.
 
   std::mutex mutex;
   std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
@@ -221,15 +217,15 @@ void write_mark(Recorder& state, std::string_view kind, std::string_view text) {
                        clock().now().time_since_epoch().count(), thread_number(), escaped(text)));
 }
 
-void write_operation(Recorder& state, const RecordedWork& work, std::int64_t now_ns) {
-  const std::int64_t start_ns = work.interval.start.time_since_epoch().count();
+void write_operation(Recorder& state, const RecordedWork& work) {
   std::string line = fmt::format(
       R"({{"op":"{}","name":{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
       R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
       kind_of(work), number_of(state, work.name), work.device->ordinal, work.stream_id,
-      thread_number(), std::min(now_ns, start_ns), start_ns,
-      work.interval.end.time_since_epoch().count(), work.interval.busy.count(),
-      cost::operation_class_name(work.operation_class), cost::evidence_name(work.evidence));
+      thread_number(), work.interval.asked.time_since_epoch().count(),
+      work.interval.start.time_since_epoch().count(), work.interval.end.time_since_epoch().count(),
+      work.interval.busy.count(), cost::operation_class_name(work.operation_class),
+      cost::evidence_name(work.evidence));
   if (work.operation != nullptr) {
     const gpemu_operation& operation = *work.operation;
     const auto compute =
@@ -283,28 +279,28 @@ void count_gap(RecordedDevice& device, std::int64_t gap_ns, std::int64_t now_ns)
   add(device.blocked_ns, gap_ns - computing_ns);
 }
 
-void count_on_device(Recorder& state, const RecordedWork& work, std::int64_t now_ns) {
-  if (work.device->ordinal >= ProcessRecord::kMaxDevices) return;
-  const auto ordinal = static_cast<std::size_t>(work.device->ordinal);
-  DeviceAccount& account = state.accounts[ordinal];
-  RecordedDevice& device = state.totals->devices[ordinal];
-  const std::int64_t start_ns = work.interval.start.time_since_epoch().count();
-  const std::int64_t end_ns = work.interval.end.time_since_epoch().count();
-  std::int64_t gap_ns = 0;
-  {
-    const std::lock_guard lock(account.mutex);
-    account.busy.add(start_ns, end_ns);
-    device.busy_ns = account.busy.total();
-    if (device.operations++ == 0) {
-      device.first_ns = start_ns;
-      device.last_ns = end_ns;
-    } else {
-      gap_ns = std::min(now_ns, start_ns) - device.last_ns;
-      device.first_ns = std::min(device.first_ns, start_ns);
-      device.last_ns = std::max(device.last_ns, end_ns);
-    }
+void count(RecordedTotal& total, std::int64_t time_ns) {
+  ++total.count;
+  total.time_ns += time_ns;
+}
+
+/// Returns for how long the device had nothing to do before this work was asked for, or less than
+/// zero. Requires: the lock.
+std::int64_t count_on_device(RecordedDevice& device, BusyTime& busy,
+                             const device::Interval& interval) {
+  const std::int64_t start_ns = interval.start.time_since_epoch().count();
+  const std::int64_t end_ns = interval.end.time_since_epoch().count();
+  busy.add(start_ns, end_ns);
+  device.busy_ns = busy.total();
+  if (device.operations++ == 0) {
+    device.first_ns = start_ns;
+    device.last_ns = end_ns;
+    return 0;
   }
-  if (gap_ns > 0) count_gap(device, gap_ns, now_ns);
+  const std::int64_t gap_ns = interval.asked.time_since_epoch().count() - device.last_ns;
+  device.first_ns = std::min(device.first_ns, start_ns);
+  device.last_ns = std::max(device.last_ns, end_ns);
+  return gap_ns;
 }
 
 }  // namespace
@@ -321,18 +317,23 @@ void record_device(const DeviceState& device) {
 void record(const RecordedWork& work) {
   Recorder& state = recorder();
   const std::int64_t time_ns = work.interval.busy.count();
-  RecordedTotal& by_class = state.totals->classes[static_cast<std::size_t>(work.operation_class)];
-  add(by_class.count, 1);
-  add(by_class.time_ns, time_ns);
-  RecordedTotal& by_evidence = state.totals->evidence[static_cast<std::size_t>(work.evidence)];
-  add(by_evidence.count, 1);
-  add(by_evidence.time_ns, time_ns);
-  const std::int64_t now_ns = clock().now().time_since_epoch().count();
-  count_on_device(state, work, now_ns);
-  if (now_ns - host_sample.time_ns > kSamplePeriod) {
-    host_sample = {.time_ns = now_ns, .processor_ns = processor_time()};
+  const std::int64_t asked_ns = work.interval.asked.time_since_epoch().count();
+  const auto ordinal = static_cast<std::size_t>(work.device->ordinal);
+  const bool device_counts = ordinal < ProcessRecord::kMaxDevices;
+  std::int64_t gap_ns = 0;
+  {
+    const std::lock_guard lock(state.count_mutex);
+    count(state.totals->classes[static_cast<std::size_t>(work.operation_class)], time_ns);
+    count(state.totals->evidence[static_cast<std::size_t>(work.evidence)], time_ns);
+    if (device_counts) {
+      gap_ns = count_on_device(state.totals->devices[ordinal], state.busy[ordinal], work.interval);
+    }
   }
-  if (state.lines != nullptr) write_operation(state, work, now_ns);
+  if (gap_ns > 0) count_gap(state.totals->devices[ordinal], gap_ns, asked_ns);
+  if (asked_ns - host_sample.time_ns > kSamplePeriod) {
+    host_sample = {.time_ns = asked_ns, .processor_ns = processor_time()};
+  }
+  if (state.lines != nullptr) write_operation(state, work);
 }
 
 void record_wait(Duration time) {

@@ -334,6 +334,7 @@ Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration
     interval.end = rest.end;
     interval.busy = cost;
   }
+  interval.asked = now;
   raise_tail(interval.end);
   record.busy_ns.fetch_add(cost.count(), std::memory_order_relaxed);
   device.holding->engine_busy_ns[engine_index].fetch_add(cost.count(), std::memory_order_relaxed);

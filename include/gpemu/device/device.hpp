@@ -18,6 +18,8 @@ struct Interval {
   /// The engine's time that it takes; less than end - start when work that was queued before it
   /// runs in between.
   Duration busy;
+  /// When the host queued it.
+  TimePoint asked{};
 };
 
 /// An address in a device's memory. Never null; not to be dereferenced.
