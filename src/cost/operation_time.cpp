@@ -16,6 +16,8 @@ using Kind = OperationWork::Kind;
 /// columns), damped to what NVIDIA's "Matrix Multiplication Background User's Guide" shows.
 struct Tile {
   double rows, columns, share;
+  /// Sizes are powers of two: a product with the inverse is the quotient, in half the time.
+  double per_row = 1 / rows, per_column = 1 / columns;
 };
 constexpr std::array kTiles = {Tile{128, 128, 1},  Tile{128, 64, 0.92}, Tile{64, 64, 0.8},
                                Tile{128, 32, 0.7}, Tile{64, 32, 0.6},   Tile{32, 32, 0.45}};
@@ -57,8 +59,8 @@ double round_up(double value) {
 double tiled(const Product& product, double multiprocessors, bool split) {
   double best = INFINITY;
   for (const Tile& tile : kTiles) {
-    double blocks = round_up(product.rows / tile.rows) * round_up(product.columns / tile.columns) *
-                    product.batch;
+    double blocks = round_up(product.rows * tile.per_row) *
+                    round_up(product.columns * tile.per_column) * product.batch;
     double parts = 1;
     if (split) {
       parts = std::clamp(round_down(kSplitBlocks * multiprocessors / blocks), 1.0,
