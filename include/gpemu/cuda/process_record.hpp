@@ -39,7 +39,7 @@ struct RecordedCall {
 
 /// What a process counts that uses emulated GPUs. It lies in the file `<pid>.record` of the folder
 /// that GPEMU_RECORD_DIR names, mapped while the process runs, so that it is whole however the
-/// process ends. Every field is written atomically; `gpemu run` of the same version reads it.
+/// process ends. Each field is written whole; `gpemu run` of the same version reads it.
 struct ProcessRecord {
   /// "gpemurec", and a number that changes with the layout.
   static constexpr std::uint64_t kMagic = 0x6365727570656700 + 1;
