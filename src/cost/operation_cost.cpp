@@ -94,20 +94,6 @@ OperationClass class_of(gpemu_operation_kind kind) {
   }
 }
 
-/// Returns what of an operation's time holds it back: nothing takes longer than what is left when
-/// its bytes, or its arithmetic, would take none.
-Limit limit_of(const OperationWork& work, double seconds, const GpuRates& rates,
-               const profile::OperationParameters& parameters) {
-  OperationWork part = work;
-  part.bytes = part.activation_bytes = part.turned_bytes = 0;
-  const double memory = seconds - operation_seconds(part, rates, parameters.data());
-  part.flops = part.winograd_large_flops = part.winograd_small_flops = 0;
-  const double latency = operation_seconds(part, rates, parameters.data());
-  const double compute = seconds - memory - latency;
-  if (latency >= std::max(compute, memory)) return Limit::kLatency;
-  return compute >= memory ? Limit::kCompute : Limit::kMemory;
-}
-
 }  // namespace
 
 OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(spec)) {
@@ -145,29 +131,43 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
   take(kMatmul);
 }
 
-OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
-  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
-    return price(describe_kernel(kernel_traits(operation.name), operation));
-  }
-  return price(DescribedOperation{operation, class_of(operation.kind)});
+const OperationCostModel::Parameters& OperationCostModel::parameters_for(
+    const OperationWork& work) const {
+  const bool is_own = !is_product(work) || work.tensor_cores == tensor_cores_;
+  return is_own ? own_ : other_arithmetic_;
 }
 
-OperationCost OperationCostModel::price(const DescribedOperation& described) const {
-  const gpemu_operation& operation = described.operation;
-  const OperationWork work = operation_work(described, spec_);
-  const bool is_own = !is_product(work) || work.tensor_cores == tensor_cores_;
-  const Parameters& parameters = is_own ? own_ : other_arithmetic_;
-  Evidence evidence = is_fitted(operation.kind) ? parameters.evidence : Evidence::kAnalytic;
-  if (is_product(work) && !is_measured_type(operation, work, spec_)) {
-    evidence = std::max(evidence, Evidence::kTransferred);
-  }
+double OperationCostModel::seconds_of(const OperationWork& work,
+                                      const Parameters& parameters) const {
   const GpuRates rates = gpu_rates(spec_);
   // Nothing beats the datasheet: shares of the peak above 1 make up for tiles of small products
   // that are priced too dear, and large ones have none of these; and what multiprocessors bind on
   // one GPU may be the memory's on another.
   const double least = std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
                                 work.bytes / rates.bandwidth);
-  const double seconds = std::max(operation_seconds(work, rates, parameters.values.data()), least);
+  return std::max(operation_seconds(work, rates, parameters.values.data()), least);
+}
+
+OperationCost OperationCostModel::price(const gpemu_operation& operation) const {
+  if (operation.kind == GPEMU_OPERATION_KERNEL && operation.shape[kKernelBytes] == 0) {
+    return price(describe_kernel(kernel_traits(operation.name), operation));
+  }
+  return price(operation, class_of(operation.kind));
+}
+
+OperationCost OperationCostModel::price(const DescribedOperation& described) const {
+  return price(described.operation, described.operation_class);
+}
+
+OperationCost OperationCostModel::price(const gpemu_operation& operation,
+                                        OperationClass operation_class) const {
+  const OperationWork work = operation_work(operation, operation_class, spec_);
+  const Parameters& parameters = parameters_for(work);
+  Evidence evidence = is_fitted(operation.kind) ? parameters.evidence : Evidence::kAnalytic;
+  if (is_product(work) && !is_measured_type(operation, work, spec_)) {
+    evidence = std::max(evidence, Evidence::kTransferred);
+  }
+  const double seconds = seconds_of(work, parameters);
   // Shapes come from programs; beyond an hour they are nonsense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
   double error = kAnalyticError;
@@ -179,8 +179,22 @@ OperationCost OperationCostModel::price(const DescribedOperation& described) con
   return {.estimate = {.time = from_seconds(seconds < kLongestSeconds ? seconds : kLongestSeconds),
                        .evidence = evidence,
                        .relative_error = error},
-          .operation_class = described.operation_class,
-          .limit = limit_of(work, seconds, rates, parameters.values)};
+          .operation_class = operation_class};
+}
+
+Limit OperationCostModel::limit(const DescribedOperation& described) const {
+  // Nothing takes longer than what is left when its bytes, or its arithmetic, would take none.
+  OperationWork part = operation_work(described, spec_);
+  const Parameters& parameters = parameters_for(part);
+  const double seconds = seconds_of(part, parameters);
+  const GpuRates rates = gpu_rates(spec_);
+  part.bytes = part.activation_bytes = part.turned_bytes = 0;
+  const double memory = seconds - operation_seconds(part, rates, parameters.values.data());
+  part.flops = part.winograd_large_flops = part.winograd_small_flops = 0;
+  const double latency = operation_seconds(part, rates, parameters.values.data());
+  const double compute = seconds - memory - latency;
+  if (latency >= std::max(compute, memory)) return Limit::kLatency;
+  return compute >= memory ? Limit::kCompute : Limit::kMemory;
 }
 
 }  // namespace gpemu::cost

@@ -61,22 +61,24 @@ void BM_PriceKernel(benchmark::State& state) {
 }
 BENCHMARK(BM_PriceKernel);
 
-/// A step of 5,000 operations, as many of one kind as of another, on 18 GPUs.
+/// A step of 5,000 operations, as many of one kind as of another, on 18 GPUs: each with what holds
+/// it back, as `gpemu predict` wants it.
 void BM_PriceStep(benchmark::State& state) {
   constexpr int kGpus = 18, kOperations = 5000;
   const std::vector<OperationCostModel> models(kGpus, OperationCostModel(bench_spec()));
-  std::vector<gpemu_operation> step;
+  std::vector<DescribedOperation> step;
   for (const gpemu_operation_kind kind :
        {GPEMU_OPERATION_CONVOLUTION_FORWARD, GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA,
         GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, GPEMU_OPERATION_NORMALIZATION_FORWARD,
         GPEMU_OPERATION_NORMALIZATION_BACKWARD, GPEMU_OPERATION_ELEMENTWISE,
         GPEMU_OPERATION_REDUCTION, GPEMU_OPERATION_MATMUL}) {
-    step.push_back(convolution(kind));
+    step.push_back({.operation = convolution(kind)});
   }
   for ([[maybe_unused]] auto _ : state) {
     for (const OperationCostModel& model : models) {
       for (int i = 0; i < kOperations; ++i) {
         benchmark::DoNotOptimize(model.price(step[i % step.size()]));
+        benchmark::DoNotOptimize(model.limit(step[i % step.size()]));
       }
     }
   }

@@ -44,14 +44,17 @@ Duration time_of(const gpemu_operation& operation) {
   return OperationCostModel(toy_spec()).price(operation).estimate.time;
 }
 
+Limit limit_of(const gpemu_operation& operation) {
+  return OperationCostModel(toy_spec()).limit({.operation = operation});
+}
+
 TEST(OperationCostModel, NothingIsFree) {
   for (int kind = GPEMU_OPERATION_KERNEL; kind <= GPEMU_OPERATION_WAIT; ++kind) {
-    const OperationCost cost =
-        OperationCostModel(toy_spec())
-            .price(operation_of(static_cast<gpemu_operation_kind>(kind), {}));
+    const gpemu_operation operation = operation_of(static_cast<gpemu_operation_kind>(kind), {});
+    const OperationCost cost = OperationCostModel(toy_spec()).price(operation);
     EXPECT_GE(cost.estimate.time, std::chrono::microseconds(2)) << kind;
     EXPECT_LE(cost.estimate.time, std::chrono::microseconds(20)) << kind;
-    EXPECT_EQ(cost.limit, Limit::kLatency) << kind;
+    EXPECT_EQ(limit_of(operation), Limit::kLatency) << kind;
     EXPECT_EQ(cost.estimate.evidence, Evidence::kAnalytic) << kind;
     EXPECT_GT(cost.estimate.relative_error, 0) << kind;
   }
@@ -73,16 +76,14 @@ TEST(OperationCostModel, LargeProductsAreBoundByArithmetic) {
   const gpemu_operation operation = operation_of(GPEMU_OPERATION_MATMUL, {1, 8192, 8192, 8192});
   const OperationCost cost = OperationCostModel(toy_spec()).price(operation);
   EXPECT_EQ(cost.operation_class, OperationClass::kMatmul);
-  EXPECT_EQ(cost.limit, Limit::kCompute);
+  EXPECT_EQ(limit_of(operation), Limit::kCompute);
   // 1.1 TFLOP: 110 ms at the peak, which no product reaches.
   EXPECT_GT(cost.estimate.time, std::chrono::milliseconds(110));
   EXPECT_LT(cost.estimate.time, std::chrono::milliseconds(220));
 }
 
 TEST(OperationCostModel, ProductsWithVectorsAreBoundByMemory) {
-  const OperationCost cost = OperationCostModel(toy_spec())
-                                 .price(operation_of(GPEMU_OPERATION_MATMUL, {1, 65536, 1, 65536}));
-  EXPECT_EQ(cost.limit, Limit::kMemory);
+  EXPECT_EQ(limit_of(operation_of(GPEMU_OPERATION_MATMUL, {1, 65536, 1, 65536})), Limit::kMemory);
 }
 
 TEST(OperationCostModel, OneMoreTileTakesAnotherWave) {

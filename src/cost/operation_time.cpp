@@ -18,7 +18,10 @@ struct Tile {
   double rows, columns, share;
   /// Sizes are powers of two: a product with the inverse is the quotient, in half the time.
   double per_row = 1 / rows, per_column = 1 / columns;
+  /// For each multiply-add that is wanted, at least so many are made; without what rounding adds.
+  double least = (1 - 1e-9) / share;
 };
+/// In the order of their shares.
 constexpr std::array kTiles = {Tile{128, 128, 1},  Tile{128, 64, 0.92}, Tile{64, 64, 0.8},
                                Tile{128, 32, 0.7}, Tile{64, 32, 0.6},   Tile{32, 32, 0.45}};
 
@@ -57,8 +60,10 @@ double round_up(double value) {
 /// Returns how many multiply-adds' time a product takes, with the tiles that serve it best; `split`
 /// tells whether sums may be split.
 double tiled(const Product& product, double multiprocessors, bool split) {
+  const double wanted = product.rows * product.columns * product.batch;
   double best = INFINITY;
   for (const Tile& tile : kTiles) {
+    if (wanted * tile.least > best) break;  // The next ones serve it even less.
     double blocks = round_up(product.rows * tile.per_row) *
                     round_up(product.columns * tile.per_column) * product.batch;
     double parts = 1;
@@ -69,7 +74,9 @@ double tiled(const Product& product, double multiprocessors, bool split) {
     }
     double waves = round_up(blocks / multiprocessors);
     if (waves > kWholeWaves) waves = blocks / multiprocessors + 0.5;
-    best = std::min(best, waves * multiprocessors * tile.rows * tile.columns / parts / tile.share);
+    double made = waves * multiprocessors * tile.rows * tile.columns;
+    if (split) made /= parts;
+    best = std::min(best, made / tile.share);
   }
   return best * product.depth;
 }
@@ -366,11 +373,10 @@ OperationWork stream(OperationParameter share, double bytes) {
   return {.kind = Kind::kStream, .stream = share, .bytes = bytes};
 }
 
-OperationWork elementwise_work(const DescribedOperation& described) {
-  const gpemu_operation& operation = described.operation;
+OperationWork elementwise_work(const gpemu_operation& operation, OperationClass operation_class) {
   OperationParameter share = kElementwise;
   if (operation.access == GPEMU_ACCESS_STRIDED) share = kStrided;
-  if (described.operation_class == OperationClass::kCopy) share = kConcatenation;
+  if (operation_class == OperationClass::kCopy) share = kConcatenation;
   return stream(
       share, (entry(operation, 0) + entry(operation, 1)) * gpemu_data_type_bytes(operation.type));
 }
@@ -420,15 +426,8 @@ ParameterList parameters_of(const OperationWork& work) {
   return list;
 }
 
-GpuRates gpu_rates(const profile::GpuSpec& spec) {
-  return {.fp32_flops = spec.fp32_flops,
-          .bandwidth = spec.memory_bandwidth_bytes_per_s,
-          .clock_hz = spec.boost_clock_mhz * 1e6,
-          .multiprocessors = static_cast<double>(spec.multiprocessors)};
-}
-
-OperationWork operation_work(const DescribedOperation& described, const profile::GpuSpec& spec) {
-  const gpemu_operation& operation = described.operation;
+OperationWork operation_work(const gpemu_operation& operation, OperationClass operation_class,
+                             const profile::GpuSpec& spec) {
   const double each = gpemu_data_type_bytes(operation.type);
   switch (operation.kind) {
     case GPEMU_OPERATION_CONVOLUTION_FORWARD:
@@ -448,7 +447,7 @@ OperationWork operation_work(const DescribedOperation& described, const profile:
                     bytes);
     }
     case GPEMU_OPERATION_ELEMENTWISE:
-      return elementwise_work(described);
+      return elementwise_work(operation, operation_class);
     case GPEMU_OPERATION_REDUCTION:
       // The reductions of measured steps are sums per channel, which read in strides. A sum of
       // everything reads in order: 73 % of the bandwidth in M. Harris, "Optimizing Parallel
@@ -460,9 +459,8 @@ OperationWork operation_work(const DescribedOperation& described, const profile:
     case GPEMU_OPERATION_SET:
       return stream(kElementwise, entry(operation, 0));
     case GPEMU_OPERATION_KERNEL:
-      return stream(
-          described.operation_class == OperationClass::kReduction ? kReduction : kElementwise,
-          entry(operation, kKernelBytes));
+      return stream(operation_class == OperationClass::kReduction ? kReduction : kElementwise,
+                    entry(operation, kKernelBytes));
     case GPEMU_OPERATION_ATTENTION_FORWARD:
     case GPEMU_OPERATION_ATTENTION_BACKWARD:
       return attention_work(operation, spec);

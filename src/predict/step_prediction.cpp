@@ -112,8 +112,9 @@ class Pricing {
 
  private:
   Duration kernel_time(const cost::RecordedOperation& operation, StepPrediction& prediction) {
-    const cost::OperationCost cost = model_.price(operation.at(0));
-    prediction.parts[static_cast<std::size_t>(cost.limit)] += cost.estimate.time;
+    const cost::DescribedOperation described = operation.at(0);
+    const cost::OperationCost cost = model_.price(described);
+    prediction.parts[static_cast<std::size_t>(model_.limit(described))] += cost.estimate.time;
     prediction.busy += cost.estimate.time;
     slack_seconds_ += to_seconds(cost.estimate.time) * cost.estimate.relative_error;
     evidence_[cost.estimate.evidence] += cost.estimate.time;

@@ -75,13 +75,14 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
          operation_class == OperationClass::kRecurrent;
 }
 
+struct OperationWork;  ///< operation_time.hpp
+
 /// What holds an operation back.
 enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };
 
 struct OperationCost {
   Estimate estimate;
   OperationClass operation_class = OperationClass::kOther;
-  Limit limit = Limit::kLatency;
 };
 
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
@@ -154,6 +155,9 @@ class OperationCostModel {
 
   [[nodiscard]] OperationCost price(const DescribedOperation& described) const;
 
+  /// Returns what holds an operation back. Takes as long as price().
+  [[nodiscard]] Limit limit(const DescribedOperation& described) const;
+
  private:
   /// Parameters, and what they rest on where they are used as they were fitted.
   struct Parameters {
@@ -163,6 +167,12 @@ class OperationCostModel {
     double calibrated_error = 0;
     double transferred_error = 0;
   };
+
+  [[nodiscard]] OperationCost price(const gpemu_operation& operation,
+                                    OperationClass operation_class) const;
+  [[nodiscard]] const Parameters& parameters_for(const OperationWork& work) const;
+  /// Returns how long work takes, in seconds.
+  [[nodiscard]] double seconds_of(const OperationWork& work, const Parameters& parameters) const;
 
   profile::GpuSpec spec_;
   Parameters own_;

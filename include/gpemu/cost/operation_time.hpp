@@ -63,11 +63,22 @@ struct OperationWork {
   double transform = 0;
 };
 
-[[nodiscard]] GpuRates gpu_rates(const profile::GpuSpec& spec);
+[[nodiscard]] inline GpuRates gpu_rates(const profile::GpuSpec& spec) {
+  return {.fp32_flops = spec.fp32_flops,
+          .bandwidth = spec.memory_bandwidth_bytes_per_s,
+          .clock_hz = spec.boost_clock_mhz * 1e6,
+          .multiprocessors = static_cast<double>(spec.multiprocessors)};
+}
 
 /// Finds what an operation asks of a GPU. Complexity: constant, no allocation.
-[[nodiscard]] OperationWork operation_work(const DescribedOperation& described,
+[[nodiscard]] OperationWork operation_work(const gpemu_operation& operation,
+                                           OperationClass operation_class,
                                            const profile::GpuSpec& spec);
+
+[[nodiscard]] inline OperationWork operation_work(const DescribedOperation& described,
+                                                  const profile::GpuSpec& spec) {
+  return operation_work(described.operation, described.operation_class, spec);
+}
 
 /// The most parameters that an operation's time depends on.
 inline constexpr int kMostParameters = 6;
