@@ -10,6 +10,12 @@ target_compile_options(gpemu_flags INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${GPEMU_WARNINGS_AS_ERRORS}>:-Werror>)
 
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  # g++ 12 clears objects of some 100 bytes, which operations are, by `rep stos`: 10 ns each time.
+  target_compile_options(gpemu_flags INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-mmemset-strategy=libcall:-1:noalign>)
+endif()
+
 if(GPEMU_SANITIZE)
   # Global, so that every object of a sanitized build agrees.
   add_compile_options(-fsanitize=${GPEMU_SANITIZE} -fno-omit-frame-pointer
