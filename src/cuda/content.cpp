@@ -44,12 +44,24 @@ void ContentMap::assign(std::uint64_t start, Bytes bytes, Content content) {
   ranges_.emplace(start, Range{end, content});
 }
 
-ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
-  const std::lock_guard lock(mutex_);
+ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes) const {
   const auto range = first_behind(start);
   if (range == ranges_.end()) return {.bytes = bytes};
   if (range->first > start) return {.bytes = std::min(bytes, range->first - start)};
   return {.content = range->second.content, .bytes = std::min(bytes, range->second.end - start)};
+}
+
+ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
+  const std::lock_guard lock(mutex_);
+  return part_of(start, bytes);
+}
+
+bool ContentMap::are_alike(std::uint64_t a, std::uint64_t b, Bytes bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Part first = part_of(a, bytes);
+  if (first.bytes < bytes || first.content == Content::kKept) return false;
+  const Part second = part_of(b, bytes);
+  return second.bytes == bytes && second.content == first.content;
 }
 
 }  // namespace gpemu::cuda

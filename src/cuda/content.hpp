@@ -31,12 +31,19 @@ class ContentMap {
   /// Returns what begins at `start`, and for how much of `bytes` it goes on. Requires: bytes > 0.
   [[nodiscard]] Part part(std::uint64_t start, Bytes bytes) const;
 
+  /// Whether two ranges of this size are the same throughout, and not kept: then nothing is to be
+  /// copied between them. Requires: bytes > 0.
+  [[nodiscard]] bool are_alike(std::uint64_t a, std::uint64_t b, Bytes bytes) const;
+
  private:
   struct Range {
     std::uint64_t end = 0;
     Content content = Content::kZeros;
   };
   using Ranges = std::map<std::uint64_t, Range>;
+
+  /// As part. Requires: the lock.
+  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes) const;
 
   /// Returns the first range that ends behind `start`. Requires: the lock.
   [[nodiscard]] Ranges::const_iterator first_behind(std::uint64_t start) const;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "content.hpp"
 
+#include <algorithm>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -36,6 +37,14 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
         ASSERT_EQ(part.content, bytes[at]) << "byte " << at << " in round " << round;
       }
     }
+    const Bytes length = 1 + rng.below(4);
+    const auto a = bytes.begin() + static_cast<std::ptrdiff_t>(rng.below(kSize - length + 1));
+    const auto b = bytes.begin() + static_cast<std::ptrdiff_t>(rng.below(kSize - length + 1));
+    const auto is_first = [a](Content other) { return other == *a && other != Content::kKept; };
+    const auto size = static_cast<std::ptrdiff_t>(length);
+    ASSERT_EQ(map.are_alike(a - bytes.begin(), b - bytes.begin(), length),
+              std::all_of(a, a + size, is_first) && std::all_of(b, b + size, is_first))
+        << "round " << round;
   }
 }
 

@@ -165,7 +165,7 @@ void close_imports(const DeviceState& device) {
   State& state = ipc_state();
   const std::lock_guard lock(state.mutex);
   Memory& blocks = memory();
-  const std::unique_lock blocks_lock(blocks.mutex);
+  const std::lock_guard blocks_lock(blocks.mutex);
   std::erase_if(state.memory, [&](const auto& entry) {
     const auto block = blocks.blocks.find(entry.first);
     if (block->second.device != device.ordinal) return false;
@@ -204,7 +204,7 @@ gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc*
   if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto* const found = block_at(state, address);
   if (found == nullptr || found->second.ledger == 0 ||
       found->second.kind != GPEMU_CUDA_MEMORY_DEVICE) {
@@ -246,7 +246,7 @@ gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t
   *address = mapping.start + ticket.offset % gpemu::cuda::kHostPage;
   state.memory.emplace(*address, mapping);
   Memory& blocks = memory();
-  const std::unique_lock blocks_lock(blocks.mutex);
+  const std::lock_guard blocks_lock(blocks.mutex);
   blocks.blocks.emplace(*address, Block{.bytes = ticket.bytes,
                                         .kind = GPEMU_CUDA_MEMORY_DEVICE,
                                         .device = *ordinal,
@@ -263,7 +263,7 @@ gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) {
   if (found == state.memory.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (--found->second.users > 0) return GPEMU_CUDA_SUCCESS;
   Memory& blocks = memory();
-  const std::unique_lock blocks_lock(blocks.mutex);
+  const std::lock_guard blocks_lock(blocks.mutex);
   blocks.blocks.erase(address);
   unmap(found->second);
   state.memory.erase(found);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <shared_mutex>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -29,8 +29,9 @@ struct gpemu_cuda_kernel {
   const char* name = nullptr;   ///< mangled.
   const void* owner = nullptr;  ///< the fat binary or the module.
   gpemu_cuda_module* module = nullptr;
-  std::once_flag analysed;
-  gpemu::cost::KernelTraits traits;  ///< valid once analysed.
+  std::once_flag analysis;
+  std::atomic<bool> analysed{false};  ///< asked first, for std::call_once costs every launch 10 ns.
+  gpemu::cost::KernelTraits traits;   ///< valid once analysed.
   std::once_flag decoded;
   const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
@@ -69,7 +70,8 @@ struct Variable {
 
 /// What the runtime registers at load. Never destroyed: programs unregister while they exit.
 struct Registry {
-  std::shared_mutex mutex;
+  std::mutex mutex;
+  std::atomic<std::uint64_t> changes{1};  ///< of `kernels`.
   std::unordered_map<const void*, gpemu_cuda_kernel*> kernels;
   std::unordered_map<const void*, Variable> variables;
   std::map<std::pair<gpemu_cuda_module*, std::string>, gpemu_cuda_kernel*> module_kernels;
@@ -83,11 +85,28 @@ Registry& registry() {
   return *instance;
 }
 
+/// What a thread found in the registry. It looks here first: programs launch the same kernels again
+/// and again.
+struct FoundKernel {
+  const void* host_function;
+  gpemu_cuda_kernel* kernel;
+  std::uint64_t changes;  ///< that the registry had seen; later ones may concern the kernel.
+};
+thread_local constinit std::array<FoundKernel, 256> found_kernels{};
+
+/// Functions begin at multiples of 16.
+FoundKernel& found_kernel(const void* host_function) {
+  return found_kernels[reinterpret_cast<std::uintptr_t>(host_function) / 16 % found_kernels.size()];
+}
+
 const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
-  std::call_once(kernel.analysed, [&kernel] {
-    kernel.traits = cost::kernel_traits(kernel.name);
-    kernel.effect = kernel_effect(kernel.name);
-  });
+  if (!kernel.analysed.load(std::memory_order_acquire)) {
+    std::call_once(kernel.analysis, [&kernel] {
+      kernel.traits = cost::kernel_traits(kernel.name);
+      kernel.effect = kernel_effect(kernel.name);
+      kernel.analysed.store(true, std::memory_order_release);
+    });
+  }
   return kernel.traits;
 }
 
@@ -116,7 +135,7 @@ void decode(gpemu_cuda_kernel& kernel) {
       image = kernel.module->image ? &*kernel.module->image : nullptr;
     } else {
       Registry& state = registry();
-      const std::unique_lock lock(state.mutex);
+      const std::lock_guard lock(state.mutex);
       image = image_of(state, kernel.owner);
     }
     if (image == nullptr) return;
@@ -204,7 +223,7 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
 
 void forget_variables(const DeviceState& device) {
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   for (auto& entry : state.variables) entry.second.addresses.erase(device.ordinal);
   modules().for_each([&](gpemu_cuda_module& module) {
     std::erase_if(module.variables,
@@ -228,6 +247,8 @@ using gpemu::cuda::decode;
 using gpemu::cuda::device_at;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::forked;
+using gpemu::cuda::found_kernel;
+using gpemu::cuda::FoundKernel;
 using gpemu::cuda::free_block;
 using gpemu::cuda::holds_fat_binary;
 using gpemu::cuda::Image;
@@ -305,7 +326,7 @@ gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
     static_cast<void>(gpemu_cuda_free(variable.second));
   }
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   std::erase_if(state.module_kernels, [found](const auto& entry) {
     if (entry.first.first != found) return false;
     kernels().destroy(entry.second);
@@ -322,7 +343,7 @@ gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, cons
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (found->image && !found->image->kernels.contains(name)) return GPEMU_CUDA_ERROR_NOT_FOUND;
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   gpemu_cuda_kernel*& entry = state.module_kernels[{found, name}];
   if (entry == nullptr) {
     entry = kernels().create();
@@ -373,7 +394,7 @@ gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, co
   if (variable == found->image->variables.end()) return GPEMU_CUDA_ERROR_NOT_FOUND;
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
-  const std::unique_lock lock(registry().mutex);
+  const std::lock_guard lock(registry().mutex);
   std::uint64_t& of_device = found->variables[{name, device->ordinal}];
   if (of_device == 0) {
     GPEMU_CUDA_TRY(make_variable(&*found->image, name, variable->second.bytes, &of_device));
@@ -391,8 +412,9 @@ void gpemu_cuda_register_kernel(const void* host_function, const char* name,
   kernel->name = name;
   kernel->owner = fat_binary;
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   state.kernels[host_function] = kernel;
+  ++state.changes;
   state.registered[fat_binary].push_back(host_function);
 }
 
@@ -400,7 +422,7 @@ void gpemu_cuda_register_variable(const void* host_variable, const char* name, u
                                   const void* fat_binary) {
   if (host_variable == nullptr || name == nullptr || forked()) return;
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   Variable& variable = state.variables[host_variable];
   variable.name = name;
   variable.owner = fat_binary;
@@ -429,6 +451,7 @@ void gpemu_cuda_unregister(const void* fat_binary) {
       state.variables.erase(variable);
     }
   }
+  ++state.changes;
   state.registered.erase(registered);
   state.images.erase(fat_binary);
   lock.unlock();
@@ -440,9 +463,16 @@ gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,
   if (kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (forked()) return GPEMU_CUDA_ERROR_NOT_INITIALIZED;
   Registry& state = registry();
-  const std::shared_lock lock(state.mutex);
+  FoundKernel& last = found_kernel(host_function);
+  const std::uint64_t changes = state.changes.load(std::memory_order_acquire);
+  if (last.host_function == host_function && last.changes == changes) {
+    *kernel = last.kernel;
+    return GPEMU_CUDA_SUCCESS;
+  }
+  const std::lock_guard lock(state.mutex);
   const auto found = state.kernels.find(host_function);
   if (found == state.kernels.end()) return GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION;
+  last = {.host_function = host_function, .kernel = found->second, .changes = changes};
   *kernel = found->second;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -452,7 +482,7 @@ gpemu_cuda_status gpemu_cuda_registered_variable(const void* host_variable, uint
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   Registry& state = registry();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = state.variables.find(host_variable);
   if (found == state.variables.end()) return GPEMU_CUDA_ERROR_INVALID_SYMBOL;
   std::uint64_t& of_device = found->second.addresses[device->ordinal];

@@ -8,7 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <deque>
+#include <memory>
 #include <mutex>
 #include <pthread.h>
 #include <string>
@@ -38,7 +38,7 @@ struct Machine {
   std::atomic<Phase> phase{Phase::kDetached};
   std::unique_ptr<sim::Clock> clock;
   std::shared_ptr<device::Node> node;
-  std::deque<DeviceState> devices;
+  std::vector<std::unique_ptr<DeviceState>> devices;
   Bytes context_bytes = device::kContextBytes;
 };
 
@@ -247,7 +247,7 @@ Result<void> attach_now(Machine& state) {
   int ordinal = 0;
   for (const int index : visible_devices(*state.node, now)) {
     const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
-    DeviceState& device = state.devices.emplace_back();
+    DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
     device.index = index;
     GPEMU_ASSIGN(device.spec, database.gpu(snapshot.gpu));
@@ -257,17 +257,16 @@ Result<void> attach_now(Machine& state) {
   return {};
 }
 
-}  // namespace
+Status status_of(Phase phase) {
+  return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS
+         : phase == Phase::kForked ? GPEMU_CUDA_ERROR_NOT_INITIALIZED
+                                   : GPEMU_CUDA_ERROR_NO_DEVICE;
+}
 
-Status attach() {
-  Machine& state = machine();
-  const auto status_of = [](Phase phase) {
-    return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS
-           : phase == Phase::kForked ? GPEMU_CUDA_ERROR_NOT_INITIALIZED
-                                     : GPEMU_CUDA_ERROR_NO_DEVICE;
-  };
-  const Phase phase = state.phase.load(std::memory_order_acquire);
+/// Attaches unless that was done or tried before.
+Status attach_first(Phase phase) {
   if (phase != Phase::kDetached) return status_of(phase);
+  Machine& state = machine();
   const std::lock_guard lock(state.mutex);
   if (state.phase != Phase::kDetached) return status_of(state.phase);
   ::pthread_atfork(nullptr, nullptr, [] {
@@ -277,6 +276,43 @@ Status attach() {
   if (!attached) tell(attached.error().message);
   state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
   return status_of(state.phase);
+}
+
+/// Makes the primary context of a device unless it is made. Errors: NO_DEVICE, OUT_OF_MEMORY.
+Status make_context(DeviceState& device) {
+  Machine& state = machine();
+  const std::lock_guard lock(state.mutex);
+  if (device.active) return GPEMU_CUDA_SUCCESS;
+  std::unique_ptr<device::Device> first;
+  if (device.device == nullptr) {
+    auto opened = device::Device::open(state.node, device.index, *state.clock);
+    if (!opened) {
+      tell(opened.error().message);
+      return GPEMU_CUDA_ERROR_NO_DEVICE;
+    }
+    first = *std::move(opened);
+  }
+  const auto context = (first ? first : device.device)->allocate(state.context_bytes);
+  if (!context) {
+    tell(context.error().message);
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  device.context = *context;
+  if (first) {
+    device.device = std::move(first);
+    make_default_stream(device);
+    record_device(device);
+  }
+  device.active = true;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Status attach() {
+  // Every call comes here.
+  const Phase phase = machine().phase.load(std::memory_order_acquire);
+  return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS : attach_first(phase);
 }
 
 bool forked() {
@@ -296,40 +332,15 @@ int device_count() {
 }
 
 DeviceState& device_at(int ordinal) {
-  return machine().devices[static_cast<std::size_t>(ordinal)];
+  return *machine().devices[static_cast<std::size_t>(ordinal)];
 }
 
 Status device_with_context(int ordinal, DeviceState** device) {
-  if (const Status status = attach(); status != GPEMU_CUDA_SUCCESS) return status;
-  Machine& state = machine();
+  GPEMU_CUDA_TRY(attach());
   if (ordinal < 0 || ordinal >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  DeviceState& found = state.devices[static_cast<std::size_t>(ordinal)];
-  *device = &found;
-  if (found.active.load(std::memory_order_acquire)) return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(state.mutex);
-  if (found.active) return GPEMU_CUDA_SUCCESS;
-  std::unique_ptr<device::Device> first;
-  if (found.device == nullptr) {
-    auto opened = device::Device::open(state.node, found.index, *state.clock);
-    if (!opened) {
-      tell(opened.error().message);
-      return GPEMU_CUDA_ERROR_NO_DEVICE;
-    }
-    first = *std::move(opened);
-  }
-  const auto context = (first ? first : found.device)->allocate(state.context_bytes);
-  if (!context) {
-    tell(context.error().message);
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  found.context = *context;
-  if (first) {
-    found.device = std::move(first);
-    make_default_stream(found);
-    record_device(found);
-  }
-  found.active = true;
-  return GPEMU_CUDA_SUCCESS;
+  *device = &device_at(ordinal);
+  return (*device)->active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS
+                                                           : make_context(**device);
 }
 
 int current_ordinal() {
@@ -341,8 +352,9 @@ Status current_device(DeviceState** device) {
 }
 
 Status enter_context(DeviceState** device) {
-  GPEMU_CUDA_TRY(current_device(device));
-  return thread_state.depth == 0 ? push_context((*device)->ordinal) : GPEMU_CUDA_SUCCESS;
+  const ThreadState& thread = thread_state;  // Finding it takes a call.
+  GPEMU_CUDA_TRY(device_with_context(thread.current_device(), device));
+  return thread.depth == 0 ? push_context((*device)->ordinal) : GPEMU_CUDA_SUCCESS;
 }
 
 void end_context(DeviceState& device) {
@@ -355,7 +367,7 @@ void end_context(DeviceState& device) {
   GPEMU_CHECK(freed.has_value(), "the ledger knows a context's memory");
   device.runtime_uses = false;
   device.peers.clear();
-  for (DeviceState& other : state.devices) other.peers.erase(device.ordinal);
+  for (const auto& other : state.devices) other->peers.erase(device.ordinal);
 }
 
 void wait_for(DeviceState& device) {

@@ -137,57 +137,71 @@ Bytes charged(Bytes bytes) {
 
 /// What one side of a copy is.
 struct Side {
+  Side() = default;
+  /// Describes a range of addresses. Requires: the lock.
+  Side(const Memory& state, std::uint64_t address, Bytes extent);
+
   gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
   int device = -1;
   bool inside = true;  ///< whether the whole range lies in the block.
   bool shared = true;  ///< whether its content must be looked for in the pages.
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
+
+ private:
+  void describe_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
+                   std::uint64_t address, Bytes extent);
+  void describe_outside(const Memory& state, std::uint64_t address);
 };
 
-/// Describes a range that begins in a block and lies in it, or goes on in mapped memory that
-/// follows without a gap. Requires: the lock.
-Side side_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
-             std::uint64_t address, Bytes extent) {
-  Side side{.kind = first.second.kind,
-            .device = first.second.device,
-            .inside = false,
-            .shared = first.second.shared || first.second.kind != GPEMU_CUDA_MEMORY_DEVICE};
+Side::Side(const Memory& state, std::uint64_t address, Bytes extent) {
+  if (const auto* const block = block_at(state, address)) {
+    describe_in(state, *block, address, extent);
+  } else {
+    describe_outside(state, address);
+  }
+}
+
+/// For a range that begins in a block and lies in it, or goes on in mapped memory that follows
+/// without a gap.
+void Side::describe_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
+                       std::uint64_t address, Bytes extent) {
   const auto usable = [](const Block& block) {
     return block.handle == 0 ||
            std::ranges::any_of(block.access, [](const auto& entry) { return entry.second != 0; });
   };
-  if (!usable(first.second)) return side;
+  kind = first.second.kind;
+  device = first.second.device;
+  shared = first.second.shared || kind != GPEMU_CUDA_MEMORY_DEVICE;
+  inside = usable(first.second);
+  if (!inside) return;
   Bytes covered = first.second.bytes - (address - first.first);
   std::uint64_t end = first.first + first.second.bytes;
-  for (auto next = state.blocks.find(end); covered < extent && first.second.handle != 0;
-       next = state.blocks.find(end)) {
+  while (covered < extent && first.second.handle != 0) {
+    const auto next = state.blocks.find(end);
     if (next == state.blocks.end() || next->second.handle == 0 || !usable(next->second)) break;
     covered += next->second.bytes;
     end += next->second.bytes;
-    side.shared |= next->second.shared;
+    shared |= next->second.shared;
   }
-  side.inside = extent <= covered;
-  return side;
+  inside = extent <= covered;
 }
 
-/// Requires: the lock.
-Side side_of(const Memory& state, std::uint64_t address, Bytes extent) {
-  const auto* const block = block_at(state, address);
-  if (block == nullptr) {
-    // Addresses of devices that no allocation covers are nobody's.
-    const auto reserved = state.reservations.upper_bound(address);
-    if (reserved != state.reservations.begin() &&
-        address - std::prev(reserved)->first < std::prev(reserved)->second) {
-      return {.kind = GPEMU_CUDA_MEMORY_DEVICE, .inside = false};
-    }
-    for (const auto& [device, space] : state.spaces) {
-      if (address - space.base < space.size) {
-        return {.kind = GPEMU_CUDA_MEMORY_DEVICE, .device = device, .inside = false};
-      }
-    }
-    return {};
+/// Addresses of devices that no allocation covers are nobody's, all others the host's.
+void Side::describe_outside(const Memory& state, std::uint64_t address) {
+  const auto reserved = state.reservations.upper_bound(address);
+  if (reserved != state.reservations.begin() &&
+      address - std::prev(reserved)->first < std::prev(reserved)->second) {
+    kind = GPEMU_CUDA_MEMORY_DEVICE;
+    inside = false;
+    return;
   }
-  return side_in(state, *block, address, extent);
+  for (const auto& [ordinal, space] : state.spaces) {
+    if (address - space.base < space.size) {
+      kind = GPEMU_CUDA_MEMORY_DEVICE;
+      device = ordinal;
+      inside = false;
+    }
+  }
 }
 
 /// The bytes from a range's first to its last on one side, or nothing beyond 64 bits. Requires: no
@@ -207,6 +221,7 @@ std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes p
 /// Copies between devices' memory whose content is known; what is zeros stays so.
 void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
   ContentMap& contents = memory().contents;
+  if (contents.are_alike(to, from, bytes)) return;
   if (to - from < bytes || from - to < bytes) {
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
     contents.assign(to, bytes, Content::kKept);
@@ -290,8 +305,9 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
   return kCopyLatency + from_seconds(static_cast<double>(bytes) / bytes_per_s);
 }
 
-device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to, const Side& from,
-                            Bytes bytes) {
+/// Apart from its caller, in which g++ takes it for rarely used and makes it small and slow.
+[[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
+                                              const Side& from, Bytes bytes) {
   const DeviceState& device = device_of(stream);
   const bool pinned =
       to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
@@ -383,7 +399,7 @@ void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
 
 Status free_block(std::uint64_t address, bool host) {
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(address);
   if (found == state.blocks.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Block& block = found->second;
@@ -417,7 +433,7 @@ Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind
   const auto ledger = device.device->allocate(taken);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   AddressSpace* const space = space_of(state, device);
   const auto start = space == nullptr ? std::nullopt : take_range(*space, taken);
   if (!start) {
@@ -453,13 +469,11 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  Side to, from;
-  {
-    const Memory& state = memory();
-    const std::shared_lock lock(state.mutex);
-    to = side_of(state, copy.destination, *to_extent);
-    from = side_of(state, copy.source, *from_extent);
-  }
+  const Memory& state = memory();
+  std::unique_lock lock(state.mutex);
+  const Side to(state, copy.destination, *to_extent);
+  const Side from(state, copy.source, *from_extent);
+  lock.unlock();
   if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
   if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
@@ -501,14 +515,12 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
       (node.set_height > 1 && node.set_pitch < width)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  Side side;
-  {
-    const Memory& state = memory();
-    const std::shared_lock lock(state.mutex);
-    side = side_of(state, node.set_address, extent);
-    if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
-      return GPEMU_CUDA_ERROR_INVALID_VALUE;
-    }
+  const Memory& state = memory();
+  std::unique_lock lock(state.mutex);
+  const Side side(state, node.set_address, extent);
+  lock.unlock();
+  if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   for (std::uint64_t row = 0; row < node.set_height; ++row) {
     const std::uint64_t start = node.set_address + row * node.set_pitch;
@@ -534,12 +546,10 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
 void write_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
   const Bytes bytes = element_bytes * count;
   if (bytes == 0) return;
-  Side side;
-  {
-    const Memory& state = memory();
-    const std::shared_lock lock(state.mutex);
-    side = side_of(state, address, bytes);
-  }
+  const Memory& state = memory();
+  std::unique_lock lock(state.mutex);
+  const Side side(state, address, bytes);
+  lock.unlock();
   if (!side.on_device() || !side.inside) return;
   // The host reads sizes, flags and scalars.
   constexpr Bytes kMaxKept = 64 * kKiB;
@@ -557,7 +567,7 @@ void release_memory(DeviceState& device) {
   std::vector<std::uint64_t> addresses;
   {
     const Memory& state = memory();
-    const std::shared_lock lock(state.mutex);
+    const std::lock_guard lock(state.mutex);
     for (const auto& [address, block] : state.blocks) {
       if (block.ledger != 0 && block.device == device.ordinal) addresses.push_back(address);
     }
@@ -569,7 +579,7 @@ void release_memory(DeviceState& device) {
 
 MemoryStatistics memory_statistics(const DeviceState& device) {
   const Memory& state = memory();
-  const std::shared_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = state.spaces.find(device.ordinal);
   if (found == state.spaces.end()) return {};
   return {.held = found->second.held, .peak = found->second.peak};
@@ -600,7 +610,6 @@ using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::run_copy;
 using gpemu::cuda::run_set;
 using gpemu::cuda::Side;
-using gpemu::cuda::side_of;
 using gpemu::cuda::Status;
 using gpemu::cuda::wait_for;
 
@@ -642,7 +651,7 @@ gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** p
   }
   void* const start = pinned->bytes().data();
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   state.blocks.emplace(reinterpret_cast<std::uint64_t>(start), Block{.bytes = bytes,
                                                                      .kind = GPEMU_CUDA_MEMORY_HOST,
                                                                      .flags = flags,
@@ -664,7 +673,7 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
   GPEMU_CUDA_TRY(enter_context(&device));
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto next = state.blocks.lower_bound(address);
   if (block_at(state, address) != nullptr ||
       (next != state.blocks.end() && next->first - address < bytes)) {
@@ -684,7 +693,7 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
 gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) {
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(reinterpret_cast<std::uint64_t>(pointer));
   if (found == state.blocks.end() || found->second.kind != GPEMU_CUDA_MEMORY_HOST ||
       found->second.pinned) {
@@ -699,7 +708,7 @@ gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* 
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
   const Memory& state = memory();
-  const std::shared_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto* const block = block_at(state, address);
   if (block == nullptr) {
     *info = {.device = -1};
@@ -769,8 +778,8 @@ namespace {
 Status check_range(std::uint64_t address, gpemu::Bytes bytes, Side* found) {
   GPEMU_CUDA_TRY(attach());
   const Memory& state = memory();
-  const std::shared_lock lock(state.mutex);
-  const Side side = side_of(state, address, bytes);
+  const std::lock_guard lock(state.mutex);
+  const Side side(state, address, bytes);
   *found = side;
   return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
              ? GPEMU_CUDA_SUCCESS

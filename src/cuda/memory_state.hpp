@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <map>
+#include <mutex>
 #include <optional>
-#include <shared_mutex>
 
 #include "gpemu/device/pinned_memory.hpp"
 
@@ -45,7 +45,7 @@ struct AddressSpace {
 };
 
 struct Memory {
-  mutable std::shared_mutex mutex;
+  mutable std::mutex mutex;
   std::map<std::uint64_t, Block> blocks;        ///< by start.
   std::map<std::uint64_t, Bytes> reservations;  ///< of virtual memory management.
   std::map<int, AddressSpace> spaces;           ///< by device.

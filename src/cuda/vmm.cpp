@@ -151,7 +151,7 @@ bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) {
 
 void release_physical_memory(DeviceState& device) {
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   for (auto block = state.blocks.begin(); block != state.blocks.end();) {
     const auto next = std::next(block);
     if (block->second.handle != 0 && block->second.device == device.ordinal) {
@@ -221,7 +221,7 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t
   if (!ledger && reclaim_pooled(*found)) ledger = found->device->allocate(bytes);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   File* const file = file_of(*found);
   const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges, bytes);
   if (!offset) {
@@ -243,7 +243,7 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t
 gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) {
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end() || found->second.references == 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -257,7 +257,7 @@ gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) {
   if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const Block& block = std::prev(state.blocks.upper_bound(address))->second;
   if (block.handle == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -270,7 +270,7 @@ gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) {
   if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
   const Memory& state = memory();
-  const std::shared_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   *device = found->second.device;
@@ -299,7 +299,7 @@ gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uin
     ::munmap(reinterpret_cast<void*>(first + bytes), start + aligned - first);
   }
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   state.reservations.emplace(first, bytes);
   *address = first;
   return GPEMU_CUDA_SUCCESS;
@@ -308,7 +308,7 @@ gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uin
 gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = state.reservations.find(address);
   if (found == state.reservations.end() || found->second != bytes ||
       occupied(state, address, bytes)) {
@@ -323,7 +323,7 @@ gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t 
                                      uint64_t handle) {
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end() || bytes == 0 || !whole_pages(address) ||
       !whole_pages(bytes) || !whole_pages(offset) || offset > found->second.bytes ||
@@ -356,7 +356,7 @@ gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t 
 gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   for (Bytes done = 0; done < bytes;) {
     const auto block = state.blocks.find(address + done);
@@ -371,7 +371,7 @@ gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes, in
   GPEMU_CUDA_TRY(attach());
   if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   if (bytes == 0 || (access != 0 && access != 1 && access != 3) ||
       !mapped_exactly(state, address, bytes)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -389,7 +389,7 @@ gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, ui
   GPEMU_CUDA_TRY(attach());
   if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   const Memory& state = memory();
-  const std::shared_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const Block& block = std::prev(state.blocks.upper_bound(address))->second;
   if (block.handle == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -402,7 +402,7 @@ gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descripto
   if (file_descriptor == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Physical& physical = found->second;
@@ -457,7 +457,7 @@ gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handl
   const int own = ::fcntl(file_descriptor, F_DUPFD_CLOEXEC, 0);
   if (own < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   Memory& state = memory();
-  const std::unique_lock lock(state.mutex);
+  const std::lock_guard lock(state.mutex);
   State& physical = physical_state();
   *handle = physical.next_handle++;
   physical.physical.emplace(

@@ -15,11 +15,10 @@
 namespace gpemu::device {
 namespace {
 
-/// Raises an atomic to at least `value`.
-void raise_to(std::atomic<std::int64_t>& target, std::int64_t value) {
-  std::int64_t current = target.load(std::memory_order_relaxed);
-  while (current < value && !target.compare_exchange_weak(current, value)) {
-  }
+/// Sets what only this process writes, under its lock.
+template <typename T>
+void set_own(std::atomic<T>& field, T value) {
+  field.store(value, std::memory_order_relaxed);
 }
 
 /// The idle time of an engine that this process left in front of its own work, which had to wait
@@ -103,11 +102,12 @@ void fill_gaps(layout::EngineRecord& engine, TimePoint now, const Interval& fill
 Interval append_to(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tail_ns,
                    TimePoint now, TimePoint earliest, Duration cost, IdleTime& idle) {
   std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
+  const std::int64_t own_tail = own_tail_ns.load(std::memory_order_relaxed);
   std::int64_t start = 0;
   do {
     start = std::max(earliest.time_since_epoch().count(), tail);
     // Before the exchange, so that a recovery never cuts the timeline before this work's end.
-    raise_to(own_tail_ns, start + cost.count());
+    set_own(own_tail_ns, std::max(own_tail, start + cost.count()));
   } while (!engine.tail_ns.compare_exchange_weak(tail, start + cost.count()));
   idle.add(TimePoint(Duration(tail)), TimePoint(Duration(start)));
   if (start > std::max(tail, now.time_since_epoch().count())) {
@@ -127,6 +127,8 @@ constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 
 struct Device::State {
+  explicit State(std::mutex& own_mutex) : mutex(own_mutex) {}
+
   std::shared_ptr<Node> node;
   Node::Segment* segment;
   int index;
@@ -134,7 +136,8 @@ struct Device::State {
   layout::DeviceRecord* record;
   layout::HoldingRecord* holding;
 
-  mutable std::mutex mutex;
+  /// Of this process and device, however often it is open.
+  std::mutex& mutex;
   // Guarded by the mutex: the ends of the work of the legacy default stream, of all streams that
   // synchronise with it, and of all streams.
   TimePoint default_tail{};
@@ -193,7 +196,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   }
   Node::Segment& segment = *node->segment_;
   GPEMU_TRY(segment.add_context(index));
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<State>(segment.own_mutex(index));
   state->node = std::move(node);
   state->segment = &segment;
   state->index = index;
@@ -337,7 +340,8 @@ Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration
   interval.asked = now;
   raise_tail(interval.end);
   record.busy_ns.fetch_add(cost.count(), std::memory_order_relaxed);
-  device.holding->engine_busy_ns[engine_index].fetch_add(cost.count(), std::memory_order_relaxed);
+  std::atomic<std::int64_t>& own_busy_ns = device.holding->engine_busy_ns[engine_index];
+  set_own(own_busy_ns, own_busy_ns.load(std::memory_order_relaxed) + cost.count());
   record.operations.fetch_add(1, std::memory_order_relaxed);
   if (bytes > 0) record.bytes.fetch_add(bytes, std::memory_order_relaxed);
   return interval;

@@ -282,24 +282,27 @@ TEST_F(DeviceTest, GivesMemoryBackWhenTheContextEnds) {
 TEST_F(DeviceTest, KeepsTheTimelineConsistentUnderConcurrentUse) {
   constexpr int kThreads = 4;
   constexpr int kLaunches = 5'000;
+  const auto opened_again = Device::open(node_, 0, clock_).value();
   std::vector<std::thread> threads;
   threads.reserve(kThreads);
   for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([this] {
-      const auto stream = device_->create_stream(StreamKind::kNonBlocking);
+    threads.emplace_back([&device = i % 2 == 0 ? device_ : opened_again] {
+      const auto stream = device->create_stream(StreamKind::kNonBlocking);
       TimePoint last{};
       for (int k = 0; k < kLaunches; ++k) {
         const Interval interval = stream->launch(1us);
         EXPECT_GE(interval.start, last);
         last = interval.end;
-        const DeviceAddress address = device_->allocate(kKiB).value();
-        EXPECT_TRUE(device_->free(address));
+        const DeviceAddress address = device->allocate(kKiB).value();
+        EXPECT_TRUE(device->free(address));
       }
     });
   }
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(snapshot().engines[0].idle_from, at(kThreads * kLaunches * 1us))
       << "no work was lost and none ran at the same time as another's";
+  clock_.wait_until(at(kThreads * kLaunches * 1us));
+  EXPECT_EQ(snapshot().processes.at(0).busy[0], kThreads * kLaunches * 1us);
   EXPECT_EQ(snapshot().memory_used, 0U);
 }
 

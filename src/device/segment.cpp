@@ -90,6 +90,7 @@ void Node::Segment::locate(std::uint32_t device_count) {
   next += processes_.size_bytes();
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(next),
                std::size_t{layout::kProcessCapacity} * device_count};
+  own_mutexes_ = std::vector<std::mutex>(device_count);
 }
 
 void Node::Segment::initialise(const NodeConfig& config) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <string>
 #include <string_view>
@@ -70,6 +71,10 @@ class Node::Segment {
   [[nodiscard]] layout::HoldingRecord& own_holding(int device) const {
     return holding(static_cast<std::size_t>(slot_), device);
   }
+  /// Guards what this process queues on a device, among its threads.
+  [[nodiscard]] std::mutex& own_mutex(int device) {
+    return own_mutexes_[static_cast<std::size_t>(device)];
+  }
   [[nodiscard]] const std::string& name() const { return name_; }
   /// A child that was forked after attaching has this object but neither the slot nor the lock.
   [[nodiscard]] bool owned_by_this_process() const;
@@ -99,6 +104,7 @@ class Node::Segment {
   std::span<layout::DeviceRecord> devices_;
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
+  std::vector<std::mutex> own_mutexes_;  ///< by device.
   std::ptrdiff_t slot_ = -1;
   pid_t owner_pid_ = 0;
 };
