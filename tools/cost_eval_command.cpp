@@ -86,29 +86,26 @@ std::string group_of(const PredictedStep& step, const std::string& group,
   return fmt::format("{:3}", step.batch);  // So that the text's order is the number's.
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.1f}", 100 * share);
-}
-
 void print_table(std::string_view protocol, const std::string& group,
                  const std::map<std::string, Errors>& groups) {
   TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
                    "backward", "± bar", "within"});
   double means = 0;
   for (const auto& [name, errors] : groups) {
-    table.add_row(
-        {name, std::to_string(errors.sizes.size()), percent(errors.mean()),
-         percent(errors.quantile(0.5)), percent(errors.quantile(0.9)), percent(errors.quantile(1)),
-         fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
-         percent(errors.phases[0] / errors.count()), percent(errors.phases[1] / errors.count()),
-         percent(errors.bars / errors.count()), percent(errors.coverage())});
+    table.add_row({name, std::to_string(errors.sizes.size()), percent(errors.mean(), 1),
+                   percent(errors.quantile(0.5), 1), percent(errors.quantile(0.9), 1),
+                   percent(errors.quantile(1), 1),
+                   fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
+                   percent(errors.phases[0] / errors.count(), 1),
+                   percent(errors.phases[1] / errors.count(), 1),
+                   percent(errors.bars / errors.count(), 1), percent(errors.coverage(), 1)});
     means += errors.mean();
   }
   fmt::print("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
              group == "family"  ? "families"
              : group == "batch" ? "batches"
                                 : group + "s",
-             percent(means / static_cast<double>(groups.size())));
+             percent(means / static_cast<double>(groups.size()), 1));
 }
 
 json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,

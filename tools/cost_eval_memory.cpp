@@ -52,10 +52,6 @@ Result<std::vector<MemoryStep>> measured_memory(const cost::Recording& recording
   return steps;
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.2f}", 100 * share);
-}
-
 /// Adds a row for the steps of one GPU. Requires: there are some.
 void add_row(TextTable& table, std::vector<MemoryStep> steps) {
   double size = 0, bias = 0;
@@ -66,8 +62,8 @@ void add_row(TextTable& table, std::vector<MemoryStep> steps) {
   std::ranges::sort(steps, {}, [](const MemoryStep& step) { return std::abs(step.error()); });
   const auto count = static_cast<double>(steps.size());
   const MemoryStep& worst = steps.back();
-  table.add_row({worst.gpu, std::to_string(steps.size()), percent(size / count),
-                 percent(std::abs(steps[steps.size() / 2].error())),
+  table.add_row({worst.gpu, std::to_string(steps.size()), percent(size / count, 2),
+                 percent(std::abs(steps[steps.size() / 2].error()), 2),
                  fmt::format("{:+.2f}", 100 * worst.error()),
                  fmt::format("{} at {}", worst.model, worst.batch),
                  fmt::format("{:+.2f}", 100 * bias / count)});

@@ -40,7 +40,7 @@ struct MakeOptions {
   bool quiet = false;
 };
 
-struct ShowOptions {
+struct DataShowOptions {
   std::filesystem::path folder;
   bool as_json = false;
 };
@@ -103,7 +103,7 @@ void print_description(const json& description) {
   fmt::print("\n");
 }
 
-Result<void> show_data(const ShowOptions& options) {
+Result<void> show_data(const DataShowOptions& options) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const json description = describe(dataset);
   if (options.as_json) {
@@ -212,7 +212,7 @@ void add_make(CLI::App& data) {
 }
 
 void add_show(CLI::App& data) {
-  auto options = std::make_shared<ShowOptions>();
+  auto options = std::make_shared<DataShowOptions>();
   CLI::App* show =
       data.add_subcommand("show", "Show how many images a data set has, and how large");
   show->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")

@@ -245,10 +245,10 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
 Result<void> predict_program(const PredictOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options));
-  const std::string json = json_text(predict_json(report));
-  fmt::print("{}", options.json == "-" ? json : predict_text(report));
+  const std::string as_json = json_text(predict_json(report));
+  fmt::print("{}", options.json == "-" ? as_json : predict_text(report));
   if (!options.json.empty() && options.json != "-") {
-    GPEMU_TRY(write_file_atomically(options.json, json));
+    GPEMU_TRY(write_file_atomically(options.json, as_json));
   }
   if (options.plot.empty()) return {};
   return write_file_atomically(options.plot, predict_plot(report));

@@ -90,10 +90,6 @@ Result<std::vector<profile::ModelInfo>> import_models(const profile::Database& d
   return models;
 }
 
-std::string percent(double share) {
-  return fmt::format("{:.3f}", share * 100);
-}
-
 void print_import(const profile::MeasuredData& data, const profile::Pack& pack) {
   for (const std::string& message : data.messages) fmt::print("{}\n", message);
   const profile::PackComparison comparison = profile::compare_pack(pack, data);
@@ -112,8 +108,8 @@ void print_import(const profile::MeasuredData& data, const profile::Pack& pack) 
       table.add_row({gpu, std::string(quantity_name(static_cast<Quantity>(i))),
                      fmt::to_string(counts[i].measured), fmt::to_string(counts[i].extrapolated),
                      fmt::to_string(counts[i].dropped), fmt::to_string(points),
-                     percent(error.mean_error), percent(error.p95_error),
-                     percent(error.max_error)});
+                     percent(error.mean_error, 3), percent(error.p95_error, 3),
+                     percent(error.max_error, 3)});
     }
   }
   fmt::print("{}", table.str());
@@ -191,8 +187,8 @@ void print_comparison(const profile::PackComparison& comparison) {
   const auto add = [&table](const std::string& gpu, std::string_view quantity,
                             const profile::Fidelity& fidelity) {
     table.add_row({gpu, std::string(quantity), fmt::to_string(fidelity.rows),
-                   percent(fidelity.mean_error), percent(fidelity.p95_error),
-                   percent(fidelity.max_error)});
+                   percent(fidelity.mean_error, 3), percent(fidelity.p95_error, 3),
+                   percent(fidelity.max_error, 3)});
   };
   for (const auto& [gpu, quantities] : comparison.fidelity) {
     if (gpu == "all") continue;
@@ -234,8 +230,8 @@ Result<void> compare(const CompareOptions& options) {
     return fail(ErrorCode::kCorruptData,
                 "the pack's times are off by {} % on average and {} % at the 95th percentile; at "
                 "most {} % and {} % are allowed",
-                percent(comparison.times.mean_error), percent(comparison.times.p95_error),
-                percent(kMaxMeanTimeError), percent(kMaxP95TimeError));
+                percent(comparison.times.mean_error, 3), percent(comparison.times.p95_error, 3),
+                percent(kMaxMeanTimeError, 3), percent(kMaxP95TimeError, 3));
   }
   return fail(ErrorCode::kCorruptData, "the pack differs from the data it should come from");
 }

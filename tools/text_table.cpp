@@ -24,6 +24,10 @@ bool looks_numeric(std::string_view text) {
 
 }  // namespace
 
+std::string percent(double share, int decimals) {
+  return fmt::format("{:.{}f}", 100 * share, decimals);
+}
+
 void TextTable::add_row(std::vector<std::string> cells) {
   GPEMU_CHECK(cells.size() == header_.size(), "a row has as many cells as the header");
   rows_.push_back(std::move(cells));

@@ -7,6 +7,9 @@
 
 namespace gpemu::tools {
 
+/// Returns a share of 1 in per cent.
+[[nodiscard]] std::string percent(double share, int decimals);
+
 /// A table for the terminal: a header, rows, columns as wide as their widest cell. Columns of
 /// numbers are aligned to the right.
 class TextTable {
