@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/cost/operation_time.hpp"
 
+#include <bit>
 #include <cmath>
+#include <functional>
 
 #include "kernel_shape.hpp"
 
@@ -16,14 +18,20 @@ using Kind = OperationWork::Kind;
 /// columns), damped to what NVIDIA's "Matrix Multiplication Background User's Guide" shows.
 struct Tile {
   double rows, columns, share;
-  /// Sizes are powers of two: a product with the inverse is the quotient, in half the time.
+  /// Products with the inverses are the quotients, in half the time.
   double per_row = 1 / rows, per_column = 1 / columns;
   /// For each multiply-add that is wanted, at least so many are made; without what rounding adds.
   double least = (1 - 1e-9) / share;
 };
-/// In the order of their shares.
 constexpr std::array kTiles = {Tile{128, 128, 1},  Tile{128, 64, 0.92}, Tile{64, 64, 0.8},
                                Tile{128, 32, 0.7}, Tile{64, 32, 0.6},   Tile{32, 32, 0.45}};
+// tiled() looks no further than to the first that cannot do better.
+static_assert(std::ranges::is_sorted(kTiles, std::ranges::greater{}, &Tile::share));
+// Else inverses would be rounded.
+static_assert(std::ranges::all_of(kTiles, [](const Tile& tile) {
+  return std::has_single_bit(static_cast<unsigned>(tile.rows)) &&
+         std::has_single_bit(static_cast<unsigned>(tile.columns));
+}));
 
 /// Beyond so many waves of tiles, blocks begin as others end, and the last wave is half full on
 /// average.

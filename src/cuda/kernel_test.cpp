@@ -41,6 +41,10 @@ TEST_F(KernelTest, UnregistersWhatAFatBinaryRegisteredAndNoMore) {
             GPEMU_CUDA_ERROR_INVALID_SYMBOL);
   EXPECT_EQ(gpemu_cuda_registered_kernel(&kNames[2], &kernel), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_registered_variable(&kNames[3], nullptr, &bytes), GPEMU_CUDA_SUCCESS);
+  const gpemu_cuda_kernel_handle before = kernel;
+  gpemu_cuda_register_kernel(&kNames[2], "other", &kBinaries[1]);
+  EXPECT_EQ(gpemu_cuda_registered_kernel(&kNames[2], &kernel), GPEMU_CUDA_SUCCESS);
+  EXPECT_NE(kernel, before);
   gpemu_cuda_unregister(&kBinaries[1]);
   EXPECT_EQ(gpemu_cuda_registered_kernel(&kNames[2], &kernel),
             GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION);

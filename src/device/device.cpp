@@ -15,9 +15,9 @@
 namespace gpemu::device {
 namespace {
 
-/// Sets what only this process writes, under its lock.
-template <typename T>
-void set_own(std::atomic<T>& field, T value) {
+/// Sets a field of this process's own holding. Requires: Segment::own_mutex, under which nobody
+/// else writes it.
+void set_own(std::atomic<std::int64_t>& field, std::int64_t value) {
   field.store(value, std::memory_order_relaxed);
 }
 

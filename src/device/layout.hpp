@@ -95,7 +95,7 @@ struct alignas(64) ProcessRecord {
   char name[32];
 };
 
-/// What one process has on one device.
+/// What one process has on one device. While the process lives, it alone writes the times.
 struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;

@@ -155,7 +155,8 @@ class OperationCostModel {
 
   [[nodiscard]] OperationCost price(const DescribedOperation& described) const;
 
-  /// Returns what holds an operation back. Takes as long as price().
+  /// Returns what takes most of an operation's time: its arithmetic, its bytes, or what is left
+  /// without both. Apart from price(), for it takes as long, and only predictions want it.
   [[nodiscard]] Limit limit(const DescribedOperation& described) const;
 
  private:
