@@ -163,8 +163,12 @@ def check_document(path, lines, sources):
 
 
 def check_references(path, lines):
-    """Pages that any file refers to exist, and each page is in the index."""
+    """Pages and scripts that any file refers to exist, and each page is in the index."""
     for number, line in enumerate(lines, 1):
+        if path.startswith(".github/"):
+            for script in re.findall(r"(?<![\w/])scripts/[\w.]+", line):
+                if not (ROOT / script).exists():
+                    yield number, f"refers to {script}, which does not exist"
         for page in re.findall(r"\bdocs/[\w/-]+\.md\b", line):
             if not (ROOT / page).exists():
                 yield number, f"refers to {page}, which does not exist"

@@ -41,6 +41,11 @@ class HouseRules(unittest.TestCase):
         self.check_bad("docs/x.md", "see /home/me/x")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
 
+    def test_finds_scripts_that_a_workflow_calls_and_nobody_wrote(self):
+        lines = ["run: scripts/lint.py && scripts/no_such_script.py"]
+        found = [*lint.check_references(".github/workflows/ci.yml", lines)]
+        self.assertEqual(found, [(1, "refers to scripts/no_such_script.py, which does not exist")])
+
     def test_leaves_good_code_alone(self):
         self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")
         self.check_good("src/a/x.cpp", "// Never throw here; it puts (things) where they belong.")
