@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 
+import check_docs
 import check_layers
 import generate_docs
 
@@ -196,6 +197,7 @@ def faults_of(path, sources):
         yield from check_layers.check(path, lines)
     if path.endswith(".md") and path != "CHANGELOG.md":
         yield from check_document(path, lines, sources)
+        yield from check_docs.faults_of(path, lines)
 
 
 def main():
