@@ -2,9 +2,11 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <vector>
 
 #include <fmt/core.h>
 
+#include "gpemu/cost/kernel_signature.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 
 namespace gpemu::cost {
@@ -22,15 +24,15 @@ struct NamePart {
   int second_argument = 0;
   /// What a launch is described as, where the elements do not tell.
   gpemu_operation_kind kind = GPEMU_OPERATION_KERNEL;
-  /// The mangled types of the arguments that are looked at, or nothing. Where they are others, only
-  /// the threads are counted.
+  /// The mangled types of the arguments that are looked at, where one integer could be taken for
+  /// another, or nothing. Kernels with others are none of this entry's.
   std::string_view signature = {};
 };
 
 /// Parts of the mangled names of kernels in PyTorch, CUB and cutlass; the first that fits counts.
 /// Where the elements follow from the threads, `tensors` stands for the elements of a thread too.
-/// Source: the kernels' names and signatures in PyTorch 2.15's libtorch_cuda.so, and what they read
-/// and write.
+/// Source: the kernels' names and signatures in PyTorch 2.8's and 2.15's libtorch_cuda.so, of which
+/// kernel_names.txt keeps one for each list of parameters, and what they read and write.
 constexpr std::array kNameParts = {
     NamePart{"Sleep_cu_", Class::kOther, Elements::kFromCycles, 0},
     // Compiled at run time: a thread takes 4 or 8 elements of at least two tensors.
@@ -59,13 +61,21 @@ constexpr std::array kNameParts = {
     NamePart{"oftMax", Class::kReduction, Elements::kFromThreads, 8},
     NamePart{"oftmax", Class::kReduction, Elements::kFromThreads, 8},
     NamePart{"vectorized_layer_norm_kernel", Class::kNormalization, Elements::kFromRows, 2, 0},
-    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromRows, 1, 0},
-    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1},
+    // Until PyTorch 2.8 with the length of a row; since, with the number of rows before it.
+    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromRows, 1, 0, 0,
+             GPEMU_OPERATION_KERNEL, "EvlT0_PK"},
+    NamePart{"RowwiseMomentsCUDAKernel", Class::kNormalization, Elements::kFromProduct, 1, 0, 1,
+             GPEMU_OPERATION_KERNEL, "EvllT0_PK"},
+    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromRows, 2, 0, 0,
+             GPEMU_OPERATION_KERNEL, "EvlPK"},
+    NamePart{"LayerNormForwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1,
+             GPEMU_OPERATION_KERNEL, "EvllPK"},
     NamePart{"layer_norm_grad_input_kernel", Class::kNormalization, Elements::kFromRows, 3, 6, 0,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD},
     NamePart{"GammaBetaBackwardCUDAKernel", Class::kNormalization, Elements::kFromProduct, 2, 0, 1,
              GPEMU_OPERATION_NORMALIZATION_BACKWARD},
     NamePart{"GroupNorm", Class::kNormalization, Elements::kFromThreads, 8},
+    NamePart{"LayerNorm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"layer_norm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"batch_norm", Class::kNormalization, Elements::kFromThreads, 8},
     NamePart{"max_pool_forward_nchw", Class::kPooling, Elements::kFromPooling, 7, 3, 1,
@@ -248,12 +258,88 @@ gpemu_operation_kind kind_of(const NamePart& part, Elements elements) {
   }
 }
 
+/// Whether a kernel's parameters have the types that the arguments which are read are taken to
+/// have: sizes are integers, not pointers, and structs are those whose layout is known.
+bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter>& parameters) {
+  const auto integers = [&](int first, int count) {
+    if (first < 0 || first + count > static_cast<int>(parameters.size())) return false;
+    return std::ranges::all_of(parameters.begin() + first, parameters.begin() + first + count,
+                               &KernelParameter::is_integer);
+  };
+  const auto is_struct = [&](int index, std::string_view part) {
+    return index < static_cast<int>(parameters.size()) &&
+           parameters[index].kind == ParameterKind::kOther &&
+           contains(parameters[index].type, part);
+  };
+  const bool backward = traits.kind == GPEMU_OPERATION_POOLING_BACKWARD;
+  const int argument = traits.argument;
+  switch (traits.elements) {
+    case Elements::kFromThreads:
+      return true;
+    case Elements::kFromArgument:
+    case Elements::kFromRows:
+    case Elements::kFromCycles:
+      return integers(argument, 1);
+    case Elements::kFromOffsets:
+      return integers(argument, 1) && is_struct(argument + 1, "");
+    case Elements::kFromProduct:
+      return integers(argument, 1) && integers(traits.second_argument, 1);
+    case Elements::kFromReduction:
+      return is_struct(0, "ReduceOp<");
+    case Elements::kFromChunks:
+      return is_struct(0, "ListMetadata<") || is_struct(0, "ScalarListMetadata<");
+    case Elements::kFromLists:
+      return is_struct(0, "TensorListMetadata<");
+    case Elements::kFromInputs:
+      return is_struct(argument, "CatArrInputTensorMetadata<");
+    case Elements::kFromSelfAttention:
+      return is_struct(0, "arams");
+    case Elements::kFromPooling:
+      if (traits.second_argument == 0) return integers(argument, 4);  // Adaptive: no window.
+      if (backward && traits.tensors > 2) return integers(argument - 2, 8);
+      return integers(0, 1) && integers(argument, 6);
+    case Elements::kFromDepthwise:
+      return integers(argument, traits.kind == GPEMU_OPERATION_CONVOLUTION_FORWARD ? 15 : 16);
+  }
+  return false;
+}
+
+/// The same kernel when its arguments are not read.
+KernelTraits threads_only(KernelTraits traits, const NamePart& part) {
+  traits.elements = Elements::kFromThreads;
+  traits.kind = kind_of(part, traits.elements);
+  return traits;
+}
+
+/// Reads what the name says besides.
+void read_name(std::string_view name, KernelTraits& traits) {
+  switch (traits.elements) {
+    case Elements::kFromSelfAttention:
+      read_attention(name, traits);
+      break;
+    case Elements::kFromChunks:
+      traits.tensors = list_accesses(name);
+      read_lists(name, traits);
+      break;
+    case Elements::kFromArgument:
+      // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
+      traits.tensors = tensors_of(name, traits.tensors);
+      if (traits.operation_class == Class::kElementwise) read_strides(name, traits);
+      break;
+    case Elements::kFromInputs:
+      read_concatenation(name, traits);
+      break;
+    default:
+      break;
+  }
+}
+
 }  // namespace
 
 KernelTraits kernel_traits(std::string_view mangled_name) {
   KernelTraits traits{.type = type_in(mangled_name)};
   const auto part = std::ranges::find_if(kNameParts, [&](const NamePart& candidate) {
-    return contains(mangled_name, candidate.part);
+    return contains(mangled_name, candidate.part) && contains(mangled_name, candidate.signature);
   });
   if (part == kNameParts.end()) return traits;
   traits.operation_class = part->operation_class;
@@ -261,35 +347,18 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   traits.argument = part->argument;
   traits.second_argument = part->second_argument;
   traits.elements = part->elements;
+  traits.kind = kind_of(*part, traits.elements);
+  if (traits.elements == Elements::kFromThreads) return traits;
+  const KernelTraits by_threads = threads_only(traits, *part);
   // Others may name a kernel like one of PyTorch's; its arguments are not ours to read.
   const bool pytorch =
       contains(mangled_name, "2at6native") || contains(mangled_name, "SoftMax_cu") ||
       traits.elements == Elements::kFromCycles || contains(mangled_name, "pytorch_flash") ||
       contains(mangled_name, "PyTorchMemEffAttention");
-  if (!pytorch || !contains(mangled_name, part->signature)) {
-    traits.elements = Elements::kFromThreads;
-  }
-  traits.kind = kind_of(*part, traits.elements);
-  switch (traits.elements) {
-    case Elements::kFromSelfAttention:
-      read_attention(mangled_name, traits);
-      break;
-    case Elements::kFromChunks:
-      traits.tensors = list_accesses(mangled_name);
-      read_lists(mangled_name, traits);
-      break;
-    case Elements::kFromArgument:
-      // PyTorch's element-wise kernels carry an array of pointers, one per tensor.
-      traits.tensors = tensors_of(mangled_name, traits.tensors);
-      if (part->operation_class == Class::kElementwise) read_strides(mangled_name, traits);
-      break;
-    case Elements::kFromInputs:
-      read_concatenation(mangled_name, traits);
-      break;
-    default:
-      break;
-  }
-  return traits;
+  if (!pytorch) return by_threads;
+  read_name(mangled_name, traits);
+  const auto parameters = kernel_parameters(mangled_name);
+  return parameters && has_arguments(traits, *parameters) ? traits : by_threads;
 }
 
 }  // namespace gpemu::cost

@@ -84,20 +84,22 @@ TEST(KernelTraits, FindsTheRowsOfSoftmax) {
 
 TEST(KernelTraits, ReadsTheTilesOfAttention) {
   const KernelTraits flash = kernel_traits(
-      "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi32ELi4ELb0ELb0"
-      "EN7cutlass6half_tE19Flash_kernel_traitsILi64ELi128ELi32ELi4ES3_EELb0EEEvNS_16Flash_fwd_"
-      "paramsE");
+      "_ZN13pytorch_flash16flash_fwd_kernelI23Flash_fwd_kernel_traitsILi64ELi128ELi64ELi4ELb0ELb0"
+      "EN7cutlass6half_tE19Flash_kernel_traitsILi64ELi128ELi64ELi4ES3_EELb1ELb0ELb0ELb0ELb0ELb1"
+      "ELb0ELb0EEEvNS_16Flash_fwd_paramsE");
   EXPECT_EQ(flash.elements, Elements::kFromSelfAttention);
   EXPECT_EQ(flash.head_size, 64);
   EXPECT_EQ(flash.rows_per_block, 128);
   EXPECT_EQ(flash.type, GPEMU_TYPE_FP16);
   const KernelTraits backward = kernel_traits(
       "_ZN13pytorch_flash44flash_bwd_dq_dk_dv_loop_seqk_parallel_kernelI23Flash_bwd_kernel_traits"
-      "ILi96ELi64ELi128ELi8ELi2ELi4ELi4ELb1ELb0EN7cutlass10bfloat16_tEEEvNS_16Flash_bwd_paramsE");
+      "ILi96ELi64ELi128ELi8ELi2ELi4ELi4ELb1ELb0EN7cutlass6half_tE19Flash_kernel_traitsILi96ELi64"
+      "ELi128ELi8ES3_EELb0ELb0ELb1ELb0ELb0ELb0ELb0EEEvNS_16Flash_bwd_paramsE");
   EXPECT_EQ(backward.head_size, 96);
   EXPECT_EQ(backward.rows_per_block, 128);  // A block takes keys.
   const KernelTraits cutlass = kernel_traits(
-      "_Z40fmha_cutlassF_f32_aligned_64x128_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIfE");
+      "_Z40fmha_cutlassF_f32_aligned_64x128_rf_sm80N22PyTorchMemEffAttention15AttentionKernelIf"
+      "N7cutlass4arch4Sm80ELb1ELi64ELi128ELi128ELb1ELb1EE6ParamsE");
   EXPECT_EQ(cutlass.rows_per_block, 64);
   EXPECT_EQ(cutlass.head_size, 128);
 }

@@ -184,8 +184,9 @@ TEST(OperationCostModel, ListsOfTensorsCostTheirElements) {
   lists->block_tensors[319] = 20;
   void* arguments[] = {lists.get()};
   const char* name =
-      "_ZN2at6native25multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEE"
-      "NS1_18BinaryOpListAlphaFunctorIfLi2ELi2ELi0EEEJSt4plusIfEfEEEvT_T0_DpT1_";
+      "_ZN2at6native55_GLOBAL__N__f86471ef_22_ForeachBinaryOpList_cu_a911ec4325multi_tensor_apply_"
+      "kernelINS1_18TensorListMetadataILi2EEENS1_24BinaryOpListAlphaFunctorIfLi2ELi2ELi0EEE"
+      "JSt4plusIfEfEEEvT_T0_DpT1_";
   const auto cost = [&](std::int64_t blocks) {
     return 1e3 * to_milliseconds(time_of(launch(name, blocks, 512, arguments))) - 3;
   };
@@ -215,8 +216,9 @@ TEST(OperationCostModel, FusedOptimizersCostTheirElements) {
   }
   void* arguments[] = {lists.get()};
   const gpemu_operation adam = launch(
-      "_ZN2at6native25multi_tensor_apply_kernelINS1_32FusedOptimizerTensorListMetadataILi4EEE"
-      "NS1_20FusedAdamMathFunctorIfLi4ELNS0_9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_",
+      "_ZN2at6native51_GLOBAL__N__b7f847be_18_fused_adam_impl_cu_454205f325multi_tensor_apply_"
+      "kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_"
+      "9ADAM_MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_",
       30, 512, arguments);
   const double us = 7.0 * 30 * 1024 * 4 / 0.8e12 * 1e6;  // Four lists read, three written.
   EXPECT_NEAR(1e3 * to_milliseconds(time_of(adam)) - 3, us, 0.1);
