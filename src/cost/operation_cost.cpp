@@ -115,7 +115,9 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
                                        .other_gpu = kOtherGpuError};
     parameters.calibrated_error = bars.unseen_model;
     // A program is none of the models that were measured, either.
-    parameters.transferred_error = std::hypot(bars.unseen_model, bars.other_gpu);
+    // Not std::hypot, which would need glibc 2.35 at run time where the rest needs 2.34.
+    parameters.transferred_error =
+        std::sqrt(bars.unseen_model * bars.unseen_model + bars.other_gpu * bars.other_gpu);
   };
   set_errors(spec_.calibration, own_);
   other_arithmetic_ = own_;

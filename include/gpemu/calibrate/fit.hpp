@@ -47,7 +47,8 @@ struct Fit {
 /// the host has, which changes nothing.
 ///
 /// Errors: kInvalidArgument when a parameter's bounds or spreads make no sense, or the model gives
-/// a residual that is not a number for the typical values.
+/// a residual that is not a number for the typical values; kUnsupported when gpemu was built
+/// without GPEMU_FIT.
 [[nodiscard]] Result<Fit> fit(std::span<const Parameter> parameters,
                               std::span<const Measurements* const> gpus,
                               const FitOptions& options = {});

@@ -1,0 +1,43 @@
+# Finds the libraries that gpemu is made of. What GPEMU_PORTABLE builds needs none of them at run
+# time, so that a package of it works on every system whose C library is not older.
+if(GPEMU_PORTABLE)
+  set(shared_suffixes "${CMAKE_FIND_LIBRARY_SUFFIXES}")
+  set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
+endif()
+find_package(JPEG REQUIRED)
+find_package(SQLite3 3.34 REQUIRED)
+if(GPEMU_PORTABLE)
+  set(CMAKE_FIND_LIBRARY_SUFFIXES "${shared_suffixes}")
+endif()
+find_package(Ceres 2.1 REQUIRED)  # Its headers have derivatives, its library the solver.
+find_package(CLI11 2 REQUIRED)
+find_package(fmt 9 REQUIRED)
+find_package(nlohmann_json 3.11 REQUIRED)
+find_package(Threads REQUIRED)
+find_package(tomlplusplus 3 REQUIRED)
+
+if(GPEMU_PORTABLE)
+  # Without what is not used: some of libstdc++ needs functions of the newest C library.
+  add_link_options(-static-libstdc++ LINKER:--gc-sections)
+endif()
+
+# Sets `variable` to what a module links for the target `package`: with GPEMU_PORTABLE a static
+# library of `file`, which defines what the package's headers declare. Those who use an installed
+# gpemu link the package itself.
+function(gpemu_find_portable variable package file)
+  set(${variable} ${package} PARENT_SCOPE)
+  if(NOT GPEMU_PORTABLE)
+    return()
+  endif()
+  set(target gpemu_portable_${variable})
+  add_library(${target} STATIC ${file})
+  target_compile_features(${target} PUBLIC cxx_std_17)
+  set_target_properties(${target} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  target_include_directories(${target} SYSTEM PUBLIC
+    $<TARGET_PROPERTY:${package},INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_definitions(${target} PUBLIC
+    $<TARGET_PROPERTY:${package},INTERFACE_COMPILE_DEFINITIONS>)
+  target_compile_options(${target} PUBLIC
+    $<TARGET_PROPERTY:${package},INTERFACE_COMPILE_OPTIONS>)
+  set(${variable} $<BUILD_INTERFACE:${target}> $<INSTALL_INTERFACE:${package}> PARENT_SCOPE)
+endfunction()

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// In the place of fit.cpp where GPEMU_FIT is off: it refuses every fit.
+#include "gpemu/calibrate/fit.hpp"
+
+namespace gpemu::calibrate {
+namespace {
+
+std::unexpected<Error> no_solver() {
+  return fail(ErrorCode::kUnsupported,
+              "this gpemu cannot fit: it was built without the solver Ceres. Build it from its "
+              "sources with `cmake -DGPEMU_FIT=ON`, as the preset dev does");
+}
+
+}  // namespace
+
+Result<Fit> fit(std::span<const Parameter> /*parameters*/,
+                std::span<const Measurements* const> /*gpus*/, const FitOptions& /*options*/) {
+  return no_solver();
+}
+
+Result<std::vector<double>> refit(std::span<const Parameter> /*parameters*/,
+                                  const Measurements& /*gpu*/,
+                                  std::span<const double> /*logarithms*/,
+                                  std::span<const int> /*chosen*/, const FitOptions& /*options*/) {
+  return no_solver();
+}
+
+}  // namespace gpemu::calibrate
