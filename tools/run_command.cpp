@@ -41,7 +41,7 @@ struct RunProgramOptions {
   std::string json;
   std::optional<std::uint32_t> context_mib;
   bool strict = false;
-  bool keep_data = false;
+  bool drop_data = false;
   bool quiet = false;
   std::vector<std::string> words;
 };
@@ -131,7 +131,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   if (options.context_mib) {
     environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
   }
-  if (options.keep_data) environment.emplace_back("GPEMU_KEEP_DATA", "1");
+  if (options.drop_data) environment.emplace_back("GPEMU_DROP_DATA", "1");
   if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
   if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {
     environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
@@ -176,8 +176,9 @@ void add_run_command(CLI::App& app) {
                       "Write the operations with their shapes and times, as JSON lines");
   command->add_option("--report", options->report, "Write a page of HTML with plots");
   command->add_option("--json", options->json, "Write the summary as JSON");
-  command->add_flag("--keep-data", options->keep_data,
-                    "Keep the content of large copies from pinned memory, too");
+  command->add_flag("--drop-data", options->drop_data,
+                    "Move no bytes of large copies from pinned memory, for programs that feed the "
+                    "GPU faster than the host copies; they read as zeros");
   command->add_flag("--strict", options->strict, "End the program at a call not supported");
   command->add_flag("--quiet", options->quiet, "No summary");
   command->add_option("program", options->words, "The program and its arguments, after --")

@@ -103,6 +103,36 @@ Json calls_json(const std::vector<RecordedProcess>& processes) {
   return calls;
 }
 
+/// What became of the bytes of large copies.
+Json copies_json(const std::vector<RecordedProcess>& processes) {
+  const auto sum = [&processes](std::int64_t cuda::ProcessRecord::* field) {
+    std::int64_t total = 0;
+    for (const RecordedProcess& process : processes) total += process.totals.*field;
+    return total;
+  };
+  return {{"moved_bytes", sum(&cuda::ProcessRecord::moved_bytes)},
+          {"moving_ns", sum(&cuda::ProcessRecord::moving_ns)},
+          {"late_ns", sum(&cuda::ProcessRecord::late_ns)},
+          {"late_wait_ns", sum(&cuda::ProcessRecord::late_wait_ns)}};
+}
+
+/// Says that the program waited for bytes that the host moved too late, if that is 1 ms or more.
+std::string late_text(const Json& copies) {
+  constexpr std::int64_t kNoteworthyNs = 1'000'000;
+  const auto waited_ns = copies["late_wait_ns"].get<std::int64_t>();
+  if (waited_ns < kNoteworthyNs) return {};
+  const auto moving_ns = copies["moving_ns"].get<std::int64_t>();
+  const auto bytes = copies["moved_bytes"].get<double>();
+  const std::string rate = moving_ns == 0
+                               ? ""
+                               : fmt::format("; its memory gave large copies {:.1f} GB/s",
+                                             bytes / static_cast<double>(moving_ns));
+  return fmt::format(
+      "late      the program waited {} for bytes that this host moves more slowly than the link{}; "
+      "--drop-data moves none\n",
+      time_text(waited_ns), rate);
+}
+
 std::string class_table(const Json& classes) {
   const std::int64_t whole = total_ns(classes);
   TextTable table({"emulated GPU time", "operations", "s", "%"});
@@ -159,6 +189,7 @@ Json summarise(const std::vector<RecordedProcess>& processes) {
                   {"last_ns", last_ns},
                   {"wait_ns", wait_ns},
                   {"not_kept_bytes", not_kept_bytes},
+                  {"copies", copies_json(processes)},
                   {"devices", std::move(devices)},
                   {"classes", sum_totals(processes, classes, cost::kOperationClassNames)},
                   {"evidence", sum_totals(processes, evidence, cost::kEvidenceNames)},
@@ -228,10 +259,11 @@ std::string summary_text(const Json& summary) {
         fmt::format("kernels   ran for {:.1f} % of the run: what a watcher sees as utilisation\n",
                     100 * summary["utilization"].get<double>());
   }
+  text += late_text(summary["copies"]);
   if (const auto bytes = summary["not_kept_bytes"].get<Bytes>(); bytes > 0) {
     text += fmt::format(
-        "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros; "
-        "--keep-data keeps them\n",
+        "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros, "
+        "as --drop-data says\n",
         to_mib(bytes));
   }
   const Json& calls = summary["not_supported"];

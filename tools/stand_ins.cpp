@@ -25,7 +25,7 @@ Result<std::filesystem::path> find_shims() {
 Result<Environment> stand_in_environment(const std::filesystem::path& records) {
   GPEMU_ASSIGN(const auto shims, find_shims());
   for (const char* const name :
-       {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_KEEP_DATA", "GPEMU_MEMORY_MIB",
+       {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_DROP_DATA", "GPEMU_MEMORY_MIB",
         "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB"}) {
     ::unsetenv(name);
   }

@@ -136,6 +136,7 @@ class HostFunctions {
       if (calls_.top().order != call.order) continue;
       calls_.pop();
       lock.unlock();
+      wait_for_moves(call.time);
       call.function(call.data);
       lock.lock();
       open_.erase(call.order);

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "memory_state.hpp"
+#include "mover.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
@@ -193,6 +194,7 @@ using gpemu::cuda::map_ticket;
 using gpemu::cuda::Mapping;
 using gpemu::cuda::Memory;
 using gpemu::cuda::memory;
+using gpemu::cuda::mover;
 using gpemu::cuda::ordinal_of;
 using gpemu::cuda::share_event;
 using gpemu::cuda::State;
@@ -203,6 +205,8 @@ using gpemu::cuda::write_ticket;
 gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) {
   if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
+  // Others see the pages from now on.
+  mover().wait_until(gpemu::TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto* const found = block_at(state, address);
@@ -211,6 +215,7 @@ gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc*
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   Block& block = state.blocks.at(found->first);
+  if (!block.shared) state.stale.give_back(found->first, block.bytes);
   block.shared = true;
   const auto& space = state.spaces.at(block.device);
   write_ticket({.kind = Kind::kMemory,

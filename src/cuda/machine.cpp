@@ -373,6 +373,7 @@ void end_context(DeviceState& device) {
 void wait_for(DeviceState& device) {
   const TimePoint before = clock().now();
   device.device->synchronize();
+  wait_for_moves(clock().now());
   record_wait(clock().now() - before);
   wait_for_host_functions(device);
   trim_pools();

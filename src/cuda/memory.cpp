@@ -2,6 +2,7 @@
 #include "memory.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@
 #include "capture.hpp"
 #include "log.hpp"
 #include "memory_state.hpp"
+#include "mover.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
 
@@ -43,18 +45,18 @@ constexpr double kPageableShare = 0.42;
 /// Runtime API, "API synchronization behavior".
 constexpr Bytes kStagedBytes = 64 * kKiB;
 
-/// Setting at least so many bytes to zero gives the host's pages back.
-constexpr Bytes kDropBytes = 64 * kKiB;
+/// Where at least so many bytes are no longer needed, the host's pages stay for the next copy.
+constexpr Bytes kStaleBytes = 64 * kKiB;
 
-/// Copies of at least so many bytes from pinned memory are not kept. Batches of inputs are larger,
-/// and nobody reads them back; sizes, indices and labels are smaller. Parameters come from pageable
-/// memory.
+/// Asynchronous copies of at least so many bytes are left to the mover: to wake its thread takes
+/// the host some 10 us, in which it copies less than this itself. Batches of inputs are larger, so
+/// that --drop-data drops what comes from pinned memory from this size on; sizes, indices and
+/// labels are smaller.
 constexpr Bytes kLargeCopy = kMiB;
 
-/// Whether `gpemu run --keep-data` has large copies kept, too.
-bool keeps_all() {
-  static const bool all = std::getenv("GPEMU_KEEP_DATA") != nullptr;
-  return all;
+/// Whether `gpemu run --drop-data` has large copies from pinned memory not kept.
+bool drops_data() {
+  return std::getenv("GPEMU_DROP_DATA") != nullptr;
 }
 
 /// Requires: the lock.
@@ -85,24 +87,6 @@ AddressSpace* space_of(Memory& state, const DeviceState& device) {
   return &space;
 }
 
-/// Makes a range of whole pages read as zeros and gives the host's memory back; the ends are set.
-void clear(std::uint64_t address, Bytes bytes) {
-  constexpr Bytes kHostPage = 4096;
-  auto* const start = reinterpret_cast<std::byte*>(address);
-  if (bytes < kDropBytes) {
-    std::memset(start, 0, bytes);
-    return;
-  }
-  const std::uint64_t first = round_up(address, kHostPage);
-  const std::uint64_t last = (address + bytes) / kHostPage * kHostPage;
-  std::memset(start, 0, first - address);
-  // The pages must go from the file behind them.
-  if (::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) {
-    std::memset(reinterpret_cast<std::byte*>(first), 0, last - first);
-  }
-  std::memset(reinterpret_cast<std::byte*>(last), 0, address + bytes - last);
-}
-
 /// Writes elements of one value side by side. Requires: `count` is not 0.
 void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
   auto* const start = reinterpret_cast<std::byte*>(address);
@@ -118,17 +102,27 @@ void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes c
   }
 }
 
+/// Says that a range is what its pages hold, which are about to be written.
+void keep(std::uint64_t address, Bytes bytes) {
+  memory().stale.remove(address, bytes);
+  memory().contents.assign(address, bytes, Content::kKept);
+}
+
 /// Makes a range read as zeros; `content` says why. Only what is kept costs anything.
 void drop(std::uint64_t address, Bytes bytes, Content content) {
-  ContentMap& contents = memory().contents;
+  Memory& state = memory();
   bool changes = false;
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = contents.part(address + done, bytes - done);
-    if (part.content == Content::kKept) clear(address + done, part.bytes);
+    const ContentMap::Part part = state.contents.part(address + done, bytes - done);
+    if (part.content == Content::kKept && part.bytes < kStaleBytes) {
+      clear_pages(address + done, part.bytes);
+    } else if (part.content == Content::kKept) {
+      state.stale.add(address + done, part.bytes);
+    }
     changes |= part.content != content;
     done += part.bytes;
   }
-  if (changes) contents.assign(address, bytes, content);
+  if (changes) state.contents.assign(address, bytes, content);
 }
 
 Bytes charged(Bytes bytes) {
@@ -146,6 +140,10 @@ struct Side {
   bool inside = true;  ///< whether the whole range lies in the block.
   bool shared = true;  ///< whether its content must be looked for in the pages.
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
+  /// Whether the host or other processes may write it at any time.
+  [[nodiscard]] bool is_shared() const {
+    return kind == GPEMU_CUDA_MEMORY_MANAGED || (on_device() && shared);
+  }
 
  private:
   void describe_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
@@ -223,14 +221,16 @@ void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
   ContentMap& contents = memory().contents;
   if (contents.are_alike(to, from, bytes)) return;
   if (to - from < bytes || from - to < bytes) {
+    // What is not kept must be zeros in the pages, too.
+    memory().stale.give_back(from, bytes);
+    keep(to, bytes);
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
-    contents.assign(to, bytes, Content::kKept);
     return;
   }
   for (Bytes done = 0; done < bytes;) {
     const ContentMap::Part part = contents.part(from + done, bytes - done);
     if (part.content == Content::kKept) {
-      contents.assign(to + done, part.bytes, Content::kKept);
+      keep(to + done, part.bytes);
       std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
                   part.bytes);
     } else {
@@ -263,13 +263,23 @@ void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared) {
 void copy_row(std::uint64_t to, std::uint64_t from, Bytes bytes, const Side& target,
               const Side& source) {
   if (!target.shared && !source.shared) return move_row(to, from, bytes);
-  if (!target.shared) memory().contents.assign(to, bytes, Content::kKept);
+  if (!target.shared) keep(to, bytes);
   read_row(to, from, bytes, source.shared);
 }
 
-/// Copies the content; what comes from the host to a device only with `keep`.
-void move_content(const gpemu_cuda_copy& copy, const Side& to, const Side& from, bool keep) {
-  if (!keep && !to.shared) return drop(copy.destination, copy.width_bytes, Content::kNotKept);
+/// A copy of content, with what its ends are.
+struct Movement {
+  gpemu_cuda_copy copy{};
+  Side to, from;
+  Bytes bytes = 0;
+  std::array<Access, 2> accesses{};
+  bool keep = true;  ///< else the device's memory reads as zeros from then on.
+
+  void run() const;
+};
+
+void Movement::run() const {
+  if (!keep) return drop(copy.destination, copy.width_bytes, Content::kNotKept);
   for (std::uint64_t z = 0; z < copy.depth; ++z) {
     for (std::uint64_t y = 0; y < copy.height; ++y) {
       copy_row(copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch,
@@ -277,6 +287,40 @@ void move_content(const gpemu_cuda_copy& copy, const Side& to, const Side& from,
                to, from);
     }
   }
+}
+
+/// Does what a copy does to content now, where the caller waits for the copy anyhow.
+void move_now(const Movement& movement) {
+  mover().wait_for(movement.accesses);
+  movement.run();
+}
+
+/// Has the mover do it until the copy's end.
+void move_beside(const Movement& movement, TimePoint end) {
+  mover().add({.accesses = {movement.accesses.begin(), movement.accesses.end()},
+               .end = end,
+               .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost,
+               .work = [movement, end] {
+                 const auto start = std::chrono::steady_clock::now();
+                 movement.run();
+                 record_move(movement.bytes, std::chrono::steady_clock::now() - start, end);
+               }});
+}
+
+/// Does it in order. With `staged`, the source is read before this returns.
+void move_in_order(const Movement& movement, bool staged) {
+  Mover& others = mover();
+  if (!others.busy() || !others.overlaps_any(movement.accesses)) return movement.run();
+  if (!staged) return others.in_order(movement.accesses, [movement] { movement.run(); });
+  if (movement.copy.height > 1 || movement.copy.depth > 1) return move_now(movement);
+  const auto* const source = reinterpret_cast<const std::byte*>(movement.copy.source);
+  std::vector<std::byte> data(source, source + movement.bytes);
+  const std::span<const Access> target(movement.accesses.data(), 1);
+  others.in_order(target, [movement, data = std::move(data)]() mutable {
+    Movement from_copy = movement;
+    from_copy.copy.source = reinterpret_cast<std::uint64_t>(data.data());
+    from_copy.run();
+  });
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
@@ -397,7 +441,22 @@ void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
   space.free.emplace(start, bytes);
 }
 
+void finish_moves(std::uint64_t address) {
+  if (!mover().busy()) return;
+  Bytes bytes = 0;
+  {
+    const Memory& state = memory();
+    const std::lock_guard lock(state.mutex);
+    const auto found = state.blocks.find(address);
+    if (found == state.blocks.end()) return;
+    bytes = found->second.bytes;
+  }
+  const std::array whole{Access{.start = address, .bytes = bytes, .writes = true}};
+  mover().wait_for(whole);
+}
+
 Status free_block(std::uint64_t address, bool host) {
+  finish_moves(address);
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(address);
@@ -412,10 +471,11 @@ Status free_block(std::uint64_t address, bool host) {
   AddressSpace& space = state.spaces[block.device];
   const Bytes bytes = charged(block.bytes);
   if (block.shared) {
-    clear(address, bytes);
+    clear_pages(address, bytes);
     state.contents.assign(address, bytes, Content::kZeros);
   } else {
     drop(address, bytes, Content::kZeros);
+    state.stale.give_back(address, bytes);
   }
   give_back_range(space, address, bytes);
   space.held -= bytes;
@@ -476,9 +536,20 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   lock.unlock();
   if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
+  const bool plain = copy.height == 1 && copy.depth == 1;
+  const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
+                       to.on_device() && !to.shared && plain && drops_data();
+  const Movement movement{
+      .copy = copy,
+      .to = to,
+      .from = from,
+      .bytes = bytes,
+      .accesses = {Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
+                   Access{.start = copy.source, .bytes = *from_extent}},
+      .keep = !dropped};
   if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
       from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
-    move_content(copy, to, from, true);
+    move_now(movement);
     return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
   }
   const bool pageable =
@@ -491,19 +562,44 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     wait_until(stream.stream->tail());
     wait_for_host_functions(stream);
   }
-  // The host copies while the device does.
   const device::Interval interval = queue_copy(stream, to, from, bytes);
-  const bool plain = copy.height == 1 && copy.depth == 1;
-  const bool large = from.kind == GPEMU_CUDA_MEMORY_HOST && plain && bytes >= kLargeCopy;
-  move_content(copy, to, from, !large || keeps_all());
   const bool between_devices = to.on_device() && from.on_device();
-  const bool waits = (blocking || pageable) && !staged && !between_devices;
-  if (waits && stream.node == nullptr) {
-    wait_until(interval.end);
-    if (blocking) wait_for_host_functions(stream);
+  const bool waits =
+      (blocking || pageable) && !staged && !between_devices && stream.node == nullptr;
+  if (!waits) {
+    // Others write memory that is shared, so that nobody knows what must wait for what.
+    const bool beside =
+        bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() && !from.is_shared();
+    beside ? move_beside(movement, interval.end) : move_in_order(movement, pageable);
+    return GPEMU_CUDA_SUCCESS;
   }
+  move_now(movement);  // The host copies while the device does.
+  record_late_wait(clock().now() - interval.end);
+  wait_until(interval.end);
+  if (blocking) wait_for_host_functions(stream);
   return GPEMU_CUDA_SUCCESS;
 }
+
+namespace {
+
+void set_rows(const gpemu_cuda_node_parameters& node, Bytes width, const Side& side) {
+  for (std::uint64_t row = 0; row < node.set_height; ++row) {
+    const std::uint64_t start = node.set_address + row * node.set_pitch;
+    if (node.set_value == 0 && !side.shared) {
+      drop(start, width, Content::kZeros);
+      continue;
+    }
+    // Locked pages of the host stay; they may belong to a file of the program's.
+    if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
+      clear_pages(start, width);
+      continue;
+    }
+    if (!side.shared) keep(start, width);
+    fill(start, &node.set_value, node.set_element_bytes, node.set_count);
+  }
+}
+
+}  // namespace
 
 Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream) {
   Bytes width = 0, extent = 0;
@@ -522,26 +618,41 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  for (std::uint64_t row = 0; row < node.set_height; ++row) {
-    const std::uint64_t start = node.set_address + row * node.set_pitch;
-    if (node.set_value == 0 && !side.shared) {
-      drop(start, width, Content::kZeros);
-      continue;
-    }
-    // Locked pages of the host stay; they may belong to a file of the program's.
-    if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
-      clear(start, width);
-      continue;
-    }
-    if (!side.shared) memory().contents.assign(start, width, Content::kKept);
-    fill(start, &node.set_value, node.set_element_bytes, node.set_count);
-  }
+  const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
+  mover().in_order(written, [node, width, side] { set_rows(node, width, side); });
   const gpemu_operation operation{.struct_size = sizeof(operation),
                                   .kind = GPEMU_OPERATION_SET,
                                   .shape = {static_cast<std::int64_t>(width * node.set_height)},
                                   .name = "set memory"};
   return run_operation(stream.device->costs->price(operation), operation, stream);
 }
+
+namespace {
+
+/// The host reads sizes, flags and scalars; more than this of a value is not kept.
+constexpr Bytes kMaxKept = 64 * kKiB;
+
+/// What a kernel writes. Requires: `count` is not 0.
+struct KernelWrite {
+  std::uint64_t address = 0;
+  std::array<std::byte, 16> value{};
+  Bytes element_bytes = 0;
+  Bytes count = 0;
+  bool zeros = false;
+  bool shared = false;
+
+  void run() const {
+    const Bytes bytes = element_bytes * count;
+    if (zeros) {
+      shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kZeros);
+      return;
+    }
+    if (!shared) keep(address, bytes);
+    fill(address, value.data(), element_bytes, count);
+  }
+};
+
+}  // namespace
 
 void write_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
   const Bytes bytes = element_bytes * count;
@@ -551,14 +662,15 @@ void write_by_kernel(std::uint64_t address, const void* value, Bytes element_byt
   const Side side(state, address, bytes);
   lock.unlock();
   if (!side.on_device() || !side.inside) return;
-  // The host reads sizes, flags and scalars.
-  constexpr Bytes kMaxKept = 64 * kKiB;
-  if (value == nullptr || bytes > kMaxKept) {
-    side.shared ? clear(address, bytes) : drop(address, bytes, Content::kZeros);
-    return;
-  }
-  if (!side.shared) memory().contents.assign(address, bytes, Content::kKept);
-  fill(address, value, element_bytes, count);
+  KernelWrite write{.address = address,
+                    .element_bytes = element_bytes,
+                    .count = count,
+                    .zeros = value == nullptr || bytes > kMaxKept,
+                    .shared = side.shared};
+  GPEMU_CHECK(element_bytes <= write.value.size(), "elements have up to 16 bytes");
+  if (!write.zeros) std::memcpy(write.value.data(), value, element_bytes);
+  const std::array written{Access{.start = address, .bytes = bytes, .writes = true}};
+  mover().in_order(written, [write] { write.run(); });
 }
 
 void release_memory(DeviceState& device) {
@@ -596,12 +708,12 @@ using gpemu::cuda::block_at;
 using gpemu::cuda::capture;
 using gpemu::cuda::capturing;
 using gpemu::cuda::check_unsafe_call;
-using gpemu::cuda::Content;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::enter_context;
 using gpemu::cuda::forget_pooled;
 using gpemu::cuda::free_block;
+using gpemu::cuda::keep;
 using gpemu::cuda::Memory;
 using gpemu::cuda::memory;
 using gpemu::cuda::read_row;
@@ -692,6 +804,7 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
 
 gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) {
   GPEMU_CUDA_TRY(attach());
+  gpemu::cuda::finish_moves(reinterpret_cast<std::uint64_t>(pointer));
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(reinterpret_cast<std::uint64_t>(pointer));
@@ -792,7 +905,9 @@ gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t b
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
-  if (bytes > 0 && !side.shared) memory().contents.assign(address, bytes, Content::kKept);
+  const std::array written{gpemu::cuda::Access{.start = address, .bytes = bytes, .writes = true}};
+  gpemu::cuda::mover().wait_for(written);
+  if (bytes > 0 && !side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -801,6 +916,8 @@ gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) 
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
+  const std::array read{gpemu::cuda::Access{.start = address, .bytes = bytes}};
+  gpemu::cuda::mover().wait_for(read);
   read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return GPEMU_CUDA_SUCCESS;
 }

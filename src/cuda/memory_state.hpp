@@ -10,6 +10,7 @@
 
 #include "content.hpp"
 #include "machine.hpp"
+#include "stale_pages.hpp"
 
 namespace gpemu::cuda {
 
@@ -51,6 +52,7 @@ struct Memory {
   std::map<int, AddressSpace> spaces;           ///< by device.
   std::uint64_t next_id = 1;
   ContentMap contents;
+  StalePages stale;  ///< memory that is not kept is zeros in its pages but for these.
 };
 
 /// Never destroyed: programs free memory while they exit.
@@ -73,6 +75,10 @@ void count_held(Memory& state, int device, Bytes bytes);
 /// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
 [[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
                                  std::uint64_t* address);
+
+/// Blocks until no unfinished copy touches the block that begins at an address. Requires: not the
+/// lock.
+void finish_moves(std::uint64_t address);
 
 /// Gives memory back at once; `host` for that of host_alloc. Errors: INVALID_VALUE.
 [[nodiscard]] Status free_block(std::uint64_t address, bool host);

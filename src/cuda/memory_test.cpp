@@ -1,11 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "memory.hpp"
+
+#include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <numeric>
 #include <string>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -15,6 +21,8 @@
 #include "gpemu/cuda.h"
 
 #include "machine.hpp"
+#include "mover.hpp"
+#include "stream.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -115,7 +123,8 @@ TEST_F(MemoryTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
   ASSERT_EQ(gpemu_cuda_free(to), GPEMU_CUDA_SUCCESS);
 }
 
-TEST_F(MemoryTest, KeepsNoLargeCopiesFromPinnedMemoryAndSaysSo) {
+TEST_F(MemoryTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
+  ::setenv("GPEMU_DROP_DATA", "1", 1);
   constexpr Bytes kSize = 8 * kMiB;
   void* pinned = nullptr;
   ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
@@ -124,6 +133,7 @@ TEST_F(MemoryTest, KeepsNoLargeCopiesFromPinnedMemoryAndSaysSo) {
   const std::uint64_t address = allocate(kSize), second = allocate(kSize);
   ASSERT_EQ(copy(address, bits(pageable.data()), kSize), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(copy(second, address, kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
   const long before = resident_pages();
   ASSERT_EQ(copy(address, bits(pinned), kSize), GPEMU_CUDA_SUCCESS);
   EXPECT_LE(resident_pages() - before, 16) << "what was not kept takes memory";
@@ -135,13 +145,255 @@ TEST_F(MemoryTest, KeepsNoLargeCopiesFromPinnedMemoryAndSaysSo) {
   testing::internal::CaptureStderr();
   ASSERT_EQ(copy(second, address, kSize), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(copy(bits(read.data()), second, kSize), GPEMU_CUDA_SUCCESS);
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("--keep-data"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("--drop-data"), std::string::npos);
   std::vector<std::uint8_t> expected(kSize, 0);
   std::fill_n(expected.begin() + kMiB, kMiB - 1, std::uint8_t{3});
   EXPECT_EQ(read, expected);
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
+  ::unsetenv("GPEMU_DROP_DATA");
+}
+
+/// Two pinned buffers, one of a device, and a mover that does nothing until the test lets it.
+class MoverTest : public MemoryTest {
+ protected:
+  static constexpr Bytes kSize = 4 * kMiB;
+  void SetUp() override {
+    for (std::uint8_t** buffer : {&from_, &to_}) {
+      void* pinned = nullptr;
+      ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
+      *buffer = static_cast<std::uint8_t*>(pinned);
+    }
+    for (Bytes i = 0; i < kSize; ++i) from_[i] = static_cast<std::uint8_t>(i * 7 + i / 4096);
+    memory_ = allocate(kSize);
+    ASSERT_EQ(gpemu_cuda_stream_create(1, 0, &stream_), GPEMU_CUDA_SUCCESS);
+    mover().pause();
+  }
+  void TearDown() override {
+    mover().resume();
+    EXPECT_EQ(gpemu_cuda_stream_destroy(stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_free(memory_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_host_free(from_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_host_free(to_), GPEMU_CUDA_SUCCESS);
+    EXPECT_FALSE(mover().busy());
+  }
+  void copy_async(std::uint64_t to, std::uint64_t from, Bytes bytes) {
+    EXPECT_EQ(gpemu_cuda_memcpy(to, from, bytes, GPEMU_CUDA_COPY_DEFAULT, stream_, 0),
+              GPEMU_CUDA_SUCCESS);
+  }
+  void set_async(std::uint64_t address, std::uint32_t value, Bytes bytes) {
+    EXPECT_EQ(gpemu_cuda_set_memory(address, 0, value, 1, bytes, 1, stream_), GPEMU_CUDA_SUCCESS);
+  }
+  void synchronize() {
+    mover().resume();
+    EXPECT_EQ(gpemu_cuda_stream_synchronize(stream_), GPEMU_CUDA_SUCCESS);
+  }
+  [[nodiscard]] bool all_are(Bytes offset, Bytes bytes, std::uint8_t value) const {
+    return std::all_of(to_ + offset, to_ + offset + bytes,
+                       [value](std::uint8_t byte) { return byte == value; });
+  }
+  std::uint8_t* from_ = nullptr;
+  std::uint8_t* to_ = nullptr;
+  std::uint64_t memory_ = 0;
+  gpemu_cuda_stream_handle stream_ = nullptr;
+};
+
+TEST_F(MoverTest, LargeCopiesReturnBeforeTheirBytesAreMoved) {
+  copy_async(memory_, bits(from_), kSize);
+  copy_async(bits(to_), memory_, kSize);
+  gpemu_cuda_event_handle event = nullptr;
+  ASSERT_EQ(gpemu_cuda_event_create(0, &event), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_record(event, stream_, 0), GPEMU_CUDA_SUCCESS);
+  clock().wait_until(clock().now() + std::chrono::seconds(1));
+  EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_ERROR_NOT_READY);
+  EXPECT_EQ(gpemu_cuda_event_query(event), GPEMU_CUDA_ERROR_NOT_READY);
+  EXPECT_TRUE(all_are(0, kSize, 0));
+  mover().resume();
+  ASSERT_EQ(gpemu_cuda_event_synchronize(event), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(std::memcmp(to_, from_, kSize), 0);
+  EXPECT_EQ(gpemu_cuda_stream_query(stream_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_destroy(event), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
+  mover().resume();
+  gpemu_cuda_event_handle start = nullptr, end = nullptr;
+  ASSERT_EQ(gpemu_cuda_event_create(0, &start), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_event_create(0, &end), GPEMU_CUDA_SUCCESS);
+  std::array<std::int64_t, 2> times{};
+  for (std::int64_t& time : times) {
+    ASSERT_EQ(gpemu_cuda_event_record(start, stream_, 0), GPEMU_CUDA_SUCCESS);
+    copy_async(memory_, bits(from_), kSize);
+    ASSERT_EQ(gpemu_cuda_event_record(end, stream_, 0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_event_synchronize(end), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_event_elapsed(start, end, &time), GPEMU_CUDA_SUCCESS);
+    ::setenv("GPEMU_DROP_DATA", "1", 1);
+  }
+  ::unsetenv("GPEMU_DROP_DATA");
+  EXPECT_EQ(times[0], times[1]);
+  EXPECT_GT(times[0], 0);
+}
+
+TEST_F(MoverTest, WhatOverlapsComesInOrder) {
+  std::vector<std::uint8_t> pageable(1000, 9);
+  const std::uint64_t second = allocate(kSize);
+  copy_async(memory_, bits(from_), kSize);
+  set_async(memory_ + 100, 5, 50);
+  set_async(memory_ + kMiB, 0, kMiB);
+  copy_async(memory_ + 10'000, bits(pageable.data()), pageable.size());
+  std::ranges::fill(pageable, std::uint8_t{1});  // It was staged.
+  const std::uint8_t six = 6;
+  write_by_kernel(memory_ + 20'000, &six, 1, 10);
+  copy_async(second, memory_, kSize);
+  set_async(memory_, 7, kSize);
+  copy_async(bits(to_), second, kSize);
+  set_async(second, 8, kSize);
+  // Small ones, too, that touch nothing of it, need not wait.
+  std::uint8_t small = 3;
+  const std::uint64_t other = allocate(1);
+  copy_async(other, bits(&small), 1);
+  small = 4;
+  ASSERT_EQ(copy(bits(&small), other, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(small, 3);
+  EXPECT_TRUE(mover().busy());
+  synchronize();
+  std::vector<std::uint8_t> expected(from_, from_ + kSize);
+  std::fill_n(expected.begin() + 100, 50, std::uint8_t{5});
+  std::fill_n(expected.begin() + kMiB, kMiB, std::uint8_t{0});
+  std::fill_n(expected.begin() + 10'000, 1000, std::uint8_t{9});
+  std::fill_n(expected.begin() + 20'000, 10, six);
+  EXPECT_TRUE(std::equal(expected.begin(), expected.end(), to_));
+  ASSERT_EQ(copy(bits(to_), second, kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(all_are(0, kSize, 8));
+  ASSERT_EQ(copy(bits(to_), memory_, kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(all_are(0, kSize, 7));
+  EXPECT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(other), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MoverTest, BlockingCopiesAndReadsOfLibrariesWaitForWhatTheyRead) {
+  for (const int way : {0, 1, 2, 3}) {
+    mover().pause();
+    from_[5] = static_cast<std::uint8_t>(way + 1);
+    copy_async(memory_, bits(from_), kSize);
+    std::thread resumer([] { mover().resume(); });
+    std::uint8_t read = 0;
+    const std::uint8_t written = 77;
+    if (way == 0) {
+      EXPECT_EQ(copy(bits(&read), memory_ + 5, 1), GPEMU_CUDA_SUCCESS);
+    } else if (way == 1) {
+      EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
+    } else if (way == 2) {
+      EXPECT_EQ(gpemu_cuda_poke(memory_ + 5, &written, 1), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
+    } else {
+      EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
+      EXPECT_FALSE(mover().busy());
+      EXPECT_EQ(gpemu_cuda_peek(memory_ + 5, &read, 1), GPEMU_CUDA_SUCCESS);
+    }
+    EXPECT_EQ(read, way == 2 ? written : way + 1);
+    resumer.join();
+  }
+}
+
+TEST_F(MoverTest, FreedAndUnregisteredMemoryIsNotTouchedAnyMore) {
+  std::vector<std::uint8_t> registered(2 * kMiB, 4);
+  ASSERT_EQ(gpemu_cuda_host_register(registered.data(), registered.size(), 0), GPEMU_CUDA_SUCCESS);
+  void* pinned = nullptr;
+  ASSERT_EQ(gpemu_cuda_host_alloc(2 * kMiB, 0, &pinned), GPEMU_CUDA_SUCCESS);
+  std::memset(pinned, 5, 2 * kMiB);
+  const std::uint64_t device = allocate(2 * kMiB);
+  std::uint64_t handle = 0, range = 0;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kMiB, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_reserve(2 * kMiB, 0, 0, &range), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range, 2 * kMiB, 0, handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kMiB, 0, 3), GPEMU_CUDA_SUCCESS);
+  copy_async(memory_, bits(registered.data()), 2 * kMiB);
+  copy_async(memory_ + 2 * kMiB, bits(pinned), 2 * kMiB);
+  copy_async(device, bits(from_), 2 * kMiB);
+  copy_async(range, bits(from_), 2 * kMiB);
+  std::thread resumer([] { mover().resume(); });
+  EXPECT_EQ(gpemu_cuda_host_unregister(registered.data()), GPEMU_CUDA_SUCCESS);
+  std::ranges::fill(registered, std::uint8_t{0});
+  EXPECT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_vmm_unmap(range, 2 * kMiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(device), GPEMU_CUDA_SUCCESS);
+  const std::uint64_t again = allocate(2 * kMiB);
+  ASSERT_EQ(copy(bits(to_), again, 2 * kMiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(all_are(0, 2 * kMiB, 0));
+  ASSERT_EQ(copy(bits(to_), memory_, kSize), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(all_are(0, 2 * kMiB, 4));
+  EXPECT_TRUE(all_are(2 * kMiB, 2 * kMiB, 5));
+  // What is mapped again is zeros only where it was not written.
+  ASSERT_EQ(gpemu_cuda_vmm_map(range, 2 * kMiB, 0, handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kMiB, 0, 3), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(copy(bits(to_), range, 2 * kMiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(std::memcmp(to_, from_, 2 * kMiB), 0);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, 2 * kMiB), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 2 * kMiB), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(again), GPEMU_CUDA_SUCCESS);
+  resumer.join();
+}
+
+TEST_F(MoverTest, HostFunctionsFindTheBytesOfCopiesBeforeThem) {
+  struct Seen {
+    const std::uint8_t* bytes;
+    int first = -1, last = -1;
+  } seen{.bytes = to_};
+  copy_async(memory_, bits(from_), kSize);
+  copy_async(bits(to_), memory_, kSize);
+  ASSERT_EQ(gpemu_cuda_launch_host_function(
+                stream_,
+                [](void* data) {
+                  auto& found = *static_cast<Seen*>(data);
+                  found.first = found.bytes[1];
+                  found.last = found.bytes[kSize - 1];
+                },
+                &seen),
+            GPEMU_CUDA_SUCCESS);
+  synchronize();
+  EXPECT_EQ(seen.first, from_[1]);
+  EXPECT_EQ(seen.last, from_[kSize - 1]);
+}
+
+TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
+  gpemu_cuda_graph_handle graph = nullptr;
+  gpemu_cuda_exec_handle exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  copy_async(memory_, bits(from_), kSize);
+  set_async(memory_, 3, 10);
+  copy_async(bits(to_), memory_, kSize);
+  ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  for (const int value : {1, 2}) {
+    std::memset(from_, value, kSize);
+    mover().pause();
+    ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_TRUE(mover().busy());
+    synchronize();
+    EXPECT_TRUE(all_are(0, 10, 3));
+    EXPECT_TRUE(all_are(10, kSize - 10, static_cast<std::uint8_t>(value)));
+  }
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MoverTest, MemoryThatOthersSeeIsWrittenAtOnce) {
+  copy_async(memory_, bits(from_), kSize);
+  set_async(memory_, 0, kSize);
+  std::thread resumer([] { mover().resume(); });
+  gpemu_cuda_ipc ipc;
+  ASSERT_EQ(gpemu_cuda_ipc_export_memory(memory_, &ipc), GPEMU_CUDA_SUCCESS);
+  resumer.join();
+  EXPECT_FALSE(mover().busy());
+  const auto* const pages = reinterpret_cast<const std::uint8_t*>(memory_);
+  EXPECT_TRUE(std::all_of(pages, pages + kSize, [](std::uint8_t byte) { return byte == 0; }))
+      << "what others see is not what a copy from here reads";
+  copy_async(memory_, bits(from_), kSize);
+  EXPECT_FALSE(mover().busy());
+  EXPECT_EQ(std::memcmp(pages, from_, kSize), 0);
 }
 
 TEST_F(MemoryTest, CopiesRowsAndPlanes) {

@@ -254,6 +254,10 @@ struct HostSample {
 };
 thread_local HostSample host_sample;
 
+/// For how long this thread waited for bytes that were late since it asked for work last; in
+/// nanoseconds.
+thread_local std::int64_t late_wait_ns = 0;
+
 std::int64_t processor_time() {
   timespec time{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
@@ -264,6 +268,9 @@ std::int64_t processor_time() {
 /// looked at last.
 void count_gap(RecordedDevice& device, std::int64_t gap_ns, std::int64_t now_ns) {
   add(device.unasked_ns, gap_ns);
+  const std::int64_t late_ns = std::min(std::exchange(late_wait_ns, 0), gap_ns);
+  add(device.blocked_ns, late_ns);
+  gap_ns -= late_ns;
   if (gap_ns <= kShortGap) {
     add(device.computing_ns, gap_ns);
     return;
@@ -346,12 +353,36 @@ void record_wait(Duration time) {
   }
 }
 
+namespace {
+
+/// Virtual time stands still while the host works, so that nothing is late.
+bool time_is_real() {
+  static const bool real = dynamic_cast<sim::RealClock*>(&clock()) != nullptr;
+  return real;
+}
+
+}  // namespace
+
+void record_move(Bytes bytes, Duration took, TimePoint end) {
+  ProcessRecord& totals = *recorder().totals;
+  add(totals.moved_bytes, static_cast<std::int64_t>(bytes));
+  if (!time_is_real()) return;
+  add(totals.moving_ns, took.count());
+  add(totals.late_ns, std::max((clock().now() - end).count(), std::int64_t{0}));
+}
+
+void record_late_wait(Duration time) {
+  if (time <= Duration::zero() || !time_is_real()) return;
+  add(recorder().totals->late_wait_ns, time.count());
+  late_wait_ns += time.count();
+}
+
 void record_not_kept(Bytes bytes) {
   const std::atomic_ref not_kept(recorder().totals->not_kept_bytes);
   if (not_kept.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed) != 0) return;
   fmt::print(stderr,
-             "gpemu: the program reads memory whose content was not kept, for a large copy from "
-             "pinned memory wrote it: zeros; `gpemu run --keep-data` keeps it\n");
+             "gpemu: the program reads memory that a large copy from pinned memory wrote, which "
+             "--drop-data does not keep: zeros\n");
 }
 
 void record_memory(int ordinal, Bytes held) {

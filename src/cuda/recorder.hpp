@@ -29,6 +29,14 @@ void record(const RecordedWork& work);
 /// Counts time that a thread of the program spent waiting for a device, just now.
 void record_wait(Duration time);
 
+/// Counts a large copy whose bytes were moved just now, in `took`. It ended at `end` on the
+/// timeline; bytes that come later are late.
+void record_move(Bytes bytes, Duration took, TimePoint end);
+
+/// Counts time that a thread of the program waited for bytes, just now, when the copy had ended on
+/// the timeline. Nothing unless it is positive.
+void record_late_wait(Duration time);
+
 /// Counts bytes that the program read though they were not kept, and tells it once.
 void record_not_kept(Bytes bytes);
 

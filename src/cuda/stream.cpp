@@ -10,6 +10,7 @@
 
 #include "capture.hpp"
 #include "handle_table.hpp"
+#include "mover.hpp"
 #include "recorder.hpp"
 
 namespace gpemu::cuda {
@@ -106,6 +107,11 @@ bool launches_block() {
   return block;
 }
 
+/// Whether all that was to be done until a time is.
+bool is_over(TimePoint time) {
+  return time <= clock().now() && mover().is_done_until(time);
+}
+
 /// Source: CUDA C++ Programming Guide, "Multi-Device System": events are recorded in streams of
 /// their device and timed against events of it; waited for are those of any.
 bool are_apart(const DeviceState* a, const DeviceState* b) {
@@ -114,9 +120,17 @@ bool are_apart(const DeviceState* a, const DeviceState* b) {
 
 }  // namespace
 
+void wait_for_moves(TimePoint time) {
+  if (!mover().busy()) return;
+  const TimePoint before = clock().now();
+  mover().wait_until(time);
+  record_late_wait(clock().now() - before);
+}
+
 void wait_until(TimePoint time) {
   const TimePoint before = clock().now();
   clock().wait_until(time);
+  wait_for_moves(time);
   record_wait(clock().now() - before);
 }
 
@@ -225,6 +239,7 @@ using gpemu::cuda::DeviceState;
 using gpemu::cuda::events;
 using gpemu::cuda::follow;
 using gpemu::cuda::have_returned;
+using gpemu::cuda::is_over;
 using gpemu::cuda::kAllEventFlags;
 using gpemu::cuda::kDisableTiming;
 using gpemu::cuda::kGreatestPriority;
@@ -286,8 +301,8 @@ gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
-  return found->stream->idle() && have_returned(*found) ? GPEMU_CUDA_SUCCESS
-                                                        : GPEMU_CUDA_ERROR_NOT_READY;
+  return is_over(found->stream->tail()) && have_returned(*found) ? GPEMU_CUDA_SUCCESS
+                                                                 : GPEMU_CUDA_ERROR_NOT_READY;
 }
 
 gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
@@ -367,8 +382,8 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(refuse_captured(*found));
   GPEMU_CUDA_TRY(check_unsafe_call());
-  return !found->current().recorded() || (found->current().time() <= gpemu::cuda::clock().now() &&
-                                          have_returned(found->host_calls))
+  return !found->current().recorded() ||
+                 (is_over(found->current().time()) && have_returned(found->host_calls))
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }
@@ -400,7 +415,7 @@ gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
       ((first->flags | second->flags) & kDisableTiming) != 0) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
-  if (std::max(first->current().time(), second->current().time()) > gpemu::cuda::clock().now()) {
+  if (!is_over(std::max(first->current().time(), second->current().time()))) {
     return GPEMU_CUDA_ERROR_NOT_READY;
   }
   *elapsed_ns = (second->current().time() - first->current().time()).count();

@@ -65,7 +65,10 @@ namespace gpemu::cuda {
 /// Makes the legacy default stream of a device whose context is made.
 void make_default_stream(DeviceState& device);
 
-/// Blocks until a time and counts it among the host's waits.
+/// Blocks until the bytes are there of all copies that end until a time on the timeline.
+void wait_for_moves(TimePoint time);
+
+/// Blocks until a time and all that ends until then, and counts it among the host's waits.
 void wait_until(TimePoint time);
 
 /// As resolve, for whoever gives the stream work or waits for it. Errors: those of resolve,

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "memory_state.hpp"
+#include "mover.hpp"
 #include "recorder.hpp"
 
 namespace gpemu::cuda {
@@ -103,6 +104,7 @@ void cover(std::uint64_t address, Bytes bytes) {
 
 /// Requires: the lock; the block is mapped.
 void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) {
+  state.stale.give_back(block->first, block->second.bytes);
   cover(block->first, block->second.bytes);
   state.contents.assign(block->first, block->second.bytes, Content::kZeros);
   const auto found = physical_state().physical.find(block->second.handle);
@@ -115,7 +117,9 @@ void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) 
 /// lock.
 void share_mappings(Memory& state, std::uint64_t handle) {
   for (auto& [start, block] : state.blocks) {
-    if (block.handle == handle) block.shared = true;
+    if (block.handle != handle || block.shared) continue;
+    state.stale.give_back(start, block.bytes);
+    block.shared = true;
   }
 }
 
@@ -191,6 +195,7 @@ using gpemu::cuda::kPage;
 using gpemu::cuda::mapped_exactly;
 using gpemu::cuda::Memory;
 using gpemu::cuda::memory;
+using gpemu::cuda::mover;
 using gpemu::cuda::occupied;
 using gpemu::cuda::Physical;
 using gpemu::cuda::physical_state;
@@ -322,6 +327,8 @@ gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
 gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
                                      uint64_t handle) {
   GPEMU_CUDA_TRY(attach());
+  // What is mapped twice is looked for in the pages.
+  mover().wait_until(gpemu::TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -355,6 +362,7 @@ gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t 
 
 gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
   GPEMU_CUDA_TRY(attach());
+  mover().wait_until(gpemu::TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -401,6 +409,7 @@ gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, ui
 gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor) {
   if (file_descriptor == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(attach());
+  mover().wait_until(gpemu::TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);

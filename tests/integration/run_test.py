@@ -66,6 +66,33 @@ for batch in map(int, sys.argv[1:]):
     assert cuda.cudaFree(second) == 0
 """
 
+# Copies of page-locked memory there and back, both directions at once, which end with the run's
+# summary. Says whether the bytes are those of the host, or zeros.
+COPIES = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcudart.so.12")
+size = 8 << 20
+there, back, device, other = (ctypes.c_void_p() for _ in range(4))
+for pinned in (there, back):
+    assert cuda.cudaMallocHost(ctypes.byref(pinned), ctypes.c_size_t(size)) == 0
+for memory in (device, other):
+    assert cuda.cudaMalloc(ctypes.byref(memory), ctypes.c_size_t(size)) == 0
+streams = [ctypes.c_void_p() for _ in range(2)]
+for stream in streams:
+    assert cuda.cudaStreamCreateWithFlags(ctypes.byref(stream), 1) == 0
+data = bytes(range(256)) * (size // 256)
+ctypes.memmove(there, data, size)
+bytes_ = ctypes.c_size_t(size)
+assert cuda.cudaMemcpyAsync(device, there, bytes_, 1, streams[0]) == 0
+assert cuda.cudaStreamSynchronize(streams[0]) == 0
+assert cuda.cudaMemcpyAsync(other, there, bytes_, 1, streams[0]) == 0
+assert cuda.cudaMemcpyAsync(back, device, bytes_, 2, streams[1]) == 0
+assert cuda.cudaDeviceSynchronize() == 0
+found = ctypes.string_at(back, size)
+print("equal" if found == data else "zeros" if found == bytes(size) else "wrong")
+assert cuda.cudaMemcpyAsync(back, other, bytes_, 2, streams[1]) == 0
+"""
+
 # A function behind seconds of work on one stream, then one on an idle stream.
 HOST_FUNCTIONS = """
 import ctypes
@@ -294,6 +321,17 @@ class RunTest(unittest.TestCase):
         process = self.start(sys.executable, "-c", HOST_FUNCTIONS)
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 0, errors)
+
+    def test_moves_the_bytes_of_large_copies(self):
+        for options, found, moved in (((), "equal", 3), (("--drop-data",), "zeros", 1)):
+            options = ("--gpu", GPU, "--json", str(self.folder / "json"), *options)
+            process = self.start(sys.executable, "-c", COPIES, options=options)
+            output, errors = process.communicate()
+            self.assertEqual((process.returncode, output), (0, found + "\n"), errors)
+            summary = json.loads((self.folder / "json").read_text())
+            # The program ends while its last copy is under way.
+            self.assertIn(summary["copies"]["moved_bytes"] >> 23, (moved, moved + 1))
+            self.assertIn(summary["not_kept_bytes"] >> 23, (0,) if found == "equal" else (1, 2))
 
     def test_keeps_streams_and_events_of_devices_apart(self):
         process = self.start(sys.executable, "-c", DEVICES,

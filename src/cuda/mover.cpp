@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mover.hpp"
+
+#include <algorithm>
+#include <csignal>
+
+namespace gpemu::cuda {
+namespace {
+
+bool overlap(const Access& a, const Access& b) {
+  return (a.writes || b.writes) && a.start < b.start + b.bytes && b.start < a.start + a.bytes;
+}
+
+bool overlap(std::span<const Access> some, std::span<const Access> others) {
+  return std::ranges::any_of(some, [others](const Access& a) {
+    return std::ranges::any_of(others, [&a](const Access& b) { return overlap(a, b); });
+  });
+}
+
+}  // namespace
+
+Mover::~Mover() {
+  {
+    const std::lock_guard lock(mutex_);
+    stopped_ = true;
+  }
+  wake(Lane::kEither);
+  for (const Thread& thread : threads_) {
+    if (thread.started) ::pthread_join(thread.id, nullptr);
+  }
+}
+
+void Mover::add(Job job) {
+  std::unique_lock lock(mutex_);
+  done_.wait(lock, [this] { return entries_.size() < kMostJobs; });
+  if (!ensure_thread(job.lane)) {
+    wait_locked(lock,
+                [&](const Entry& entry) { return overlap(entry.job.accesses, job.accesses); });
+    lock.unlock();
+    return job.work();
+  }
+  if (job.end == TimePoint::min()) {
+    for (const Entry& entry : entries_) {
+      if (overlap(entry.job.accesses, job.accesses)) job.end = std::max(job.end, entry.job.end);
+    }
+  }
+  const Lane lane = job.lane;
+  entries_.push_back({.job = std::move(job), .number = next_number_++});
+  unfinished_.store(entries_.size(), std::memory_order_release);
+  lock.unlock();
+  wake(lane);
+}
+
+void Mover::wake(Lane lane) {
+  for (Thread& thread : threads_) {
+    if (lane == Lane::kEither || lane == thread.lane) thread.changed.notify_one();
+  }
+}
+
+bool Mover::ensure_thread(Lane lane) {
+  // What either may do came after a job of one of them, whose thread runs.
+  if (lane == Lane::kEither && (threads_[0].started || threads_[1].started)) return true;
+  Thread& thread = threads_[lane == Lane::kToHost ? 1 : 0];
+  if (thread.started) return true;
+  thread.mover = this;
+  thread.lane = lane;
+  // The program's signals are for its own threads.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  thread.started = ::pthread_create(&thread.id, nullptr, start, &thread) == 0;
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return thread.started;
+}
+
+void* Mover::start(void* thread) {
+  auto* const started = static_cast<Thread*>(thread);
+  ::pthread_setname_np(::pthread_self(),
+                       started->lane == Lane::kToHost ? "gpemu-to-host" : "gpemu-to-device");
+  started->mover->run(*started);
+  return nullptr;
+}
+
+Mover::Entries::iterator Mover::find_ready(Lane lane) {
+  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
+    if (entry->running || (entry->job.lane != lane && entry->job.lane != Lane::kEither)) continue;
+    const bool blocked = std::any_of(entries_.begin(), entry, [entry](const Entry& earlier) {
+      return overlap(earlier.job.accesses, entry->job.accesses);
+    });
+    if (!blocked) return entry;
+  }
+  return entries_.end();
+}
+
+void Mover::run(Thread& thread) {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    auto entry = entries_.end();
+    thread.changed.wait(lock, [&] {
+      if (stopped_) return true;
+      if (!paused_) entry = find_ready(thread.lane);
+      return entry != entries_.end();
+    });
+    if (stopped_) return;
+    entry->running = true;
+    lock.unlock();
+    entry->job.work();
+    lock.lock();
+    entries_.erase(entry);
+    unfinished_.store(entries_.size(), std::memory_order_release);
+    done_.notify_all();
+    if (!entries_.empty()) wake(Lane::kEither);
+  }
+}
+
+template <typename Concerns>
+void Mover::wait_locked(std::unique_lock<std::mutex>& lock, Concerns concerns) {
+  const std::uint64_t given = next_number_;
+  done_.wait(lock, [&] {
+    return std::ranges::none_of(
+        entries_, [&](const Entry& entry) { return entry.number < given && concerns(entry); });
+  });
+}
+
+void Mover::wait_until(TimePoint time) {
+  if (!busy()) return;
+  std::unique_lock lock(mutex_);
+  wait_locked(lock, [time](const Entry& entry) { return entry.job.end <= time; });
+}
+
+bool Mover::is_done_until(TimePoint time) const {
+  if (!busy()) return true;
+  const std::lock_guard lock(mutex_);
+  return std::ranges::none_of(entries_,
+                              [time](const Entry& entry) { return entry.job.end <= time; });
+}
+
+void Mover::wait_for(std::span<const Access> accesses) {
+  if (!busy()) return;
+  std::unique_lock lock(mutex_);
+  wait_locked(lock,
+              [accesses](const Entry& entry) { return overlap(entry.job.accesses, accesses); });
+}
+
+bool Mover::overlaps_any(std::span<const Access> accesses) const {
+  const std::lock_guard lock(mutex_);
+  return std::ranges::any_of(
+      entries_, [accesses](const Entry& entry) { return overlap(entry.job.accesses, accesses); });
+}
+
+void Mover::pause() {
+  const std::lock_guard lock(mutex_);
+  paused_ = true;
+}
+
+void Mover::resume() {
+  {
+    const std::lock_guard lock(mutex_);
+    paused_ = false;
+  }
+  wake(Lane::kEither);
+}
+
+Mover& mover() {
+  static auto* const instance = new Mover;
+  return *instance;
+}
+
+}  // namespace gpemu::cuda

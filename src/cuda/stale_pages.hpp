@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <mutex>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::cuda {
+
+/// Ranges of device memory whose pages the host still holds though nothing reads them: they read as
+/// zeros by their content. Programs copy to the same places again and again, and pages that are
+/// there are written in a third of the time that new ones take. Thread safety: any thread.
+class StalePages {
+ public:
+  /// Adds a range. Beyond kMostBytes all are given back to the host. Requires: bytes > 0.
+  void add(std::uint64_t start, Bytes bytes);
+
+  /// Forgets a range, whose pages are about to be written.
+  void remove(std::uint64_t start, Bytes bytes);
+
+  /// Gives the pages of a range back, which then hold zeros.
+  void give_back(std::uint64_t start, Bytes bytes);
+
+  [[nodiscard]] Bytes bytes() const { return bytes_.load(std::memory_order_acquire); }
+
+  /// More than a few batches of inputs.
+  static constexpr Bytes kMostBytes = kGiB;
+
+ private:
+  /// Takes what lies in a range out, and calls `taken` for each part. Requires: the lock.
+  template <typename Taken>
+  void take(std::uint64_t start, std::uint64_t end, Taken taken);
+
+  std::mutex mutex_;
+  std::map<std::uint64_t, std::uint64_t> ranges_;  ///< start to end, disjoint; guarded by mutex_.
+  std::atomic<Bytes> bytes_{0};                    ///< of all ranges.
+};
+
+/// Makes a range of device memory read as zeros and gives the host's memory back.
+void clear_pages(std::uint64_t address, Bytes bytes);
+
+}  // namespace gpemu::cuda
