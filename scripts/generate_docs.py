@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the reference pages that are made from tables in the sources. lint.py checks that they
-are current.
+"""Writes the reference pages that are made from tables in the sources, and the numbers in other
+pages that count what the repository has. lint.py checks that they are current. (What the command
+prints is written by check_docs.py --exact --update.)
 
 Usage: scripts/generate_docs.py
 """
 
 import pathlib
 import re
+
+import shim_coverage
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
@@ -35,7 +38,48 @@ def exit_codes():
     return EXIT_CODES_HEAD + "".join(rows)
 
 
-PAGES = {"docs/reference/exit-codes.md": exit_codes}
+def supported_libraries():
+    """Returns the page with today's counts; what wheels import is scripts/shim_coverage.py's."""
+    text = (ROOT / "docs/reference/supported-libraries.md").read_text()
+    for library in shim_coverage.libraries():
+        functions = library.functions("")
+        counts = f"| {len(functions)} | {sum(functions.values())} |"
+        text = re.sub(rf"(?m)^(\| `{library.name}` \|[^|]*)\| \d+ \| \d+ \|", rf"\1{counts}", text)
+    return text
+
+
+def gpus():
+    return len(list((ROOT / "gpus").glob("*.toml")))
+
+
+def models():
+    table = (ROOT / "profiles/gpemu-vldb25/models.csv").read_text()
+    return len(table.strip().splitlines()) - 1
+
+
+# Where a page counts something: pattern with the number in a group, and what counts.
+COUNTS = {
+    "README.md": [(r"(\d+) GPUs from K80 to B200", gpus), (r"measured, (\d+) on six GPUs", models)],
+    "docs/how-to/benchmarks.md": [(r"5,000 operations on (\d+) GPUs", gpus)],
+    "docs/how-to/check-the-claims.md": [(r"memory of the (\d+) models", models),
+                                        (r"runs the (\d+) torchvision models", models)],
+}
+
+
+def counted(page):
+    """Returns a page with the numbers that COUNTS finds in it brought up to date."""
+    text = (ROOT / page).read_text()
+    for pattern, count in COUNTS[page]:
+        found = re.search(pattern, text)
+        if not found:
+            raise ValueError(f"{page} has no '{pattern}'; mend COUNTS in scripts/generate_docs.py")
+        text = text[:found.start(1)] + str(count()) + text[found.end(1):]
+    return text
+
+
+PAGES = {"docs/reference/exit-codes.md": exit_codes,
+         "docs/reference/supported-libraries.md": supported_libraries}
+PAGES |= {page: lambda page=page: counted(page) for page in COUNTS}
 
 
 def outdated():
