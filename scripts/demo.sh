@@ -26,7 +26,7 @@ raise_memory_lock_limit() {
 
 scripts/setup.sh
 cmake --preset release --log-level=WARNING
-cmake --build build/release --target gpemu gpemu_profiles
+cmake --build build/release --target gpemu gpemu_profiles shims/all
 
 mkdir -p "$demo"
 if [[ ! -d "$demo/data" ]]; then
