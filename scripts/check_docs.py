@@ -49,7 +49,7 @@ NEEDS = ("torch", "build", "idle")
 # Pages whose every command is checked: those that a newcomer follows.
 FOLLOWED = re.compile(r"README\.md|docs/how-to/.*\.md")
 # What a terminal shows for a moment, and a file keeps.
-PROGRESS = re.compile(r"[\w ]+: \d+/\d+ \w+, .* left")
+PROGRESS = re.compile(r"[\w ]+: \d+/\d+ \w+, .* left|gpemu: .*: (recording|\d+ steps in .* s)")
 PASSED_ON = re.compile(r"(PIP|CCACHE|CMAKE)_\w+|(https?|no)_proxy", re.IGNORECASE)
 
 
