@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
 
 #include "gpemu/base/file.hpp"
 
@@ -15,6 +14,7 @@
 #include "json_text.hpp"
 #include "output_file.hpp"
 #include "progress.hpp"
+#include "terminal.hpp"
 #include "training_session.hpp"
 
 namespace gpemu::tools {
@@ -98,7 +98,7 @@ Result<void> run_analyze(const RunOptions& options) {
   GPEMU_ASSIGN(report.cold, run_real_pass(cold, report, interrupt.flag()));
   passes.cold = mean_step(report.cold);
 
-  if (!output.quiet) fmt::print("{}", analyze_text(report));
+  if (!output.quiet) print_out("{}", analyze_text(report));
   if (!output.json.empty()) {
     GPEMU_TRY(write_file_atomically(output.json, json_text(analyze_json(report))));
   }

@@ -15,6 +15,13 @@ namespace gpemu::tools {
 /// is printed and becomes the exit code.
 void set_action(CLI::App& command, std::function<Result<void>()> action);
 
+/// Runs the command with the arguments of main() and returns its exit code. What is printed has
+/// been written then.
+[[nodiscard]] int run_command_line(int argc, char** argv);
+
+/// Adds all subcommands to the command.
+void add_commands(CLI::App& app);
+
 /// One function per subcommand: adds it to the command, with its options and examples.
 void add_analyze_command(CLI::App& app);
 void add_cost_command(CLI::App& app);

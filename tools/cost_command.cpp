@@ -21,6 +21,7 @@
 #include "cost_fit_command.hpp"
 #include "cost_recorded_command.hpp"
 #include "json_text.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -76,7 +77,7 @@ void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) 
                          {"capacity_mib", to_mib(model.gpu().memory_bytes)},
                          {"largest_batch", model.largest_batch()},
                          {"costs", costs}};
-  fmt::print("{}", json_text(document));
+  print_out("{}", json_text(document));
 }
 
 std::string cell(const cost::Estimate& estimate) {
@@ -108,12 +109,12 @@ std::vector<std::string> cells(const Row& row) {
 }
 
 void print_table(const cost::StepCostModel& model, const std::vector<Row>& rows) {
-  fmt::print("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
-             model.precision(), model.largest_batch());
+  print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
+            model.precision(), model.largest_batch());
   TextTable table({"batch", "forward ms", "backward+optimizer ms", "±", "pinned copy ms",
                    "pageable copy ms", "peak MiB", "fits", "times are", "memory is"});
   for (const Row& row : rows) table.add_row(cells(row));
-  fmt::print("{}", table.str());
+  print_out("{}", table.str());
 }
 
 Result<void> tell_cost(const CostOptions& options) {
@@ -150,12 +151,12 @@ Result<void> write_recordings(const CondenseOptions& options) {
   for (const cost::Recording& recording : recordings) {
     const auto path = std::filesystem::path(options.folder) / (recording.model + ".json");
     GPEMU_TRY(write_file_atomically(path, cost::write_recording(recording)));
-    fmt::print("{}: {} operations, {} of them different; {}\n", path.string(),
-               std::transform_reduce(
-                   recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
-                   [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
-               recording.operations.size(),
-               recording.memory ? "memory" : "no memory, for it is no function of the batch");
+    print_out("{}: {} operations, {} of them different; {}\n", path.string(),
+              std::transform_reduce(
+                  recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
+                  [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
+              recording.operations.size(),
+              recording.memory ? "memory" : "no memory, for it is no function of the batch");
   }
   return {};
 }

@@ -23,6 +23,7 @@
 #include "cost_eval_memory.hpp"
 #include "json_text.hpp"
 #include "recorded_gpus.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -101,11 +102,11 @@ void print_table(std::string_view protocol, const std::string& group,
                    percent(errors.bars / errors.count(), 1), percent(errors.coverage(), 1)});
     means += errors.mean();
   }
-  fmt::print("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
-             group == "family"  ? "families"
-             : group == "batch" ? "batches"
-                                : group + "s",
-             percent(means / static_cast<double>(groups.size()), 1));
+  print_out("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
+            group == "family"  ? "families"
+            : group == "batch" ? "batches"
+                               : group + "s",
+            percent(means / static_cast<double>(groups.size()), 1));
 }
 
 json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,
@@ -191,7 +192,7 @@ Result<void> write_bars(std::vector<GpuFile> files,
   }
   for (const GpuFile& file : files) {
     GPEMU_TRY(write_file_atomically(file.path, file.text));
-    fmt::print(stderr, "gpemu: wrote {}\n", file.path.string());
+    print_error("gpemu: wrote {}\n", file.path.string());
   }
   return {};
 }
@@ -238,7 +239,7 @@ Result<void> evaluate(const EvalOptions& options) {
     const std::string name(calibrate::kProtocolNames[i]);
     if (std::ranges::find(options.protocols, name) == options.protocols.end()) continue;
     const auto progress = [&](int done, int all) {
-      fmt::print(stderr, "gpemu: {}: fit {} of {}\n", name, done, all);
+      print_error("gpemu: {}: fit {} of {}\n", name, done, all);
     };
     const auto protocol = static_cast<calibrate::Protocol>(i);
     GPEMU_ASSIGN(const std::vector<PredictedStep> steps,
@@ -256,11 +257,11 @@ Result<void> evaluate(const EvalOptions& options) {
       groups[group_of(steps[j], options.group, recorded, gpus)].add(steps[j], bars[j]);
     }
     print_table(name, options.group, groups);
-    fmt::print("bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
-               100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
-               wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
+    print_out("bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
+              100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
+              wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
-  if (options.as_json) fmt::print("{}", json_text(document));
+  if (options.as_json) print_out("{}", json_text(document));
   GPEMU_TRY(write_bars(std::move(files), stated));
   if (options.check && !faults.empty()) {
     return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));

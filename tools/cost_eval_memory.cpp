@@ -14,6 +14,7 @@
 #include "gpemu/profile/database.hpp"
 
 #include "json_text.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -81,7 +82,7 @@ void print_json(const std::vector<std::vector<MemoryStep>>& by_gpu) {
                       {"error", step.error()}});
     }
   }
-  fmt::print("{}", json_text(rows));
+  print_out("{}", json_text(rows));
 }
 
 }  // namespace
@@ -107,7 +108,7 @@ Result<void> evaluate_memory(std::span<const cost::Recording> recordings, bool a
   }
   TextTable table({"gpu", "steps", "mean %", "median", "worst", "which is", "bias"});
   for (auto& steps : by_gpu) add_row(table, std::move(steps));
-  fmt::print("peak memory\n{}", table.str());
+  print_out("peak memory\n{}", table.str());
   return {};
 }
 

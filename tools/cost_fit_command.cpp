@@ -18,6 +18,7 @@
 #include "command.hpp"
 #include "json_text.hpp"
 #include "recorded_gpus.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -76,7 +77,7 @@ void print_table(const std::vector<Calibration>& calibrations) {
   add_row("steps", [](const Calibration& c) { return fmt::format("{} ", c.steps); });
   add_row("mean error %",
           [](const Calibration& c) { return fmt::format("{:.1f} ", 100 * c.error); });
-  fmt::print("{}\n*: at its bound\n", table.str());
+  print_out("{}\n*: at its bound\n", table.str());
 }
 
 void print_json(const std::vector<Calibration>& calibrations) {
@@ -96,7 +97,7 @@ void print_json(const std::vector<Calibration>& calibrations) {
                                  {"parameters", parameters},
                                  {"at_bound", at_bound}};
   }
-  fmt::print("{}", json_text(document));
+  print_out("{}", json_text(document));
 }
 
 /// Puts the calibrations into the GPUs' files: into all, or into none that is there already.
@@ -116,7 +117,7 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
   }
   for (const auto& [path, text] : files) {
     GPEMU_TRY(write_file_atomically(path, text));
-    fmt::print(stderr, "gpemu: wrote {}\n", path.string());
+    print_error("gpemu: wrote {}\n", path.string());
   }
   return {};
 }

@@ -16,6 +16,7 @@
 #include "command.hpp"
 #include "json_text.hpp"
 #include "recorded_gpus.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -80,7 +81,7 @@ Result<void> tell(const RecordedOptions& options) {
       }
     }
   }
-  fmt::print("{}", options.as_json ? json_text(rows) : table.str());
+  print_out("{}", options.as_json ? json_text(rows) : table.str());
   return {};
 }
 

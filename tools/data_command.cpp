@@ -25,6 +25,7 @@
 #include "json_text.hpp"
 #include "progress.hpp"
 #include "run_options.hpp"
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -92,22 +93,22 @@ json describe(const data::FolderDataset& dataset) {
 }
 
 void print_description(const json& description) {
-  fmt::print("{}: {} images in {} classes, {:.1f} MB\n", description["folder"].get<std::string>(),
-             description["images"].get<std::size_t>(), description["classes"].get<std::size_t>(),
-             description["bytes"].get<double>() / 1e6);
-  fmt::print("file size:");
+  print_out("{}: {} images in {} classes, {:.1f} MB\n", description["folder"].get<std::string>(),
+            description["images"].get<std::size_t>(), description["classes"].get<std::size_t>(),
+            description["bytes"].get<double>() / 1e6);
+  print_out("file size:");
   for (const int percent : kShownPercentiles) {
-    fmt::print("  {} % {:.0f} KB", percent,
-               description["size_percentiles_kb"][fmt::to_string(percent)].get<double>());
+    print_out("  {} % {:.0f} KB", percent,
+              description["size_percentiles_kb"][fmt::to_string(percent)].get<double>());
   }
-  fmt::print("\n");
+  print_out("\n");
 }
 
 Result<void> show_data(const DataShowOptions& options) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const json description = describe(dataset);
   if (options.as_json) {
-    fmt::print("{}", json_text(description));
+    print_out("{}", json_text(description));
   } else {
     print_description(description);
   }
@@ -160,11 +161,11 @@ Result<void> bench_data(const BenchOptions& options) {
                          {"images_per_cpu_s", cpu_rates},
                          {"cpu", host.cpu},
                          {"cores", host.cores}};
-    fmt::print("{}", json_text(result));
+    print_out("{}", json_text(result));
   } else {
-    fmt::print("{}, {} worker{}: {:.1f} images/s, {:.1f} per CPU second (medians of {} epochs)\n",
-               what, options.bench.workers, options.bench.workers == 1 ? "" : "s", median(rates),
-               median(cpu_rates), epochs.size());
+    print_out("{}, {} worker{}: {:.1f} images/s, {:.1f} per CPU second (medians of {} epochs)\n",
+              what, options.bench.workers, options.bench.workers == 1 ? "" : "s", median(rates),
+              median(cpu_rates), epochs.size());
   }
   return {};
 }
@@ -187,7 +188,7 @@ Result<void> transform_image(const TransformOptions& options) {
   const json result = {{"crop", {crop.x, crop.y, crop.width, crop.height}},
                        {"flip", drawn->flip},
                        {"shape", {3, options.crop, options.crop}}};
-  fmt::print("{}\n", result.dump());
+  print_out("{}\n", result.dump());
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "command.hpp"
 #include "device_list.hpp"
 #include "json_text.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -38,8 +39,8 @@ Result<void> create_node(const NodeOptions& options) {
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
   GPEMU_ASSIGN(const auto node, device::Node::create(config));
-  fmt::print("created node '{}' with {} device{}\n", node->name(), node->device_count(),
-             node->device_count() == 1 ? "" : "s");
+  print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
+            node->device_count() == 1 ? "" : "s");
   return {};
 }
 
@@ -71,11 +72,11 @@ Result<void> show_node(const NodeOptions& options) {
   GPEMU_ASSIGN(const auto node, device::Node::open(options.name));
   const json description = describe(*node);
   if (options.as_json) {
-    fmt::print("{}", json_text(description));
+    print_out("{}", json_text(description));
     return {};
   }
-  fmt::print("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
-             node->temporary() ? ", belongs to one run" : "");
+  print_out("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
+            node->temporary() ? ", belongs to one run" : "");
   TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
   for (const json& device : description["devices"]) {
     table.add_row({fmt::to_string(device["index"].get<int>()), device["gpu"],
@@ -84,7 +85,7 @@ Result<void> show_node(const NodeOptions& options) {
                    fmt::to_string(device["processes"].get<int>()), device["pci_bus_id"],
                    device["uuid"]});
   }
-  fmt::print("{}", table.str());
+  print_out("{}", table.str());
   return {};
 }
 
@@ -100,11 +101,11 @@ Result<void> list_nodes(const NodeOptions& options) {
                    nodes.back()["policy"]});
   }
   if (options.as_json) {
-    fmt::print("{}", json_text(nodes));
+    print_out("{}", json_text(nodes));
   } else if (table.empty()) {
-    fmt::print("no nodes in {}\n", device::Node::default_directory().string());
+    print_out("no nodes in {}\n", device::Node::default_directory().string());
   } else {
-    fmt::print("{}", table.str());
+    print_out("{}", table.str());
   }
   return {};
 }

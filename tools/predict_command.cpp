@@ -27,6 +27,7 @@
 #include "predict_report.hpp"
 #include "program_file.hpp"
 #include "step_recording.hpp"
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -168,7 +169,7 @@ class Recordings {
   /// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
   [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number) {
     const std::string name = batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
-    fmt::print(stderr, "gpemu: {}: recording\n", name);
+    print_error("gpemu: {}: recording\n", name);
     const auto begin = std::chrono::steady_clock::now();
     Result<StepRecording> recording = record_steps({.words = options_.words,
                                                     .gpu = gpu,
@@ -178,8 +179,8 @@ class Recordings {
                                                    stop_);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (recording) {
-      fmt::print(stderr, "gpemu: {}: {} steps in {:.1f} s\n", name, recording->found.steps.size(),
-                 elapsed.count());
+      print_error("gpemu: {}: {} steps in {:.1f} s\n", name, recording->found.steps.size(),
+                  elapsed.count());
       recordings_.push_back(std::make_shared<const StepRecording>(*std::move(recording)));
       return {};
     }
@@ -189,7 +190,7 @@ class Recordings {
     faults_[{number, batch}] =
         fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
                     gpu.compute_capability_minor, telling_line(recording.error().message));
-    fmt::print(stderr, "gpemu: {}: no steps after {:.1f} s\n", name, elapsed.count());
+    print_error("gpemu: {}: no steps after {:.1f} s\n", name, elapsed.count());
     if (first_fault_.message.empty()) first_fault_ = recording.error();
     return {};
   }
@@ -246,7 +247,7 @@ Result<void> predict_program(const PredictOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options));
   const std::string as_json = json_text(predict_json(report));
-  fmt::print("{}", options.json == "-" ? as_json : predict_text(report));
+  print_out("{}", options.json == "-" ? as_json : predict_text(report));
   if (!options.json.empty() && options.json != "-") {
     GPEMU_TRY(write_file_atomically(options.json, as_json));
   }

@@ -17,6 +17,7 @@
 #include "curve_selection.hpp"
 #include "profile_commands.hpp"
 #include "profile_pack_commands.hpp"
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -40,7 +41,7 @@ Result<void> note_unknown_gpus(const profile::Pack& pack) {
   for (const std::string& gpu : gpus) {
     const auto spec = database.gpu(gpu);
     if (spec && spec->name == gpu) continue;
-    fmt::print(
+    print_out(
         "note: there is no GPU \"{0}\"; use these profiles with --gpu PATH, a TOML file whose "
         "name is \"{0}\"\n",
         gpu);
@@ -53,14 +54,14 @@ Result<void> add(const fs::path& folder) {
   GPEMU_ASSIGN(const profile::Pack pack, profile::load_pack(folder));
   GPEMU_TRY(note_unknown_gpus(pack));
   GPEMU_TRY(profile::add_pack(user, pack));
-  fmt::print("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(), user.string());
+  print_out("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(), user.string());
   return {};
 }
 
 Result<void> remove(const std::string& name) {
   GPEMU_ASSIGN(const fs::path user, user_database());
   GPEMU_TRY(profile::remove_pack(user, name));
-  fmt::print("removed {} from {}\n", name, user.string());
+  print_out("removed {} from {}\n", name, user.string());
   return {};
 }
 
@@ -74,7 +75,7 @@ Result<void> export_pack(const ExportOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const profile::Pack pack, database.pack(options.pack));
   GPEMU_TRY(profile::write_pack(pack, options.output));
-  fmt::print("wrote {} curves to {}\n", pack.curves.size(), options.output.string());
+  print_out("wrote {} curves to {}\n", pack.curves.size(), options.output.string());
   return {};
 }
 
@@ -103,8 +104,7 @@ Result<void> export_curves(const ExportOptions& options) {
     points += curve.points.size();
   }
   GPEMU_TRY(write_file_atomically(options.output, csv));
-  fmt::print("wrote {} points of {} curves to {}\n", points, curves.size(),
-             options.output.string());
+  print_out("wrote {} points of {} curves to {}\n", points, curves.size(), options.output.string());
   return {};
 }
 

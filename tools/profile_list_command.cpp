@@ -18,6 +18,7 @@
 #include "command.hpp"
 #include "json_text.hpp"
 #include "profile_commands.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -146,9 +147,9 @@ void print_overview(const json& packs, const json& gpus, const json& models) {
          fmt::to_string(model["gpus_measured"].get<int>())});
   }
   for (const TextTable* table : {&pack_table, &gpu_table, &model_table}) {
-    if (!table->empty()) fmt::print("{}\n", table->str());
+    if (!table->empty()) print_out("{}\n", table->str());
   }
-  fmt::print("--gpu or --model lists what was measured.\n");
+  print_out("--gpu or --model lists what was measured.\n");
 }
 
 void print_measurements(const Measurements& all) {
@@ -166,9 +167,9 @@ void print_measurements(const Measurements& all) {
     table.add_row(std::move(row));
   }
   if (table.empty()) {
-    fmt::print("nobody measured this\n");
+    print_out("nobody measured this\n");
   } else {
-    fmt::print("Measured batch sizes of each quantity:\n{}", table.str());
+    print_out("Measured batch sizes of each quantity:\n{}", table.str());
   }
 }
 
@@ -197,7 +198,7 @@ Result<void> list(const ListOptions& options) {
                            {"gpus", gpus},
                            {"models", models},
                            {"measured", describe_measurements(all)}};
-    fmt::print("{}", json_text(document));
+    print_out("{}", json_text(document));
   } else {
     print_overview(packs, gpus, models);
   }

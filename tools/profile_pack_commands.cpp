@@ -17,6 +17,7 @@
 
 #include "command.hpp"
 #include "json_text.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -91,7 +92,7 @@ Result<std::vector<profile::ModelInfo>> import_models(const profile::Database& d
 }
 
 void print_import(const profile::MeasuredData& data, const profile::Pack& pack) {
-  for (const std::string& message : data.messages) fmt::print("{}\n", message);
+  for (const std::string& message : data.messages) print_out("{}\n", message);
   const profile::PackComparison comparison = profile::compare_pack(pack, data);
   TextTable table({"gpu", "quantity", "measured", "extrapolated", "dropped", "points", "mean / %",
                    "p95 / %", "max / %"});
@@ -112,7 +113,7 @@ void print_import(const profile::MeasuredData& data, const profile::Pack& pack) 
                      percent(error.max_error, 3)});
     }
   }
-  fmt::print("{}", table.str());
+  print_out("{}", table.str());
 }
 
 Result<void> import_pack(const ImportOptions& options) {
@@ -127,12 +128,12 @@ Result<void> import_pack(const ImportOptions& options) {
   print_import(data, pack);
   if (!options.output.empty()) {
     GPEMU_TRY(profile::write_pack(pack, options.output));
-    fmt::print("wrote {}\n", options.output.string());
+    print_out("wrote {}\n", options.output.string());
   }
   if (options.add || options.output.empty()) {
     const std::filesystem::path user = profile::Database::default_paths().user;
     GPEMU_TRY(profile::add_pack(user, pack));
-    fmt::print("added {} to {}\n", pack.info.name, user.string());
+    print_out("added {} to {}\n", pack.info.name, user.string());
   }
   return {};
 }
@@ -145,10 +146,10 @@ Result<void> check(const std::filesystem::path& folder) {
   }
   const std::vector<profile::PackFault> faults = profile::check_pack(folder, gpus);
   for (const profile::PackFault& fault : faults) {
-    fmt::print("{}:{}: {}\n", fault.file.string(), fault.line, fault.message);
+    print_out("{}:{}: {}\n", fault.file.string(), fault.line, fault.message);
   }
   if (faults.empty()) {
-    fmt::print("{}: no faults\n", folder.string());
+    print_out("{}: no faults\n", folder.string());
     return {};
   }
   return fail(ErrorCode::kCorruptData, "{}: {} fault{}", folder.string(), faults.size(),
@@ -179,7 +180,7 @@ void print_json(const profile::PackComparison& comparison, bool passed) {
                        {"times", describe(comparison.times)},
                        {"faults", comparison.faults},
                        {"passed", passed}};
-  fmt::print("{}", json_text(result));
+  print_out("{}", json_text(result));
 }
 
 void print_comparison(const profile::PackComparison& comparison) {
@@ -201,8 +202,8 @@ void print_comparison(const profile::PackComparison& comparison) {
     add("all", quantity_name(static_cast<Quantity>(i)), all->second[i]);
   }
   add("all", "forward and backward", comparison.times);
-  fmt::print("{}", table.str());
-  for (const std::string& fault : comparison.faults) fmt::print("{}\n", fault);
+  print_out("{}", table.str());
+  for (const std::string& fault : comparison.faults) print_out("{}\n", fault);
 }
 
 Result<void> compare(const CompareOptions& options) {

@@ -19,6 +19,7 @@
 #include "json_text.hpp"
 #include "profile_commands.hpp"
 #include "svg_plot.hpp"
+#include "terminal.hpp"
 #include "terminal_plot.hpp"
 #include "text_table.hpp"
 
@@ -38,8 +39,8 @@ std::string_view unit_label(profile::Quantity quantity) {
 }
 
 void print_spec(const profile::GpuSpec& spec) {
-  fmt::print("{}: {}, {}\n", spec.name, spec.product_name, spec.architecture);
-  if (!spec.aliases.empty()) fmt::print("also called {}\n", fmt::join(spec.aliases, ", "));
+  print_out("{}: {}, {}\n", spec.name, spec.product_name, spec.architecture);
+  if (!spec.aliases.empty()) print_out("also called {}\n", fmt::join(spec.aliases, ", "));
   // Sources are long and few: the table names them by number.
   std::map<std::string_view, std::size_t> numbers;
   std::vector<std::string_view> sources;
@@ -50,12 +51,12 @@ void print_spec(const profile::GpuSpec& spec) {
     table.add_row({std::string(number.path), fmt::format("{:.10g}", number.value),
                    fmt::format("[{}]", entry->second)});
   }
-  fmt::print("\n{}\n", table.str());
-  for (std::size_t i = 0; i < sources.size(); ++i) fmt::print("[{}] {}\n", i + 1, sources[i]);
+  print_out("\n{}\n", table.str());
+  for (std::size_t i = 0; i < sources.size(); ++i) print_out("[{}] {}\n", i + 1, sources[i]);
   if (!spec.calibration) return;
   const profile::Calibration& calibration = *spec.calibration;
-  fmt::print("\noperations are priced as fitted to {} steps of {} models on {} (pack {})\n",
-             calibration.steps, calibration.models, calibration.gpu, calibration.pack);
+  print_out("\noperations are priced as fitted to {} steps of {} models on {} (pack {})\n",
+            calibration.steps, calibration.models, calibration.gpu, calibration.pack);
 }
 
 json describe_spec(const profile::GpuSpec& spec) {
@@ -80,7 +81,7 @@ Result<void> show_spec(const ShowOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(options.selection.gpu));
   if (options.as_json) {
-    fmt::print("{}", json_text(describe_spec(spec)));
+    print_out("{}", json_text(describe_spec(spec)));
   } else {
     print_spec(spec);
   }
@@ -118,7 +119,7 @@ void print_summary(const std::vector<profile::Curve>& curves) {
                    fmt::format("{:.2f}", 100 * curve.p95_relative_error),
                    fmt::format("{:.2f}", 100 * curve.max_relative_error), curve.pack});
   }
-  fmt::print("{}", table.str());
+  print_out("{}", table.str());
 }
 
 // One row per batch size that any of the curves keeps.
@@ -139,7 +140,7 @@ void print_points(const std::vector<profile::Curve>& curves) {
     cells.insert(cells.begin(), fmt::to_string(batch));
     table.add_row(std::move(cells));
   }
-  fmt::print("{}", table.str());
+  print_out("{}", table.str());
 }
 
 std::string limit_sentence(const profile::MemoryLimit& limit) {
@@ -200,17 +201,17 @@ Result<void> show_curves(const ShowOptions& options) {
                database.memory_limit(key.model, key.gpu, key.precision));
   const LinePlot plot = plot_of(curves);
   if (options.as_json) {
-    fmt::print("{}", json_text(describe_curves(curves, limit)));
+    print_out("{}", json_text(describe_curves(curves, limit)));
   } else {
-    fmt::print("{}\n\n", plot.title);
+    print_out("{}\n\n", plot.title);
     print_summary(curves);
-    if (limit) fmt::print("{}\n", limit_sentence(*limit));
-    fmt::print("\n{}\n", terminal_plot(plot));
+    if (limit) print_out("{}\n", limit_sentence(*limit));
+    print_out("\n{}\n", terminal_plot(plot));
     print_points(curves);
   }
   if (options.plot.empty()) return {};
   GPEMU_TRY(write_file_atomically(options.plot, line_plot_svg(plot)));
-  if (!options.as_json) fmt::print("\nwrote {}\n", options.plot.string());
+  if (!options.as_json) print_out("\nwrote {}\n", options.plot.string());
   return {};
 }
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include <fmt/core.h>
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -24,7 +24,7 @@ Progress::Progress(std::string label, std::int64_t total_steps, int batch, bool 
       terminal_(::isatty(STDERR_FILENO) == 1) {}
 
 void Progress::clear() {
-  if (terminal_ && shown_) fmt::print(stderr, "\r\x1b[K");
+  if (terminal_ && shown_) std::fputs("\r\x1b[K", stderr);
   shown_ = false;
 }
 
@@ -43,11 +43,11 @@ void Progress::update(std::int64_t steps) {
                   static_cast<double>(steps) * batch_ / elapsed_s, elapsed_s / done - elapsed_s);
   if (terminal_) {
     const int filled = static_cast<int>(done * kBarWidth);
-    fmt::print(stderr, "\r\x1b[K{} [{:=<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled,
-               facts);
+    std::fputs("\r\x1b[K", stderr);
+    print_error("{} [{:=<{}}{: <{}}] {}", label_, "", filled, "", kBarWidth - filled, facts);
     std::fflush(stderr);
   } else {
-    fmt::print(stderr, "{}: {}\n", label_, facts);
+    print_error("{}: {}\n", label_, facts);
   }
 }
 

@@ -27,6 +27,7 @@
 #include "run_summary.hpp"
 #include "run_trace.hpp"
 #include "stand_ins.hpp"
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -77,7 +78,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
                            int code) {
   GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
   nlohmann::ordered_json summary = summarise(processes);
-  if (!options.quiet) fmt::print(stderr, "\n{}", summary_text(summary));
+  if (!options.quiet) print_error("\n{}", summary_text(summary));
   const nlohmann::ordered_json facts = facts_of(options, code);
   summary.update(facts);
   if (!options.json.empty()) {

@@ -21,6 +21,7 @@
 #include "json_text.hpp"
 #include "smi_query.hpp"
 #include "smi_table.hpp"
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -192,14 +193,14 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
 
 Result<void> run_smi(const SmiOptions& options) {
   GPEMU_ASSIGN(const auto query, read_query(options));
-  if (query) fmt::print("{}", query->header());
+  if (query) print_out("{}", query->header());
   Watch watch(options);
   sim::RealClock clock;
   const TimePoint start = clock.now();
   for (int round = 1;; ++round) {
     GPEMU_ASSIGN(const SmiSample sample, watch.sample());
-    fmt::print("{}", text_of(options, query, sample));
-    if (std::fflush(stdout) != 0) return fail(ErrorCode::kIo, "cannot write the output");
+    print_out("{}", text_of(options, query, sample));
+    GPEMU_TRY(finish_output());
     if (options.loop_s <= 0) return {};
     clock.wait_until(start + std::chrono::duration_cast<Duration>(
                                  std::chrono::duration<double>(options.loop_s * round)));

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -30,6 +31,7 @@ std::string percent(double share, int decimals) {
 
 void TextTable::add_row(std::vector<std::string> cells) {
   GPEMU_CHECK(cells.size() == header_.size(), "a row has as many cells as the header");
+  for (std::string& cell : cells) cell = printable(cell);
   rows_.push_back(std::move(cells));
 }
 

@@ -11,7 +11,7 @@ namespace gpemu::tools {
 [[nodiscard]] std::string percent(double share, int decimals);
 
 /// A table for the terminal: a header, rows, columns as wide as their widest cell. Columns of
-/// numbers are aligned to the right.
+/// numbers are aligned to the right. Cells are made printable.
 class TextTable {
  public:
   explicit TextTable(std::vector<std::string> header) : header_(std::move(header)) {}

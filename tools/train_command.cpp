@@ -5,7 +5,6 @@
 #include <utility>
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/train/trace_recorder.hpp"
@@ -17,6 +16,7 @@
 #include "progress.hpp"
 #include "run_page.hpp"
 #include "run_report.hpp"
+#include "terminal.hpp"
 #include "training_session.hpp"
 
 namespace gpemu::tools {
@@ -85,10 +85,10 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
   if (!output.trace.empty()) {
     GPEMU_TRY(write_file_atomically(output.trace, trace.json()));
     if (trace.steps_left_out() > 0 && !output.quiet) {
-      fmt::print(stderr, "gpemu: {} holds the first {} steps; {} more did not fit\n",
-                 output.trace.string(),
-                 static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
-                 trace.steps_left_out());
+      print_error("gpemu: {} holds the first {} steps; {} more did not fit\n",
+                  output.trace.string(),
+                  static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
+                  trace.steps_left_out());
     }
   }
   if (!output.report.empty()) {
@@ -136,7 +136,7 @@ Result<void> run_train(const RunOptions& options) {
                             .corrupt_files = path.loader->corrupt_files()};
   }
   report.first_steps = observer.first_steps();
-  if (!options.output.quiet) fmt::print("{}", run_text(report));
+  if (!options.output.quiet) print_out("{}", run_text(report));
   GPEMU_TRY(write_outputs(report, observer.trace()));
   if (report.result.stopped) {
     return fail(ErrorCode::kInterrupted, "stopped after {} of {} steps", report.result.steps.size(),

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
 
 #include "command.hpp"
+#include "terminal.hpp"
 
 namespace gpemu::tools {
 
@@ -10,7 +10,7 @@ void add_version_command(CLI::App& app) {
   app.set_version_flag("--version", "gpemu " GPEMU_VERSION, "Print the version");
   CLI::App* command = app.add_subcommand("version", "Print the version");
   set_action(*command, []() -> Result<void> {
-    fmt::print("gpemu {}\n", GPEMU_VERSION);
+    print_out("gpemu {}\n", GPEMU_VERSION);
     return {};
   });
 }

@@ -6,6 +6,8 @@
 #include <string>
 #include <unistd.h>
 
+#include "gpemu/base/text.hpp"
+
 namespace gpemu {
 namespace {
 
@@ -27,8 +29,8 @@ bool log_enabled(LogLevel level) {
 }
 
 void log_line(LogLevel level, std::string_view message) {
-  const std::string line =
-      fmt::format("gpemu: {}: {}\n", kLevelNames[static_cast<std::size_t>(level)], message);
+  const std::string line = fmt::format(
+      "gpemu: {}: {}\n", kLevelNames[static_cast<std::size_t>(level)], printable(message));
   // Nobody is left to tell when standard error itself cannot be written.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
