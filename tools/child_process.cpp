@@ -7,15 +7,14 @@
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
-#include <fstream>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
+
+#include "warden.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -26,12 +25,12 @@ constexpr std::array kPassedOn = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIG
 /// How often a program is looked at. Far below the second that it takes to start.
 constexpr std::chrono::milliseconds kPollInterval{20};
 
-volatile pid_t child_to_tell = 0;
+volatile pid_t warden_to_tell = 0;
 
 extern "C" void gpemu_pass_on(int signal, siginfo_t* info, void* /*context*/) {
   // The terminal has sent Ctrl-C to the program as well.
   const bool from_terminal = info->si_code == SI_KERNEL;
-  if (child_to_tell > 0 && !from_terminal) ::kill(child_to_tell, signal);
+  if (warden_to_tell > 0 && !from_terminal) ::kill(warden_to_tell, signal);
 }
 
 /// Lets the program decide about signals while it lives, and restores what was before.
@@ -55,12 +54,12 @@ class SignalsToChild {
   SignalsToChild(const SignalsToChild&) = delete;
   SignalsToChild& operator=(const SignalsToChild&) = delete;
   ~SignalsToChild() {
-    child_to_tell = 0;
+    warden_to_tell = 0;
     restore();
   }
 
-  void tell(pid_t child) const {
-    child_to_tell = child;
+  void tell(pid_t warden) const {
+    warden_to_tell = warden;
     ::sigprocmask(SIG_SETMASK, &old_mask_, nullptr);
   }
 
@@ -112,78 +111,30 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  /// Starts the program; `prepare` is called in the child before. Returns the child.
+  /// Starts the program; `prepare` is called in the child before.
   ///
   /// Errors: as run_program().
-  [[nodiscard]] Result<pid_t> start(const std::function<void()>& prepare) const {
-    int pipe_ends[2];
-    if (::pipe2(pipe_ends, O_CLOEXEC) != 0) {
-      return fail(ErrorCode::kIo, "pipe: {}", errno_message(errno));
-    }
-    const FileDescriptor reader(pipe_ends[0]);
-    FileDescriptor writer(pipe_ends[1]);
-    const pid_t self = ::getpid();
-    const pid_t child = ::fork();
-    if (child < 0) return fail(ErrorCode::kIo, "fork: {}", errno_message(errno));
-    if (child == 0) {
-      prepare();
-      // A program that outlives the command, even one that was killed, is asked to end.
-      if (::prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || ::getppid() != self) ::_exit(127);
-      become(writer.get());
-    }
-    writer = FileDescriptor();
-    int error = 0;
-    if (::read(reader.get(), &error, sizeof(error)) != sizeof(error)) return child;
-    ::waitpid(child, nullptr, 0);
+  [[nodiscard]] Result<Warden> start(Warden::Leftovers leftovers,
+                                     const std::function<void()>& prepare) const {
+    GPEMU_ASSIGN(Warden warden, Warden::start(
+                                    [&] {
+                                      prepare();
+                                      ::execvpe(word_pointers_[0], word_pointers_.data(),
+                                                environment_pointers_.data());
+                                      return errno;
+                                    },
+                                    leftovers));
+    const int error = warden.start_error();
+    if (error == 0) return warden;
     return fail(error == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo, "cannot start '{}': {}",
                 words_[0], errno_message(error));
   }
 
  private:
-  /// In the child: becomes the program, or tells the parent why not.
-  [[noreturn]] void become(int report) const {
-    ::execvpe(word_pointers_[0], word_pointers_.data(), environment_pointers_.data());
-    const int error = errno;
-    [[maybe_unused]] const ssize_t written = ::write(report, &error, sizeof(error));
-    ::_exit(127);
-  }
-
   const std::vector<std::string>& words_;
   std::vector<std::string> environment_;
   std::vector<char*> word_pointers_, environment_pointers_;
 };
-
-int exit_code_of(int status) {
-  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-Result<int> wait_for(pid_t child) {
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0) {
-    if (errno != EINTR) return fail(ErrorCode::kIo, "waitpid: {}", errno_message(errno));
-  }
-  return exit_code_of(status);
-}
-
-/// Returns the children of this process, those included that it took over from theirs.
-std::vector<pid_t> children() {
-  std::vector<pid_t> found;
-  std::error_code ignored;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task", ignored)) {
-    std::ifstream file(task.path() / "children");
-    for (pid_t child = 0; file >> child;) found.push_back(child);
-  }
-  return found;
-}
-
-/// Ends all processes that descend from this one.
-void end_descendants(pid_t first) {
-  ::kill(first, SIGKILL);
-  do {
-    for (const pid_t child : children()) ::kill(child, SIGKILL);
-    // Children of what ends become this process's, which takes them over.
-  } while (::waitpid(-1, nullptr, 0) > 0 || errno == EINTR);
-}
 
 }  // namespace
 
@@ -191,10 +142,10 @@ Result<int> run_program(const std::vector<std::string>& words,
                         const std::vector<std::pair<std::string, std::string>>& environment) {
   const Command command(words, environment);
   const SignalsToChild signals;
-  GPEMU_ASSIGN(const pid_t child, command.start([&signals] { signals.restore(); }));
-  signals.tell(child);
-  GPEMU_ASSIGN(const int code, wait_for(child));
-  return code;
+  GPEMU_ASSIGN(Warden warden,
+               command.start(Warden::Leftovers::kLiveOn, [&signals] { signals.restore(); }));
+  signals.tell(warden.pid());
+  return warden.wait();
 }
 
 Result<std::optional<int>> run_until(
@@ -203,30 +154,18 @@ Result<std::optional<int>> run_until(
     const std::filesystem::path& output, const std::function<Result<bool>()>& enough) {
   const FileDescriptor file(
       ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
-  if (!file.valid() || ::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
-    return fail(ErrorCode::kIo, "{}: {}", output.string(), errno_message(errno));
-  }
+  if (!file.valid()) return fail(ErrorCode::kIo, "{}: {}", output.string(), errno_message(errno));
   const Command command(words, environment);
-  GPEMU_ASSIGN(const pid_t child, command.start([&file] {
+  GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kEnd, [&file] {
     ::dup2(file.get(), STDOUT_FILENO);
     ::dup2(file.get(), STDERR_FILENO);
   }));
-  Result<bool> done = false;
-  std::optional<int> code;
-  while (done && !*done && !code) {
+  while (true) {
     std::this_thread::sleep_for(kPollInterval);
-    int status = 0;
-    if (::waitpid(child, &status, WNOHANG) == child) code = exit_code_of(status);
-    done = enough();
+    const std::optional<int> code = warden.poll();
+    GPEMU_ASSIGN(const bool done, enough());
+    if (done || code) return code;
   }
-  if (!code) {
-    end_descendants(child);
-  } else {
-    for (const pid_t left : children()) end_descendants(left);
-  }
-  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
-  if (!done) return std::unexpected(std::move(done).error());
-  return code;
 }
 
 }  // namespace gpemu::tools

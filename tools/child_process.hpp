@@ -16,7 +16,9 @@ namespace gpemu::tools {
 /// that ended it, as shells do. `environment` is set on top of this process's own.
 ///
 /// Ctrl-C reaches the program from the terminal, and this process lets it decide; signals from
-/// other processes are passed on to it. Should this process be killed, the program gets SIGTERM.
+/// other processes are passed on to it. Should this process be killed, the program and all
+/// processes that it has started are killed, too; those that live when the program ends by itself
+/// live on.
 ///
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
 [[nodiscard]] Result<int> run_program(
