@@ -410,7 +410,7 @@ def environment_of(folder, options):
         "PYTHONPATH": str(tools.parent / "python"),
         "HOME": str(folder / "home"), "USER": "reader", "LOGNAME": "reader",
         "TMPDIR": str(folder / "tmp"), "GPEMU_NODE_DIR": str(folder / "nodes"),
-        "XDG_CACHE_HOME": str(options.cache or folder / "home/.cache"),
+        "XDG_CACHE_HOME": str(options.cache),
         "LC_ALL": "C.UTF-8", "TERM": "dumb",
     }
 
@@ -459,7 +459,8 @@ def parse_options(arguments):
     parser.add_argument("--as", dest="users", choices=("root", "user", "both"), default="both",
                         help="who executes the pages when root calls; default: both in turn")
     parser.add_argument("--cache", type=pathlib.Path,
-                        help="folder in which scripts/install_torch.sh finds or puts PyTorch")
+                        help="folder in which scripts/install_torch.sh finds or puts PyTorch; "
+                             "default: one that is deleted at the end")
     parser.add_argument("--limit-s", type=int, default=600, metavar="SECONDS",
                         help="time that a command may take; default: 600")
     parser.add_argument("--verbose", action="store_true", help="print each command")
@@ -473,14 +474,42 @@ def parse_options(arguments):
     return options
 
 
+def can_execute(program, user):
+    try:
+        subprocess.run([program, "version"], user=user, group=user, extra_groups=[], check=True,
+                       stdout=subprocess.DEVNULL)
+    except (OSError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
 def users_of(options):
     """Returns (name, id) of those who execute the pages; no id: whoever calls."""
     if os.geteuid() != 0:
         return [("the caller", None)]
     if options.exact or options.users == "root":
         return [("root", None)]
+    if not can_execute(options.gpemu, ORDINARY_USER):
+        sys.exit(f"check_docs: an ordinary user cannot execute {options.gpemu}: put the repository "
+                 "where everybody may read it, or leave that user out by --as root")
     ordinary = ("an ordinary user", ORDINARY_USER)
     return [ordinary] if options.users == "user" else [("root", None), ordinary]
+
+
+def execute_pages(pages, options, name, user):
+    """Executes pages as a user, prints what became of them, and returns how much failed."""
+    failures = 0
+    for path in pages:
+        page = execute_page(path, options, user)
+        tally = page.tally
+        if tally.executed or tally.failures or tally.skipped:
+            print(f"{path}, {name}: {tally.executed} commands, {tally.compared} outputs "
+                  f"compared, {tally.skipped} blocks left out", flush=True)
+        for failure in tally.failures:
+            print(failure, flush=True)
+        failures += len(tally.failures)
+        page.write_updates()
+    return failures
 
 
 def main(arguments):
@@ -489,22 +518,14 @@ def main(arguments):
     if not pages:
         found = (ROOT / "docs").rglob("*.md")
         pages = ["README.md", *sorted(page.relative_to(ROOT).as_posix() for page in found)]
-    failures = 0
-    for name, user in users_of(options):
-        for path in pages:
-            page = execute_page(path, options, user)
-            tally = page.tally
-            if tally.executed or tally.failures or tally.skipped:
-                print(f"{path}, {name}: {tally.executed} commands, {tally.compared} outputs "
-                      f"compared, {tally.skipped} blocks left out", flush=True)
-            for failure in tally.failures:
-                print(failure, flush=True)
-            failures += len(tally.failures)
-            page.write_updates()
+    with tempfile.TemporaryDirectory(prefix="gpemu-docs-cache-") as cache:
+        os.chmod(cache, 0o1777)
+        options.cache = options.cache or cache
+        failures = sum(execute_pages(pages, options, *user) for user in users_of(options))
     print(f"check_docs: {failures} failures")
     if failures and options.exact and not options.update:
         print("check_docs: if what is printed is right, write it into the pages by: "
-              "scripts/check_docs.py --exact --update")
+              "make docs (or scripts/check_docs.py --exact --update)")
     return 1 if failures else 0
 
 
