@@ -145,17 +145,28 @@ DOCUMENT_PATH = re.compile(
 DOCUMENT_SYMBOL = re.compile(r"(\w+::)+\w+|k?[A-Z]+[a-z]\w*[A-Z]\w*|k[A-Z]\w+")
 
 
+def anchors_of(text):
+    """Returns the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"(?m)^#+ (.*)$", text)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
 def check_document(path, lines, sources):
-    """Files and symbols that a document names exist."""
+    """Files, headings and symbols that a document names exist."""
     fenced = False
     for number, line in enumerate(lines, 1):
         if line.lstrip().startswith("```"):
             fenced = not fenced
         if fenced:
             continue
-        for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", line):
-            if "://" not in target and not (ROOT / path).parent.joinpath(target).exists():
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", line):
+            page = (ROOT / path).parent / target if target else ROOT / path
+            if "://" in target:
+                continue
+            if not page.exists():
                 yield number, f"links to {target}, which does not exist"
+            elif anchor and anchor not in anchors_of(page.read_text()):
+                yield number, f"links to the heading #{anchor}, which {page.name} does not have"
         for name in re.findall(r"`([^`]+)`", line):
             symbol = name.removesuffix("()")
             if DOCUMENT_PATH.fullmatch(name):

@@ -47,6 +47,14 @@ class HouseRules(unittest.TestCase):
         found = [*lint.check_references(".github/workflows/ci.yml", lines)]
         self.assertEqual(found, [(1, "refers to scripts/no_such_script.py, which does not exist")])
 
+    def test_finds_links_to_headings_that_a_page_does_not_have(self):
+        def found(link):
+            return [*lint.check_document("README.md", [f"[a]({link})"], lint.Sources([]))]
+        self.assertEqual(found("GLOSSARY.md#time-and-evidence"), [])
+        self.assertEqual(len(found("GLOSSARY.md#time")), 1)
+        self.assertEqual(len(found("#no-such-heading")), 1)
+        self.assertEqual(len(found("NO_SUCH_PAGE.md")), 1)
+
     def test_leaves_good_code_alone(self):
         self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")
         self.check_good("src/a/x.cpp", "// Never throw here; it puts (things) where they belong.")
