@@ -384,8 +384,8 @@ class Page:
 
 def copy_repository(target):
     """Copies what git tracks or would track."""
-    listed = subprocess.run(["git", "ls-files", "-coz", "--exclude-standard"], cwd=ROOT,
-                            capture_output=True, text=True, check=True)
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-coz", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     for name in listed.stdout.split("\0"):
         if name and (ROOT / name).is_file():
             (target / name).parent.mkdir(parents=True, exist_ok=True)
