@@ -62,7 +62,7 @@ COUNTS = {
     "README.md": [(r"(\d+) GPUs from K80 to B200", gpus), (r"measured, (\d+) on six GPUs", models)],
     "docs/how-to/benchmarks.md": [(r"5,000 operations on (\d+) GPUs", gpus)],
     "docs/how-to/check-the-claims.md": [(r"memory of the (\d+) models", models),
-                                        (r"runs the (\d+) torchvision models", models)],
+                                        (r"The script runs the (\d+) torchvision", models)],
 }
 
 
