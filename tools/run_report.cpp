@@ -129,6 +129,7 @@ Json data_json(const DataFacts& data, const train::TrainResult& result) {
           {"bytes", data.bytes},
           {"bytes_read", work.bytes_read},
           {"corrupt_files", data.corrupt_files},
+          {"not_locked_bytes", data.not_locked},
           {"worker_fetch_s", to_seconds(work.fetch)},
           {"worker_prep_s", to_seconds(work.prep)},
           {"images_per_s_per_worker", worker_rate(result)}};

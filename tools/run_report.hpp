@@ -22,6 +22,7 @@ struct DataFacts {
   std::size_t images = 0;
   Bytes bytes = 0;
   std::vector<std::string> corrupt_files;  ///< the first few.
+  Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
 };
 
 /// Everything that is told about a run of `gpemu train`.

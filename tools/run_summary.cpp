@@ -113,7 +113,8 @@ Json copies_json(const std::vector<RecordedProcess>& processes) {
   return {{"moved_bytes", sum(&cuda::ProcessRecord::moved_bytes)},
           {"moving_ns", sum(&cuda::ProcessRecord::moving_ns)},
           {"late_ns", sum(&cuda::ProcessRecord::late_ns)},
-          {"late_wait_ns", sum(&cuda::ProcessRecord::late_wait_ns)}};
+          {"late_wait_ns", sum(&cuda::ProcessRecord::late_wait_ns)},
+          {"not_locked_bytes", sum(&cuda::ProcessRecord::not_locked_bytes)}};
 }
 
 /// Says that the program waited for bytes that the host moved too late, if that is 1 ms or more.
@@ -260,6 +261,12 @@ std::string summary_text(const Json& summary) {
                     100 * summary["utilization"].get<double>());
   }
   text += late_text(summary["copies"]);
+  if (const auto bytes = summary["copies"]["not_locked_bytes"].get<Bytes>(); bytes > 0) {
+    text += fmt::format(
+        "unlocked  {:.1f} MiB of pinned memory could not be locked and may be swapped out: "
+        "`ulimit -l` is too low\n",
+        to_mib(bytes));
+  }
   if (const auto bytes = summary["not_kept_bytes"].get<Bytes>(); bytes > 0) {
     text += fmt::format(
         "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros, "

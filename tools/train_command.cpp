@@ -133,7 +133,8 @@ Result<void> run_train(const RunOptions& options) {
   if (path.dataset) {
     report.data = DataFacts{.images = path.dataset->samples().size(),
                             .bytes = path.dataset->total_bytes(),
-                            .corrupt_files = path.loader->corrupt_files()};
+                            .corrupt_files = path.loader->corrupt_files(),
+                            .not_locked = *path.not_locked};
   }
   report.first_steps = observer.first_steps();
   if (!options.output.quiet) print_out("{}", run_text(report));

@@ -14,10 +14,14 @@
 namespace gpemu::tools {
 namespace {
 
-Result<data::HostBuffer> allocate_pinned(Bytes size) {
+/// Counts in `not_locked` what the user's limit does not let be locked, and tells it once.
+Result<data::HostBuffer> allocate_pinned(Bytes size, std::atomic<Bytes>& not_locked) {
   auto memory = device::PinnedMemory::allocate(size);
   if (!memory) {
     return fail(memory.error().code, "{}; or use --no-pin-memory", memory.error().message);
+  }
+  if (!memory->locked() && not_locked.fetch_add(size) == 0) {
+    log(LogLevel::kWarning, "{}", device::not_locked_text(size));
   }
   auto owner = std::make_shared<device::PinnedMemory>(*std::move(memory));
   data::HostBuffer buffer;
@@ -135,10 +139,14 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                            .seed = options.seed,
                                            .crop = shape[1],
                                            .stop_on_corrupt = options.strict_images};
+  path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
+  const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
+    return allocate_pinned(size, *not_locked);
+  };
   GPEMU_ASSIGN(data::Loader loader,
                data::Loader::create(*path.dataset, loader_options,
                                     gpu.pageable ? data::pageable_allocator()
-                                                 : data::HostAllocator(allocate_pinned)));
+                                                 : data::HostAllocator(allocate_counted)));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <span>
 #include <vector>
@@ -60,12 +61,14 @@ class TrainingSession {
 struct DataPath {
   std::unique_ptr<data::FolderDataset> dataset;  ///< the loader stands on it.
   std::unique_ptr<data::Loader> loader;
+  /// Bytes of its pinned buffers that are not locked, for the user's limit is too low.
+  std::shared_ptr<std::atomic<Bytes>> not_locked;
 };
 
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
 ///
 /// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument when it holds
-/// less than a batch; kResourceLimit when the limit on locked memory is too low; kUnsupported when
+/// less than a batch; kResourceLimit when the host is out of memory; kUnsupported when
 /// the model's input is no square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                          const profile::ModelInfo& model,

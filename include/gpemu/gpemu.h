@@ -129,8 +129,9 @@ GPEMU_API gpemu_status gpemu_device_free(gpemu_device* device, uint64_t address)
 GPEMU_API gpemu_status gpemu_device_memory(const gpemu_device* device, uint64_t* free_bytes,
                                            uint64_t* total_bytes);
 
-/* Takes zero-filled host memory that is really page-locked. Errors: RESOURCE_LIMIT, with the
- * command that raises the limit. Ended by gpemu_pinned_free. */
+/* Takes zero-filled host memory that is page-locked. Where the user's limit on locked memory is too
+ * low, it is not, and one line on standard error says so. Errors: RESOURCE_LIMIT when the host is
+ * out of memory. Ended by gpemu_pinned_free. */
 GPEMU_API gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory);
 
 /* Errors: INVALID_ARGUMENT when `memory` did not come from gpemu_pinned_allocate. */

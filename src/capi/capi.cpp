@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -7,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/log.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/device_config.hpp"
@@ -285,6 +287,10 @@ gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_pinned_allocate", memory));
     GPEMU_ASSIGN(auto pinned, gpemu::device::PinnedMemory::allocate(bytes));
+    static std::atomic_flag told;
+    if (!pinned.locked() && !told.test_and_set()) {
+      gpemu::log(gpemu::LogLevel::kWarning, "{}", gpemu::device::not_locked_text(bytes));
+    }
     void* const address = pinned.bytes().data();
     auto& [mutex, blocks] = gpemu::pinned_blocks();
     const std::lock_guard lock(mutex);

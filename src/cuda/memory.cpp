@@ -570,7 +570,8 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     // Others write memory that is shared, so that nobody knows what must wait for what.
     const bool beside =
         bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() && !from.is_shared();
-    beside ? move_beside(movement, interval.end) : move_in_order(movement, pageable);
+    beside ? move_beside(movement, interval.end)
+           : move_in_order(movement, pageable && to.on_device());
     return GPEMU_CUDA_SUCCESS;
   }
   move_now(movement);  // The host copies while the device does.
@@ -761,6 +762,7 @@ gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** p
     gpemu::cuda::tell(pinned.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
+  if (!pinned->locked()) gpemu::cuda::record_not_locked(bytes);
   void* const start = pinned->bytes().data();
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
@@ -791,11 +793,12 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
       (next != state.blocks.end() && next->first - address < bytes)) {
     return GPEMU_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
   }
-  if (::mlock(pointer, bytes) != 0) {
-    gpemu::cuda::tell(fmt::format("cannot lock {} bytes of host memory: {}; see `ulimit -l`", bytes,
-                                  gpemu::errno_message(errno)));
+  const auto locked = gpemu::device::lock_pages({static_cast<std::byte*>(pointer), bytes});
+  if (!locked) {
+    gpemu::cuda::tell(locked.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
+  if (!*locked) gpemu::cuda::record_not_locked(bytes);
   state.blocks.emplace(
       address,
       Block{.bytes = bytes, .kind = GPEMU_CUDA_MEMORY_HOST, .flags = flags, .id = state.next_id++});

@@ -365,6 +365,8 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
   copy_async(memory_, bits(from_), kSize);
   set_async(memory_, 3, 10);
   copy_async(bits(to_), memory_, kSize);
+  std::array<std::uint8_t, 100> pageable{};
+  copy_async(bits(pageable.data()), memory_ + 10, pageable.size());
   ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
   for (const int value : {1, 2}) {
@@ -375,6 +377,7 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
     synchronize();
     EXPECT_TRUE(all_are(0, 10, 3));
     EXPECT_TRUE(all_are(10, kSize - 10, static_cast<std::uint8_t>(value)));
+    EXPECT_EQ(pageable[99], value);
   }
   EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);

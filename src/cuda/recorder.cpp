@@ -23,6 +23,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/cuda/process_record.hpp"
+#include "gpemu/device/pinned_memory.hpp"
 
 #include "busy_time.hpp"
 #include "line_file.hpp"
@@ -375,6 +376,13 @@ void record_late_wait(Duration time) {
   if (time <= Duration::zero() || !time_is_real()) return;
   add(recorder().totals->late_wait_ns, time.count());
   late_wait_ns += time.count();
+}
+
+void record_not_locked(Bytes bytes) {
+  const std::atomic_ref not_locked(recorder().totals->not_locked_bytes);
+  if (not_locked.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed) == 0) {
+    tell(device::not_locked_text(bytes));
+  }
 }
 
 void record_not_kept(Bytes bytes) {

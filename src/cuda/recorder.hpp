@@ -37,6 +37,9 @@ void record_move(Bytes bytes, Duration took, TimePoint end);
 /// the timeline. Nothing unless it is positive.
 void record_late_wait(Duration time);
 
+/// Counts pinned memory that could not be locked for want of a limit, and tells it once.
+void record_not_locked(Bytes bytes);
+
 /// Counts bytes that the program read though they were not kept, and tells it once.
 void record_not_kept(Bytes bytes);
 

@@ -7,7 +7,35 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace gpemu::device {
+
+Result<bool> lock_pages(std::span<std::byte> memory) {
+  if (::mlock(memory.data(), memory.size()) == 0) return true;
+  const int error = errno;
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  const bool limited = limit.rlim_cur != RLIM_INFINITY;
+  // EINVAL: memory that may only be read, or a kernel before 5.14.
+  if (limited &&
+      (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)) {
+    return false;
+  }
+  return fail(ErrorCode::kResourceLimit, "cannot pin {:.1f} MiB of host memory: {}",
+              to_mib(memory.size()), errno_message(limited ? errno : error));
+}
+
+std::string not_locked_text(Bytes bytes) {
+  rlimit limit{};
+  ::getrlimit(RLIMIT_MEMLOCK, &limit);
+  return fmt::format(
+      "page-locked memory is limited to {:.0f} MiB for this user: {:.1f} MiB of pinned memory are "
+      "not locked and may be swapped out; times are emulated as for pinned memory. `ulimit -l` "
+      "shows the limit in KiB; `sudo prlimit --memlock=unlimited --pid $$` raises it for this "
+      "shell, a line `* - memlock unlimited` in /etc/security/limits.conf for good",
+      to_mib(limit.rlim_cur), to_mib(bytes));
+}
 
 Result<PinnedMemory> PinnedMemory::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot pin 0 bytes");
@@ -17,26 +45,16 @@ Result<PinnedMemory> PinnedMemory::allocate(Bytes bytes) {
                 to_mib(bytes), errno_message(errno));
   }
   PinnedMemory pinned({static_cast<std::byte*>(memory), bytes});
-  if (::mlock(memory, bytes) == 0) return pinned;
-  const int error = errno;
-  rlimit limit{};
-  ::getrlimit(RLIMIT_MEMLOCK, &limit);
-  if (limit.rlim_cur == RLIM_INFINITY) {
-    return fail(ErrorCode::kResourceLimit, "cannot pin {:.1f} MiB of host memory: {}",
-                to_mib(bytes), errno_message(error));
-  }
-  return fail(ErrorCode::kResourceLimit,
-              "cannot pin {:.1f} MiB of host memory: {}. This process may lock {:.1f} MiB in all. "
-              "Raise the limit for this shell with `sudo prlimit --memlock=unlimited --pid $$`, or "
-              "for good with a line `* - memlock unlimited` in /etc/security/limits.conf",
-              to_mib(bytes), errno_message(error), to_mib(limit.rlim_cur));
+  GPEMU_ASSIGN(pinned.locked_, lock_pages(pinned.bytes_));
+  return pinned;
 }
 
 PinnedMemory::PinnedMemory(PinnedMemory&& other) noexcept
-    : bytes_(std::exchange(other.bytes_, {})) {}
+    : bytes_(std::exchange(other.bytes_, {})), locked_(other.locked_) {}
 
 PinnedMemory& PinnedMemory::operator=(PinnedMemory&& other) noexcept {
   std::swap(bytes_, other.bytes_);
+  std::swap(locked_, other.locked_);
   return *this;
 }
 

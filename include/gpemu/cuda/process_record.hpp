@@ -50,15 +50,16 @@ struct ProcessRecord {
 
   std::uint64_t magic = 0;
   std::int64_t process = 0;
-  std::int64_t not_kept_bytes = 0;  ///< that the program read though their content was not kept.
-  std::int64_t moved_bytes = 0;     ///< by large copies beside the program.
-  std::int64_t moving_ns = 0;       ///< for how long these were moved.
-  std::int64_t late_ns = 0;         ///< how much later than on the timeline they ended, added up.
-  std::int64_t late_wait_ns = 0;    ///< for how long threads waited for bytes that were late.
-  std::int64_t wait_ns = 0;         ///< all threads together, for the GPUs.
-  std::int64_t lines = 0;           ///< of `<pid>.lines`.
-  std::int64_t lines_left_out = 0;  ///< for want of space.
-  std::int64_t calls_left_out = 0;  ///< of functions beyond kMaxCalls.
+  std::int64_t not_kept_bytes = 0;    ///< that the program read though their content was not kept.
+  std::int64_t moved_bytes = 0;       ///< by large copies beside the program.
+  std::int64_t moving_ns = 0;         ///< for how long these were moved.
+  std::int64_t late_ns = 0;           ///< how much later than on the timeline they ended, added up.
+  std::int64_t late_wait_ns = 0;      ///< for how long threads waited for bytes that were late.
+  std::int64_t not_locked_bytes = 0;  ///< of pinned memory, all that was taken added up.
+  std::int64_t wait_ns = 0;           ///< all threads together, for the GPUs.
+  std::int64_t lines = 0;             ///< of `<pid>.lines`.
+  std::int64_t lines_left_out = 0;    ///< for want of space.
+  std::int64_t calls_left_out = 0;    ///< of functions beyond kMaxCalls.
   RecordedTotal classes[kMaxClasses];    ///< by cost::OperationClass.
   RecordedTotal evidence[kMaxEvidence];  ///< by cost::Evidence.
   RecordedDevice devices[kMaxDevices];   ///< by the process's own numbers.
