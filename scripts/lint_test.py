@@ -3,8 +3,10 @@
 """Each rule of lint.py and check_layers.py finds its fault, and leaves good code alone."""
 
 import unittest
+from unittest import mock
 
 import check_layers
+import generate_docs
 import lint
 
 HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
@@ -54,6 +56,13 @@ class HouseRules(unittest.TestCase):
         self.assertEqual(len(found("GLOSSARY.md#time")), 1)
         self.assertEqual(len(found("#no-such-heading")), 1)
         self.assertEqual(len(found("NO_SUCH_PAGE.md")), 1)
+
+    def test_finds_counts_that_are_out_of_date(self):
+        counts = {"README.md": [(r"(\d+) GPUs from K80 to B200", lambda: 999)]}
+        self.assertEqual(generate_docs.outdated(), [])
+        with mock.patch.dict(generate_docs.COUNTS, counts):
+            self.assertEqual(generate_docs.outdated(), ["README.md"])
+            self.assertIn("999 GPUs from K80 to B200", generate_docs.counted("README.md"))
 
     def test_leaves_good_code_alone(self):
         self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")
