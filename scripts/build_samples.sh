@@ -10,6 +10,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 out=${1:-$root/build/samples}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpemu/nvcc-13.0
+toolkit=$cache/nvidia/cu13
 packages=(nvidia-cuda-nvcc==13.0.* nvidia-nvvm==13.0.* nvidia-cuda-crt==13.0.*
           nvidia-cuda-runtime==13.0.* nvidia-cuda-cccl==13.0.* nvidia-cublas==13.0.*)
 
@@ -21,12 +22,11 @@ if [ ! -e "$cache/complete" ]; then
   echo "build_samples: fetching the compiler into $cache (about 600 MB)" >&2
   mkdir -p "$cache"
   python3 -m pip install --quiet --no-deps --upgrade --target "$cache" "${packages[@]}"
+  for library in cudart cublas cublasLt; do # The linker looks for the names without a version.
+    ln -sf "lib$library.so.13" "$toolkit/lib/lib$library.so"
+  done
   touch "$cache/complete"
 fi
-toolkit=$cache/nvidia/cu13
-# The linker looks for the names without a version.
-ln -sf libcudart.so.13 "$toolkit/lib/libcudart.so"
-ln -sf libcublas.so.13 "$toolkit/lib/libcublas.so"
 
 mkdir -p "$out"
 for source in "$root"/samples/*.cu; do
@@ -34,7 +34,6 @@ for source in "$root"/samples/*.cu; do
   libraries=()
   if [ "$name" = cublas_gemm ]; then
     libraries=(-lcublas -lcublasLt)
-    ln -sf libcublasLt.so.13 "$toolkit/lib/libcublasLt.so"
   fi
   "$toolkit/bin/nvcc" -O2 -std=c++17 -arch=sm_80 -cudart shared -I "$root/samples" \
     -L "$toolkit/lib" "$source" -o "$out/$name" "${libraries[@]}"
