@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
   libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libceres-dev libgtest-dev libbenchmark-dev
-  python3-dev python3-venv pybind11-dev)
+  python3-venv)
 [[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)
 
 if ! command -v apt-get >/dev/null; then

@@ -137,6 +137,10 @@ GPEMU_API gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory);
 /* Errors: INVALID_ARGUMENT when `memory` did not come from gpemu_pinned_allocate. */
 GPEMU_API gpemu_status gpemu_pinned_free(void* memory);
 
+/* Page-locks memory that the caller mapped, until it is unmapped. Errors: as gpemu_pinned_allocate,
+ * INVALID_ARGUMENT for 0 bytes. */
+GPEMU_API gpemu_status gpemu_pinned_lock(void* memory, uint64_t bytes);
+
 /* ---- Streams
  * -------------------------------------------------------------------------------------- */
 

@@ -85,6 +85,12 @@ PinnedBlocks& pinned_blocks() {
   return *blocks;
 }
 
+/// Says once in a process that memory could not be locked.
+void tell_not_locked(Bytes bytes) {
+  static std::atomic_flag told;
+  if (!told.test_and_set()) log(LogLevel::kWarning, "{}", device::not_locked_text(bytes));
+}
+
 /// One for all nodes: events of two handles on a node can be compared.
 const std::shared_ptr<sim::Clock>& real_clock() {
   static const auto* const clock =
@@ -287,15 +293,23 @@ gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_pinned_allocate", memory));
     GPEMU_ASSIGN(auto pinned, gpemu::device::PinnedMemory::allocate(bytes));
-    static std::atomic_flag told;
-    if (!pinned.locked() && !told.test_and_set()) {
-      gpemu::log(gpemu::LogLevel::kWarning, "{}", gpemu::device::not_locked_text(bytes));
-    }
+    if (!pinned.locked()) gpemu::tell_not_locked(bytes);
     void* const address = pinned.bytes().data();
     auto& [mutex, blocks] = gpemu::pinned_blocks();
     const std::lock_guard lock(mutex);
     blocks.emplace(address, std::move(pinned));
     *memory = address;
+    return {};
+  });
+}
+
+gpemu_status gpemu_pinned_lock(void* memory, uint64_t bytes) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_pinned_lock", memory));
+    if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot pin 0 bytes");
+    GPEMU_ASSIGN(const bool locked,
+                 gpemu::device::lock_pages({static_cast<std::byte*>(memory), bytes}));
+    if (!locked) gpemu::tell_not_locked(bytes);
     return {};
   });
 }

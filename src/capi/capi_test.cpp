@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
+#include <fstream>
 #include <string>
+#include <sys/mman.h>
 
 #include <gtest/gtest.h>
 
@@ -181,6 +183,29 @@ TEST(CApiPinned, GivesBackByAddress) {
   EXPECT_EQ(gpemu_pinned_free(memory), GPEMU_OK);
   EXPECT_EQ(gpemu_pinned_free(memory), GPEMU_ERROR_INVALID_ARGUMENT);
   EXPECT_EQ(gpemu_pinned_free(nullptr), GPEMU_OK);
+}
+
+TEST(CApiPinned, LocksMemoryOfTheCaller) {
+  const auto locked_kib = [] {
+    std::ifstream status("/proc/self/status");
+    std::string word;
+    while (status >> word && word != "VmLck:") {
+    }
+    long kib = -1;
+    status >> kib;
+    return kib;
+  };
+  constexpr std::size_t kBytes = 65536;
+  void* const memory =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(memory, MAP_FAILED);
+  const long before = locked_kib();
+  ASSERT_EQ(gpemu_pinned_lock(memory, kBytes), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(locked_kib() - before, 64);
+  ::munmap(memory, kBytes);
+  EXPECT_EQ(locked_kib(), before);
+  EXPECT_EQ(gpemu_pinned_lock(memory, 0), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_pinned_lock(nullptr, kBytes), GPEMU_ERROR_INVALID_ARGUMENT);
 }
 
 TEST(CApiCost, AnswersFromTheProfiles) {

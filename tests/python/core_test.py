@@ -58,6 +58,23 @@ class Streams(unittest.TestCase):
         with self.assertRaises(gpemu.NotFoundError):
             gpemu.Node("V1000")
 
+    def test_refuses_what_the_c_interface_would_cut_off(self):
+        stream = self.device.default_stream()
+        with self.assertRaisesRegex(gpemu.InvalidArgumentError, "18446744073709551617"):
+            stream.launch((1 << 64) + 1)
+        with self.assertRaises(TypeError):
+            stream.launch(1.5)
+        with self.assertRaises(gpemu.InvalidArgumentError):
+            stream.copy_to_host(-1, MS)
+        with self.assertRaises(gpemu.InvalidArgumentError):
+            self.node.device(1 << 32)
+        with self.assertRaises(gpemu.InvalidArgumentError):
+            gpemu.Node("V100-PCIE-32GB\0")
+        with self.assertRaises(TypeError):
+            gpemu.Node(b"V100-PCIE-32GB")
+        with self.assertRaises(TypeError):
+            gpemu.Stream()
+
     def test_objects_keep_alive_what_they_stand_on(self):
         stream = gpemu.Node("V100-PCIE-32GB", virtual_clock=True).device().stream()
         gc.collect()
@@ -86,6 +103,8 @@ class Memory(unittest.TestCase):
         self.assertEqual(bytes(view), bytes(4096))
         view[4095] = 7
         self.assertEqual(view[4095], 7)
+        with self.assertRaises(gpemu.InvalidArgumentError):
+            gpemu.PinnedMemory(0)
 
 
 class Locking(unittest.TestCase):
@@ -105,6 +124,9 @@ class Costs(unittest.TestCase):
     def test_lists_and_finds(self):
         gpu = self.database.gpu("Tesla_V100-PCIE-32GB")
         self.assertEqual((gpu.name, gpu.compute_capability), ("V100-PCIE-32GB", (7, 0)))
+        self.assertEqual((gpu.architecture, gpu.multiprocessors), ("Volta", 80))
+        self.assertEqual(gpu.memory_bytes, self.device_capacity())
+        self.assertTrue(5e9 < gpu.pinned_copy_bytes_per_s < 16e9, gpu)
         self.assertIn(gpu.name, [each.name for each in self.database.gpus()])
         model = self.database.model("resnet50")
         self.assertEqual(model.input_shape, (3, 224, 224))
@@ -113,6 +135,9 @@ class Costs(unittest.TestCase):
             self.database.model("resnet51")
         with self.assertRaises(gpemu.NotFoundError):
             gpemu.Database("/nonexistent/profiles.db")
+
+    def device_capacity(self):
+        return gpemu.Node("V100-PCIE-32GB", virtual_clock=True).device().memory().total_bytes
 
     def test_prices_steps_up_to_the_largest_batch(self):
         costs = self.database.cost_model("resnet50", "P100-PCIE-16GB")
