@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Installs the packages that building and testing need on Debian 12; with "lint", those of linting
-# and fuzzing too. Says nothing when all are there.
+# and fuzzing too, with "package" those of making packages. Says nothing when all are there.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
   libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libceres-dev libgtest-dev libbenchmark-dev
   python3-venv)
+[[ "${1:-}" == package ]] && packages+=(debootstrap dpkg-dev)
 [[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)
 
 if ! command -v apt-get >/dev/null; then

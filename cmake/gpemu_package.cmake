@@ -1,0 +1,34 @@
+# Debian packages, by CPack: gpemu with all that runs, libgpemu-dev with what programs are built
+# with. scripts/build_deb.sh makes them of the preset "package".
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_CONTACT "The gpemu authors")
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "${PROJECT_DESCRIPTION}")
+set(CPACK_DEB_COMPONENT_INSTALL ON)
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION devel)
+set(CPACK_COMPONENTS_ALL runtime development)
+
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME gpemu)
+set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
+set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
+  "The command, the library, the stand-ins for NVIDIA's libraries and the profiles.")
+
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgpemu-dev)
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "gpemu (= ${PROJECT_VERSION}), libfmt-dev, \
+libjpeg-dev, libsqlite3-dev, libtomlplusplus-dev, nlohmann-json3-dev")
+set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
+  "Headers, the modules as static libraries, and what CMake and pkg-config find them by.")
+include(CPack)
+
+# What is linked statically is given on, with its licence.
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/gpemu" RENAME copyright)
+if(GPEMU_PORTABLE)
+  foreach(package IN ITEMS gcc-12-base libceres-dev libcli11-dev libeigen3-dev libfmt-dev
+      libjpeg62-turbo-dev libsqlite3-dev libtomlplusplus-dev nlohmann-json3-dev)
+    install(FILES "/usr/share/doc/${package}/copyright" OPTIONAL
+      DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/gpemu/third-party" RENAME ${package})
+  endforeach()
+endif()
