@@ -62,7 +62,7 @@ std::string fault_of(const CLI::App& command, std::string_view name, const CLI::
                        suggestion(rest.front(), command_names(command)), name);
   }
   if (has_commands) return fmt::format("which command? `{} --help` lists them", name);
-  if (!rest.empty()) {
+  if (!rest.empty() && rest.front() != "--") {
     return fmt::format("'{}' is one argument too many; see `{} --help`", printable(rest.front()),
                        name);
   }
