@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <utility>
@@ -60,6 +61,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   }
   GPEMU_TRY(pass.prepare(*path.dataset, stop));
   train::LoaderSource source(*path.loader, 1, steps);
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
   Progress progress(pass.label, steps, options.gpu.batch, options.output.quiet);
   GPEMU_ASSIGN(train::TrainResult result,
                session.run(source, stop, [&](const train::StepRecord& step) {
@@ -68,13 +70,16 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   if (result.stopped) {
     return fail(ErrorCode::kInterrupted, "stopped in the pass '{}'; no result", pass.label);
   }
+  if (!report.provenance.load) report.provenance.load.emplace();
+  *report.provenance.load += meter.read();
   return result;
 }
 
 Result<void> run_analyze(const RunOptions& options) {
   const OutputOptions& output = options.output;
   GPEMU_TRY(check_outputs({output.json, output.report}));
-  AnalyzeReport report{.options = options, .host = host_facts()};
+  AnalyzeReport report{.options = options,
+                       .provenance = provenance_at(std::chrono::system_clock::now())};
   {
     GPEMU_ASSIGN(const TrainingSession session, TrainingSession::create(options.gpu, true));
     report.gpu = session.model().gpu().name;

@@ -41,8 +41,8 @@ double read_mib_per_s(const train::TrainResult& result) {
   return elapsed_s > 0 ? to_mib(result.work.bytes_read) / elapsed_s : 0;
 }
 
-std::vector<std::vector<std::string>> pass_rows(const AnalyzeReport& report) {
-  std::vector<std::vector<std::string>> rows;
+Page::Rows pass_rows(const AnalyzeReport& report) {
+  Page::Rows rows;
   for (const Pass& pass : kPasses) {
     const Duration step = report.passes.*pass.step;
     rows.push_back({std::string(pass.label), fmt::format("{:.3f}", to_milliseconds(step)),
@@ -60,10 +60,14 @@ std::string headline(const AnalyzeReport& report) {
       to_mib(report.bytes));
 }
 
-std::string pass_plot(const StallPasses& passes) {
+StackedBars pass_plot(const StallPasses& passes) {
   StackedBars plot{.title = "What a step is made of",
-                   .x_label = "time of a step (ms)",
-                   .parts = {"compute", "copy", "prep stall", "fetch stall"}};
+                   .x_label = "time of a step",
+                   .unit = "ms",
+                   .parts = {{"compute", Colour::kCompute},
+                             {"copy", Colour::kCopy},
+                             {"preprocessing stall", Colour::kHostWork},
+                             {"storage stall", Colour::kHostWait}}};
   for (std::size_t i = 0; i < kPasses.size(); ++i) {
     StackedBar bar{.label = std::string(kPasses[i].label)};
     Duration before{};
@@ -74,7 +78,7 @@ std::string pass_plot(const StallPasses& passes) {
     }
     plot.bars.push_back(std::move(bar));
   }
-  return stacked_bars_svg(plot);
+  return plot;
 }
 
 }  // namespace
@@ -105,23 +109,27 @@ std::string analyze_verdict(const StallPasses& passes, bool pageable) {
 
 std::string analyze_text(const AnalyzeReport& report) {
   TextTable table({"pass", "step ms", "images/s"});
-  for (auto& row : pass_rows(report)) table.add_row(std::move(row));
+  for (const auto& row : pass_rows(report)) {
+    table.add_row({row[0].text, row[1].text, row[2].text});
+  }
   const StallPasses& passes = report.passes;
   return fmt::format(
       "{}\n\n{}\n"
       "copy         {:5.1f} % of a step with ready batches\n"
       "prep stall   {:5.1f} % of a step with cached files\n"
-      "fetch stall  {:5.1f} % of a step with cold files; {:.1f} MiB/s were read\n\n{}\n",
+      "fetch stall  {:5.1f} % of a step with cold files; {:.1f} MiB/s were read\n\n{}\n{}",
       headline(report), table.str(), passes.copy_share() * 100, passes.prep_stall() * 100,
       passes.fetch_stall() * 100, read_mib_per_s(report.cold),
-      analyze_verdict(passes, report.options.gpu.pageable));
+      analyze_verdict(passes, report.options.gpu.pageable),
+      load_warning(report.provenance)
+          .transform([](auto text) { return text + "\n"; })
+          .value_or(""));
 }
 
 nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
   using Json = nlohmann::ordered_json;
   Json json;
   json["format"] = "gpemu-analyze-1";
-  json["gpemu_version"] = GPEMU_VERSION;
   json["gpu"] = report.gpu;
   json["gpus"] = report.options.gpu.gpus;
   json["model"] = report.model;
@@ -146,7 +154,7 @@ nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
   json["options"] = gpu_options_json(report.options.gpu);
   json["options"].update(data_options_json(report.options.data));
   json["options"]["steps"] = report.options.steps ? Json(*report.options.steps) : Json(nullptr);
-  json["host"] = host_json(report.host);
+  add_provenance(json, report.provenance);
   return json;
 }
 
@@ -155,6 +163,7 @@ std::string analyze_page(const AnalyzeReport& report) {
   Page page(fmt::format("Data stalls of {} on {}", report.model, report.gpu));
   page.paragraph(headline(report));
   page.verdict(analyze_verdict(passes, report.options.gpu.pageable));
+  if (const auto warning = load_warning(report.provenance)) page.warning(*warning);
   page.heading("Passes");
   page.paragraph(
       "Each pass adds one thing to the one before, and the difference is what that thing costs. "
@@ -169,7 +178,7 @@ std::string analyze_page(const AnalyzeReport& report) {
        {"fetch stall", fmt::format("{:.1f} % of a step with cold files; {:.1f} MiB/s were read",
                                    passes.fetch_stall() * 100, read_mib_per_s(report.cold))},
        {"corrupt images", std::to_string(report.cold.work.corrupt)}});
-  add_host(page, report.host);
+  add_provenance(page, report.provenance);
   return page.html();
 }
 

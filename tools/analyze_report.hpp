@@ -8,7 +8,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/train/trainer.hpp"
 
-#include "host_facts.hpp"
+#include "provenance.hpp"
 #include "run_options.hpp"
 
 namespace gpemu::tools {
@@ -49,7 +49,7 @@ struct AnalyzeReport {
   train::TrainResult cold;
   std::size_t images = 0;  ///< of the data set.
   Bytes bytes = 0;
-  HostFacts host;
+  Provenance provenance;
 };
 
 /// Returns the largest stall and what it means, in one sentence. `pageable`: how inputs were

@@ -38,6 +38,7 @@ struct PredictOptions {
   std::string pattern;
   int steps = 5;
   std::string json;
+  std::string report;
   std::string plot;
   std::vector<std::string> words;
 };
@@ -67,7 +68,7 @@ Result<void> check(const PredictOptions& options) {
                 options.plot);
   }
   GPEMU_TRY(check_program(options.words.front()));
-  return check_outputs({options.json == "-" ? "" : options.json, options.plot});
+  return check_outputs({options.json == "-" ? "" : options.json, options.plot, options.report});
 }
 
 Result<std::optional<std::regex>> read_pattern(const std::string& text) {
@@ -225,10 +226,13 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   }
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
+  Provenance provenance = provenance_at(std::chrono::system_clock::now());
+  const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
   Recordings recordings(options, database, pattern ? &*pattern : nullptr, interrupt.flag());
   GPEMU_TRY(recordings.record(gpus, batches));
   GPEMU_TRY(recordings.check_batches());
-  PredictReport report{.words = options.words, .answers = {}};
+  provenance.load = meter.read();
+  PredictReport report{.words = options.words, .provenance = std::move(provenance), .answers = {}};
   for (const profile::GpuSpec& gpu : gpus) {
     for (const int batch : batches) {
       auto [recording, why_other] = recordings.find(gpu, batch);
@@ -251,8 +255,11 @@ Result<void> predict_program(const PredictOptions& options) {
   if (!options.json.empty() && options.json != "-") {
     GPEMU_TRY(write_file_atomically(options.json, as_json));
   }
+  if (!options.report.empty()) {
+    GPEMU_TRY(write_file_atomically(options.report, predict_page(report)));
+  }
   if (options.plot.empty()) return {};
-  return write_file_atomically(options.plot, predict_plot(report));
+  return write_file_atomically(options.plot, stacked_bars_svg(predict_plot(report)));
 }
 
 }  // namespace
@@ -291,6 +298,8 @@ void add_predict_command(CLI::App& app) {
   command->add_option("--json", options->json,
                       "Write the answers as JSON; - prints them instead of the table");
   command->add_option("--plot", options->plot, "Write what the steps are made of as an SVG file");
+  command->add_option("--report", options->report,
+                      "Write a page (HTML) with the answers and a plot");
   command->add_option("program", options->words, "The program and its arguments, after --")
       ->required();
   command->positionals_at_end();

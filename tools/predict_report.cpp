@@ -2,6 +2,7 @@
 #include "predict_report.hpp"
 
 #include <algorithm>
+#include <array>
 #include <set>
 
 #include <fmt/ranges.h>
@@ -9,7 +10,8 @@
 
 #include "gpemu/device/device_config.hpp"
 
-#include "svg_plot.hpp"
+#include "markup.hpp"
+#include "page.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -19,6 +21,10 @@ using nlohmann::ordered_json;
 
 /// Classes of operations that the table names.
 constexpr std::size_t kTopClasses = 3;
+
+/// Colours of predict::kStepLimitNames.
+constexpr std::array<Colour, predict::kStepLimitCount> kLimitColours = {
+    Colour::kCompute, Colour::kMemory, Colour::kLatency, Colour::kCopy, Colour::kHostWork};
 
 double per_second(const PredictAnswer& answer) {
   const double steps = 1 / to_seconds(answer.step.time.time);
@@ -168,11 +174,13 @@ std::string predict_text(const PredictReport& report) {
   TextTable table({"GPU", "batch", "step ms", "±", batch ? "samples/s" : "steps/s", "peak MiB",
                    "of MiB", "fits", "times are", "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
+  const auto warning = load_warning(report.provenance);
   return fmt::format(
       "{}\n±15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\nData "
       "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
-      "takes {:.0f} MiB besides.\n{}\n",
-      table.str(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"));
+      "takes {:.0f} MiB besides.\n{}\n{}",
+      table.str(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"),
+      warning ? *warning + "\n" : "");
 }
 
 ordered_json predict_json(const PredictReport& report) {
@@ -182,30 +190,70 @@ ordered_json predict_json(const PredictReport& report) {
   for (const PredictAnswer& answer : report.answers) {
     unsupported.insert(answer.recording->unsupported.begin(), answer.recording->unsupported.end());
   }
-  return {{"format", "gpemu-predict-1"},
-          {"gpemu_version", GPEMU_VERSION},
-          {"program", report.words},
-          {"not_supported", unsupported},
-          {"answers", std::move(answers)}};
+  ordered_json json = {{"format", "gpemu-predict-1"}};
+  add_provenance(json, report.provenance);
+  json["program"] = report.words;
+  json["not_supported"] = unsupported;
+  json["answers"] = std::move(answers);
+  return json;
 }
 
-std::string predict_plot(const PredictReport& report) {
+StackedBars predict_plot(const PredictReport& report) {
   StackedBars plot{.title = "What a training step is made of",
-                   .x_label = "time of a step (ms)",
-                   .parts = {predict::kStepLimitNames.begin(), predict::kStepLimitNames.end()},
+                   .x_label = "time of a step",
+                   .unit = "ms",
+                   .parts = {},
                    .bars = {}};
+  for (std::size_t i = 0; i < kLimitColours.size(); ++i) {
+    plot.parts.push_back({std::string(predict::kStepLimitNames[i]), kLimitColours[i]});
+  }
   for (const PredictAnswer& answer : report.answers) {
     const int batch = answer.recording->batch;
     StackedBar bar{
-        .label = fmt::format("{}{}{}", answer.gpu.name, batch > 0 ? fmt::format(", {}", batch) : "",
-                             answer.fits() ? "" : " (does not fit)"),
-        .values = {}};
-    for (const Duration part : answer.step.parts) {
-      bar.values.push_back(answer.fits() ? to_milliseconds(part) : 0);
+        .label = fmt::format("{}{}", answer.gpu.name, batch > 0 ? fmt::format(", {}", batch) : ""),
+        .values = {},
+        .note = "does not fit"};
+    if (answer.fits()) {
+      for (const Duration part : answer.step.parts) bar.values.push_back(to_milliseconds(part));
+      bar.relative_error = answer.step.time.relative_error;
     }
     plot.bars.push_back(std::move(bar));
   }
-  return stacked_bars_svg(plot);
+  return plot;
+}
+
+std::string predict_page(const PredictReport& report) {
+  const bool batch = report.answers.front().recording->batch > 0;
+  Page page("Training steps of " + shortened(shell_line(report.words), 60));
+  page.paragraph(
+      "What a step of the program takes on each GPU, from a few steps that were recorded without "
+      "waiting for one. Data loading is not modelled: batches are ready.");
+  if (const auto warning = load_warning(report.provenance)) page.warning(*warning);
+  Page::Rows steps, memory;
+  for (const PredictAnswer& answer : report.answers) {
+    const std::vector<std::string> all = cells(answer);
+    const std::string error = answer.fits()
+                                  ? fmt::format("{:.0f}", 100 * answer.step.time.relative_error)
+                                  : std::string("-");
+    steps.push_back({all[0], all[1], all[2], error, all[4], all[8], all[9]});
+    memory.push_back({all[0], all[1], all[5], fmt::format("{:.0f}", to_mib(device::kContextBytes)),
+                      all[6], all[7], all[10]});
+  }
+  page.heading("Time");
+  page.plot(predict_plot(report));
+  page.table({"GPU", "batch", "step (ms)", "± (%)", batch ? "samples/s" : "steps/s", "evidence",
+              "limited by"},
+             steps);
+  page.paragraph(
+      "±15 % says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.");
+  page.heading("Memory and operations");
+  page.table({"GPU", "batch", "held (MiB)", "context (MiB)", "capacity (MiB)", "fits",
+              "what its operations' time goes into"},
+             memory);
+  page.heading("What was recorded");
+  for (const std::string& line : basis(report)) page.paragraph(line);
+  add_provenance(page, report.provenance);
+  return page.html();
 }
 
 }  // namespace gpemu::tools

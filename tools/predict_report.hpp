@@ -10,7 +10,9 @@
 #include "gpemu/predict/step_prediction.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 
+#include "provenance.hpp"
 #include "step_recording.hpp"
+#include "svg_plot.hpp"
 
 namespace gpemu::tools {
 
@@ -30,6 +32,7 @@ struct PredictAnswer {
 
 struct PredictReport {
   std::vector<std::string> words;  ///< the program.
+  Provenance provenance;
   std::vector<PredictAnswer> answers;
 };
 
@@ -39,7 +42,10 @@ struct PredictReport {
 /// Returns the answers as JSON; docs/reference/results-format.md.
 [[nodiscard]] nlohmann::ordered_json predict_json(const PredictReport& report);
 
-/// Returns what the steps are made of, as SVG.
-[[nodiscard]] std::string predict_plot(const PredictReport& report);
+/// Returns what the steps are made of.
+[[nodiscard]] StackedBars predict_plot(const PredictReport& report);
+
+/// Returns the answers as a self-contained page with that plot.
+[[nodiscard]] std::string predict_page(const PredictReport& report);
 
 }  // namespace gpemu::tools

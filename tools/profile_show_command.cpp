@@ -98,9 +98,17 @@ LinePlot plot_of(const std::vector<profile::Curve>& curves) {
   plot.y_label = unit == "MiB" ? "memory (MiB)" : "time (ms)";
   for (const profile::Curve& curve : curves) {
     if (unit_label(curve.key.quantity) != unit) continue;
-    LineSeries series{std::string(profile::quantity_name(curve.key.quantity)), {}, true};
+    LineSeries series{.name = std::string(profile::quantity_name(curve.key.quantity)),
+                      .points = {},
+                      .markers = true,
+                      .colour = colour_at(plot.series.size())};
+    // The error that 95 % of the measurements between two points are within.
+    const double factor = 1 + curve.p95_relative_error;
     for (const profile::CurvePoint& point : curve.points) {
-      series.points.push_back({static_cast<double>(point.batch), point.value});
+      series.points.push_back({.x = static_cast<double>(point.batch),
+                               .y = point.value,
+                               .low = point.value / factor,
+                               .high = point.value * factor});
     }
     plot.series.push_back(std::move(series));
   }

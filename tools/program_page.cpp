@@ -13,10 +13,10 @@
 
 #include "gpemu/cost/operation_cost.hpp"
 
+#include "markup.hpp"
 #include "page.hpp"
 #include "run_summary.hpp"
 #include "run_trace.hpp"
-#include "svg_plot.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -32,7 +32,11 @@ constexpr std::size_t kLastOperations = 1000;
 
 /// Rows of a table, and characters of a name in it.
 constexpr std::size_t kMostRows = 20;
-constexpr std::size_t kMostCharacters = 160;
+constexpr std::size_t kMostCharacters = 90;
+
+double milliseconds(std::int64_t time_ns) {
+  return static_cast<double>(time_ns) * 1e-6;
+}
 
 struct Sum {
   std::int64_t count = 0;
@@ -42,8 +46,9 @@ struct Sum {
 
 struct Operation {
   std::string lane;
+  std::string name;
   std::int64_t start_ns, end_ns;
-  std::size_t kind;
+  cost::OperationClass operation_class;
 };
 
 /// What the page needs of the operations, gathered in one pass.
@@ -65,42 +70,48 @@ class Gathered {
     });
   }
 
-  [[nodiscard]] std::string busy_plot() const {
+  [[nodiscard]] LinePlot busy_plot() const {
     LinePlot plot{.title = "Kernels over the run",
                   .x_label = "time (s)",
-                  .y_label = "of the time (%)",
+                  .y_label = "kernels run (% of the time)",
                   .series = {}};
     const double bucket_ns = static_cast<double>(span_ns_) / kBuckets;
     for (const auto& [device, buckets] : busy_ns_) {
-      LineSeries series{.name = device};
+      LineSeries series{.name = device, .colour = colour_at(plot.series.size())};
       for (std::size_t i = 0; i < kBuckets; ++i) {
-        series.points.push_back({(static_cast<double>(i) + 0.5) * bucket_ns * 1e-9,
-                                 std::min(100.0, 100 * buckets[i] / bucket_ns)});
+        series.points.push_back({.x = (static_cast<double>(i) + 0.5) * bucket_ns * 1e-9,
+                                 .y = std::min(100.0, 100 * buckets[i] / bucket_ns)});
       }
       plot.series.push_back(std::move(series));
     }
-    return line_plot_svg(plot);
+    return plot;
   }
 
-  [[nodiscard]] std::string timeline() const {
+  [[nodiscard]] Timeline timeline() const {
     Timeline plot{.title = fmt::format("The last {} operations", last_.size()),
-                  .x_label = "time (ms)",
+                  .unit = "ms",
                   .kinds = {},
                   .lanes = {}};
     std::map<std::string, TimelineLane> lanes;
-    std::map<std::size_t, std::size_t> kinds;
+    std::map<Colour, std::size_t> kinds;
     for (const Operation& operation : last_) {
-      const auto [kind, added] = kinds.emplace(operation.kind, kinds.size());
-      if (added) plot.kinds.emplace_back(cost::kOperationClassNames[operation.kind]);
+      const Colour colour = colour_of(operation.operation_class);
+      const auto [kind, added] = kinds.emplace(colour, kinds.size());
+      if (added) {
+        plot.kinds.push_back({colour == Colour::kUnknown ? "other"
+                                                         : std::string(cost::operation_class_name(
+                                                               operation.operation_class)),
+                              colour});
+      }
       TimelineLane& lane = lanes[operation.lane];
       lane.label = operation.lane;
-      lane.spans.push_back(
-          {.begin = static_cast<double>(operation.start_ns - last_.front().start_ns) * 1e-6,
-           .end = static_cast<double>(operation.end_ns - last_.front().start_ns) * 1e-6,
-           .kind = kind->second});
+      lane.spans.push_back({.begin = milliseconds(operation.start_ns - last_.front().start_ns),
+                            .end = milliseconds(operation.end_ns - last_.front().start_ns),
+                            .kind = kind->second,
+                            .name = operation.name});
     }
     for (auto& lane : std::views::values(lanes)) plot.lanes.push_back(std::move(lane));
-    return timeline_svg(plot);
+    return plot;
   }
 
   [[nodiscard]] const std::map<std::string, Sum>& names() const { return names_; }
@@ -117,13 +128,13 @@ class Gathered {
     ++sum.count;
     sum.time_ns += time_ns;
     for (const auto& range : open_) ranges_[range.first].time_ns += time_ns;
-    const auto kind = static_cast<std::size_t>(
+    const auto number =
         std::ranges::find(cost::kOperationClassNames, entry["class"].get<std::string>()) -
-        cost::kOperationClassNames.begin());
-    if (kind == cost::kOperationClassNames.size()) return;
+        cost::kOperationClassNames.begin();
+    if (number == cost::kOperationClassCount) return;
     last_.push_back({fmt::format("GPU {}, process {}, stream {}", device.index,
                                  process.totals.process, entry["stream"].get<std::int64_t>()),
-                     start_ns, end_ns, kind});
+                     entry["name"], start_ns, end_ns, static_cast<cost::OperationClass>(number)});
     if (last_.size() > kLastOperations) last_.pop_front();
     if (entry["class"] != "copy") {
       count_busy(fmt::format("GPU {}", device.index), start_ns, end_ns);
@@ -180,17 +191,74 @@ std::vector<std::pair<std::string, Sum>> longest(const std::map<std::string, Sum
   return sorted;
 }
 
-std::string shortened(std::string text) {
-  if (text.size() > kMostCharacters) text = text.substr(0, kMostCharacters) + "...";
-  return text;
+/// A unit for a column of times: that of its longest time.
+class TimeColumn {
+ public:
+  explicit TimeColumn(std::int64_t longest_ns)
+      : unit_(longest_ns >= 10'000'000'000 ? Unit{"s", 1e-9}
+              : longest_ns >= 10'000'000   ? Unit{"ms", 1e-6}
+                                           : Unit{"µs", 1e-3}) {}
+
+  [[nodiscard]] std::string header(std::string_view what) const {
+    return fmt::format("{} ({})", what, unit_.name);
+  }
+  [[nodiscard]] std::string cell(std::int64_t time_ns) const {
+    return fmt::format("{:.3f}", static_cast<double>(time_ns) * unit_.per_ns);
+  }
+
+ private:
+  struct Unit {
+    std::string_view name;
+    double per_ns;
+  };
+  Unit unit_;
+};
+
+std::int64_t longest_of(const auto& entries, const auto& time) {
+  std::int64_t longest = 0;
+  for (const auto& entry : entries) longest = std::max<std::int64_t>(longest, time(entry));
+  return longest;
+}
+
+/// Returns a name for a column: of a kernel's C++ function, without what its template and its
+/// arguments say. The whole name shows where the pointer rests on it.
+PageCell name_cell(const std::string& name) {
+  const std::string whole = demangled(name);
+  std::string plain = whole;
+  for (const std::string_view noise : {"void ", "at::native::", "(anonymous namespace)::"}) {
+    for (auto at = plain.find(noise); at != std::string::npos; at = plain.find(noise, at)) {
+      plain.erase(at, noise.size());
+    }
+  }
+  // Arguments stand in the last parentheses of a C++ function.
+  if (whole != name && plain.ends_with(')')) {
+    std::size_t begin = plain.size();
+    for (int depth = 0; begin > 0;) {
+      --begin;
+      depth += plain[begin] == ')' ? 1 : plain[begin] == '(' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    if (begin > 0) plain.resize(begin);
+  }
+  std::string shown = shortened(plain, kMostCharacters);
+  return shown == whole ? PageCell(std::move(shown)) : PageCell(std::move(shown), whole);
 }
 
 void add_devices(Page& page, const OrderedJson& summary) {
   StackedBars bars{.title = "Where the GPUs' time went",
-                   .x_label = "time (s)",
-                   .parts = {"busy", "idle: program computes", "idle: program is blocked",
-                             "idle: program, not known", "idle: behind others' work"},
+                   .x_label = "time",
+                   .unit = "s",
+                   .parts = {{"busy", Colour::kCompute},
+                             {"idle: program computes", Colour::kHostWork},
+                             {"idle: program is blocked", Colour::kHostWait},
+                             {"idle: program, not known", Colour::kUnknown},
+                             {"idle: others' work is first", Colour::kOthers}},
                    .bars = {}};
+  const auto time_of = [](const char* name) {
+    return [name](const OrderedJson& device) { return device[name].get<std::int64_t>(); };
+  };
+  const TimeColumn column(std::max(longest_of(summary["devices"], time_of("busy_ns")),
+                                   longest_of(summary["devices"], time_of("idle_ns"))));
   Page::Rows rows;
   for (const OrderedJson& device : summary["devices"]) {
     const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
@@ -204,30 +272,35 @@ void add_devices(Page& page, const OrderedJson& summary) {
     StackedBar bar{.label = label, .values = {}};
     for (const std::int64_t value : values) bar.values.push_back(static_cast<double>(value) * 1e-9);
     bars.bars.push_back(std::move(bar));
-    rows.push_back({label, device["gpu"].get<std::string>(), time_text(part("busy_ns")),
-                    time_text(part("idle_ns")),
-                    fmt::format("{:.0f} of {:.0f} MiB", to_mib(device["peak_memory_bytes"]),
-                                to_mib(device["memory_bytes"]))});
+    rows.push_back({label, device["gpu"].get<std::string>(), column.cell(part("busy_ns")),
+                    column.cell(part("idle_ns")),
+                    fmt::format("{:.0f}", to_mib(device["peak_memory_bytes"])),
+                    fmt::format("{:.0f}", to_mib(device["memory_bytes"]))});
   }
   page.heading("Devices");
-  page.plot(stacked_bars_svg(bars));
-  page.table({"device", "kind", "busy", "idle", "peak memory"}, rows);
+  page.plot(bars);
+  page.table({"device", "kind", column.header("busy"), column.header("idle"), "peak memory (MiB)",
+              "capacity (MiB)"},
+             rows);
 }
 
 void add_classes(Page& page, const OrderedJson& summary) {
   std::int64_t whole = 0;
   for (const OrderedJson& entry : summary["classes"]) whole += entry["time_ns"].get<std::int64_t>();
+  const TimeColumn column(longest_of(summary["classes"], [](const OrderedJson& entry) {
+    return entry["time_ns"].get<std::int64_t>();
+  }));
   Page::Rows rows;
   for (const OrderedJson& entry : summary["classes"]) {
     const auto time = entry["time_ns"].get<std::int64_t>();
     rows.push_back(
         {entry["name"].get<std::string>(), fmt::to_string(entry["count"].get<std::int64_t>()),
-         time_text(time),
+         column.cell(time),
          fmt::format("{:.1f}", 100 * static_cast<double>(time) /
                                    static_cast<double>(std::max<std::int64_t>(1, whole)))});
   }
   page.heading("Emulated GPU time");
-  page.table({"class", "operations", "time", "%"}, rows);
+  page.table({"class", "operations", column.header("time"), "share (%)"}, rows);
   page.paragraph("Evidence: " + evidence_text(summary["evidence"]) + ".");
 }
 
@@ -236,19 +309,28 @@ void add_operations(Page& page, const Gathered& gathered) {
   page.plot(gathered.busy_plot());
   page.plot(gathered.timeline());
   Page::Rows rows;
-  for (const auto& [name, sum] : longest(gathered.names())) {
-    rows.push_back({shortened(demangled(name)), fmt::to_string(sum.count), time_text(sum.time_ns),
-                    time_text(sum.time_ns / sum.count)});
+  const auto names = longest(gathered.names());
+  const TimeColumn all(longest_of(names, [](const auto& entry) { return entry.second.time_ns; }));
+  const TimeColumn each(longest_of(
+      names, [](const auto& entry) { return entry.second.time_ns / entry.second.count; }));
+  for (const auto& [name, sum] : names) {
+    rows.push_back({name_cell(name), fmt::to_string(sum.count), all.cell(sum.time_ns),
+                    each.cell(sum.time_ns / sum.count)});
   }
-  page.table({"what took longest", "times", "time", "each"}, rows);
+  page.table({"what took longest", "times", all.header("time"), each.header("each")}, rows);
   if (gathered.ranges().empty()) return;
   rows.clear();
-  for (const auto& [name, sum] : longest(gathered.ranges())) {
-    rows.push_back({shortened(name), fmt::to_string(sum.count), time_text(sum.host_ns),
-                    time_text(sum.time_ns)});
+  const auto ranges = longest(gathered.ranges());
+  const TimeColumn column(longest_of(ranges, [](const auto& entry) {
+    return std::max(entry.second.host_ns, entry.second.time_ns);
+  }));
+  for (const auto& [name, sum] : ranges) {
+    rows.push_back({shortened(name, kMostCharacters), fmt::to_string(sum.count),
+                    column.cell(sum.host_ns), column.cell(sum.time_ns)});
   }
   page.heading("NVTX ranges");
-  page.table({"range", "times", "on the host", "of the GPU asked for in it"}, rows);
+  page.table({"range", "times", column.header("on the host"), column.header("asked of the GPU")},
+             rows);
 }
 
 }  // namespace
@@ -276,20 +358,20 @@ std::string program_verdict(const OrderedJson& summary) {
 
 Result<std::string> program_page(const OrderedJson& summary,
                                  const std::vector<RecordedProcess>& processes,
-                                 const HostFacts& host) {
+                                 const Provenance& provenance) {
   Gathered gathered(summary);
   for (const RecordedProcess& process : processes) GPEMU_TRY(gathered.add(process));
   Page page("A run on emulated GPUs");
   page.verdict(program_verdict(summary));
-  page.facts(
-      {{"program",
-        fmt::format("{}", fmt::join(summary["program"].get<std::vector<std::string>>(), " "))},
-       {"GPUs",
-        fmt::format("{}", fmt::join(summary["gpus"].get<std::vector<std::string>>(), ", ")) +
-            summary["node"].get<std::string>()},
-       {"clock", summary["clock"].get<std::string>()},
-       {"exit code", fmt::to_string(summary["exit_code"].get<int>())},
-       {"waited for the GPU", time_text(summary["wait_ns"].get<std::int64_t>())}});
+  if (const auto warning = load_warning(provenance)) page.warning(*warning);
+  page.facts({{"program", shortened(shell_line(summary["program"].get<std::vector<std::string>>()),
+                                    kMostCharacters)},
+              {"GPUs",
+               fmt::format("{}", fmt::join(summary["gpus"].get<std::vector<std::string>>(), ", ")) +
+                   summary["node"].get<std::string>()},
+              {"clock", summary["clock"].get<std::string>()},
+              {"exit code", fmt::to_string(summary["exit_code"].get<int>())},
+              {"waited for the GPU", time_text(summary["wait_ns"].get<std::int64_t>())}});
   if (!gathered.empty()) {
     add_devices(page, summary);
     add_classes(page, summary);
@@ -304,7 +386,7 @@ Result<std::string> program_page(const OrderedJson& summary,
     page.heading("Not supported");
     page.table({"function", "library", "calls"}, rows);
   }
-  add_host(page, host);
+  add_provenance(page, provenance);
   return page.html();
 }
 

@@ -6,7 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "host_facts.hpp"
+#include "provenance.hpp"
 #include "run_records.hpp"
 
 namespace gpemu::tools {
@@ -18,7 +18,7 @@ namespace gpemu::tools {
 /// Errors: those of for_each_entry.
 [[nodiscard]] Result<std::string> program_page(const nlohmann::ordered_json& summary,
                                                const std::vector<RecordedProcess>& processes,
-                                               const HostFacts& host);
+                                               const Provenance& provenance);
 
 /// Returns what limits the program, in a sentence.
 [[nodiscard]] std::string program_verdict(const nlohmann::ordered_json& summary);

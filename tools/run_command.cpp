@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -17,11 +18,11 @@
 #include "child_process.hpp"
 #include "command.hpp"
 #include "device_list.hpp"
-#include "host_facts.hpp"
 #include "json_text.hpp"
 #include "output_file.hpp"
 #include "program_file.hpp"
 #include "program_page.hpp"
+#include "provenance.hpp"
 #include "record_folder.hpp"
 #include "run_records.hpp"
 #include "run_summary.hpp"
@@ -70,22 +71,29 @@ Result<void> check(const RunProgramOptions& options) {
 
 /// What a result tells of the run besides what was recorded.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
-  return {{"gpemu_version", GPEMU_VERSION}, {"gpus", options.gpus},     {"node", options.node},
-          {"clock", options.clock},         {"program", options.words}, {"exit_code", code}};
+  return {{"gpus", options.gpus},
+          {"node", options.node},
+          {"clock", options.clock},
+          {"program", options.words},
+          {"exit_code", code}};
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
-                           int code) {
+                           const Provenance& provenance, int code) {
   GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
   nlohmann::ordered_json summary = summarise(processes);
-  if (!options.quiet) print_error("\n{}", summary_text(summary));
-  const nlohmann::ordered_json facts = facts_of(options, code);
+  if (!options.quiet) {
+    print_error("\n{}", summary_text(summary));
+    if (const auto warning = load_warning(provenance)) print_error("{}\n", *warning);
+  }
+  nlohmann::ordered_json facts = facts_of(options, code);
+  add_provenance(facts, provenance);
   summary.update(facts);
   if (!options.json.empty()) {
     GPEMU_TRY(write_file_atomically(options.json, json_text(summary)));
   }
   if (!options.report.empty()) {
-    GPEMU_ASSIGN(const std::string page, program_page(summary, processes, host_facts()));
+    GPEMU_ASSIGN(const std::string page, program_page(summary, processes, provenance));
     GPEMU_TRY(write_file_atomically(options.report, page));
   }
   if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes));
@@ -137,8 +145,11 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {
     environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
   }
+  Provenance provenance = provenance_at(std::chrono::system_clock::now());
+  const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
   GPEMU_ASSIGN(const int code, run_program(options.words, environment));
-  GPEMU_TRY(write_outputs(options, records.path(), code));
+  if (options.clock == "real") provenance.load = meter.read();
+  GPEMU_TRY(write_outputs(options, records.path(), provenance, code));
   // The program's own exit code is the command's; folders and the node go by themselves.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};

@@ -2,13 +2,13 @@
 #include "run_page.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "page.hpp"
-#include "svg_plot.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -31,113 +31,122 @@ std::vector<TimePart> parts_of(const train::TrainResult& result) {
   return parts;
 }
 
-std::string time_plot(const train::TrainResult& result) {
-  StackedBars bars;
-  bars.title = "Where the GPU's time went";
-  bars.x_label = "time (s)";
+StackedBars time_plot(const train::TrainResult& result) {
+  StackedBars bars{.title = "Where the GPU's time went",
+                   .x_label = "time",
+                   .unit = "s",
+                   .parts = {},
+                   .bars = {}};
   const std::vector<TimePart> parts = parts_of(result);
-  for (const TimePart& part : parts) bars.parts.emplace_back(part.label);
-  const auto add = [&](std::string label, const train::TimeBreakdown& time) {
-    StackedBar bar{.label = std::move(label)};
-    for (const TimePart& part : parts) bar.values.push_back(to_seconds(time.*part.time));
-    bars.bars.push_back(std::move(bar));
-  };
+  for (const TimePart& part : parts) bars.parts.push_back({std::string(part.label), part.colour});
   for (std::size_t i = 0; i < std::min(result.epochs.size(), kMostEpochs); ++i) {
-    add(fmt::format("epoch {}", result.epochs[i].epoch + 1), result.epochs[i].time);
+    StackedBar bar{.label = fmt::format("epoch {}", result.epochs[i].epoch + 1)};
+    for (const TimePart& part : parts) {
+      bar.values.push_back(to_seconds(result.epochs[i].time.*part.time));
+    }
+    bars.bars.push_back(std::move(bar));
   }
-  return stacked_bars_svg(bars);
+  return bars;
 }
 
-/// Returns one series of a value per step, or its mean and maximum where there are many steps.
-std::vector<LineSeries> step_series(const std::string& name, const std::vector<double>& values) {
-  LineSeries mean{.name = name};
-  LineSeries maximum{.name = "largest"};
+/// Returns a line of a value per step from the second on; of many steps, of the mean of some, with
+/// their smallest and largest as its band.
+LineSeries step_series(std::string name, Colour colour, const std::vector<double>& values) {
+  LineSeries series{.name = std::move(name), .colour = colour};
   const std::size_t bucket = (values.size() + kMostPoints - 1) / kMostPoints;
   for (std::size_t first = 0; first < values.size(); first += bucket) {
-    const std::size_t end = std::min(first + bucket, values.size());
-    double sum = 0;
-    double largest = values[first];
-    for (std::size_t i = first; i < end; ++i) {
-      sum += values[i];
-      largest = std::max(largest, values[i]);
+    const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+    const std::size_t count = std::min(bucket, values.size() - first);
+    const auto end = begin + static_cast<std::ptrdiff_t>(count);
+    PlotPoint point{.x = static_cast<double>(first) + static_cast<double>(count - 1) / 2 + 2,
+                    .y = std::accumulate(begin, end, 0.0) / static_cast<double>(count)};
+    if (bucket > 1) {
+      point.low = *std::min_element(begin, end);
+      point.high = *std::max_element(begin, end);
     }
-    // The first value is the second step's.
-    const double x = static_cast<double>(first + end - 1) / 2 + 2;
-    mean.points.push_back({x, sum / static_cast<double>(end - first)});
-    maximum.points.push_back({x, largest});
+    series.points.push_back(point);
   }
-  if (bucket <= 1) return {mean};
-  mean.name += ", mean";
-  return {mean, maximum};
+  if (bucket > 1) series.name += fmt::format(", mean and range of {}", bucket);
+  return series;
 }
 
-std::string step_plot(const train::TrainResult& result) {
-  std::vector<double> step_ms;
-  std::vector<double> waited_ms;
+LinePlot step_plot(const train::TrainResult& result) {
+  std::vector<double> step_ms, fetch_ms, prep_ms;
   for (std::size_t i = 1; i < result.steps.size(); ++i) {
-    step_ms.push_back(
-        to_milliseconds(result.steps[i].observed_end - result.steps[i - 1].observed_end));
-    waited_ms.push_back(to_milliseconds(result.steps[i].waited));
+    const train::StepSample& step = result.steps[i];
+    step_ms.push_back(to_milliseconds(step.observed_end - result.steps[i - 1].observed_end));
+    fetch_ms.push_back(to_milliseconds(step.fetch_wait));
+    prep_ms.push_back(to_milliseconds(step.prep_wait));
   }
-  LinePlot plot{.title = "Step by step",
-                .x_label = "step",
-                .y_label = "time (ms)",
-                .series = step_series("step", step_ms)};
-  for (LineSeries& series : step_series("of it, the GPU waits for the batch", waited_ms)) {
-    plot.series.push_back(std::move(series));
-  }
-  return line_plot_svg(plot);
+  return {.title = "Step by step",
+          .x_label = "step",
+          .y_label = "time (ms)",
+          .series = {step_series("step", Colour::kTotal, step_ms),
+                     step_series("waiting for storage", Colour::kHostWait, fetch_ms),
+                     step_series("waiting for preprocessing", Colour::kHostWork, prep_ms)}};
 }
 
-std::string throughput_plot(const RunReport& report) {
+LinePlot throughput_plot(const RunReport& report) {
   const auto& steps = report.result.steps;
   const std::size_t window = std::max<std::size_t>(1, steps.size() / kThroughputWindows);
-  LineSeries measured{.name = "run"};
+  LineSeries measured{.name = "run", .colour = Colour::kTotal};
   for (std::size_t i = window; i < steps.size(); i += window) {
     const double elapsed_s = to_seconds(steps[i].end - steps[i - window].end);
     const double images = static_cast<double>(window) * report.options.gpu.batch;
-    measured.points.push_back({to_seconds(steps[i].end - report.result.start), images / elapsed_s});
+    measured.points.push_back(
+        {.x = to_seconds(steps[i].end - report.result.start), .y = images / elapsed_s});
   }
   const double best =
       report.options.gpu.batch /
       to_seconds(planned_step(report.plan, report.options.gpu, report.data.has_value()));
-  LineSeries ceiling{.name = "GPU never waiting",
-                     .points = {{0, best}, {to_seconds(report.result.elapsed), best}}};
-  return line_plot_svg({.title = "Throughput",
-                        .x_label = "time (s)",
-                        .y_label = "images/s",
-                        .series = {measured, ceiling}});
+  const double factor = 1 + compute_error(report.plan.cost);
+  LineSeries ceiling{.name = "GPU never waiting, and its error bar", .colour = Colour::kCompute};
+  for (const double x : {0.0, to_seconds(report.result.elapsed)}) {
+    ceiling.points.push_back({.x = x, .y = best, .low = best / factor, .high = best * factor});
+  }
+  return {.title = "Throughput",
+          .x_label = "time (s)",
+          .y_label = "images/s",
+          .series = {ceiling, measured}};
 }
 
-std::string pipeline_plot(const RunReport& report) {
-  enum Kind : std::size_t { kForward, kBackward, kCopy, kWaitBatch, kWaitStep, kAllReduce };
+Timeline pipeline_plot(const RunReport& report) {
+  enum Kind : std::size_t { kForward, kBackward, kCopy, kStorage, kPrep, kWaitStep, kAllReduce };
   Timeline timeline{.title = fmt::format("The first {} steps", report.first_steps.size()),
-                    .x_label = "time (ms)",
-                    .kinds = {"forward", "backward, optimizer", "copy", "host waits for batch",
-                              "host waits for step"}};
-  if (report.result.gpus.size() > 1) timeline.kinds.emplace_back("all-reduce");
+                    .unit = "ms",
+                    .kinds = {{"forward", Colour::kCompute},
+                              {"backward, optimizer", Colour::kBackward},
+                              {"copy", Colour::kCopy},
+                              {"waits for batch (storage)", Colour::kHostWait},
+                              {"waits for batch (preprocessing)", Colour::kHostWork},
+                              {"waits for step", Colour::kNone}},
+                    .lanes = {}};
+  if (report.result.gpus.size() > 1) timeline.kinds.push_back({"all-reduce", Colour::kOthers});
   TimelineLane host{.label = "training loop"};
   TimelineLane copies{.label = "copy engine"};
   TimelineLane compute{.label = "compute engine"};
-  const auto add = [&report](TimelineLane& lane, const device::Interval& interval, Kind kind) {
+  const auto add = [&](TimelineLane& lane, const train::StepRecord& step,
+                       const device::Interval& interval, Kind kind) {
     if (interval.start == interval.end) return;
-    lane.spans.push_back({.begin = to_milliseconds(interval.start - report.result.start),
-                          .end = to_milliseconds(interval.end - report.result.start),
-                          .kind = kind});
+    lane.spans.push_back(
+        {.begin = to_milliseconds(interval.start - report.result.start),
+         .end = to_milliseconds(interval.end - report.result.start),
+         .kind = kind,
+         .name = fmt::format("step {}, {}", step.index + 1, timeline.kinds[kind].name)});
   };
   for (const train::StepRecord& step : report.first_steps) {
-    add(host, step.batch_wait, kWaitBatch);
-    add(host, step.end_wait, kWaitStep);
+    add(host, step, step.batch_wait, step.work.fetch > step.work.prep ? kStorage : kPrep);
+    add(host, step, step.end_wait, kWaitStep);
     const train::GpuStep& gpu = step.gpus.front();
-    add(copies, gpu.copy, kCopy);
-    add(compute, gpu.forward, kForward);
-    add(compute, gpu.backward, kBackward);
-    add(compute, gpu.all_reduce, kAllReduce);
+    add(copies, step, gpu.copy, kCopy);
+    add(compute, step, gpu.forward, kForward);
+    add(compute, step, gpu.backward, kBackward);
+    add(compute, step, gpu.all_reduce, kAllReduce);
   }
   // The host asks for a batch before it waits for an earlier step, and is told in the other order.
   std::ranges::sort(host.spans, {}, &TimelineSpan::begin);
   timeline.lanes = {host, copies, compute};
-  return timeline_svg(timeline);
+  return timeline;
 }
 
 void add_times(Page& page, const train::TrainResult& result) {
@@ -151,7 +160,7 @@ void add_times(Page& page, const train::TrainResult& result) {
                     fmt::format("{:.1f}", share(steady.*part.time, steady.total()) * 100)});
   }
   rows.push_back({"total", fmt::format("{:.3f}", to_seconds(whole.total())), "100.0", "100.0"});
-  page.table({"part", "s", "%", "% after the first step"}, rows);
+  page.table({"part", "time (s)", "share (%)", "share after the first step (%)"}, rows);
 }
 
 void add_facts(Page& page, const RunReport& report) {
@@ -203,6 +212,7 @@ std::string run_page(const RunReport& report) {
                              GPEMU_VERSION, report.precision,
                              report.options.synthetic ? ", synthetic data" : ""));
   page.verdict(run_verdict(report));
+  if (const auto warning = load_warning(report.provenance)) page.warning(*warning);
   if (!result.steps.empty()) {
     add_facts(page, report);
     page.heading("Where the time went");
@@ -215,7 +225,7 @@ std::string run_page(const RunReport& report) {
     }
     page.plot(pipeline_plot(report));
   }
-  add_host(page, report.host);
+  add_provenance(page, report.provenance);
   return page.html();
 }
 

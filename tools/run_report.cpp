@@ -60,7 +60,9 @@ std::string workers_advice(const RunReport& report) {
         rate, workers);
   }
   const std::string beyond =
-      needed > report.host.cores ? fmt::format("; this host has {} cores", report.host.cores) : "";
+      needed > report.provenance.host.cores
+          ? fmt::format("; this host has {} cores", report.provenance.host.cores)
+          : "";
   return fmt::format(
       "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
       needed, workers, beyond);
@@ -235,15 +237,8 @@ std::string run_text(const RunReport& report) {
                         files.empty() ? "" : ", e.g. " + files.front());
   }
   text += "\n" + stall_table(result) + "\n" + run_verdict(report) + "\n";
+  if (const auto warning = load_warning(report.provenance)) text += *warning + "\n";
   return text;
-}
-
-Json host_json(const HostFacts& host) {
-  return {{"cpu", host.cpu},
-          {"cores", host.cores},
-          {"memory_mib", to_mib(host.memory)},
-          {"kernel", host.kernel},
-          {"load_average", host.load_average}};
 }
 
 Json gpu_options_json(const GpuOptions& options) {
@@ -276,7 +271,6 @@ Json run_json(const RunReport& report) {
   const RunOptions& options = report.options;
   Json json;
   json["format"] = "gpemu-train-1";
-  json["gpemu_version"] = GPEMU_VERSION;
   json["gpu"] = report.gpu;
   json["gpus"] = options.gpu.gpus;
   json["model"] = report.model;
@@ -309,7 +303,7 @@ Json run_json(const RunReport& report) {
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
   json["options"].update(data_options_json(options.data));
-  json["host"] = host_json(report.host);
+  add_provenance(json, report.provenance);
   json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
   json["host"]["spin_s"] = to_seconds(report.spun);
   return json;

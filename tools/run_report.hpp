@@ -12,7 +12,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/train/trainer.hpp"
 
-#include "host_facts.hpp"
+#include "colour.hpp"
+#include "provenance.hpp"
 #include "run_options.hpp"
 
 namespace gpemu::tools {
@@ -34,7 +35,7 @@ struct RunReport {
   train::StepPlan plan;
   train::TrainResult result;
   std::optional<DataFacts> data;
-  HostFacts host;
+  Provenance provenance;
   Duration loop_cpu{};                         ///< CPU time of the training loop's thread.
   Duration spun{};                             ///< of it, spent spinning for deadlines.
   std::vector<train::StepRecord> first_steps;  ///< for a picture of the pipeline.
@@ -45,14 +46,15 @@ struct TimePart {
   std::string_view key;    ///< in JSON.
   std::string_view label;  ///< for people.
   Duration train::TimeBreakdown::* time;
+  Colour colour;
 };
 inline constexpr std::array<TimePart, 6> kTimeParts = {{
-    {"compute", "compute", &train::TimeBreakdown::compute},
-    {"all_reduce", "all-reduce", &train::TimeBreakdown::all_reduce},
-    {"copy", "copy", &train::TimeBreakdown::copy},
-    {"fetch_wait", "waiting for storage", &train::TimeBreakdown::fetch_wait},
-    {"prep_wait", "waiting for preprocessing", &train::TimeBreakdown::prep_wait},
-    {"other", "other", &train::TimeBreakdown::other},
+    {"compute", "compute", &train::TimeBreakdown::compute, Colour::kCompute},
+    {"all_reduce", "all-reduce", &train::TimeBreakdown::all_reduce, Colour::kOthers},
+    {"copy", "copy", &train::TimeBreakdown::copy, Colour::kCopy},
+    {"fetch_wait", "waiting for storage", &train::TimeBreakdown::fetch_wait, Colour::kHostWait},
+    {"prep_wait", "waiting for preprocessing", &train::TimeBreakdown::prep_wait, Colour::kHostWork},
+    {"other", "other", &train::TimeBreakdown::other, Colour::kUnknown},
 }};
 
 /// Returns `part` as a share of `whole`; zero when there is no whole.
@@ -79,7 +81,6 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 [[nodiscard]] nlohmann::ordered_json run_json(const RunReport& report);
 
 /// Parts of it that `analyze` has too.
-[[nodiscard]] nlohmann::ordered_json host_json(const HostFacts& host);
 [[nodiscard]] nlohmann::ordered_json gpu_options_json(const GpuOptions& options);
 [[nodiscard]] nlohmann::ordered_json data_options_json(const DataOptions& options);
 [[nodiscard]] nlohmann::ordered_json planned_step_json(const train::StepPlan& plan,

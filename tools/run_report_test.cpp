@@ -19,7 +19,7 @@ RunReport report_of(const train::TimeBreakdown& second_step) {
   report.plan.cost.forward.time = 3ms;
   report.plan.cost.backward_optimizer.time = 7ms;
   report.data = DataFacts{.images = 16, .bytes = kMiB, .corrupt_files = {"photos/a&b.jpg"}};
-  report.host.cores = 4;
+  report.provenance.host.cores = 4;
   train::TrainResult& result = report.result;
   result.first_step = {.compute = 10ms, .prep_wait = 90ms};
   result.first_step_samples = 8;
@@ -98,10 +98,23 @@ TEST(RunText, CountsCorruptImages) {
   EXPECT_TRUE(says(run_text(report_of({.compute = 10ms})), "1 images, e.g. photos/a&b.jpg"));
 }
 
+TEST(RunReport, WarnsOfABusyHostInTextPageAndJson) {
+  RunReport report = report_of({.compute = 10ms, .prep_wait = 30ms});
+  constexpr std::string_view kWarning = "the host was too busy to believe how long the GPU waits";
+  report.provenance.load = HostLoad{.elapsed = 1s, .own_cpu = 2s, .others_cpu = 10ms, .queued = 3s};
+  EXPECT_FALSE(says(run_text(report), kWarning));
+  EXPECT_FALSE(says(run_page(report), kWarning));
+  EXPECT_EQ(run_json(report)["host"]["load"]["too_busy"], false);
+  report.provenance.load->others_cpu = 2s;
+  EXPECT_TRUE(says(run_text(report), kWarning));
+  EXPECT_TRUE(says(run_page(report), kWarning));
+  EXPECT_EQ(run_json(report)["host"]["load"]["too_busy"], true);
+}
+
 TEST(RunPage, IsSelfContainedAndEscaped) {
   const std::string page = run_page(report_of({.compute = 10ms, .prep_wait = 30ms}));
   EXPECT_TRUE(says(page, "photos &lt;1&gt;"));
-  EXPECT_FALSE(says(page, "<script"));
+  EXPECT_FALSE(says(page, "<script src"));
   EXPECT_FALSE(says(page, "src="));
   EXPECT_FALSE(says(page, "href="));
 }

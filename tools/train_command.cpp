@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdio>
 #include <ctime>
 #include <memory>
@@ -107,7 +108,7 @@ Result<void> run_train(const RunOptions& options) {
                    .model = session.model().model().name,
                    .precision = session.model().precision(),
                    .plan = session.plan(),
-                   .host = host_facts()};
+                   .provenance = provenance_at(std::chrono::system_clock::now())};
   DataPath path;
   std::unique_ptr<train::BatchSource> source;
   std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
@@ -124,10 +125,12 @@ Result<void> run_train(const RunOptions& options) {
 
   RunObserver observer(options, report.gpu, total_steps);
   const Duration cpu_before = thread_cpu_time();
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(report.result,
                session.run(*source, interrupt.flag(),
                            [&observer](const train::StepRecord& step) { observer.add(step); }));
   observer.finish();
+  if (options.clock == "real") report.provenance.load = meter.read();
   report.loop_cpu = thread_cpu_time() - cpu_before;
   report.spun = session.spun();
   if (path.dataset) {

@@ -201,7 +201,8 @@ void Trainer::State::account(const StepRecord& record) {
   const bool seen_late = feeding.start <= record.end && record.end <= feeding.end;
   result.steps.push_back(StepSample{.end = record.end,
                                     .observed_end = seen_late ? record.end : record.end_wait.end,
-                                    .waited = first_gpu.fetch_wait + first_gpu.prep_wait});
+                                    .fetch_wait = first_gpu.fetch_wait,
+                                    .prep_wait = first_gpu.prep_wait});
   result.samples += record.samples;
   result.work.fetch += record.work.fetch;
   result.work.prep += record.work.prep;

@@ -194,7 +194,7 @@ TEST_F(TrainerTest, AttributesWaitingToFetchAndPrep) {
   EXPECT_EQ(time.compute, 30ms);
   EXPECT_EQ(time.fetch_wait, 10ms + 2 * 6666667ns);
   EXPECT_EQ(time.fetch_wait + time.prep_wait, 70ms);
-  EXPECT_EQ(result.steps[1].waited, 20ms);
+  EXPECT_EQ(result.steps[1].fetch_wait + result.steps[1].prep_wait, 20ms);
   EXPECT_EQ(result.steady_time().total(), 60ms);
   EXPECT_DOUBLE_EQ(result.steady_samples_per_s(), 16 / 0.06);
   EXPECT_EQ(result.work.prep, 60ms);

@@ -72,8 +72,9 @@ class ProfileTest(unittest.TestCase):
             self.assertEqual(batches, sorted(set(batches)))
             self.assertEqual(curve["pack"], PACK)
         root = xml.etree.ElementTree.parse(plot).getroot()
-        lines = [e for e in root if e.tag.endswith("path")]
-        self.assertEqual(len(lines), 3)  # those in ms.
+        paths = [e for e in root if e.tag.endswith("path")]
+        self.assertEqual(len([e for e in paths if e.get("data-name")]), 3)  # those in ms.
+        self.assertEqual(len(paths), 6)  # Each with its error bars.
         text = self.gpemu("show", "--gpu", GPU, "--model", MODEL, "--quantity", "forward")
         self.assertIn("o forward", text)
 

@@ -69,7 +69,9 @@ struct StepRecord {
 struct StepSample {
   TimePoint end;
   TimePoint observed_end;
-  Duration waited{};  ///< the first GPU's time idle for want of the step's batch.
+  /// The first GPU's time idle for want of the step's batch, as its TimeBreakdown shares it out.
+  Duration fetch_wait{};
+  Duration prep_wait{};
 };
 
 struct EpochSummary {
