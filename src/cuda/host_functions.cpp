@@ -9,10 +9,13 @@
 #include <set>
 #include <thread>
 
+#include "mover.hpp"
 #include "stream.hpp"
 
 namespace gpemu::cuda {
 namespace {
+
+thread_local constinit bool calls_function = false;
 
 /// Calls functions of the program at their emulated time, one after the other.
 class HostFunctions {
@@ -137,11 +140,16 @@ class HostFunctions {
       calls_.pop();
       lock.unlock();
       wait_for_moves(call.time);
+      calls_function = true;
       call.function(call.data);
+      calls_function = false;
       lock.lock();
       open_.erase(call.order);
       open_host_calls.store(open_.size(), std::memory_order_release);
       done_.notify_all();
+      lock.unlock();
+      mover().look_again();
+      lock.lock();
     }
   }
 
@@ -174,6 +182,10 @@ void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others) {
 
 void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls) {
   host_functions().copy(stream, calls);
+}
+
+bool in_host_function() {
+  return calls_function;
 }
 
 bool have_returned(const HostCalls& calls) {

@@ -40,6 +40,9 @@ inline void copy_host_calls(const gpemu_cuda_stream& stream, HostCalls& calls) {
   if (any_host_calls()) copy_host_calls_slowly(stream, calls);
 }
 
+/// Whether the calling thread is in a host function, where CUDA forbids to wait for the GPU.
+[[nodiscard]] bool in_host_function();
+
 [[nodiscard]] bool have_returned(const HostCalls& calls);
 [[nodiscard]] bool have_returned(const gpemu_cuda_stream& stream);
 

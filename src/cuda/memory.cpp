@@ -8,6 +8,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <mutex>
+#include <span>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
@@ -15,6 +16,7 @@
 #include <fmt/format.h>
 
 #include "capture.hpp"
+#include "host_functions.hpp"
 #include "log.hpp"
 #include "memory_state.hpp"
 #include "mover.hpp"
@@ -127,6 +129,12 @@ void drop(std::uint64_t address, Bytes bytes, Content content) {
 
 Bytes charged(Bytes bytes) {
   return bytes < kSmall ? round_up(bytes, kAlignment) : round_up(bytes, kPage);
+}
+
+/// Whether a range is known to be zeros, so that copying it moves nothing.
+bool is_unkept(std::uint64_t address, Bytes bytes) {
+  const ContentMap::Part part = memory().contents.part(address, bytes);
+  return part.content != Content::kKept && part.bytes == bytes;
 }
 
 /// What one side of a copy is.
@@ -274,6 +282,7 @@ struct Movement {
   Bytes bytes = 0;
   std::array<Access, 2> accesses{};
   bool keep = true;  ///< else the device's memory reads as zeros from then on.
+  HostCalls calls;   ///< which must have returned before.
 
   void run() const;
 };
@@ -289,38 +298,49 @@ void Movement::run() const {
   }
 }
 
+/// Blocks until no unfinished copy overlaps these. A host function would wait for itself.
+void finish_moves_on(std::span<const Access> accesses) {
+  if (!in_host_function()) mover().wait_for(accesses);
+}
+
 /// Does what a copy does to content now, where the caller waits for the copy anyhow.
 void move_now(const Movement& movement) {
-  mover().wait_for(movement.accesses);
+  finish_moves_on(movement.accesses);
   movement.run();
 }
 
-/// Has the mover do it until the copy's end.
-void move_beside(const Movement& movement, TimePoint end) {
-  mover().add({.accesses = {movement.accesses.begin(), movement.accesses.end()},
-               .end = end,
-               .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost,
-               .work = [movement, end] {
-                 const auto start = std::chrono::steady_clock::now();
-                 movement.run();
-                 record_move(movement.bytes, std::chrono::steady_clock::now() - start, end);
-               }});
+/// Has the mover do it until the copy's end, once the host functions before it have returned.
+void move_beside(Movement movement, TimePoint end, bool staged) {
+  Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
+                 .end = end,
+                 .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost};
+  if (!movement.calls.empty()) {
+    job.may_begin = [calls = std::move(movement.calls)] { return have_returned(calls); };
+  }
+  std::vector<std::byte> data;
+  if (staged) {
+    const auto* const source = reinterpret_cast<const std::byte*>(movement.copy.source);
+    data.assign(source, source + movement.bytes);
+    job.accesses.pop_back();
+  }
+  job.work = [movement = std::move(movement), end, data = std::move(data)]() mutable {
+    const auto start = std::chrono::steady_clock::now();
+    if (!data.empty()) movement.copy.source = reinterpret_cast<std::uint64_t>(data.data());
+    movement.run();
+    if (movement.bytes < kLargeCopy) return;
+    record_move(movement.bytes, std::chrono::steady_clock::now() - start, end);
+  };
+  mover().add(std::move(job));
 }
 
-/// Does it in order. With `staged`, the source is read before this returns.
-void move_in_order(const Movement& movement, bool staged) {
-  Mover& others = mover();
-  if (!others.busy() || !others.overlaps_any(movement.accesses)) return movement.run();
-  if (!staged) return others.in_order(movement.accesses, [movement] { movement.run(); });
-  if (movement.copy.height > 1 || movement.copy.depth > 1) return move_now(movement);
-  const auto* const source = reinterpret_cast<const std::byte*>(movement.copy.source);
-  std::vector<std::byte> data(source, source + movement.bytes);
-  const std::span<const Access> target(movement.accesses.data(), 1);
-  others.in_order(target, [movement, data = std::move(data)]() mutable {
-    Movement from_copy = movement;
-    from_copy.copy.source = reinterpret_cast<std::uint64_t>(data.data());
-    from_copy.run();
-  });
+/// Does it in order: at once, unless it must wait for something. With `staged`, the source is read
+/// before this returns.
+void move_in_order(Movement movement, TimePoint end, bool staged) {
+  const bool waits =
+      !movement.calls.empty() || (mover().busy() && mover().overlaps_any(movement.accesses));
+  if (!waits) return movement.run();
+  if (staged && (movement.copy.height > 1 || movement.copy.depth > 1)) return move_now(movement);
+  move_beside(std::move(movement), end, staged);
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
@@ -452,7 +472,7 @@ void finish_moves(std::uint64_t address) {
     bytes = found->second.bytes;
   }
   const std::array whole{Access{.start = address, .bytes = bytes, .writes = true}};
-  mover().wait_for(whole);
+  finish_moves_on(whole);
 }
 
 Status free_block(std::uint64_t address, bool host) {
@@ -539,14 +559,15 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool plain = copy.height == 1 && copy.depth == 1;
   const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
                        to.on_device() && !to.shared && plain && drops_data();
-  const Movement movement{
+  Movement movement{
       .copy = copy,
       .to = to,
       .from = from,
       .bytes = bytes,
       .accesses = {Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
                    Access{.start = copy.source, .bytes = *from_extent}},
-      .keep = !dropped};
+      .keep = !dropped,
+      .calls = {}};
   if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
       from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
     move_now(movement);
@@ -566,15 +587,21 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool between_devices = to.on_device() && from.on_device();
   const bool waits =
       (blocking || pageable) && !staged && !between_devices && stream.node == nullptr;
+  copy_host_calls(stream, movement.calls);
   if (!waits) {
     // Others write memory that is shared, so that nobody knows what must wait for what.
-    const bool beside =
-        bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() && !from.is_shared();
-    beside ? move_beside(movement, interval.end)
-           : move_in_order(movement, pageable && to.on_device());
+    const bool beside = bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() &&
+                        !from.is_shared() && !(between_devices && is_unkept(copy.source, bytes));
+    beside ? move_beside(std::move(movement), interval.end, false)
+           : move_in_order(std::move(movement), interval.end, pageable && to.on_device());
     return GPEMU_CUDA_SUCCESS;
   }
-  move_now(movement);  // The host copies while the device does.
+  // The host copies while the device does, unless it must wait for a host function.
+  if (!have_returned(movement.calls)) {
+    wait_until(interval.start);
+    wait_for_host_functions(movement.calls);
+  }
+  move_now(movement);
   record_late_wait(clock().now() - interval.end);
   wait_until(interval.end);
   if (blocking) wait_for_host_functions(stream);
@@ -712,6 +739,8 @@ using gpemu::cuda::check_unsafe_call;
 using gpemu::cuda::current_device;
 using gpemu::cuda::DeviceState;
 using gpemu::cuda::enter_context;
+using gpemu::cuda::finish_moves;
+using gpemu::cuda::finish_moves_on;
 using gpemu::cuda::forget_pooled;
 using gpemu::cuda::free_block;
 using gpemu::cuda::keep;
@@ -807,7 +836,7 @@ gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32
 
 gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) {
   GPEMU_CUDA_TRY(attach());
-  gpemu::cuda::finish_moves(reinterpret_cast<std::uint64_t>(pointer));
+  finish_moves(reinterpret_cast<std::uint64_t>(pointer));
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = state.blocks.find(reinterpret_cast<std::uint64_t>(pointer));
@@ -909,7 +938,7 @@ gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t b
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
   const std::array written{gpemu::cuda::Access{.start = address, .bytes = bytes, .writes = true}};
-  gpemu::cuda::mover().wait_for(written);
+  finish_moves_on(written);
   if (bytes > 0 && !side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
   return GPEMU_CUDA_SUCCESS;
@@ -920,7 +949,7 @@ gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) 
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
   const std::array read{gpemu::cuda::Access{.start = address, .bytes = bytes}};
-  gpemu::cuda::mover().wait_for(read);
+  finish_moves_on(read);
   read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return GPEMU_CUDA_SUCCESS;
 }

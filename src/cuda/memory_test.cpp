@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <latch>
 #include <numeric>
 #include <string>
 #include <thread>
@@ -356,6 +357,39 @@ TEST_F(MoverTest, HostFunctionsFindTheBytesOfCopiesBeforeThem) {
   synchronize();
   EXPECT_EQ(seen.first, from_[1]);
   EXPECT_EQ(seen.last, from_[kSize - 1]);
+}
+
+TEST_F(MoverTest, CopiesFindWhatHostFunctionsBeforeThemWrote) {
+  struct Gate {
+    std::latch open{1};
+    std::uint8_t* bytes = nullptr;
+  };
+  mover().resume();
+  for (const Bytes size : {Bytes{100}, kSize}) {
+    for (const bool blocking : {false, true}) {
+      Gate gate{.bytes = from_};
+      std::memset(from_, 1, size);
+      std::memset(to_, 2, size);
+      ASSERT_EQ(gpemu_cuda_launch_host_function(
+                    stream_,
+                    [](void* data) {
+                      auto& found = *static_cast<Gate*>(data);
+                      found.open.wait();
+                      found.bytes[99] = 5;
+                    },
+                    &gate),
+                GPEMU_CUDA_SUCCESS);
+      std::thread opener([&gate] { gate.open.count_down(); });
+      ASSERT_EQ(gpemu_cuda_memcpy(memory_, bits(from_), size, GPEMU_CUDA_COPY_DEFAULT, stream_,
+                                  blocking ? 1 : 0),
+                GPEMU_CUDA_SUCCESS);
+      copy_async(bits(to_), memory_, size);
+      synchronize();
+      EXPECT_EQ(to_[99], 5) << size << " bytes";
+      EXPECT_EQ(to_[98], 1);
+      opener.join();
+    }
+  }
 }
 
 TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {

@@ -87,7 +87,7 @@ Mover::Entries::iterator Mover::find_ready(Lane lane) {
     const bool blocked = std::any_of(entries_.begin(), entry, [entry](const Entry& earlier) {
       return overlap(earlier.job.accesses, entry->job.accesses);
     });
-    if (!blocked) return entry;
+    if (!blocked && (!entry->job.may_begin || entry->job.may_begin())) return entry;
   }
   return entries_.end();
 }
@@ -146,6 +146,15 @@ bool Mover::overlaps_any(std::span<const Access> accesses) const {
   const std::lock_guard lock(mutex_);
   return std::ranges::any_of(
       entries_, [accesses](const Entry& entry) { return overlap(entry.job.accesses, accesses); });
+}
+
+void Mover::look_again() {
+  if (!busy()) return;
+  // A thread that has just looked must be waiting before it is woken.
+  {
+    const std::lock_guard lock(mutex_);
+  }
+  wake(Lane::kEither);
 }
 
 void Mover::pause() {

@@ -40,6 +40,7 @@ class Mover {
     TimePoint end;  ///< on the timeline; who waits for that time waits for the job.
     Lane lane = Lane::kEither;
     Work work;
+    std::function<bool()> may_begin = nullptr;  ///< null: it may.
   };
 
   Mover() = default;
@@ -65,6 +66,9 @@ class Mover {
          .lane = Lane::kEither,
          .work = std::forward<Effect>(effect)});
   }
+
+  /// Has jobs begin whose `may_begin` has become true.
+  void look_again();
 
   /// Blocks until all jobs are done that were given before and end until `time`.
   void wait_until(TimePoint time);
