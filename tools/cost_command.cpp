@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "cost_fit_command.hpp"
 #include "cost_recorded_command.hpp"
 #include "json_text.hpp"
+#include "provenance.hpp"
 #include "terminal.hpp"
 #include "text_table.hpp"
 
@@ -70,13 +72,15 @@ json describe(const Row& row) {
 void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) {
   json costs = json::array();
   for (const Row& row : rows) costs.push_back(describe(row));
-  const json document = {{"gpu", model.gpu().name},
-                         {"model", model.model().name},
-                         {"precision", model.precision()},
-                         {"parameters", model.model().parameters},
-                         {"capacity_mib", to_mib(model.gpu().memory_bytes)},
-                         {"largest_batch", model.largest_batch()},
-                         {"costs", costs}};
+  nlohmann::ordered_json document = {{"format", "gpemu-cost-1"}};
+  add_provenance(document, provenance_at(std::chrono::system_clock::now()));
+  document["gpu"] = model.gpu().name;
+  document["model"] = model.model().name;
+  document["precision"] = model.precision();
+  document["parameters"] = model.model().parameters;
+  document["capacity_mib"] = to_mib(model.gpu().memory_bytes);
+  document["largest_batch"] = model.largest_batch();
+  document["costs"] = costs;
   print_out("{}", json_text(document));
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -20,10 +21,10 @@
 
 #include "command.hpp"
 #include "data_bench.hpp"
-#include "host_facts.hpp"
 #include "interrupt.hpp"
 #include "json_text.hpp"
 #include "progress.hpp"
+#include "provenance.hpp"
 #include "run_options.hpp"
 #include "terminal.hpp"
 
@@ -142,8 +143,12 @@ double median(std::vector<double> values) {
 Result<void> bench_data(const BenchOptions& options) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const InterruptGuard interrupt;
+  Provenance provenance = provenance_at(std::chrono::system_clock::now());
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
                run_data_bench(dataset, options.bench, interrupt.flag()));
+  provenance.load = meter.read();
+  provenance.load->queued.reset();  // The threads that were measured have ended.
   std::vector<double> rates;
   std::vector<double> cpu_rates;
   for (const DataBenchEpoch& epoch : epochs) {
@@ -152,15 +157,14 @@ Result<void> bench_data(const BenchOptions& options) {
   }
   const std::string_view what = options.bench.decode_only ? "decode only" : "loader";
   if (options.as_json) {
-    const HostFacts host = host_facts();
-    const json result = {{"what", what},
-                         {"workers", options.bench.workers},
-                         {"images", epochs.front().images},
-                         {"corrupt", epochs.front().corrupt},
-                         {"images_per_s", rates},
-                         {"images_per_cpu_s", cpu_rates},
-                         {"cpu", host.cpu},
-                         {"cores", host.cores}};
+    nlohmann::ordered_json result = {{"format", "gpemu-data-bench-1"}};
+    add_provenance(result, provenance);
+    result["what"] = what;
+    result["workers"] = options.bench.workers;
+    result["images"] = epochs.front().images;
+    result["corrupt"] = epochs.front().corrupt;
+    result["images_per_s"] = rates;
+    result["images_per_cpu_s"] = cpu_rates;
     print_out("{}", json_text(result));
   } else {
     print_out("{}, {} worker{}: {:.1f} images/s, {:.1f} per CPU second (medians of {} epochs)\n",
