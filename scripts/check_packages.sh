@@ -55,7 +55,8 @@ for kind in wheel deb; do
   root=$work/$kind
   mkdir -p "$root"
   tar -C "$root" -xf "$bare"
-  mkdir "$root/check"
+  mkdir -p "$root/check/recordings"
+  cp profiles/gpemu-vldb25/operations/alexnet.json "$root/check/recordings"
   cp "$packages"/*.whl "$packages"/*.deb tests/python/*_test.py tests/packages/* "$root/check"
   echo "check_packages: the $kind in a bare Debian 12"
   enter "$root" "$kind"

@@ -25,8 +25,11 @@ case $kind in
 esac
 
 # All that was installed needs the C library and the compiler's runtime library, no more.
-installed=$(find / -xdev \( -path '*/gpemu/*' -o -name 'libgpemu*' -o -path "$gpemu" \) -type f)
-for file in $installed; do
+folders=(/usr/lib/gpemu /usr/lib/libgpemu.so.* /usr/bin/gpemu)
+[[ $kind == deb ]] || folders=(/venv/lib/python3*/site-packages/gpemu)
+mapfile -t installed < <(find "${folders[@]}" -type f \( -name 'lib*.so.*' -o -name gpemu \))
+((${#installed[@]} > 25)) || failed "only ${#installed[@]} libraries were installed"
+for file in "${installed[@]}"; do
   missing=$(ldd "$file" 2>/dev/null | grep 'not found' || true)
   [[ -z $missing ]] || failed "$file needs what is not there: $missing"
 done
@@ -48,6 +51,9 @@ use() { # as whom
   [[ $(grep -c A100 smi.txt) == 2 ]] || failed "$(cat smi.txt)"
   "$gpemu" node rm "bare-$EUID" >/dev/null
   "$gpemu" cost --gpu V100-PCIE-32GB --model resnet50 --batch 64 >/dev/null
+  local code=0
+  "$gpemu" cost fit /check/recordings 2>fit.txt || code=$?
+  [[ $code == 10 ]] && grep -q 'without the solver Ceres' fit.txt || failed "$code: $(cat fit.txt)"
 }
 
 use
@@ -61,7 +67,7 @@ setpriv --reuid user --regid user --clear-groups env HOME="$home" bash -ec \
 if [[ $kind == wheel ]]; then
   for test in /check/*_test.py; do
     echo "packages_check: $(basename "$test")"
-    /venv/bin/python -I "$test" 2>test.txt || failed "$(cat test.txt)"
+    /venv/bin/python -I "$test" >test.txt 2>&1 || failed "$(cat test.txt)"
   done
   /venv/bin/pip uninstall --quiet --yes gpemu
 else
