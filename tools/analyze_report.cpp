@@ -72,7 +72,9 @@ StackedBars pass_plot(const StallPasses& passes) {
     StackedBar bar{.label = std::string(kPasses[i].label)};
     Duration before{};
     for (std::size_t part = 0; part <= i; ++part) {
-      const Duration until = std::max(before, passes.*kPasses[part].step);
+      // A pass can be faster than one before it, by noise.
+      const Duration until =
+          std::clamp(passes.*kPasses[part].step, before, std::max(before, passes.*kPasses[i].step));
       bar.values.push_back(to_milliseconds(until - before));
       before = until;
     }

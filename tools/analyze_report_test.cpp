@@ -44,5 +44,13 @@ TEST(AnalyzeJson, HasRatesOfEachPass) {
   EXPECT_NE(analyze_page(report).find("fetch stall"), std::string::npos);
 }
 
+TEST(AnalyzePage, DrawsAPassAsLongAsItsStepAlsoWhereNoiseMadeItFaster) {
+  AnalyzeReport report{.gpu = "V100-PCIE-32GB", .model = "resnet18", .passes = kPasses};
+  report.passes.cold = 90ms;
+  const std::string page = analyze_page(report);
+  EXPECT_NE(page.find("files in storage, preprocessing stall: 10 ms (11.1 %)"), std::string::npos);
+  EXPECT_NE(page.find(">90</text>"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace gpemu::tools

@@ -49,11 +49,16 @@ StackedBars time_plot(const train::TrainResult& result) {
   return bars;
 }
 
+/// Returns how many steps a point stands for.
+std::size_t steps_of_a_point(std::size_t steps) {
+  return (steps + kMostPoints - 1) / kMostPoints;
+}
+
 /// Returns a line of a value per step from the second on; of many steps, of the mean of some, with
 /// their smallest and largest as its band.
 LineSeries step_series(std::string name, Colour colour, const std::vector<double>& values) {
   LineSeries series{.name = std::move(name), .colour = colour};
-  const std::size_t bucket = (values.size() + kMostPoints - 1) / kMostPoints;
+  const std::size_t bucket = steps_of_a_point(values.size());
   for (std::size_t first = 0; first < values.size(); first += bucket) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
     const std::size_t count = std::min(bucket, values.size() - first);
@@ -66,7 +71,6 @@ LineSeries step_series(std::string name, Colour colour, const std::vector<double
     }
     series.points.push_back(point);
   }
-  if (bucket > 1) series.name += fmt::format(", mean and range of {}", bucket);
   return series;
 }
 
@@ -78,12 +82,18 @@ LinePlot step_plot(const train::TrainResult& result) {
     fetch_ms.push_back(to_milliseconds(step.fetch_wait));
     prep_ms.push_back(to_milliseconds(step.prep_wait));
   }
-  return {.title = "Step by step",
-          .x_label = "step",
-          .y_label = "time (ms)",
-          .series = {step_series("step", Colour::kTotal, step_ms),
-                     step_series("waiting for storage", Colour::kHostWait, fetch_ms),
-                     step_series("waiting for preprocessing", Colour::kHostWork, prep_ms)}};
+  const std::size_t bucket = steps_of_a_point(step_ms.size());
+  LinePlot plot{
+      .title = "Step by step",
+      .x_label = bucket > 1 ? fmt::format("step: mean and range of {} each", bucket) : "step",
+      .y_label = "time (ms)",
+      .series = {step_series("step", Colour::kTotal, step_ms)}};
+  const auto add = [&plot](const char* name, Colour colour, const std::vector<double>& values) {
+    if (std::ranges::max(values) > 0) plot.series.push_back(step_series(name, colour, values));
+  };
+  add("waiting for storage", Colour::kHostWait, fetch_ms);
+  add("waiting for preprocessing", Colour::kHostWork, prep_ms);
+  return plot;
 }
 
 LinePlot throughput_plot(const RunReport& report) {

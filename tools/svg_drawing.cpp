@@ -86,7 +86,7 @@ std::string Drawing::finish(double height, std::string_view attributes) const {
   return fmt::format(
       R"(<svg xmlns="http://www.w3.org/2000/svg" width="{0:.0f}" height="{1:.0f}" )"
       R"(viewBox="0 0 {0:.0f} {1:.0f}" role="img" )"
-      R"(font-family="system-ui, 'Liberation Sans', Arial, sans-serif" font-size="{2:g}"{5}>)"
+      R"(font-family="'Liberation Sans', Arial, Helvetica, sans-serif" font-size="{2:g}"{5}>)"
       "\n<title>{3}</title>\n"
       R"(<rect class="paper" width="100%" height="100%" fill="#ffffff"/>)"
       "\n{4}</svg>\n",

@@ -160,9 +160,12 @@ class Rows {
       drawing.text(row.left, row.top - 5, label);
       return;
     }
-    const double room = (left_ - kMargin - 8) / text_width("n");
-    drawing.text(left_ - 8, row.top + row.height / 2 + 4,
-                 shortened(label, static_cast<std::size_t>(room)), Anchor::kEnd);
+    std::string shown(label);
+    for (std::size_t most = character_count(label);
+         most > 1 && text_width(shown) > left_ - kMargin - 8;) {
+      shown = shortened(label, --most);
+    }
+    drawing.text(left_ - 8, row.top + row.height / 2 + 4, shown, Anchor::kEnd);
   }
 
  private:
@@ -174,9 +177,12 @@ class Rows {
   double count_ = 0;
 };
 
-std::vector<LegendEntry> legend_of(const std::vector<PlotPart>& parts) {
+/// Returns a legend of the parts that occur.
+std::vector<LegendEntry> legend_of(const std::vector<PlotPart>& parts, const auto& occurs) {
   std::vector<LegendEntry> legend;
-  for (const PlotPart& part : parts) legend.push_back({part.name, part.colour});
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (occurs(i)) legend.push_back({parts[i].name, parts[i].colour});
+  }
   return legend;
 }
 
@@ -271,7 +277,12 @@ std::string stacked_bars_svg(const StackedBars& plot, PlotWidth width) {
   }
   const double whole = width_of(width);
   Drawing drawing(whole);
-  const double top = drawing.heading(plot.title, legend_of(plot.parts));
+  const auto occurs = [&plot](std::size_t part) {
+    return std::ranges::any_of(plot.bars, [part](const StackedBar& bar) {
+      return part < bar.values.size() && bar.values[part] > 0;
+    });
+  };
+  const double top = drawing.heading(plot.title, legend_of(plot.parts, occurs));
   const Rows rows(whole, top, kBarPitch, kBarHeight, plot.bars);
   const double length = whole - kMargin - room_for_total - rows.left();
   const Box box{rows.left(), top, length, rows.height()};
@@ -292,7 +303,12 @@ std::string timeline_svg(const Timeline& plot, PlotWidth width) {
   }
   const double whole = width_of(width);
   Drawing drawing(whole);
-  const double top = drawing.heading(plot.title, legend_of(plot.kinds));
+  const auto occurs = [&plot](std::size_t kind) {
+    return std::ranges::any_of(plot.lanes, [kind](const TimelineLane& lane) {
+      return std::ranges::find(lane.spans, kind, &TimelineSpan::kind) != lane.spans.end();
+    });
+  };
+  const double top = drawing.heading(plot.title, legend_of(plot.kinds, occurs));
   const Rows rows(whole, top, kLanePitch, kLaneHeight, plot.lanes);
   const double length = whole - 22 - rows.left();
   const Box box{rows.left(), top, length, rows.height()};

@@ -98,6 +98,14 @@ TEST(StackedBarsSvg, ShortensALabelThatLeavesNoRoom) {
   EXPECT_EQ(count(svg, "mmm…</text>"), 1);
 }
 
+TEST(StackedBarsSvg, ShowsLabelsThatFitWholeAndNamesOnlyWhatOccurs) {
+  const std::string svg = stacked_bars_svg(
+      {"t", "time", "s", {{"copy"}, {"wait"}}, {{"compute engine", {1, 0}}, {"epoch 1", {2}}}});
+  EXPECT_EQ(count(svg, ">compute engine</text>"), 1);
+  EXPECT_EQ(count(svg, ">copy</text>"), 1);
+  EXPECT_EQ(count(svg, ">wait</text>"), 0);
+}
+
 TEST(StackedBarsSvg, DrawsTheErrorBarOfATotalAndSaysWhyThereIsNoBar) {
   const std::string svg =
       stacked_bars_svg({"t",
