@@ -11,6 +11,7 @@
 #include <fstream>
 #include <latch>
 #include <numeric>
+#include <random>
 #include <string>
 #include <thread>
 #include <unistd.h>
@@ -415,6 +416,45 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
   }
   EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MoverTest, RandomCopiesAndSetsLeaveWhatTheirOrderSays) {
+  mover().resume();
+  constexpr std::size_t kBuffers = 4;
+  const std::uint64_t second = allocate(kSize);
+  // Two of the device, two of the host, and what they must hold.
+  const std::array<std::uint64_t, kBuffers> buffers{memory_, second, bits(from_), bits(to_)};
+  std::array<std::vector<std::uint8_t>, kBuffers> expected;
+  for (std::size_t i = 0; i < kBuffers; ++i) {
+    expected[i] =
+        i < 2 ? std::vector<std::uint8_t>(kSize, 0)
+              : std::vector<std::uint8_t>((i == 2 ? from_ : to_), (i == 2 ? from_ : to_) + kSize);
+  }
+  std::mt19937_64 random(20260131);
+  const auto below = [&random](std::uint64_t end) { return random() % end; };
+  for (int step = 0; step < 600; ++step) {
+    const Bytes size = below(3) == 0 ? 1 + below(5000) : kMiB + below(2 * kMiB);
+    const Bytes to_offset = below(kSize - size), from_offset = below(kSize - size);
+    const std::size_t to = below(kBuffers), from = below(kBuffers);
+    if (below(6) == 0) {
+      const auto value = static_cast<std::uint8_t>(below(3));
+      set_async(buffers[to % 2] + to_offset, value, size);
+      std::fill_n(expected[to % 2].begin() + static_cast<std::ptrdiff_t>(to_offset), size, value);
+    } else if (to != from && (to < 2 || from < 2)) {
+      copy_async(buffers[to] + to_offset, buffers[from] + from_offset, size);
+      std::copy_n(expected[from].begin() + static_cast<std::ptrdiff_t>(from_offset), size,
+                  expected[to].begin() + static_cast<std::ptrdiff_t>(to_offset));
+    }
+    if (below(50) == 0) synchronize();
+  }
+  synchronize();
+  EXPECT_TRUE(std::equal(expected[2].begin(), expected[2].end(), from_));
+  EXPECT_TRUE(std::equal(expected[3].begin(), expected[3].end(), to_));
+  for (const std::size_t i : {0U, 1U}) {
+    ASSERT_EQ(copy(bits(to_), buffers[i], kSize), GPEMU_CUDA_SUCCESS);
+    EXPECT_TRUE(std::equal(expected[i].begin(), expected[i].end(), to_)) << i;
+  }
+  EXPECT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(MoverTest, MemoryThatOthersSeeIsWrittenAtOnce) {

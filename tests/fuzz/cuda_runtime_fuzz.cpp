@@ -605,6 +605,36 @@ void ask(State& state, Input& input) {
   }
 }
 
+/// Copies that are moved beside the program, and what races with them.
+void copy_beside(State& state, Input& input) {
+  static void* pinned = nullptr;
+  constexpr size_t kLarge = size_t{1} << 20;
+  if (pinned == nullptr) cudaHostAlloc(&pinned, 2 * kLarge, 0);
+  if (pinned == nullptr) return;
+  void** const slot = &state.memory[input.byte() % kSlots];
+  void* const stream = input.any_stream(state);
+  const size_t size = kLarge + input.word() % kLarge;
+  switch (input.byte() % 6) {
+    case 0:
+      cudaMalloc(slot, 2 * kLarge);
+      break;
+    case 1:
+      cudaMemcpyAsync(*slot, pinned, size, 1, stream);
+      break;
+    case 2:
+      cudaMemcpyAsync(pinned, *slot, size, 2, stream);
+      break;
+    case 3:
+      cudaMemcpyAsync(*slot, input.device(state), size, 3, stream);
+      break;
+    case 4:
+      cudaFree(*slot);
+      break;
+    default:
+      cudaStreamQuery(stream);
+  }
+}
+
 /// Gives back what is left, so that inputs do not add up.
 void clean_up(State& state) {
   for (void* stream : state.streams) {
@@ -649,7 +679,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   State state;
   Input input(data, size);
   while (!input.empty()) {
-    switch (input.byte() % 11) {
+    const uint8_t kind = input.byte();
+    switch (kind < 250 ? kind % 11 : 11) {
       case 5:
         use_pitched(state, input);
         break;
@@ -667,6 +698,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         break;
       case 10:
         ask(state, input);
+        break;
+      case 11:
+        copy_beside(state, input);
         break;
       case 0:
         use_memory(state, input);

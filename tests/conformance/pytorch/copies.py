@@ -30,6 +30,20 @@ def test_pinned_copies_go_at_the_rate_of_the_link():
     assert 0.7 < link_ms(64 * MIB) / to_host_ms < 1.3, to_host_ms
 
 
+def test_pinned_copies_keep_their_bytes():
+    there = pinned()
+    there.random_()
+    device, other, back = device_bytes(), device_bytes(), pinned()
+    device.copy_(there, non_blocking=True)
+    device[MIB : 2 * MIB].zero_()
+    other.copy_(device, non_blocking=True)
+    back.copy_(other, non_blocking=True)
+    torch.cuda.synchronize()
+    expected = there.clone()
+    expected[MIB : 2 * MIB] = 0
+    assert torch.equal(back, expected)
+
+
 def test_pageable_copies_are_not_faster_than_the_link():
     assert copy_ms(torch.empty(64 * MIB, dtype=torch.uint8)) > link_ms(64 * MIB)
 
