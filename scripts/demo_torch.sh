@@ -13,14 +13,15 @@ fi
 version=${1:-2.15.0}
 gpu=${2:-A100-PCIE-40GB}
 demo=build/demo
+gpemu=build/release/tools/gpemu
 
 scripts/setup.sh
-cmake --preset dev --log-level=WARNING
-cmake --build --preset dev
+cmake --preset release --log-level=WARNING
+cmake --build build/release --target gpemu gpemu_profiles shims/all
 python=$(scripts/install_torch.sh "$version")
 mkdir -p "$demo"
 if [[ ! -d $demo/torch_data ]]; then
-  build/dev/tools/gpemu data make "$demo/torch_data" --classes 4 --images 400
+  "$gpemu" data make "$demo/torch_data" --classes 4 --images 400
 fi
-build/dev/tools/gpemu run --gpu "$gpu" -- "$python" examples/pytorch/train_resnet50.py \
+"$gpemu" run --gpu "$gpu" -- "$python" examples/pytorch/train_resnet50.py \
   --data "$demo/torch_data" --amp --checkpoint "$demo/resnet50.pt"
