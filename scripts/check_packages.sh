@@ -24,8 +24,8 @@ scripts/build_wheel.sh "$packages"
 scripts/build_deb.sh "$packages"
 for file in "$packages"/*.whl "$packages"/*.deb; do
   if ! grep -qF "$(basename "$file")" docs/how-to/install.md; then
-    echo "check_packages: docs/how-to/install.md does not name $(basename "$file"): does it need a" \
-      "newer system than before?" >&2
+    echo "check_packages: docs/how-to/install.md does not name $(basename "$file"): does it" \
+      "need a newer system than before?" >&2
     exit 1
   fi
 done
