@@ -93,6 +93,28 @@ print("equal" if found == data else "zeros" if found == bytes(size) else "wrong"
 assert cuda.cudaMemcpyAsync(back, other, bytes_, 2, streams[1]) == 0
 """
 
+# A process that forks while a copy is under way: the child has no GPU and ends, the copy goes on.
+FORK = """
+import ctypes, os, sys
+cuda = ctypes.CDLL("libcudart.so.12")
+size = ctypes.c_size_t(64 << 20)
+there, back, device = (ctypes.c_void_p() for _ in range(3))
+for pinned in (there, back):
+    assert cuda.cudaMallocHost(ctypes.byref(pinned), size) == 0
+assert cuda.cudaMalloc(ctypes.byref(device), size) == 0
+ctypes.memset(there, 3, size.value)
+assert cuda.cudaMemcpyAsync(device, there, size, 1, None) == 0
+assert cuda.cudaMemcpyAsync(back, device, size, 2, None) == 0
+child = os.fork()
+if child == 0:
+    refused = (cuda.cudaDeviceSynchronize(), cuda.cudaMemcpyAsync(back, device, size, 2, None),
+               cuda.cudaFree(device), cuda.cudaFreeHost(there))
+    sys.exit(0 if refused == (3, 3, 3, 3) else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert cuda.cudaDeviceSynchronize() == 0
+assert ctypes.string_at(back, size.value) == bytes([3]) * size.value
+"""
+
 # A function behind seconds of work on one stream, then one on an idle stream.
 HOST_FUNCTIONS = """
 import ctypes
@@ -332,6 +354,11 @@ class RunTest(unittest.TestCase):
             # The program ends while its last copy is under way.
             self.assertIn(summary["copies"]["moved_bytes"] >> 23, (moved, moved + 1))
             self.assertIn(summary["not_kept_bytes"] >> 23, (0,) if found == "equal" else (1, 2))
+
+    def test_a_fork_leaves_copies_that_are_under_way_alone(self):
+        process = self.start(sys.executable, "-c", FORK)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
 
     def test_keeps_streams_and_events_of_devices_apart(self):
         process = self.start(sys.executable, "-c", DEVICES,
