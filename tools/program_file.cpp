@@ -105,9 +105,11 @@ Result<void> check_program(const std::string& name) {
   GPEMU_ASSIGN(std::filesystem::path path, find_program(name));
   for (int i = 0; i < kMaxInterpreters; ++i) {
     struct stat status{};
-    if (::stat(path.c_str(), &status) != 0 || S_ISDIR(status.st_mode)) {
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
       return fail(ErrorCode::kInvalidArgument, "cannot start '{}': {}", name,
-                  S_ISDIR(status.st_mode) ? "it is a folder" : path.string() + " cannot be read");
+                  S_ISDIR(status.st_mode) ? "it is a folder"
+                  : status.st_mode != 0   ? "it is no program but a device, a pipe or a socket"
+                                          : path.string() + " cannot be read");
     }
     if (::access(path.c_str(), X_OK) != 0) {
       return fail(ErrorCode::kInvalidArgument,

@@ -29,6 +29,16 @@ Result<void> write_all(int descriptor, std::string_view content,
   return {};
 }
 
+/// Returns whether a file is a pipe between processes, as a shell makes them for `<(command)`:
+/// those are all on a file system of their own.
+bool is_pipe_without_name(const struct stat& status) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return false;
+  const FileDescriptor reader(ends[0]), writer(ends[1]);
+  struct stat made{};
+  return ::fstat(reader.get(), &made) == 0 && made.st_dev == status.st_dev;
+}
+
 }  // namespace
 
 FileDescriptor& FileDescriptor::operator=(FileDescriptor&& other) noexcept {
@@ -44,7 +54,8 @@ FileDescriptor::~FileDescriptor() {
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  // Opening a pipe that has a name would wait for a writer, maybe for ever.
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
     return fail(code, "cannot read {}: {}", path.string(), errno_message(errno));
@@ -56,6 +67,12 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
   if (S_ISDIR(status.st_mode)) {
     return fail(ErrorCode::kIo, "cannot read {}: it is a folder", path.string());
   }
+  if (S_ISFIFO(status.st_mode) && !is_pipe_without_name(status)) {
+    return fail(ErrorCode::kIo,
+                "cannot read {}: it is a named pipe, which may never end; give a file",
+                path.string());
+  }
+  ::fcntl(file.get(), F_SETFL, 0);
   std::string content;
   content.reserve(static_cast<std::size_t>(status.st_size) + 1);
   while (true) {

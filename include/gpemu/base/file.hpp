@@ -32,8 +32,8 @@ class FileDescriptor {
 
 /// Returns the whole content of a file.
 ///
-/// Errors: kNotFound when there is none, kIo when it cannot be read, kInvalidArgument when it is
-/// larger than `max_bytes`.
+/// Errors: kNotFound when there is none, kIo when it cannot be read or is a pipe with a name, which
+/// might never end, kInvalidArgument when it is larger than `max_bytes`.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             Bytes max_bytes = 256 * kMiB);
 
