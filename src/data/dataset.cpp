@@ -11,6 +11,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include <fmt/ranges.h>
+
 #include "gpemu/base/file.hpp"
 #include "gpemu/sim/random.hpp"
 
@@ -35,6 +37,22 @@ std::unexpected<Error> cannot_read(const fs::path& path, const std::string& reas
 Result<void> check_stop(const std::atomic<bool>* stop, const fs::path& root) {
   if (stop == nullptr || !stop->load(std::memory_order_relaxed)) return {};
   return fail(ErrorCode::kInterrupted, "stopped while reading {}", root.string());
+}
+
+/// Returns whether folders are the parts of a data set, each with folders of classes, and not
+/// classes: all have such names, and one of them has folders in it.
+bool are_parts(const fs::path& root, const std::vector<std::string>& names) {
+  constexpr std::array<std::string_view, 7> kParts = {"train",      "training", "val",    "valid",
+                                                      "validation", "test",     "testing"};
+  bool has_classes = false;
+  for (const std::string& name : names) {
+    if (std::ranges::find(kParts, name) == kParts.end()) return false;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(root / name, ignored)) {
+      has_classes = has_classes || entry.is_directory(ignored);
+    }
+  }
+  return has_classes;
 }
 
 Result<std::vector<std::string>> list_class_folders(const fs::path& root) {
@@ -64,18 +82,55 @@ Result<std::vector<std::string>> list_class_folders(const fs::path& root) {
                 root.string());
   }
   std::ranges::sort(names);
+  if (are_parts(root, names)) {
+    const bool trains = std::ranges::find(names, "train") != names.end();
+    return fail(ErrorCode::kCorruptData,
+                "{} holds the parts of a data set ({}), not its classes; name one of them: {}",
+                root.string(), fmt::format("{}", fmt::join(names, ", ")),
+                (root / (trains ? "train" : names.front())).string());
+  }
   return names;
 }
+
+/// The folders from a data set's own down to the one that is read, without links.
+class FolderChain {
+ public:
+  /// Goes to a folder at `depth` below the data set's.
+  ///
+  /// Errors: kCorruptData when it is one of the chain already: a link leads back, and its files
+  /// would come again and again.
+  Result<void> enter(const fs::path& folder, std::size_t depth) {
+    std::error_code error;
+    fs::path real = fs::canonical(folder, error);
+    if (error) return cannot_read(folder, error.message());
+    chain_.resize(depth);
+    if (std::ranges::find(chain_, real) != chain_.end()) {
+      return fail(ErrorCode::kCorruptData,
+                  "{} is a link back to {}, the folder that it is in: remove the link",
+                  folder.string(), real.string());
+    }
+    chain_.push_back(std::move(real));
+    return {};
+  }
+
+ private:
+  std::vector<fs::path> chain_;
+};
 
 /// Adds the JPEG files of a class folder, and of folders in it, to `samples`; returns their size.
 Result<Bytes> add_class(const fs::path& folder, int label, std::vector<Sample>& samples) {
   const std::size_t first = samples.size();
   Bytes bytes = 0;
+  FolderChain chain;
+  GPEMU_TRY(chain.enter(folder.parent_path(), 0));
+  GPEMU_TRY(chain.enter(folder, 1));
   std::error_code error;
   auto entries = fs::recursive_directory_iterator(
       folder, fs::directory_options::follow_directory_symlink, error);
   while (!error && entries != fs::recursive_directory_iterator()) {
-    if (is_jpeg_name(entries->path()) && entries->is_regular_file(error)) {
+    if (entries->is_directory(error)) {
+      GPEMU_TRY(chain.enter(entries->path(), static_cast<std::size_t>(entries.depth()) + 2));
+    } else if (!error && is_jpeg_name(entries->path()) && entries->is_regular_file(error)) {
       samples.push_back({entries->path(), label, entries->file_size(error)});
       bytes += samples.back().bytes;
     }

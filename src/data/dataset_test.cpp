@@ -56,6 +56,52 @@ TEST_F(FolderDatasetTest, ListsClassesAndFilesInOrder) {
   EXPECT_EQ(dataset->total_bytes(), 17U);
 }
 
+TEST_F(FolderDatasetTest, RefusesLinksThatLeadBack) {
+  add_file("cat/a.jpg");
+  add_file("dog/b.jpg");
+  const auto expect_refused = [this](const std::string& link, const std::string& target) {
+    fs::create_directory_symlink(target, root_ / link);
+    const auto dataset = FolderDataset::open(root_);
+    fs::remove(root_ / link);
+    ASSERT_FALSE(dataset);
+    EXPECT_EQ(dataset.error().code, ErrorCode::kCorruptData);
+    EXPECT_NE(dataset.error().message.find("is a link back to"), std::string::npos)
+        << dataset.error().message;
+    EXPECT_NE(dataset.error().message.find("remove the link"), std::string::npos);
+  };
+  expect_refused("cat/self", ".");
+  expect_refused("cat/all", "..");
+  expect_refused("loop", ".");
+  fs::create_directory_symlink("../cat", root_ / "dog" / "cat");
+  expect_refused("cat/dog", "../dog");  // From cat to dog to cat.
+  // What is no circle is followed.
+  const auto dataset = FolderDataset::open(root_);
+  ASSERT_TRUE(dataset) << dataset.error().message;
+  EXPECT_EQ(dataset->samples().size(), 3U);
+}
+
+TEST_F(FolderDatasetTest, TellsPartsOfADataSetFromClasses) {
+  add_file("train/cat/a.jpg");
+  add_file("val/cat/b.jpg");
+  const auto parts = FolderDataset::open(root_);
+  ASSERT_FALSE(parts);
+  EXPECT_EQ(parts.error().code, ErrorCode::kCorruptData);
+  EXPECT_EQ(parts.error().message,
+            root_.string() +
+                " holds the parts of a data set (train, val), not its classes; name one "
+                "of them: " +
+                (root_ / "train").string());
+  EXPECT_TRUE(FolderDataset::open(root_ / "train"));
+  // Other names beside them: vehicles, say.
+  add_file("bus/c.jpg");
+  EXPECT_TRUE(FolderDataset::open(root_));
+}
+
+TEST_F(FolderDatasetTest, TakesClassesThatAreCalledLikeParts) {
+  add_file("train/a.jpg");
+  EXPECT_TRUE(FolderDataset::open(root_));
+}
+
 TEST_F(FolderDatasetTest, TellsWhatIsWrongWithAFolder) {
   const auto expect_error = [](const fs::path& path, ErrorCode code, std::string_view words) {
     const auto dataset = FolderDataset::open(path);
