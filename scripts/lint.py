@@ -193,6 +193,24 @@ def check_references(path, lines):
             yield 1, "docs/README.md does not list this page"
 
 
+# A variable that is read or set: a whole string in C++ and Python, an expansion in shell.
+VARIABLE = re.compile(r'"(GPEMU_[A-Z0-9_]+)"')
+SHELL_VARIABLE = re.compile(r"\$\{?(GPEMU_[A-Z0-9_]+)")
+VARIABLES_PAGE = "docs/reference/environment.md"
+
+
+def check_variables(path, lines):
+    """The page of variables has every one that the sources read or set."""
+    if not path.endswith(CXX + SCRIPTS) or path.startswith("tests/") or "_test." in path:
+        return
+    listed = set(re.findall(r"`(GPEMU_[A-Z0-9_]+)`", (ROOT / VARIABLES_PAGE).read_text()))
+    pattern = SHELL_VARIABLE if path.endswith(".sh") else VARIABLE
+    for number, line in enumerate(lines, 1):
+        for name in pattern.findall(line):
+            if name not in listed:
+                yield number, f"{VARIABLES_PAGE} does not list {name}"
+
+
 def faults_of(path, sources):
     """Yields (line, fault) for one file."""
     if NOT_TEXT.match(path):
@@ -207,6 +225,7 @@ def faults_of(path, sources):
     yield from check_listed(path)
     if path != "scripts/lint_test.py":
         yield from check_references(path, lines)
+    yield from check_variables(path, lines)
     if path.endswith(CXX):
         yield from check_layers.check(path, lines)
     if path.endswith(".md") and path != "CHANGELOG.md":

@@ -44,6 +44,15 @@ class HouseRules(unittest.TestCase):
         self.check_bad("docs/x.md", "see /home/me/x")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
 
+    def test_finds_variables_that_no_page_lists(self):
+        fault = "docs/reference/environment.md does not list GPEMU_NEW"
+        for path, line in (("src/a/x.cpp", 'getenv("GPEMU_NEW")'),
+                           ("scripts/x.sh", 'a="${GPEMU_NEW:-b}"'),
+                           ("scripts/x.py", 'os.environ.get("GPEMU_NEW")')):
+            self.assertEqual([*lint.check_variables(path, [line])], [(1, fault)])
+        self.assertEqual([*lint.check_variables("src/a/x.cpp", ['getenv("GPEMU_NODE")'])], [])
+        self.assertEqual([*lint.check_variables("src/a/x_test.cpp", ['"GPEMU_NEW"'])], [])
+
     def test_finds_scripts_that_a_workflow_calls_and_nobody_wrote(self):
         lines = ["run: scripts/lint.py && scripts/no_such_script.py"]
         found = [*lint.check_references(".github/workflows/ci.yml", lines)]

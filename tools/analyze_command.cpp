@@ -62,7 +62,8 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   GPEMU_TRY(pass.prepare(*path.dataset, stop));
   train::LoaderSource source(*path.loader, 1, steps);
   const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
-  Progress progress(pass.label, steps, options.gpu.batch, options.output.quiet);
+  Progress progress({.label = pass.label, .images = options.gpu.batch}, steps,
+                    options.output.quiet);
   GPEMU_ASSIGN(train::TrainResult result,
                session.run(source, stop, [&](const train::StepRecord& step) {
                  progress.update(step.index + 1);
@@ -77,7 +78,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
 
 Result<void> run_analyze(const RunOptions& options) {
   const OutputOptions& output = options.output;
-  GPEMU_TRY(check_outputs({output.json, output.report}));
+  GPEMU_TRY(check_outputs({file_of(output.json), output.report}));
   AnalyzeReport report{.options = options,
                        .provenance = provenance_at(std::chrono::system_clock::now())};
   {
@@ -103,10 +104,8 @@ Result<void> run_analyze(const RunOptions& options) {
   GPEMU_ASSIGN(report.cold, run_real_pass(cold, report, interrupt.flag()));
   passes.cold = mean_step(report.cold);
 
-  if (!output.quiet) print_out("{}", analyze_text(report));
-  if (!output.json.empty()) {
-    GPEMU_TRY(write_file_atomically(output.json, json_text(analyze_json(report))));
-  }
+  if (!output.quiet && !is_printed(output.json)) print_out("{}", analyze_text(report));
+  if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(analyze_json(report))));
   if (!output.report.empty()) {
     GPEMU_TRY(write_file_atomically(output.report, analyze_page(report)));
   }
@@ -117,7 +116,7 @@ Result<void> run_analyze(const RunOptions& options) {
 
 void add_analyze_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "analyze", "Tell storage stalls from preprocessing stalls, by passes over the data");
+      "analyze", "Measure how long training waits for storage and for preprocessing");
   command->footer(
       "Example:\n"
       "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n");
@@ -128,7 +127,8 @@ void add_analyze_command(CLI::App& app) {
   command->get_option("--data")->required();
   command->add_option("--steps", options->steps, "At most so many steps per pass")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
-  command->add_option("--json", options->output.json, "Write the result as JSON");
+  command->add_option("--json", options->output.json,
+                      "Write the result as JSON; - prints it instead of the table");
   command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
   command->add_flag("--quiet", options->output.quiet, "No progress, no table");
   set_action(*command, [options] { return run_analyze(*options); });

@@ -139,11 +139,14 @@ class Command {
 }  // namespace
 
 Result<int> run_program(const std::vector<std::string>& words,
-                        const std::vector<std::pair<std::string, std::string>>& environment) {
+                        const std::vector<std::pair<std::string, std::string>>& environment,
+                        ProgramOutput output) {
   const Command command(words, environment);
   const SignalsToChild signals;
-  GPEMU_ASSIGN(Warden warden,
-               command.start(Warden::Leftovers::kLiveOn, [&signals] { signals.restore(); }));
+  GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kLiveOn, [&signals, output] {
+    if (output == ProgramOutput::kToStandardError) ::dup2(STDERR_FILENO, STDOUT_FILENO);
+    signals.restore();
+  }));
   signals.tell(warden.pid());
   return warden.wait();
 }

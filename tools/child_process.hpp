@@ -12,6 +12,9 @@
 
 namespace gpemu::tools {
 
+/// Where a program's standard output goes.
+enum class ProgramOutput { kAsItIs, kToStandardError };
+
 /// Runs a program in the foreground and waits for it; returns its exit code, or 128 plus the signal
 /// that ended it, as shells do. `environment` is set on top of this process's own.
 ///
@@ -23,7 +26,8 @@ namespace gpemu::tools {
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
 [[nodiscard]] Result<int> run_program(
     const std::vector<std::string>& words,
-    const std::vector<std::pair<std::string, std::string>>& environment);
+    const std::vector<std::pair<std::string, std::string>>& environment,
+    ProgramOutput output = ProgramOutput::kAsItIs);
 
 /// Runs a program until it ends, then returns its exit code as run_program() does; or until
 /// `enough`, which is asked now and then and once when it has ended, says so, then ends it and

@@ -24,8 +24,10 @@ void add_commands(CLI::App& app);
 
 /// One function per subcommand: adds it to the command, with its options and examples.
 void add_analyze_command(CLI::App& app);
+void add_completion_command(CLI::App& app);
 void add_cost_command(CLI::App& app);
 void add_data_command(CLI::App& app);
+void add_help_command(CLI::App& app);
 void add_node_command(CLI::App& app);
 void add_predict_command(CLI::App& app);
 void add_profile_command(CLI::App& app);

@@ -53,6 +53,32 @@ TEST(CommandLine, NamesTheOptionThatWasMeant) {
                  "gpemu: there is no option '--xyz'; see `gpemu train --help`\n");
 }
 
+TEST(CommandLine, SaysWhichValuesAnOptionTakes) {
+  const std::vector<std::string> train = {"train", "--model", "resnet18"};
+  const auto refused = [&](const std::string& option, const std::string& value,
+                           const std::string& text) {
+    std::vector<std::string> words = train;
+    words.insert(words.end(), {option, value});
+    expect_refused(words, "gpemu: " + text + "; see `gpemu train --help`\n");
+  };
+  refused("--batch", "abc", "--batch 'abc': give a whole number, 1 to 1048576");
+  refused("--batch", "0", "--batch '0': give a whole number, 1 to 1048576");
+  refused("--steps", "-1", "--steps '-1': give a whole number, greater than 0");
+  refused("--steps", "1e3", "--steps '1e3': give a whole number, greater than 0");
+  refused("--clock", "fast", "--clock 'fast': give real or virtual");
+  refused("--json", "", "--json: its value is empty");
+  expect_refused({"train", "--model"},
+                 "gpemu: --model: its value is missing; see `gpemu train --help`\n");
+}
+
+TEST(CommandLine, NamesTheFaultRatherThanWhatFollowsFromIt) {
+  expect_refused(
+      {"cost", "--gpu", "T4", "--model", "resnet50", "--batch", "1,x"},
+      "gpemu: --batch 'x': give a whole number, 1 to 1048576; see `gpemu cost --help`\n");
+  expect_refused({"run", "--gpu", "T4", "--"},
+                 "gpemu: program is required; see `gpemu run --help`\n");
+}
+
 TEST(CommandLine, AsksForACommand) {
   expect_refused({}, "gpemu: which command? `gpemu --help` lists them\n");
   expect_refused({"data"}, "gpemu: which command? `gpemu data --help` lists them\n");
@@ -67,6 +93,18 @@ TEST(CommandLine, ShowsControlCharactersOfArguments) {
   EXPECT_TRUE(outcome.errors.starts_with(
       "gpemu: there is no data set folder /none/\\x1b[31m\\ngpemu: fine; "))
       << outcome.errors;
+}
+
+TEST(CommandLine, TakesADashAfterJsonEverywhere) {
+  const Outcome flag = run({"profile", "list", "--json"});
+  ASSERT_EQ(flag.code, 0) << flag.errors;
+  EXPECT_EQ(run({"profile", "list", "--json", "-"}).output, flag.output);
+  const Outcome file = run({"train", "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
+                            "--synthetic", "--clock", "virtual", "--json", "-"});
+  ASSERT_EQ(file.code, 0) << file.errors;
+  EXPECT_TRUE(file.output.starts_with("{\n  \"format\": \"gpemu-train-1\"")) << file.output;
+  expect_refused({"data", "show", "none", "more"},
+                 "gpemu: 'more' is one argument too many; see `gpemu data show --help`\n");
 }
 
 TEST(SimilarWord, AllowsAChangeForEachThreeLetters) {

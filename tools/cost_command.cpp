@@ -115,8 +115,9 @@ std::vector<std::string> cells(const Row& row) {
 void print_table(const cost::StepCostModel& model, const std::vector<Row>& rows) {
   print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
             model.precision(), model.largest_batch());
-  TextTable table({"batch", "forward ms", "backward+optimizer ms", "±", "pinned copy ms",
-                   "pageable copy ms", "peak MiB", "fits", "times are", "memory is"});
+  TextTable table({"batch", "forward ms", "backward+optimizer ms", std::string(plus_minus()),
+                   "pinned copy ms", "pageable copy ms", "peak MiB", "fits", "times are",
+                   "memory is"});
   for (const Row& row : rows) table.add_row(cells(row));
   print_out("{}", table.str());
 }
@@ -183,7 +184,7 @@ void add_condense_command(CLI::App& app) {
 
 void add_cost_command(CLI::App& app) {
   CLI::App* command =
-      app.add_subcommand("cost", "Tell the time and memory of a training step, and its evidence");
+      app.add_subcommand("cost", "Report the time and memory of a training step, and its evidence");
   auto options = std::make_shared<CostOptions>();
   command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
   command->add_option("--model", options->model, "Model, e.g. resnet50");
@@ -194,9 +195,8 @@ void add_cost_command(CLI::App& app) {
                       "Precision, e.g. fp32; default: as measured");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
-      "±10% says that in 9 of 10 cases the truth is between time / 1.1 and time x 1.1. The exit "
-      "code\n"
-      "is that of out of memory when none of the batches fits.\n"
+      "An error bar of 10 % says that in 9 of 10 cases the truth is between time / 1.1 and\n"
+      "time x 1.1. The exit code is 4, out of memory, when none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");

@@ -90,7 +90,7 @@ std::string group_of(const PredictedStep& step, const std::string& group,
 void print_table(std::string_view protocol, const std::string& group,
                  const std::map<std::string, Errors>& groups) {
   TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
-                   "backward", "± bar", "within"});
+                   "backward", fmt::format("{} bar", plus_minus()), "within"});
   double means = 0;
   for (const auto& [name, errors] : groups) {
     table.add_row({name, std::to_string(errors.sizes.size()), percent(errors.mean(), 1),

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/text.hpp"
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/make_dataset.hpp"
@@ -23,6 +24,7 @@
 #include "data_bench.hpp"
 #include "interrupt.hpp"
 #include "json_text.hpp"
+#include "number_text.hpp"
 #include "progress.hpp"
 #include "provenance.hpp"
 #include "run_options.hpp"
@@ -94,7 +96,8 @@ json describe(const data::FolderDataset& dataset) {
 }
 
 void print_description(const json& description) {
-  print_out("{}: {} images in {} classes, {:.1f} MB\n", description["folder"].get<std::string>(),
+  print_out("{}: {} images in {} classes, {:.1f} MB\n",
+            printable(description["folder"].get<std::string>()),
             description["images"].get<std::size_t>(), description["classes"].get<std::size_t>(),
             description["bytes"].get<double>() / 1e6);
   print_out("file size:");
@@ -125,7 +128,8 @@ Result<void> make_data(MakeOptions options) {
   const InterruptGuard interrupt;
   options.make.stop = &interrupt.flag();
   {
-    Progress progress("making images", options.make.images, 1, options.quiet);
+    Progress progress({.label = "making images", .unit = "images"}, options.make.images,
+                      options.quiet);
     options.make.progress = [&](int done) { progress.update(done); };
     GPEMU_TRY(data::make_dataset(options.folder, options.make));
   }
@@ -167,9 +171,14 @@ Result<void> bench_data(const BenchOptions& options) {
     result["images_per_cpu_s"] = cpu_rates;
     print_out("{}", json_text(result));
   } else {
-    print_out("{}, {} worker{}: {:.1f} images/s, {:.1f} per CPU second (medians of {} epochs)\n",
-              what, options.bench.workers, options.bench.workers == 1 ? "" : "s", median(rates),
-              median(cpu_rates), epochs.size());
+    const auto passes = std::ssize(epochs);
+    print_out("{}, {} worker{}: {} images/s, {} per CPU second (median of {} epoch{})\n", what,
+              options.bench.workers, plural(options.bench.workers), rounded(median(rates)),
+              rounded(median(cpu_rates)), passes, plural(passes));
+    if (const DataBenchEpoch& first = epochs.front(); first.corrupt > 0) {
+      print_out("{} of {} images are corrupt; `gpemu train --strict-images` names the first\n",
+                first.corrupt, first.images);
+    }
   }
   return {};
 }
@@ -213,6 +222,10 @@ void add_make(CLI::App& data) {
       ->delimiter(',');
   make->add_option("--threads", options->make.threads, "Threads; default: cores");
   make->add_flag("--quiet", options->quiet, "No progress bar and no summary");
+  make->footer(
+      "Examples:\n"
+      "  gpemu data make photos\n"
+      "  gpemu data make large --images 20000 --size-percentiles 10:50,50:400,99:2000");
   set_action(*make, [options] { return make_data(*options); });
 }
 
@@ -223,6 +236,7 @@ void add_show(CLI::App& data) {
   show->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")
       ->required();
   show->add_flag("--json", options->as_json, "Print JSON");
+  show->footer("Example:\n  gpemu data show photos");
   set_action(*show, [options] { return show_data(*options); });
 }
 
@@ -244,13 +258,17 @@ void add_bench(CLI::App& data) {
   bench->add_flag("--decode-only", options->bench.decode_only,
                   "Instead, only decode whole images with libjpeg-turbo, for comparison");
   bench->add_flag("--json", options->as_json, "Print JSON");
+  bench->footer(
+      "Examples:\n"
+      "  gpemu data bench photos --workers 2\n"
+      "  gpemu data bench photos --decode-only --json");
   set_action(*bench, [options] { return bench_data(*options); });
 }
 
 void add_transform(CLI::App& data) {
   auto options = std::make_shared<TransformOptions>();
   CLI::App* transform = data.add_subcommand(
-      "transform", "Make one training sample of an image, and tell what was drawn for it");
+      "transform", "Make one training sample of an image, and report what was drawn for it");
   transform->add_option("image", options->image, "JPEG file")->required();
   transform
       ->add_option("--output", options->output,
@@ -263,6 +281,9 @@ void add_transform(CLI::App& data) {
   transform->add_option("--crop", options->crop, "Height and width of the sample")
       ->check(CLI::Range(1, 4096))
       ->capture_default_str();
+  transform->footer(
+      "Example:\n  gpemu data transform photos/class_000/image_0000000.jpg --output sample.f32 "
+      "--seed 1");
   set_action(*transform, [options] { return transform_image(*options); });
 }
 
@@ -271,6 +292,7 @@ void add_transform(CLI::App& data) {
 void add_data_command(CLI::App& app) {
   CLI::App* data = app.add_subcommand("data", "Make, show and measure data sets of images");
   data->require_subcommand(1);
+  data->footer("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
   add_make(*data);
   add_show(*data);
   add_bench(*data);

@@ -115,6 +115,7 @@ Result<void> list_nodes(const NodeOptions& options) {
 void add_node_command(CLI::App& app) {
   CLI::App* node = app.add_subcommand("node", "Create, list, show and remove emulated machines");
   node->require_subcommand(1);
+  node->footer("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
   auto options = std::make_shared<NodeOptions>();
 
   CLI::App* create = node->add_subcommand("create", "Create a node that stays until it is removed");
@@ -137,16 +138,19 @@ void add_node_command(CLI::App& app) {
 
   CLI::App* list = node->add_subcommand("list", "List the nodes of this host");
   list->add_flag("--json", options->as_json, "Print JSON");
+  list->footer("Examples:\n  gpemu node list\n  gpemu node list --json");
   set_action(*list, [options] { return list_nodes(*options); });
 
   CLI::App* show = node->add_subcommand("show", "Show a node's devices");
   show->add_option("name", options->name, "Name of the node")->required();
   show->add_flag("--json", options->as_json, "Print JSON");
+  show->footer("Example:\n  gpemu node show n0");
   set_action(*show, [options] { return show_node(*options); });
 
-  CLI::App* remove = node->add_subcommand("rm", "Remove a node");
+  CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
   remove->add_option("name", options->name, "Name of the node")->required();
   remove->add_flag("--force", options->force, "Remove it though processes use it");
+  remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
   set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
 }
 

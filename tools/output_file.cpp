@@ -9,11 +9,15 @@
 
 #include "gpemu/base/file.hpp"
 
+#include "terminal.hpp"
+
 namespace gpemu::tools {
 
 Result<void> check_writable(const std::filesystem::path& path) {
   if (path.empty()) return {};
-  if (path == "-") return fail(ErrorCode::kInvalidArgument, "\"-\" names no file here");
+  if (path == "-")
+    return fail(ErrorCode::kInvalidArgument,
+                "\"-\" names no file here: only --json can be printed");
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return fail(ErrorCode::kIo, "cannot write {}: it is a folder", path.string());
@@ -38,6 +42,20 @@ Result<void> check_outputs(const std::vector<std::filesystem::path>& paths) {
                   path.string());
     }
   }
+  return {};
+}
+
+bool is_printed(const std::filesystem::path& json) {
+  return json == "-";
+}
+
+std::filesystem::path file_of(const std::filesystem::path& json) {
+  return is_printed(json) ? std::filesystem::path() : json;
+}
+
+Result<void> write_json(const std::filesystem::path& path, std::string_view text) {
+  if (!is_printed(path)) return write_file_atomically(path, text);
+  write_output(text);
   return {};
 }
 

@@ -68,7 +68,7 @@ Result<void> check(const PredictOptions& options) {
                 options.plot);
   }
   GPEMU_TRY(check_program(options.words.front()));
-  return check_outputs({options.json == "-" ? "" : options.json, options.plot, options.report});
+  return check_outputs({file_of(options.json), options.plot, options.report});
 }
 
 Result<std::optional<std::regex>> read_pattern(const std::string& text) {
@@ -251,10 +251,8 @@ Result<void> predict_program(const PredictOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options));
   const std::string as_json = json_text(predict_json(report));
-  print_out("{}", options.json == "-" ? as_json : predict_text(report));
-  if (!options.json.empty() && options.json != "-") {
-    GPEMU_TRY(write_file_atomically(options.json, as_json));
-  }
+  if (!is_printed(options.json)) print_out("{}", predict_text(report));
+  if (!options.json.empty()) GPEMU_TRY(write_json(options.json, as_json));
   if (!options.report.empty()) {
     GPEMU_TRY(write_file_atomically(options.report, predict_page(report)));
   }
@@ -266,13 +264,13 @@ Result<void> predict_program(const PredictOptions& options) {
 
 void add_predict_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "predict", "Tell how fast a CUDA program's training steps are on GPUs, and whether they fit");
+      "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
   command->footer(
       "Runs a few steps of the unmodified program on an emulated GPU, without waiting for it, once "
-      "for\neach compute capability of the GPUs and each batch, and ends it then. Steps are told "
-      "by "
-      "NVTX\nranges, by the optimizer's work, or by what recurs. The program takes its batch from "
-      "the\nvariable GPEMU_BATCH, or {batch} in its arguments stands for it.\n"
+      "for\neach compute capability of the GPUs and each batch, and ends it then. Steps are "
+      "recognised\nby NVTX ranges, by the optimizer's work, or by what recurs. The program takes "
+      "its batch "
+      "from\nthe variable GPEMU_BATCH, or {batch} in its arguments stands for it.\n"
       "Examples:\n"
       "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
       "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "
@@ -289,7 +287,7 @@ void add_predict_command(CLI::App& app) {
       ->delimiter(',')
       ->allow_extra_args(false)
       ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--steps", options->steps, "Steps to record, behind two of warm-up")
+  command->add_option("--steps", options->steps, "Steps to record, after two warm-up steps")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
   command->add_option("--step-pattern", options->pattern,

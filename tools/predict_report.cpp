@@ -12,6 +12,7 @@
 
 #include "markup.hpp"
 #include "page.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -171,15 +172,17 @@ int PredictAnswer::operations() const {
 
 std::string predict_text(const PredictReport& report) {
   const bool batch = report.answers.front().recording->batch > 0;
-  TextTable table({"GPU", "batch", "step ms", "±", batch ? "samples/s" : "steps/s", "peak MiB",
-                   "of MiB", "fits", "times are", "limited by", "of its operations' time"});
+  TextTable table({"GPU", "batch", "step ms", std::string(plus_minus()),
+                   batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits", "times are",
+                   "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
   const auto warning = load_warning(report.provenance);
   return fmt::format(
-      "{}\n±15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\nData "
+      "{}\n{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x "
+      "1.15.\nData "
       "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
       "takes {:.0f} MiB besides.\n{}\n{}",
-      table.str(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"),
+      table.str(), plus_minus(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"),
       warning ? *warning + "\n" : "");
 }
 

@@ -157,6 +157,10 @@ void add_profile_command(CLI::App& app) {
   CLI::App* profile =
       app.add_subcommand("profile", "List, show, measure, add, check and export profiles");
   profile->require_subcommand(1);
+  profile->footer(
+      "Examples:\n"
+      "  gpemu profile list\n"
+      "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50");
   add_profile_list_command(*profile);
   add_profile_show_command(*profile);
   add_profile_export_command(*profile);

@@ -279,7 +279,7 @@ void add_profile_check_command(CLI::App& profile) {
 
 void add_profile_compare_command(CLI::App& profile) {
   CLI::App* command = profile.add_subcommand(
-      "compare", "Tell how well a pack reproduces every measured row of the tables it comes from");
+      "compare", "Report how well a pack reproduces the measured rows of the tables it comes from");
   auto options = std::make_shared<CompareOptions>();
   command->add_option("pack", options->pack, "Folder of the pack")->required();
   command->add_option("tables", options->raw, "Folder of the tables")->required();

@@ -335,27 +335,6 @@ void add_operations(Page& page, const Gathered& gathered) {
 
 }  // namespace
 
-std::string program_verdict(const OrderedJson& summary) {
-  std::int64_t span = 0, busy = 0, computing = 0, blocked = 0, ordered = 0;
-  for (const OrderedJson& device : summary["devices"]) {
-    const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
-    span += part("last_ns") - part("first_ns");
-    busy += part("busy_ns");
-    computing += part("idle_host_computing_ns");
-    blocked += part("idle_host_blocked_ns");
-    ordered += part("idle_ordered_ns");
-  }
-  if (span <= 0) return "The program gave the emulated GPU no work.";
-  const double share = 100 * static_cast<double>(busy) / static_cast<double>(span);
-  if (2 * busy >= span) return fmt::format("The GPU is busy {:.0f} % of the time.", share);
-  const std::int64_t most = std::max({computing, blocked, ordered});
-  const char* const cause =
-      most == blocked     ? "the program is blocked: by its data, files, workers or locks"
-      : most == computing ? "the program computes, and asks for too little at a time"
-                          : "work waits for other streams, devices or processes";
-  return fmt::format("The GPU is busy only {:.0f} % of the time: mostly, {}.", share, cause);
-}
-
 Result<std::string> program_page(const OrderedJson& summary,
                                  const std::vector<RecordedProcess>& processes,
                                  const Provenance& provenance) {

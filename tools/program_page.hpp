@@ -20,7 +20,4 @@ namespace gpemu::tools {
                                                const std::vector<RecordedProcess>& processes,
                                                const Provenance& provenance);
 
-/// Returns what limits the program, in a sentence.
-[[nodiscard]] std::string program_verdict(const nlohmann::ordered_json& summary);
-
 }  // namespace gpemu::tools

@@ -66,7 +66,7 @@ Result<void> check(const RunProgramOptions& options) {
                 "--clock virtual needs one --gpu: each process has its own time");
   }
   GPEMU_TRY(check_program(options.words.front()));
-  return check_outputs({options.trace, options.operations, options.report, options.json});
+  return check_outputs({options.trace, options.operations, options.report, file_of(options.json)});
 }
 
 /// What a result tells of the run besides what was recorded.
@@ -89,9 +89,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   nlohmann::ordered_json facts = facts_of(options, code);
   add_provenance(facts, provenance);
   summary.update(facts);
-  if (!options.json.empty()) {
-    GPEMU_TRY(write_file_atomically(options.json, json_text(summary)));
-  }
+  if (!options.json.empty()) GPEMU_TRY(write_json(options.json, json_text(summary)));
   if (!options.report.empty()) {
     GPEMU_ASSIGN(const std::string page, program_page(summary, processes, provenance));
     GPEMU_TRY(write_file_atomically(options.report, page));
@@ -145,9 +143,12 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {
     environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
   }
+  // What the command prints on standard output is JSON only.
+  const ProgramOutput output =
+      is_printed(options.json) ? ProgramOutput::kToStandardError : ProgramOutput::kAsItIs;
   Provenance provenance = provenance_at(std::chrono::system_clock::now());
   const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
-  GPEMU_ASSIGN(const int code, run_program(options.words, environment));
+  GPEMU_ASSIGN(const int code, run_program(options.words, environment, output));
   if (options.clock == "real") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), provenance, code));
   // The program's own exit code is the command's; folders and the node go by themselves.
@@ -168,7 +169,7 @@ void add_run_command(CLI::App& app) {
   auto options = std::make_shared<RunProgramOptions>();
   command
       ->add_option("--gpu", options->gpus,
-                   "NAME or NAME:COUNT; may be given several times. `gpemu profile list` tells "
+                   "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
                    "names; the path of a TOML file describes another")
       ->allow_extra_args(false);
   command->add_option("--node", options->node,
@@ -187,7 +188,9 @@ void add_run_command(CLI::App& app) {
   command->add_option("--ops", options->operations,
                       "Write the operations with their shapes and times, as JSON lines");
   command->add_option("--report", options->report, "Write a page of HTML with plots");
-  command->add_option("--json", options->json, "Write the summary as JSON");
+  command->add_option("--json", options->json,
+                      "Write the summary as JSON; - prints it, and what the program prints goes to "
+                      "standard error");
   command->add_flag("--drop-data", options->drop_data,
                     "Move no bytes of large copies from pinned memory, for programs that feed the "
                     "GPU faster than the host copies; they read as zeros");

@@ -7,6 +7,10 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/base/text.hpp"
+
+#include "number_text.hpp"
+#include "terminal.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -91,9 +95,9 @@ std::string headline(const RunReport& report) {
       fmt::format("{} ({}), batch {}, on {}{}", report.model, report.precision, options.gpu.batch,
                   options.gpu.gpus > 1 ? fmt::format("{} x ", options.gpu.gpus) : "", report.gpu);
   if (report.data) {
-    text +=
-        fmt::format("; {} workers over {} ({} images, {:.1f} MiB)", options.data.workers,
-                    options.data.folder.string(), report.data->images, to_mib(report.data->bytes));
+    text += fmt::format("; {} workers over {} ({} images, {:.1f} MiB)", options.data.workers,
+                        printable(options.data.folder.string()), report.data->images,
+                        to_mib(report.data->bytes));
   } else {
     text += "; synthetic data, already on the GPU";
   }
@@ -219,22 +223,22 @@ std::string run_text(const RunReport& report) {
   if (result.steps.empty()) return text + "no step was done\n";
   const auto step = train::step_statistics(result, train::StepEnd::kObserved);
   const Duration planned = planned_step(report.plan, report.options.gpu, report.data.has_value());
-  text += fmt::format("throughput  {:.1f} images/s\n", result.steady_samples_per_s());
-  text += fmt::format("step        {:.3f} ms mean, {:.3f} p50, {:.3f} p99; the profile's {:.3f}\n",
-                      to_milliseconds(step.mean), to_milliseconds(step.p50),
-                      to_milliseconds(step.p99), to_milliseconds(planned));
+  text += fmt::format("throughput  {} images/s\n", rounded(result.steady_samples_per_s()));
+  text += fmt::format("step        {} ms mean, {} p50, {} p99; the profile's {}\n",
+                      rounded(to_milliseconds(step.mean)), rounded(to_milliseconds(step.p50)),
+                      rounded(to_milliseconds(step.p99)), rounded(to_milliseconds(planned)));
   text += fmt::format("run         {} steps, {} images in {:.3f} s{}\n", result.steps.size(),
                       result.samples, to_seconds(result.elapsed),
                       result.stopped ? ", stopped early" : "");
   text += fmt::format("memory      {:.0f} of {:.0f} MiB{}\n", to_mib(result.memory_peak),
                       to_mib(result.memory_capacity),
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
-  text += fmt::format("evidence    {}; compute time +-{:.1f} %\n", evidence_text(result),
-                      compute_error(report.plan.cost) * 100);
+  text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
+                      plus_minus(), compute_error(report.plan.cost) * 100);
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
     text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
-                        files.empty() ? "" : ", e.g. " + files.front());
+                        files.empty() ? "" : ", e.g. " + printable(files.front()));
   }
   text += "\n" + stall_table(result) + "\n" + run_verdict(report) + "\n";
   if (const auto warning = load_warning(report.provenance)) text += *warning + "\n";

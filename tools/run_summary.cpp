@@ -13,6 +13,7 @@
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 
+#include "number_text.hpp"
 #include "text_table.hpp"
 
 namespace gpemu::tools {
@@ -198,14 +199,40 @@ Json summarise(const std::vector<RecordedProcess>& processes) {
                   {"not_supported_left_out", calls_left_out},
                   {"operations_left_out", lines_left_out}};
   summary["utilization"] = utilization(summary);
+  summary["verdict"] = program_verdict(summary);
   return summary;
+}
+
+std::string program_verdict(const Json& summary) {
+  std::int64_t span = 0, busy = 0, computing = 0, blocked = 0, ordered = 0;
+  for (const Json& device : summary["devices"]) {
+    const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
+    span += part("last_ns") - part("first_ns");
+    busy += part("busy_ns");
+    computing += part("idle_host_computing_ns");
+    blocked += part("idle_host_blocked_ns");
+    ordered += part("idle_ordered_ns");
+  }
+  if (span <= 0) return "the program gave the emulated GPU no work";
+  const double share = percent(busy, span);
+  if (2 * busy >= span) {
+    return fmt::format("limited by the GPU: it is busy {:.1f} % of the time", share);
+  }
+  const std::int64_t most = std::max({computing, blocked, ordered});
+  const char* const cause =
+      most == blocked ? "limited by waiting: the program is blocked by its data, files, workers or "
+                        "locks"
+      : most == computing
+          ? "limited by the program's own computing: it asks for too little at a time"
+          : "limited by order: work waits for other streams, devices or processes";
+  return fmt::format("{}; the GPU is busy {:.1f} % of the time", cause, share);
 }
 
 std::string time_text(std::int64_t time_ns) {
   const auto time = static_cast<double>(time_ns);
-  if (time_ns >= 1'000'000'000) return fmt::format("{:.3f} s", time * 1e-9);
-  if (time_ns >= 1'000'000) return fmt::format("{:.3f} ms", time * 1e-6);
-  return fmt::format("{:.3f} us", time * 1e-3);
+  if (time_ns >= 1'000'000'000) return rounded(time * 1e-9) + " s";
+  if (time_ns >= 1'000'000) return rounded(time * 1e-6) + " ms";
+  return rounded(time * 1e-3) + " us";
 }
 
 std::string idle_text(const Json& device) {
@@ -239,11 +266,8 @@ std::string evidence_text(const Json& evidence) {
 
 std::string summary_text(const Json& summary) {
   std::string text;
-  if (summary["classes"].empty()) {
-    text = "gpemu: the program gave the emulated GPU no work\n";
-  } else {
-    text = class_table(summary["classes"]);
-  }
+  text = fmt::format("gpemu: {}\n", summary["verdict"].get<std::string>());
+  if (!summary["classes"].empty()) text += "\n" + class_table(summary["classes"]);
   const Json& devices = summary["devices"];
   for (std::size_t i = 0; i < std::min(devices.size(), kMaxDevices); ++i) {
     text += device_text(devices[i]);

@@ -165,19 +165,10 @@ Result<std::optional<SmiQuery>> read_query(const SmiOptions& options) {
   return query;
 }
 
-std::string list_text(const SmiSample& sample) {
-  std::string text;
-  for (const SmiDevice& device : sample.devices) {
-    text += fmt::format("GPU {}: {} (UUID: {})\n", device.now.index, device.now.facts.product_name,
-                        device.now.uuid);
-  }
-  return text;
-}
-
 std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& query,
                     const SmiSample& sample) {
   if (query) return query->lines(sample);
-  if (options.list) return list_text(sample);
+  if (options.list) return smi_list(sample);
   if (options.as_json) {
     json devices = json::array();
     for (const SmiDevice& device : sample.devices) devices.push_back(describe(device));

@@ -7,6 +7,8 @@
 
 #include <fmt/core.h>
 
+#include "gpemu/base/text.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -264,7 +266,7 @@ std::string SmiQuery::lines(const SmiSample& sample) const {
     std::string line;
     for (const std::size_t place : fields_) {
       const Field& field = fields_of(subject_)[place];
-      const std::string value = field.value(row);
+      const std::string value = printable(field.value(row));
       if (!line.empty()) line += ", ";
       line += value;
       if (format_.units && !field.unit.empty() && value != kNotAvailable) {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "smi_table.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <string_view>
 
 #include <fmt/core.h>
+
+#include "gpemu/base/text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -28,10 +31,24 @@ constexpr std::string_view kProcessHead =
 constexpr std::string_view kNoProcesses =
     "|  No running processes found                                                             |\n";
 
-/// Cuts a text to at most `width` characters and says so.
+/// Makes a text printable and cuts it to at most `width` characters, which it says.
 std::string cut(std::string_view text, std::size_t width) {
-  if (text.size() <= width) return std::string(text);
-  return fmt::format("{}...", text.substr(0, width - 3));
+  std::string shown = printable(text);
+  const auto is_first_byte = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80;
+  };
+  if (static_cast<std::size_t>(std::ranges::count_if(shown, is_first_byte)) <= width) return shown;
+  std::size_t end = 0;
+  for (std::size_t left = width - 3; left > 0; --left) {
+    do {
+      ++end;
+    } while (!is_first_byte(shown[end]));
+  }
+  return shown.substr(0, end) + "...";
+}
+
+std::string name_of(const device::DeviceSnapshot& now) {
+  return now.facts.product_name[0] == '\0' ? now.gpu : now.facts.product_name;
 }
 
 std::string mib(Bytes bytes) {
@@ -47,13 +64,10 @@ std::string head_of(const std::string& node) {
 std::string rows_of(const SmiDevice& device) {
   const device::DeviceSnapshot& now = device.now;
   const device::DeviceLoad& load = device.load;
-  const std::string_view name = now.facts.product_name[0] == '\0'
-                                    ? std::string_view(now.gpu)
-                                    : std::string_view(now.facts.product_name);
   const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.max_power_w);
   const std::string memory = fmt::format("{} / {:>9}", mib(now.memory_used), mib(now.memory_total));
   std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
-                                 cut(name, 30), now.pci_bus_id, "N/A");
+                                 cut(name_of(now), 30), cut(now.pci_bus_id, 18), "N/A");
   text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>6.0f}% {:>12} |\n",
                       load.temperature_c, load.performance_state, power, memory, 100 * load.compute,
                       device.exclusive ? "E. Process" : "Default");
@@ -92,6 +106,20 @@ std::string smi_table(const SmiSample& sample) {
   text += kProcessHead;
   text += processes_of(sample);
   text += kPlainRule;
+  return text;
+}
+
+std::string smi_list(const SmiSample& sample) {
+  const auto of_first = [&sample](const SmiDevice& device) {
+    return device.node == sample.devices.front().node;
+  };
+  const bool one_node = std::ranges::all_of(sample.devices, of_first);
+  std::string text;
+  for (const SmiDevice& device : sample.devices) {
+    text += fmt::format("GPU {}: {} (UUID: {}){}\n", device.now.index,
+                        printable(name_of(device.now)), printable(device.now.uuid),
+                        one_node ? "" : fmt::format(" (node: {})", printable(device.node)));
+  }
   return text;
 }
 

@@ -11,4 +11,8 @@ namespace gpemu::tools {
 /// the processes on them. Ends with a newline.
 [[nodiscard]] std::string smi_table(const SmiSample& sample);
 
+/// Returns the list of the devices, one per line, as `nvidia-smi -L` does; those of several nodes
+/// with their node's name.
+[[nodiscard]] std::string smi_list(const SmiSample& sample);
+
 }  // namespace gpemu::tools

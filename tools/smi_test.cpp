@@ -116,5 +116,32 @@ TEST(SmiTableTest, SaysThatNothingRuns) {
   EXPECT_TRUE(contains(smi_table(idle), "No running processes found")) << smi_table(idle);
 }
 
+TEST(SmiListTest, NamesTheNodesOfSeveral) {
+  SmiSample one = sample();
+  EXPECT_EQ(
+      smi_list(one),
+      "GPU 0: Tesla V100-PCIE-32GB (UUID: GPU-1)\nGPU 1: Tesla V100-PCIE-32GB (UUID: GPU-1)\n");
+  one.devices[1].node = "n1";
+  EXPECT_EQ(smi_list(one),
+            "GPU 0: Tesla V100-PCIE-32GB (UUID: GPU-1) (node: n0)\n"
+            "GPU 1: Tesla V100-PCIE-32GB (UUID: GPU-1) (node: n1)\n");
+}
+
+TEST(SmiTableTest, KeepsItsShapeWhateverAProcessIsCalled) {
+  for (const std::string name : {"\x1b[2J\n", "p\xff", "\u6570", "x\u00f6\u00f6\u00f6"}) {
+    SmiSample strange = sample();
+    std::string longest;
+    while (longest.size() < 100) longest += name;
+    strange.devices[0].now.processes[0].name = longest;
+    std::istringstream lines(smi_table(strange));
+    for (std::string line; std::getline(lines, line);) {
+      EXPECT_EQ(line.find('\x1b'), std::string::npos);
+      if (line.contains("...")) {
+        EXPECT_TRUE(line.ends_with("6650MiB |")) << line;
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace gpemu::tools

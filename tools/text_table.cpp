@@ -20,7 +20,7 @@ std::size_t display_width(std::string_view text) {
 bool looks_numeric(std::string_view text) {
   return text.empty() || text == "-" ||
          (text.find_first_of("0123456789") != std::string_view::npos &&
-          text.find_first_not_of("0123456789.,+-/% xeE") == std::string_view::npos);
+          text.find_first_not_of("0123456789.,+-/% xeE\u00b1") == std::string_view::npos);
 }
 
 }  // namespace

@@ -48,7 +48,7 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual excludes --node: a node that others see runs in real time");
   }
-  return check_outputs({options.output.json, options.output.trace, options.output.report});
+  return check_outputs({file_of(options.output.json), options.output.trace, options.output.report});
 }
 
 /// What observes a run while it goes on.
@@ -57,7 +57,8 @@ class RunObserver {
   RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps)
       : tracing_(!options.output.trace.empty()),
         trace_(gpu),
-        progress_("training", total_steps, options.gpu.batch, options.output.quiet) {}
+        progress_({.label = "training", .images = options.gpu.batch}, total_steps,
+                  options.output.quiet) {}
 
   void add(const train::StepRecord& step) {
     if (first_steps_.size() < kPicturedSteps) first_steps_.push_back(step);
@@ -80,9 +81,7 @@ class RunObserver {
 
 Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& trace) {
   const OutputOptions& output = report.options.output;
-  if (!output.json.empty()) {
-    GPEMU_TRY(write_file_atomically(output.json, json_text(run_json(report))));
-  }
+  if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(run_json(report))));
   if (!output.trace.empty()) {
     GPEMU_TRY(write_file_atomically(output.trace, trace.json()));
     if (trace.steps_left_out() > 0 && !output.quiet) {
@@ -140,7 +139,9 @@ Result<void> run_train(const RunOptions& options) {
                             .not_locked = *path.not_locked};
   }
   report.first_steps = observer.first_steps();
-  if (!options.output.quiet) print_out("{}", run_text(report));
+  if (!options.output.quiet && !is_printed(options.output.json)) {
+    print_out("{}", run_text(report));
+  }
   GPEMU_TRY(write_outputs(report, observer.trace()));
   if (report.result.stopped) {
     return fail(ErrorCode::kInterrupted, "stopped after {} of {} steps", report.result.steps.size(),
@@ -152,7 +153,8 @@ Result<void> run_train(const RunOptions& options) {
 }  // namespace
 
 void add_train_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("train", "Train on emulated GPUs and tell what limits it");
+  CLI::App* command =
+      app.add_subcommand("train", "Train on emulated GPUs and report what limits the run");
   command->footer(
       "Examples:\n"
       "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
@@ -176,7 +178,8 @@ void add_train_command(CLI::App& app) {
                    "real, or virtual: with --synthetic, as fast as possible")
       ->check(CLI::IsMember({"real", "virtual"}))
       ->capture_default_str();
-  command->add_option("--json", options->output.json, "Write the result as JSON");
+  command->add_option("--json", options->output.json,
+                      "Write the result as JSON; - prints it instead of the table");
   command->add_option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
   command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
   command->add_flag("--quiet", options->output.quiet, "No progress, no table");

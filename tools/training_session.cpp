@@ -94,7 +94,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
   if (gpu.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "which GPU? Name one with --gpu, e.g. --gpu V100-PCIE-32GB; `gpemu profile list` "
-                "tells what there is");
+                "lists them");
   }
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(cost::StepCostModel model,
