@@ -194,7 +194,8 @@ void add_run_command(CLI::App& app) {
   command->add_flag("--drop-data", options->drop_data,
                     "Move no bytes of large copies from pinned memory, for programs that feed the "
                     "GPU faster than the host copies; they read as zeros");
-  command->add_flag("--strict", options->strict, "End the program at a call not supported");
+  command->add_flag("--strict", options->strict,
+                    "End the program at a call not supported, or a read of what was not computed");
   command->add_flag("--quiet", options->quiet, "No summary");
   command->add_option("program", options->words, "The program and its arguments, after --")
       ->required();

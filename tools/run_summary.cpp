@@ -21,9 +21,10 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-/// Devices and calls that the text names; the rest is counted.
+/// Devices, calls and kernels that the text names; the rest is counted.
 constexpr std::size_t kMaxDevices = 8;
 constexpr std::size_t kMaxCalls = 10;
+constexpr std::size_t kMaxReads = 3;
 
 double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -135,6 +136,48 @@ std::string late_text(const Json& copies) {
       time_text(waited_ns), rate);
 }
 
+/// What the program read of each kernel that was not computed; the most bytes first.
+Json reads_json(const std::vector<RecordedProcess>& processes) {
+  std::map<std::string, cuda::RecordedRead> sums;
+  for (const RecordedProcess& process : processes) {
+    for (const cuda::RecordedRead& read : process.totals.reads) {
+      if (read.count == 0) continue;
+      cuda::RecordedRead& sum = sums[read.writer];
+      sum.count += read.count;
+      sum.bytes += read.bytes;
+    }
+  }
+  Json reads = Json::array();
+  for (const auto& [writer, sum] : sums) {
+    reads.push_back({{"writer", writer}, {"count", sum.count}, {"bytes", sum.bytes}});
+  }
+  std::stable_sort(reads.begin(), reads.end(), [](const Json& a, const Json& b) {
+    return a["bytes"].get<std::int64_t>() > b["bytes"].get<std::int64_t>();
+  });
+  return reads;
+}
+
+/// Says what the program read that no kernel computed.
+std::string reads_text(const Json& summary) {
+  const auto bytes = summary["not_computed_bytes"].get<std::int64_t>();
+  if (bytes == 0) return "";
+  std::string text = fmt::format(
+      "values    {} bytes were read that were not computed: zeros, or what an update in place "
+      "left\n",
+      bytes);
+  const Json& reads = summary["not_computed"];
+  for (std::size_t i = 0; i < std::min(reads.size(), kMaxReads); ++i) {
+    text +=
+        fmt::format("          {} bytes in {} reads of {}\n", reads[i]["bytes"].get<std::int64_t>(),
+                    reads[i]["count"].get<std::int64_t>(), reads[i]["writer"].get<std::string>());
+  }
+  if (reads.size() > kMaxReads) {
+    text += fmt::format("          and of {} more kernels; --json lists them\n",
+                        reads.size() - kMaxReads);
+  }
+  return text;
+}
+
 std::string class_table(const Json& classes) {
   const std::int64_t whole = total_ns(classes);
   TextTable table({"emulated GPU time", "operations", "s", "%"});
@@ -171,6 +214,7 @@ Json summarise(const std::vector<RecordedProcess>& processes) {
   Json devices = Json::array();
   std::int64_t first_ns = 0, last_ns = 0;
   std::int64_t wait_ns = 0, not_kept_bytes = 0, calls_left_out = 0, lines_left_out = 0;
+  std::int64_t not_computed_bytes = 0;
   for (const RecordedProcess& process : processes) {
     for (const cuda::RecordedDevice* device : devices_of(process)) {
       devices.push_back(device_json(process, *device));
@@ -180,6 +224,7 @@ Json summarise(const std::vector<RecordedProcess>& processes) {
     }
     wait_ns += process.totals.wait_ns;
     not_kept_bytes += process.totals.not_kept_bytes;
+    not_computed_bytes += process.totals.not_computed_bytes;
     calls_left_out += process.totals.calls_left_out;
     lines_left_out += process.totals.lines_left_out;
   }
@@ -192,6 +237,8 @@ Json summarise(const std::vector<RecordedProcess>& processes) {
                   {"wait_ns", wait_ns},
                   {"not_kept_bytes", not_kept_bytes},
                   {"copies", copies_json(processes)},
+                  {"not_computed_bytes", not_computed_bytes},
+                  {"not_computed", reads_json(processes)},
                   {"devices", std::move(devices)},
                   {"classes", sum_totals(processes, classes, cost::kOperationClassNames)},
                   {"evidence", sum_totals(processes, evidence, cost::kEvidenceNames)},
@@ -297,6 +344,7 @@ std::string summary_text(const Json& summary) {
         "as --drop-data says\n",
         to_mib(bytes));
   }
+  text += reads_text(summary);
   const Json& calls = summary["not_supported"];
   for (std::size_t i = 0; i < std::min(calls.size(), kMaxCalls); ++i) {
     text += fmt::format(

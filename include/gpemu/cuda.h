@@ -80,6 +80,10 @@ enum {
  * ends the process with the function's name. */
 GPEMU_API void gpemu_cuda_not_supported(const char* library, const char* function);
 
+/* Returns how many bytes this process has read that a kernel or a library wrote without computing
+ * them. */
+GPEMU_API uint64_t gpemu_cuda_not_computed_bytes(void);
+
 /* Has the lines that tell what went wrong delivered to a function as well, as
  * cuLogsRegisterCallback; it may be called on any thread. `level` is 0 for errors, 1 for warnings.
  */
@@ -434,6 +438,38 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle ke
  * This is what stand-ins of cuBLAS, cuDNN and so on do. Obeys capture. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
                                               gpemu_cuda_stream_handle stream);
+
+/* Says that a library's function writes rows of memory whose values are not computed: they read as
+ * zeros and count as not computed. Where `updates` is not 0 they are changed in place, and what
+ * they held stays. Obeys capture. */
+typedef struct gpemu_cuda_result {
+  uint64_t address;
+  uint64_t bytes; /* of a row */
+  uint64_t pitch; /* from a row to the next */
+  uint64_t rows;  /* 0: one row, and nobody knows where what is written ends */
+  int32_t updates;
+} gpemu_cuda_result;
+GPEMU_API gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result,
+                                                        const char* function,
+                                                        gpemu_cuda_stream_handle stream);
+
+/* C = alpha * op(A) * op(B) + beta * C by columns, as cublasGemmStridedBatchedEx has it, on a
+ * stream: where the product is small and all it reads is known, C is computed, else C is not
+ * computed. Costs no emulated time: gpemu_cuda_submit does. Obeys capture. */
+typedef struct gpemu_cuda_product {
+  uint64_t a, b, c;
+  int64_t m, n, k, batch;
+  int64_t leading_a, leading_b, leading_c; /* elements from a column to the next */
+  int64_t stride_a, stride_b, stride_c;    /* elements from a product to the next */
+  int32_t transpose_a, transpose_b;        /* 0 or not */
+  int32_t arrays; /* 1: a, b and c are of arrays with the addresses of each product's operands */
+  gpemu_data_type type, type_c; /* of A and B, of C */
+  int32_t known;                /* whether alpha and beta are, and the values wanted */
+  double alpha, beta;
+} gpemu_cuda_product;
+GPEMU_API gpemu_cuda_status gpemu_cuda_multiply(const gpemu_cuda_product* product,
+                                                const char* function,
+                                                gpemu_cuda_stream_handle stream);
 
 /* ---- Capture and graphs ---- */
 

@@ -60,6 +60,10 @@ int yield_zero(const Context& context, void* result, uint64_t bytes);
 /// Writes where the caller will look, in memory of the host or of a device.
 int write(void* destination, const void* source, uint64_t bytes);
 
+/// Reads alpha or beta, which has the type of the arithmetic. Returns false where that is not known
+/// here: in device memory, complex, half.
+bool read_scalar(const Context& context, gpemu_data_type type, const void* scalar, double* value);
+
 /// Returns whether `value` is one of cublasOperation_t.
 constexpr bool is_transpose(int value) {
   return value >= kNone && value <= kConjugated;

@@ -10,10 +10,51 @@ struct Product {
   int64_t batch;
 };
 
+/// Where a product's operands lie; the strides are elements from one product to the next.
+struct Operands {
+  const void *alpha, *a, *b, *beta;
+  const void* c;
+  int64_t stride_a, stride_b, stride_c;
+};
+
 bool is_valid(const Product& p) {
   return is_transpose(p.transpose_a) && is_transpose(p.transpose_b) && p.m >= 0 && p.n >= 0 &&
          p.k >= 0 && p.batch >= 0 && holds(p.leading_a, p.transpose_a == kNone ? p.m : p.k) &&
          holds(p.leading_b, p.transpose_b == kNone ? p.k : p.n) && holds(p.leading_c, p.m);
+}
+
+/// Types of a call: of A and B, of C, and of alpha and beta.
+struct Types {
+  gpemu_data_type operands, result, scalars;
+};
+
+/// What the call leaves in C.
+int leave(const char* function, const Context& context, const Product& p, const Operands& o,
+          const Types& types, bool arrays) {
+  gpemu_cuda_product product{};
+  product.arrays = arrays ? 1 : 0;
+  product.a = address_of(o.a);
+  product.b = address_of(o.b);
+  product.c = address_of(o.c);
+  product.m = p.m;
+  product.n = p.n;
+  product.k = p.k;
+  product.batch = p.batch;
+  product.leading_a = p.leading_a;
+  product.leading_b = p.leading_b;
+  product.leading_c = p.leading_c;
+  product.stride_a = o.stride_a;
+  product.stride_b = o.stride_b;
+  product.stride_c = o.stride_c;
+  product.transpose_a = p.transpose_a;
+  product.transpose_b = p.transpose_b;
+  product.type = types.operands;
+  product.type_c = types.result;
+  product.known = read_scalar(context, types.scalars, o.alpha, &product.alpha) &&
+                          read_scalar(context, types.scalars, o.beta, &product.beta)
+                      ? 1
+                      : 0;
+  return status_of(gpemu_cuda_multiply(&product, function, context.stream));
 }
 
 /// C = alpha * op(A) * op(B) + beta * C.
@@ -35,104 +76,138 @@ int multiply(const char* function, const Context& context, const Product& p, gpe
 }
 
 int typed_product(const char* function, const void* handle, const Product& product,
-                  gpemu_data_type type) {
+                  const Operands& operands, gpemu_data_type type, bool arrays = false) {
   const Context* const context = context_of(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
   const bool tf32 = type == GPEMU_TYPE_FP32 && allows_tf32(*context);
-  return multiply(function, *context, product, type, tf32 ? GPEMU_TYPE_TF32 : type);
+  const int status = multiply(function, *context, product, type, tf32 ? GPEMU_TYPE_TF32 : type);
+  if (status != kSuccess) {
+    return status;
+  }
+  const Types types{type, type, type};
+  return leave(function, *context, product, operands, types, arrays);
 }
 
-/// The ...Ex functions: types by number. `compute` is a cublasComputeType_t.
+constexpr int kCompute64F = 70;  // CUBLAS_COMPUTE_64F
+constexpr int kCompute64FPedantic = 71;
+constexpr int kCompute32F = 68;  // CUBLAS_COMPUTE_32F; larger ones but 72 and 73 are FP32's, too
+constexpr int kCompute32I = 72;
+constexpr int kCompute32IPedantic = 73;
+
+/// The type of alpha and beta.
+gpemu_data_type scalar_type(int compute, gpemu_data_type operands) {
+  if (compute == kCompute64F || compute == kCompute64FPedantic) {
+    return operands == GPEMU_TYPE_FP64 ? GPEMU_TYPE_FP64 : GPEMU_TYPE_UNKNOWN;
+  }
+  if (compute < kCompute32F || compute == kCompute32I || compute == kCompute32IPedantic ||
+      operands == GPEMU_TYPE_COMPLEX64) {
+    return GPEMU_TYPE_UNKNOWN;
+  }
+  return GPEMU_TYPE_FP32;
+}
+
+/// How the ...Ex functions give types: those of A, B and C, and a cublasComputeType_t.
+struct NumberedTypes {
+  int a, b, c, compute;
+};
+
+/// The ...Ex functions: types by number.
 int mixed_product(const char* function, const void* handle, const Product& product,
-                  const int (&types)[3], int compute) {
+                  const Operands& places, const NumberedTypes& types, bool arrays = false) {
   const Context* const context = context_of(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
-  const gpemu_data_type operands = type_of_cuda(types[0]);
-  if (operands == GPEMU_TYPE_UNKNOWN || type_of_cuda(types[1]) == GPEMU_TYPE_UNKNOWN ||
-      type_of_cuda(types[2]) == GPEMU_TYPE_UNKNOWN) {
+  const gpemu_data_type operands = type_of_cuda(types.a);
+  if (operands == GPEMU_TYPE_UNKNOWN || type_of_cuda(types.b) == GPEMU_TYPE_UNKNOWN ||
+      type_of_cuda(types.c) == GPEMU_TYPE_UNKNOWN) {
     return kNotSupported;
   }
-  return multiply(function, *context, product, operands,
-                  compute_type_of_cublas(compute, operands, allows_tf32(*context)));
+  const int status =
+      multiply(function, *context, product, operands,
+               compute_type_of_cublas(types.compute, operands, allows_tf32(*context)));
+  if (status != kSuccess) {
+    return status;
+  }
+  const Types of{operands, type_of_cuda(types.c), scalar_type(types.compute, operands)};
+  return leave(function, *context, product, places, of, arrays);
 }
-
-constexpr int kCompute32F = 68;  // CUBLAS_COMPUTE_32F
 
 }  // namespace
 
 #define GEMM(name, type, Int)                                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k,                    \
-                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, const void* /*beta*/, void* /*c*/, Int ldc) {                \
-    return typed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, 1}, type);                \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* a, Int lda, const void* b, Int ldb, const void* beta,     \
+                             void* c, Int ldc) {                                                   \
+    return typed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, 1},                       \
+                         {alpha, a, b, beta, c, 0, 0, 0}, type);                                   \
   }
 GPEMU_BLAS_ALL(GEMM, gemm_v2)
 GPEMU_BLAS_BOTH(GEMM, cublasHgemm, GPEMU_TYPE_FP16)
 GPEMU_BLAS_COMPLEX(GEMM, gemm3m)
 
-#define GEMM_BATCHED(name, type, Int)                                                   \
-  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k,         \
-                             const void* /*alpha*/, const void* const* /*a*/, Int lda,  \
-                             const void* const* /*b*/, Int ldb, const void* /*beta*/,   \
-                             void* const* /*c*/, Int ldc, Int batch) {                  \
-    return typed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, batch}, type); \
+#define GEMM_BATCHED(name, type, Int)                                                              \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* const* a, Int lda, const void* const* b, Int ldb,         \
+                             const void* beta, void* const* c, Int ldc, Int batch) {               \
+    return typed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, batch},                   \
+                         {alpha, a, b, beta, c, 0, 0, 0}, type, true);                             \
   }
 GPEMU_BLAS_ALL(GEMM_BATCHED, gemmBatched)
 GPEMU_BLAS_BOTH(GEMM_BATCHED, cublasHgemmBatched, GPEMU_TYPE_FP16)
 
 #define GEMM_STRIDED(name, type, Int)                                                              \
-  GPEMU_SHIM_EXPORT int name(                                                                      \
-      void* handle, int ta, int tb, Int m, Int n, Int k, const void* /*alpha*/, const void* /*a*/, \
-      Int lda, long long /*stride_a*/, const void* /*b*/, Int ldb, long long /*stride_b*/,         \
-      const void* /*beta*/, void* /*c*/, Int ldc, long long /*stride_c*/, Int batch) {             \
-    return typed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, batch}, type);            \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* a, Int lda, long long stride_a, const void* b, Int ldb,   \
+                             long long stride_b, const void* beta, void* c, Int ldc,               \
+                             long long stride_c, Int batch) {                                      \
+    return typed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, batch},                   \
+                         {alpha, a, b, beta, c, stride_a, stride_b, stride_c}, type);              \
   }
 GPEMU_BLAS_ALL(GEMM_STRIDED, gemmStridedBatched)
 GPEMU_BLAS_BOTH(GEMM_STRIDED, cublasHgemmStridedBatched, GPEMU_TYPE_FP16)
 
-#define GEMM_TYPED_EX(name, type, Int)                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k,             \
-                             const void* /*alpha*/, const void* /*a*/, int type_a, Int lda, \
-                             const void* /*b*/, int type_b, Int ldb, const void* /*beta*/,  \
-                             void* /*c*/, int type_c, Int ldc) {                            \
-    return mixed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, 1},                \
-                         {type_a, type_b, type_c}, kCompute32F);                            \
+#define GEMM_TYPED_EX(name, type, Int)                                                             \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* a, int type_a, Int lda, const void* b, int type_b,        \
+                             Int ldb, const void* beta, void* c, int type_c, Int ldc) {            \
+    return mixed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, 1},                       \
+                         {alpha, a, b, beta, c, 0, 0, 0}, {type_a, type_b, type_c, kCompute32F});  \
   }
 GPEMU_BLAS_BOTH(GEMM_TYPED_EX, cublasSgemmEx, GPEMU_TYPE_FP32)
 GPEMU_BLAS_BOTH(GEMM_TYPED_EX, cublasCgemmEx, GPEMU_TYPE_COMPLEX64)
 
-#define GEMM_EX(name, type, Int)                                                            \
-  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k,             \
-                             const void* /*alpha*/, const void* /*a*/, int type_a, Int lda, \
-                             const void* /*b*/, int type_b, Int ldb, const void* /*beta*/,  \
-                             void* /*c*/, int type_c, Int ldc, int compute, int /*algo*/) { \
-    return mixed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, 1},                \
-                         {type_a, type_b, type_c}, compute);                                \
+#define GEMM_EX(name, type, Int)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* a, int type_a, Int lda, const void* b, int type_b,        \
+                             Int ldb, const void* beta, void* c, int type_c, Int ldc, int compute, \
+                             int /*algo*/) {                                                       \
+    return mixed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, 1},                       \
+                         {alpha, a, b, beta, c, 0, 0, 0}, {type_a, type_b, type_c, compute});      \
   }
 GPEMU_BLAS_BOTH(GEMM_EX, cublasGemmEx, GPEMU_TYPE_UNKNOWN)
 
 #define GEMM_BATCHED_EX(name, type, Int)                                                           \
-  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k,                    \
-                             const void* /*alpha*/, const void* const* /*a*/, int type_a, Int lda, \
-                             const void* const* /*b*/, int type_b, Int ldb, const void* /*beta*/,  \
-                             void* const* /*c*/, int type_c, Int ldc, Int batch, int compute,      \
-                             int /*algo*/) {                                                       \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* const* a, int type_a, Int lda, const void* const* b,      \
+                             int type_b, Int ldb, const void* beta, void* const* c, int type_c,    \
+                             Int ldc, Int batch, int compute, int /*algo*/) {                      \
     return mixed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, batch},                   \
-                         {type_a, type_b, type_c}, compute);                                       \
+                         {alpha, a, b, beta, c, 0, 0, 0}, {type_a, type_b, type_c, compute},       \
+                         true);                                                                    \
   }
 GPEMU_BLAS_BOTH(GEMM_BATCHED_EX, cublasGemmBatchedEx, GPEMU_TYPE_UNKNOWN)
 
 #define GEMM_STRIDED_EX(name, type, Int)                                                           \
-  GPEMU_SHIM_EXPORT int name(                                                                      \
-      void* handle, int ta, int tb, Int m, Int n, Int k, const void* /*alpha*/, const void* /*a*/, \
-      int type_a, Int lda, long long /*stride_a*/, const void* /*b*/, int type_b, Int ldb,         \
-      long long /*stride_b*/, const void* /*beta*/, void* /*c*/, int type_c, Int ldc,              \
-      long long /*stride_c*/, Int batch, int compute, int /*algo*/) {                              \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, Int k, const void* alpha, \
+                             const void* a, int type_a, Int lda, long long stride_a,               \
+                             const void* b, int type_b, Int ldb, long long stride_b,               \
+                             const void* beta, void* c, int type_c, Int ldc, long long stride_c,   \
+                             Int batch, int compute, int /*algo*/) {                               \
     return mixed_product(#name, handle, {ta, tb, m, n, k, lda, ldb, ldc, batch},                   \
-                         {type_a, type_b, type_c}, compute);                                       \
+                         {alpha, a, b, beta, c, stride_a, stride_b, stride_c},                     \
+                         {type_a, type_b, type_c, compute});                                       \
   }
 GPEMU_BLAS_BOTH(GEMM_STRIDED_EX, cublasGemmStridedBatchedEx, GPEMU_TYPE_UNKNOWN)

@@ -126,6 +126,21 @@ int submit(const Context& context, const Work& work, std::initializer_list<int64
   return status_of(gpemu_cuda_submit(&operation, context.stream));
 }
 
+bool read_scalar(const Context& context, gpemu_data_type type, const void* scalar, double* value) {
+  if (context.pointer_mode != 0 || scalar == nullptr) {
+    return false;
+  }
+  if (type == GPEMU_TYPE_FP64) {
+    *value = *static_cast<const double*>(scalar);
+    return true;
+  }
+  if (type == GPEMU_TYPE_FP32) {
+    *value = *static_cast<const float*>(scalar);
+    return true;
+  }
+  return false;
+}
+
 int write(void* destination, const void* source, uint64_t bytes) {
   gpemu_cuda_pointer info{};
   if (const auto status = gpemu_cuda_pointer_info(address_of(destination), &info);
@@ -153,7 +168,17 @@ int yield(const Context& context, void* result, const void* value, uint64_t byte
 
 int yield_zero(const Context& context, void* result, uint64_t bytes) {
   constexpr char kZeros[16] = {};  // a complex number of two FP64
-  return bytes <= sizeof(kZeros) ? yield(context, result, kZeros, bytes) : kInvalidValue;
+  if (bytes > sizeof(kZeros)) {
+    return kInvalidValue;
+  }
+  if (const int status = yield(context, result, kZeros, bytes); status != kSuccess) {
+    return status;
+  }
+  gpemu_cuda_result written{};  // Nothing, in memory of the host.
+  written.address = address_of(result);
+  written.bytes = bytes;
+  written.rows = 1;
+  return status_of(gpemu_cuda_leave_uncomputed(&written, "a scalar of cuBLAS", context.stream));
 }
 
 GPEMU_SHIM_EXPORT int cublasCreate_v2(void** handle) {

@@ -28,6 +28,48 @@ int multiply(const char* function, const Context& context, gpemu_data_type type,
                 {s.batch, s.m, s.n, s.k});
 }
 
+/// A vector with a distance between its elements.
+struct Vector {
+  const void* elements;
+  int64_t distance;
+};
+
+/// What a product of a matrix and a vector leaves in `y`.
+int leave(const char* function, const Context& context, gpemu_cuda_product product, const Vector& x,
+          const Vector& y) {
+  product.b = address_of(x.elements);
+  product.c = address_of(y.elements);
+  product.n = 1;
+  product.batch = 1;
+  product.leading_b = product.k;
+  product.leading_c = product.m;
+  product.type_c = product.type;
+  if (x.distance == 1 && y.distance == 1) {
+    return status_of(gpemu_cuda_multiply(&product, function, context.stream));
+  }
+  gpemu_cuda_result result{};
+  result.address = product.c;
+  result.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(product.type));
+  result.pitch = result.bytes * static_cast<uint64_t>(y.distance < 0 ? -y.distance : y.distance);
+  result.rows = static_cast<uint64_t>(product.m);
+  return status_of(gpemu_cuda_leave_uncomputed(&result, function, context.stream));
+}
+
+/// The matrix of such a product, of `rows` and `columns` as it lies in memory.
+gpemu_cuda_product product_of(const Context& context, gpemu_data_type type, int trans, Shape s,
+                              const void* const (&scalars)[2]) {
+  gpemu_cuda_product product{};
+  product.m = trans == kNone ? s.m : s.n;
+  product.k = trans == kNone ? s.n : s.m;
+  product.transpose_a = trans;
+  product.type = type;
+  product.known = read_scalar(context, type, scalars[0], &product.alpha) &&
+                          read_scalar(context, type, scalars[1], &product.beta)
+                      ? 1
+                      : 0;
+  return product;
+}
+
 /// Half of a triangle's work, rounded up.
 constexpr int64_t half(int64_t n) {
   return (n + 1) / 2;
@@ -56,16 +98,23 @@ constexpr bool is_flag(int value) {
 
 // ---- Level 2 ----
 
-#define GEMV(name, type, Int)                                                               \
-  GPEMU_SHIM_EXPORT int name(void* handle, int trans, Int m, Int n, const void* /*alpha*/,  \
-                             const void* /*a*/, Int lda, const void* /*x*/, Int incx,       \
-                             const void* /*beta*/, void* /*y*/, Int incy) {                 \
-    const bool valid =                                                                      \
-        is_transpose(trans) && m >= 0 && n >= 0 && holds(lda, m) && incx != 0 && incy != 0; \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {           \
-      return trans == kNone ? multiply(#name, context, type, {1, m, 1, n})                  \
-                            : multiply(#name, context, type, {1, n, 1, m});                 \
-    });                                                                                     \
+#define GEMV(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int trans, Int m, Int n, const void* alpha,            \
+                             const void* a, Int lda, const void* x, Int incx, const void* beta,   \
+                             void* y, Int incy) {                                                 \
+    const bool valid =                                                                            \
+        is_transpose(trans) && m >= 0 && n >= 0 && holds(lda, m) && incx != 0 && incy != 0;       \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
+      const int status = trans == kNone ? multiply(#name, context, type, {1, m, 1, n})            \
+                                        : multiply(#name, context, type, {1, n, 1, m});           \
+      if (status != kSuccess) {                                                                   \
+        return status;                                                                            \
+      }                                                                                           \
+      gpemu_cuda_product product = product_of(context, type, trans, {1, m, n, 0}, {alpha, beta}); \
+      product.a = address_of(a);                                                                  \
+      product.leading_a = lda;                                                                    \
+      return leave(#name, context, product, {x, incx}, {y, incy});                                \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(GEMV, gemv_v2)
 
@@ -188,13 +237,23 @@ GPEMU_BLAS_ALL(TRMM, trmm_v2)
 
 #define TRSM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
-                             const void* /*alpha*/, const void* /*a*/, Int lda, void* /*b*/,      \
+                             const void* /*alpha*/, const void* /*a*/, Int lda, void* b,          \
                              Int ldb) {                                                           \
     const Int inner = side == 0 ? m : n;                                                          \
     const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
                        m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m);                    \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
-      return solve(#name, context, type, {1, 0, inner, side == 0 ? n : m});                       \
+      const int status = solve(#name, context, type, {1, 0, inner, side == 0 ? n : m});           \
+      if (status != kSuccess) {                                                                   \
+        return status;                                                                            \
+      }                                                                                           \
+      const auto width = static_cast<uint64_t>(gpemu_data_type_bytes(type));                      \
+      gpemu_cuda_result result{};                                                                 \
+      result.address = address_of(b);                                                             \
+      result.bytes = static_cast<uint64_t>(m) * width;                                            \
+      result.pitch = static_cast<uint64_t>(ldb) * width;                                          \
+      result.rows = static_cast<uint64_t>(n);                                                     \
+      return status_of(gpemu_cuda_leave_uncomputed(&result, #name, context.stream));              \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM, trsm_v2)

@@ -70,6 +70,7 @@ enum LayoutAttribute : int {
   kLayoutColumns = 3,
   kLayoutLeading = 4,
   kLayoutBatch = 5,
+  kLayoutBatchStride = 6,
   kLayoutLast = 8,
 };
 
@@ -77,6 +78,7 @@ enum LayoutAttribute : int {
 enum MatmulAttribute : int {
   kMatmulComputeType = 0,
   kMatmulScaleType = 1,
+  kMatmulPointerMode = 2,
   kMatmulTransposeA = 3,
   kMatmulTransposeB = 4,
   kMatmulEpilogue = 7,

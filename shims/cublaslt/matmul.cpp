@@ -101,6 +101,45 @@ bool is_algorithm(const Algorithm* algorithm) {
   return algorithm != nullptr && algorithm->mark == kMark;
 }
 
+/// What the call leaves in D: by columns, and of plain products computed where that is small.
+int leave(const Matmul& matmul, const Product& p, const gpemu_cuda_product& places,
+          const Matrices& layouts, gpemu_cuda_stream_handle stream) {
+  constexpr int kNoEpilogue = 1;      // CUBLASLT_EPILOGUE_DEFAULT
+  constexpr int32_t kFloatScale = 0;  // CUDA_R_32F
+  constexpr int32_t kByColumns = 0;   // CUBLASLT_ORDER_COL
+  const Layout& a = *alive<Layout>().find(layouts.a);
+  const Layout& b = *alive<Layout>().find(layouts.b);
+  const Layout& d = *alive<Layout>().find(layouts.d);
+  gpemu_cuda_product product = places;
+  product.m = p.m;
+  product.n = p.n;
+  product.k = p.k;
+  product.batch = p.batch;
+  product.leading_a = a.get<int64_t>(kLayoutLeading, 0);
+  product.leading_b = b.get<int64_t>(kLayoutLeading, 0);
+  product.leading_c = d.get<int64_t>(kLayoutLeading, 0);
+  product.stride_a = a.get<int64_t>(kLayoutBatchStride, 0);
+  product.stride_b = b.get<int64_t>(kLayoutBatchStride, 0);
+  product.stride_c = d.get<int64_t>(kLayoutBatchStride, 0);
+  product.transpose_a = matmul.get<int32_t>(kMatmulTransposeA, 0);
+  product.transpose_b = matmul.get<int32_t>(kMatmulTransposeB, 0);
+  product.type = p.type;
+  product.type_c = type_of_cuda(static_cast<int>(d.get<uint32_t>(kLayoutType, 0)));
+  const bool by_columns = a.get<int32_t>(kLayoutOrder, 0) == kByColumns &&
+                          b.get<int32_t>(kLayoutOrder, 0) == kByColumns &&
+                          d.get<int32_t>(kLayoutOrder, 0) == kByColumns;
+  if (!by_columns) {  // By rows, or tiled: as large.
+    product.leading_c = d.get<int64_t>(kLayoutLeading, 0) < p.m ? p.m : product.leading_c;
+  }
+  product.known = by_columns && product.beta == 0 &&
+                          matmul.get<int32_t>(kMatmulEpilogue, kNoEpilogue) == kNoEpilogue &&
+                          matmul.get<int32_t>(kMatmulScaleType, kFloatScale) == kFloatScale &&
+                          matmul.get<int32_t>(kMatmulPointerMode, 0) == 0
+                      ? 1
+                      : 0;
+  return status_of(gpemu_cuda_multiply(&product, "cublasLtMatmul", stream));
+}
+
 int elementwise(const char* name, gpemu_data_type type, int64_t elements,
                 gpemu_cuda_stream_handle stream) {
   gpemu_operation operation{};
@@ -223,11 +262,11 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algo
 
 // An epilogue is fused: it adds no pass over the memory.
 GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void* alpha,
-                                     const void* /*a*/, void* a_layout, const void* /*b*/,
-                                     void* b_layout, const void* beta, const void* /*c*/,
-                                     void* c_layout, void* d, void* d_layout,
-                                     const Algorithm* algorithm, void* /*workspace*/,
-                                     size_t /*workspace_bytes*/, gpemu_cuda_stream_handle stream) {
+                                     const void* a, void* a_layout, const void* b, void* b_layout,
+                                     const void* beta, const void* /*c*/, void* c_layout, void* d,
+                                     void* d_layout, const Algorithm* algorithm,
+                                     void* /*workspace*/, size_t /*workspace_bytes*/,
+                                     gpemu_cuda_stream_handle stream) {
   if (!is_handle(handle)) {
     return kNotInitialized;
   }
@@ -257,7 +296,20 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[1] = product.m;
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
-  return status_of(gpemu_cuda_submit(&operation, stream));
+  if (const int status = status_of(gpemu_cuda_submit(&operation, stream)); status != kSuccess) {
+    return status;
+  }
+  const Matmul& matmul = *alive<Matmul>().find(descriptor);
+  gpemu_cuda_product places{};
+  places.a = address_of(a);
+  places.b = address_of(b);
+  places.c = address_of(d);
+  if (matmul.get<int32_t>(kMatmulPointerMode, 0) == 0 &&
+      matmul.get<int32_t>(kMatmulScaleType, 0) == 0) {
+    places.alpha = *static_cast<const float*>(alpha);
+    places.beta = *static_cast<const float*>(beta);
+  }
+  return leave(matmul, product, places, {a_layout, b_layout, c_layout, d_layout}, stream);
 }
 
 GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, const void* alpha,

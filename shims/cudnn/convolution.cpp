@@ -77,7 +77,17 @@ int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* oper
   return describe_convolution(shape, operation) ? kSuccess : kBadParam;
 }
 
-int run(const Kind& kind, const Arguments& arguments, int algorithm) {
+/// Says that a call writes elements whose values are not computed.
+int leave(const Context& context, const char* name, const void* output, int64_t elements,
+          int data_type) {
+  gpemu_cuda_result result{};
+  result.address = address_of(output);
+  result.bytes = static_cast<uint64_t>(elements) *
+                 static_cast<uint64_t>(gpemu_data_type_bytes(type_of(data_type)));
+  return status_of(gpemu_cuda_leave_uncomputed(&result, name, context.stream));
+}
+
+int run(const Kind& kind, const Arguments& arguments, int algorithm, const void* output) {
   gpemu_operation operation{};
   if (const int status = describe(kind, arguments, &operation); status != kSuccess) {
     return status;
@@ -85,7 +95,16 @@ int run(const Kind& kind, const Arguments& arguments, int algorithm) {
   if (algorithm < 0 || algorithm >= kind.count) {
     return kBadParam;
   }
-  return submit(*find<Context>(arguments.handle), operation);
+  const Context& context = *find<Context>(arguments.handle);
+  if (const int status = submit(context, operation); status != kSuccess) {
+    return status;
+  }
+  const Tensor& written =
+      *find<Tensor>(kind.operation == kBackwardData.operation ? arguments.input : arguments.output);
+  const Filter& filter = *find<Filter>(arguments.filter);
+  const bool weights = kind.operation == kBackwardFilter.operation;
+  return leave(context, kind.name, output, elements_of(weights ? filter.sizes : written.sizes),
+               written.data_type);
 }
 
 int workspace_size(const Kind& kind, const Arguments& arguments, int algorithm, size_t* bytes) {
@@ -202,8 +221,8 @@ GPEMU_SHIM_EXPORT int cudnnConvolutionForward(void* handle, const void* /*alpha*
                                               const void* /*x*/, void* w_desc, const void* /*w*/,
                                               void* convolution, int algorithm, void* /*workspace*/,
                                               size_t /*bytes*/, const void* /*beta*/, void* y_desc,
-                                              void* /*y*/) {
-  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm);
+                                              void* y) {
+  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y);
 }
 
 // The activation is fused.
@@ -211,12 +230,12 @@ GPEMU_SHIM_EXPORT int cudnnConvolutionBiasActivationForward(
     void* handle, const void* /*alpha1*/, void* x_desc, const void* /*x*/, void* w_desc,
     const void* /*w*/, void* convolution, int algorithm, void* /*workspace*/, size_t /*bytes*/,
     const void* /*alpha2*/, void* z_desc, const void* /*z*/, void* bias_desc, const void* /*bias*/,
-    void* activation, void* y_desc, void* /*y*/) {
+    void* activation, void* y_desc, void* y) {
   if (find<Tensor>(z_desc) == nullptr || find<Tensor>(bias_desc) == nullptr ||
       find<Activation>(activation) == nullptr) {
     return kBadParam;
   }
-  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm);
+  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y);
 }
 
 GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardData(void* handle, const void* /*alpha*/,
@@ -224,8 +243,8 @@ GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardData(void* handle, const void* /*a
                                                    const void* /*dy*/, void* convolution,
                                                    int algorithm, void* /*workspace*/,
                                                    size_t /*bytes*/, const void* /*beta*/,
-                                                   void* dx_desc, void* /*dx*/) {
-  return run(kBackwardData, {handle, dx_desc, w_desc, convolution, dy_desc}, algorithm);
+                                                   void* dx_desc, void* dx) {
+  return run(kBackwardData, {handle, dx_desc, w_desc, convolution, dy_desc}, algorithm, dx);
 }
 
 GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardFilter(void* handle, const void* /*alpha*/,
@@ -233,8 +252,8 @@ GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardFilter(void* handle, const void* /
                                                      const void* /*dy*/, void* convolution,
                                                      int algorithm, void* /*workspace*/,
                                                      size_t /*bytes*/, const void* /*beta*/,
-                                                     void* dw_desc, void* /*dw*/) {
-  return run(kBackwardFilter, {handle, x_desc, dw_desc, convolution, dy_desc}, algorithm);
+                                                     void* dw_desc, void* dw) {
+  return run(kBackwardFilter, {handle, x_desc, dw_desc, convolution, dy_desc}, algorithm, dw);
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetConvolutionForwardWorkspaceSize(void* handle, void* x_desc,

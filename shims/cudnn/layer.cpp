@@ -21,6 +21,20 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
                                          {elements_of(x->sizes), x->sizes[1]}));
 }
 
+/// Says that a call writes a tensor whose values are not computed.
+int leave(const void* handle, const char* name, const void* descriptor, const void* output) {
+  const Tensor* const tensor = find<Tensor>(descriptor);
+  if (tensor == nullptr || output == nullptr) {
+    return kSuccess;
+  }
+  gpemu_cuda_result result{};
+  result.address = address_of(output);
+  result.rows = 0;  // Strides may leave gaps.
+  result.bytes = static_cast<uint64_t>(elements_of(tensor->sizes)) *
+                 static_cast<uint64_t>(gpemu_data_type_bytes(type_of(tensor->data_type)));
+  return status_of(gpemu_cuda_leave_uncomputed(&result, name, find<Context>(handle)->stream));
+}
+
 int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
   if (find<Context>(handle) == nullptr || find<Tensor>(x_desc) == nullptr || bytes == nullptr) {
     return kBadParam;
@@ -79,23 +93,26 @@ int ctc_workspace(const void* handle, const void* probabilities, const void* los
 
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     void* handle, int mode, int ops, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
-    const void* /*x*/, void* /*z_desc*/, const void* /*z*/, void* y_desc, void* /*y*/,
+    const void* /*x*/, void* /*z_desc*/, const void* /*z*/, void* y_desc, void* y,
     void* parameter_desc, const void* /*scale*/, const void* /*bias*/, double /*factor*/,
-    void* /*running_mean*/, void* /*running_variance*/, double epsilon, void* /*saved_mean*/,
-    void* /*saved_inverse*/, void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/,
+    void* /*running_mean*/, void* /*running_variance*/, double epsilon, void* saved_mean,
+    void* saved_inverse, void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/,
     void* /*reserve*/, size_t /*reserve_bytes*/) {
   if (!is_mode(mode, ops) || epsilon < 0 || find<Tensor>(y_desc) == nullptr ||
       find<Tensor>(parameter_desc) == nullptr) {
     return kBadParam;
   }
-  return normalize("cudnnBatchNormalizationForwardTrainingEx",
-                   GPEMU_OPERATION_NORMALIZATION_FORWARD, handle, x_desc);
+  const char* const name = "cudnnBatchNormalizationForwardTrainingEx";
+  int status = normalize(name, GPEMU_OPERATION_NORMALIZATION_FORWARD, handle, x_desc);
+  status = status == kSuccess ? leave(handle, name, y_desc, y) : status;
+  status = status == kSuccess ? leave(handle, name, parameter_desc, saved_mean) : status;
+  return status == kSuccess ? leave(handle, name, parameter_desc, saved_inverse) : status;
 }
 
 // The statistics are known: one pass over the elements.
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
     void* handle, int mode, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
-    const void* /*x*/, void* y_desc, void* /*y*/, void* parameter_desc, const void* /*scale*/,
+    const void* /*x*/, void* y_desc, void* y, void* parameter_desc, const void* /*scale*/,
     const void* /*bias*/, const void* /*mean*/, const void* /*variance*/, double epsilon) {
   const Context* const context = find<Context>(handle);
   const Tensor* const x = find<Tensor>(x_desc);
@@ -104,25 +121,30 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
     return kBadParam;
   }
   const int64_t elements = elements_of(x->sizes);
-  return submit(*context, make_operation("cudnnBatchNormalizationForwardInference",
-                                         GPEMU_OPERATION_ELEMENTWISE, type_of(x->data_type),
-                                         {elements, elements, 2}));
+  const char* const name = "cudnnBatchNormalizationForwardInference";
+  const int status =
+      submit(*context, make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(x->data_type),
+                                      {elements, elements, 2}));
+  return status == kSuccess ? leave(handle, name, y_desc, y) : status;
 }
 
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
     void* handle, int mode, int ops, const void* /*alpha_data*/, const void* /*beta_data*/,
     const void* /*alpha_parameters*/, const void* /*beta_parameters*/, void* x_desc,
     const void* /*x*/, void* /*y_desc*/, const void* /*y*/, void* dy_desc, const void* /*dy*/,
-    void* /*dz_desc*/, void* /*dz*/, void* dx_desc, void* /*dx*/, void* parameter_desc,
-    const void* /*scale*/, const void* /*bias*/, void* /*dscale*/, void* /*dbias*/, double epsilon,
+    void* /*dz_desc*/, void* /*dz*/, void* dx_desc, void* dx, void* parameter_desc,
+    const void* /*scale*/, const void* /*bias*/, void* dscale, void* dbias, double epsilon,
     const void* /*saved_mean*/, const void* /*saved_inverse*/, void* /*activation*/,
     void* /*workspace*/, size_t /*workspace_bytes*/, void* /*reserve*/, size_t /*reserve_bytes*/) {
   if (!is_mode(mode, ops) || epsilon < 0 || find<Tensor>(dy_desc) == nullptr ||
       find<Tensor>(dx_desc) == nullptr || find<Tensor>(parameter_desc) == nullptr) {
     return kBadParam;
   }
-  return normalize("cudnnBatchNormalizationBackwardEx", GPEMU_OPERATION_NORMALIZATION_BACKWARD,
-                   handle, x_desc);
+  const char* const name = "cudnnBatchNormalizationBackwardEx";
+  int status = normalize(name, GPEMU_OPERATION_NORMALIZATION_BACKWARD, handle, x_desc);
+  status = status == kSuccess ? leave(handle, name, dx_desc, dx) : status;
+  status = status == kSuccess ? leave(handle, name, parameter_desc, dscale) : status;
+  return status == kSuccess ? leave(handle, name, parameter_desc, dbias) : status;
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
@@ -153,18 +175,20 @@ GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
 
 GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const void* /*alpha*/,
                                           void* x_desc, const void* /*x*/, const void* /*beta*/,
-                                          void* y_desc, void* /*y*/) {
+                                          void* y_desc, void* y) {
   const Context* const context = find<Context>(handle);
   const Pooling* const pooling = find<Pooling>(descriptor);
   const Tensor* const x = find<Tensor>(x_desc);
-  const Tensor* const y = find<Tensor>(y_desc);
-  if (context == nullptr || pooling == nullptr || x == nullptr || y == nullptr) {
+  const Tensor* const result = find<Tensor>(y_desc);
+  if (context == nullptr || pooling == nullptr || x == nullptr || result == nullptr) {
     return kBadParam;
   }
-  return submit(
+  const int status = submit(
       *context,
-      make_operation("cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
-                     {elements_of(x->sizes), elements_of(y->sizes), elements_of(pooling->window)}));
+      make_operation(
+          "cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
+          {elements_of(x->sizes), elements_of(result->sizes), elements_of(pooling->window)}));
+  return status == kSuccess ? leave(handle, "cudnnPoolingForward", y_desc, y) : status;
 }
 
 // ---- CTC loss ----

@@ -181,7 +181,18 @@ int run(const char* name, int handle, int wanted_type, const void* input, const 
   operation.shape[0] = plan->batch;
   std::copy_n(plan->sizes, 3, operation.shape + 1);
   operation.name = name;
-  return gpemu_cuda_submit(&operation, plan->stream) == GPEMU_CUDA_SUCCESS ? kSuccess : kExecFailed;
+  // Half of the complex elements are there at least: a real transform's output.
+  gpemu_cuda_result result = {};
+  result.address = address_of(output);
+  result.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(plan->type)) / 2;
+  for (const int64_t size : plan->sizes) {
+    result.bytes *= static_cast<uint64_t>(size > 0 ? size : 1);
+  }
+  result.bytes *= static_cast<uint64_t>(plan->batch);
+  return gpemu_cuda_submit(&operation, plan->stream) == GPEMU_CUDA_SUCCESS &&
+                 gpemu_cuda_leave_uncomputed(&result, name, plan->stream) == GPEMU_CUDA_SUCCESS
+             ? kSuccess
+             : kExecFailed;
 }
 
 bool valid_direction(int direction) {

@@ -77,8 +77,14 @@ int generate(const char* name, const void* handle, const void* output, size_t co
   operation.shape[1] = static_cast<int64_t>(count);
   operation.shape[2] = operations;
   operation.name = name;
-  return gpemu_cuda_submit(&operation, generator->stream) == GPEMU_CUDA_SUCCESS ? kSuccess
-                                                                                : kLaunchFailure;
+  gpemu_cuda_result result = {};
+  result.address = address_of(output);
+  result.bytes = count * static_cast<uint64_t>(gpemu_data_type_bytes(type));
+  result.rows = 1;
+  return gpemu_cuda_submit(&operation, generator->stream) == GPEMU_CUDA_SUCCESS &&
+                 gpemu_cuda_leave_uncomputed(&result, name, generator->stream) == GPEMU_CUDA_SUCCESS
+             ? kSuccess
+             : kLaunchFailure;
 }
 
 int generate_pairs(const char* name, const void* handle, const void* output, size_t count,

@@ -49,11 +49,11 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
     return m >= n && n >= 0 ? answer_work_size(handle, svd_space(m, n), size) : kInvalidValue;     \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvd(void* handle, signed char job_u, signed char, int m,  \
-                                             int n, void* a, int lda, void* s, void*, int, void*,  \
-                                             int, void*, int, void*, int* info) {                  \
+                                             int n, void* a, int lda, void* s, void* u, int,       \
+                                             void* v, int, void*, int, void*, int* info) {         \
     return valid_matrix(m, n, a, lda) && m >= n && s != nullptr                                    \
                ? submit_dense(handle, svd("cusolverDn" #L "gesvd", T, m, n, job_u != 'N', 1),      \
-                              info, 1)                                                             \
+                              info, 1, {a, s, u, v})                                               \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj_bufferSize(                                          \
@@ -64,11 +64,11 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj(void* handle, int mode, int, int m, int n, void* a,  \
-                                              int lda, void* s, void*, int, void*, int, void*,     \
+                                              int lda, void* s, void* u, int, void* v, int, void*, \
                                               int, int* info, void*) {                             \
     return valid_mode(mode) && valid_matrix(m, n, a, lda) && s != nullptr                          \
                ? submit_dense(handle, svd("cusolverDn" #L "gesvdj", T, m, n, mode == 1, 1), info,  \
-                              1)                                                                   \
+                              1, {a, s, u, v})                                                     \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched_bufferSize(                                   \
@@ -79,13 +79,13 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched(                                              \
-      void* handle, int mode, int m, int n, void* a, int lda, void* s, void*, int, void*, int,     \
+      void* handle, int mode, int m, int n, void* a, int lda, void* s, void* u, int, void* v, int, \
       void*, int, int* info, void*, int batch) {                                                   \
     return valid_mode(mode) && valid_matrix(m, n, a, lda) && m <= 32 && n <= 32 && batch >= 0 &&   \
                    s != nullptr                                                                    \
                ? submit_dense(handle,                                                              \
                               svd("cusolverDn" #L "gesvdjBatched", T, m, n, mode == 1, batch),     \
-                              info, batch)                                                         \
+                              info, batch, {a, s, u, v})                                           \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched_bufferSize(                            \
@@ -98,7 +98,7 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched(                                       \
       void* handle, int mode, int rank, int m, int n, const void* a, int lda, long long, void* s,  \
-      long long, void*, int, long long, void*, int, long long, void*, int, int* info,              \
+      long long, void* u, int, long long, void* v, int, long long, void*, int, int* info,          \
       double* norms, int batch) {                                                                  \
     if (!valid_mode(mode) || !valid_matrix(m, n, a, lda) || rank < 0 || batch < 0 ||               \
         s == nullptr) {                                                                            \
@@ -109,7 +109,7 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
     }                                                                                              \
     return submit_dense(handle,                                                                    \
                         svd("cusolverDn" #L "gesvdaStridedBatched", T, m, n, mode == 1, batch),    \
-                        info, batch);                                                              \
+                        info, batch, {s, u, v});                                                   \
   }
 GPEMU_SVD(S, GPEMU_TYPE_FP32)
 GPEMU_SVD(D, GPEMU_TYPE_FP64)
@@ -127,7 +127,8 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evd(void* handle, int mode, int fill, int n, void* a,    \
                                               int lda, void* w, void*, int, int* info) {           \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
-               ? submit_dense(handle, eigen("cusolverDn" #L#E "evd", T, n, mode == 1, 1), info, 1) \
+               ? submit_dense(handle, eigen("cusolverDn" #L#E "evd", T, n, mode == 1, 1), info, 1, \
+                              {a, w})                                                              \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj_bufferSize(void* handle, int mode, int fill, int n,  \
@@ -140,7 +141,8 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj(void* handle, int mode, int fill, int n, void* a,    \
                                               int lda, void* w, void*, int, int* info, void*) {    \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
-               ? submit_dense(handle, eigen("cusolverDn" #L#E "evj", T, n, mode == 1, 1), info, 1) \
+               ? submit_dense(handle, eigen("cusolverDn" #L#E "evj", T, n, mode == 1, 1), info, 1, \
+                              {a, w})                                                              \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evjBatched_bufferSize(                                   \
@@ -157,7 +159,7 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                    w != nullptr                                                                    \
                ? submit_dense(handle,                                                              \
                               eigen("cusolverDn" #L#E "evjBatched", T, n, mode == 1, batch), info, \
-                              batch)                                                               \
+                              batch, {a, w})                                                       \
                : kInvalidValue;                                                                    \
   }
 GPEMU_EIGEN(S, sy, GPEMU_TYPE_FP32)
@@ -179,7 +181,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXpotrf(void* handle, void*, int fill, int64_t n,
              ? submit_dense(handle,
                             {"cusolverDnXpotrf", type_of_cuda(type), order * order * order / 3,
                              order * order},
-                            info, 1)
+                            info, 1, {a})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXpotrs(void* handle, void*, int fill, int64_t n, int64_t columns,
@@ -191,7 +193,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXpotrs(void* handle, void*, int fill, int64_t n,
              ? submit_dense(handle,
                             {"cusolverDnXpotrs", type_of_cuda(type), 2 * order * order * width,
                              order * order + 4 * order * width},
-                            info, 1)
+                            info, 1, {b})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsytrs_bufferSize(void* handle, int fill, int64_t n,
@@ -211,7 +213,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsytrs(void* handle, int fill, int64_t n, int64_
              ? submit_dense(handle,
                             {"cusolverDnXsytrs", type_of_cuda(type), 2 * order * order * width,
                              order * order + 4 * order * width},
-                            info, 1)
+                            info, 1, {b})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeqrf_bufferSize(void* handle, void*, int64_t m, int64_t n,
@@ -229,7 +231,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n
              ? submit_dense(handle,
                             {"cusolverDnXgeqrf", type_of_cuda(type),
                              operations_of_geqrf(rows, columns), 2 * rows * columns},
-                            info, 1)
+                            info, 1, {a, tau})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevd_bufferSize(void* handle, void*, int mode, int fill,
@@ -247,7 +249,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevd(void* handle, void*, int mode, int fill, 
              ? submit_dense(handle,
                             eigen("cusolverDnXsyevd", type_of_cuda(type), static_cast<double>(n),
                                   mode == 1, 1),
-                            info, 1)
+                            info, 1, {a, w})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched_bufferSize(void* handle, void*, int mode, int fill,
@@ -268,7 +270,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched(void* handle, void*, int mode, int 
              ? submit_dense(handle,
                             eigen("cusolverDnXsyevBatched", type_of_cuda(type),
                                   static_cast<double>(n), mode == 1, static_cast<double>(batch)),
-                            info, batch)
+                            info, batch, {a, w})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeev_bufferSize(void* handle, void*, int left, int right,
@@ -291,6 +293,6 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeev(void* handle, void*, int left, int right, 
              ? submit_dense(handle,
                             {"cusolverDnXgeev", type_of_cuda(type), factor * order * order * order,
                              4 * order * order},
-                            info, 1)
+                            info, 1, {a, w})
              : kInvalidValue;
 }

@@ -16,7 +16,8 @@ bool is_complex(gpemu_data_type type) {
 
 }  // namespace
 
-int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count) {
+int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
+                 std::initializer_list<const void*> written) {
   const Solver* const solver = find_solver(handle);
   if (solver == nullptr) {
     return kNotInitialized;
@@ -37,6 +38,14 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
   operation.name = work.name;
   if (gpemu_cuda_submit(&operation, solver->stream) != GPEMU_CUDA_SUCCESS) {
     return kExecutionFailed;
+  }
+  for (const void* const result : written) {
+    gpemu_cuda_result uncomputed = {};  // How far it goes is not looked at.
+    uncomputed.address = address_of(result);
+    uncomputed.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(work.type));
+    if (gpemu_cuda_leave_uncomputed(&uncomputed, work.name, solver->stream) != GPEMU_CUDA_SUCCESS) {
+      return kExecutionFailed;
+    }
   }
   const std::vector<int> zeros(static_cast<size_t>(count));
   const gpemu_cuda_status status =

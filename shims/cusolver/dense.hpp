@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <initializer_list>
+
 #include "cusolver.hpp"
 
 /// One factorisation, solve or decomposition, as it is priced.
@@ -14,7 +16,9 @@ struct DenseWork {
 /// Queues the work on a solver's stream and sets `count` devInfo entries to zero: it succeeds.
 ///
 /// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo.
-int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count);
+/// What begins at `written` is not computed.
+int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
+                 std::initializer_list<const void*> written);
 
 /// Yields the size of a work area.
 ///

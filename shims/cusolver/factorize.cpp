@@ -65,21 +65,22 @@ int report_pivots(int status, int* pivots, int count) {
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrf(void* handle, int fill, int n, void* a, int lda,      \
                                              void*, int, int* info) {                              \
     return valid_fill(fill) && valid_matrix(n, n, a, lda)                                          \
-               ? submit_dense(handle, cholesky("cusolverDn" #L "potrf", T, n, 1), info, 1)         \
+               ? submit_dense(handle, cholesky("cusolverDn" #L "potrf", T, n, 1), info, 1, {a})    \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrs(void* handle, int fill, int n, int columns,           \
                                              const void* a, int lda, void* b, int ldb,             \
                                              int* info) {                                          \
     return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb)      \
-               ? submit_dense(handle, solve("cusolverDn" #L "potrs", T, n, columns, 1), info, 1)   \
+               ? submit_dense(handle, solve("cusolverDn" #L "potrs", T, n, columns, 1), info, 1,   \
+                              {b})                                                                 \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrfBatched(void* handle, int fill, int n, void* a,        \
                                                     int lda, int* info, int batch) {               \
     return valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0                            \
                ? submit_dense(handle, cholesky("cusolverDn" #L "potrfBatched", T, n, batch), info, \
-                              batch)                                                               \
+                              batch, {})                                                           \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrsBatched(void* handle, int fill, int n, int columns,    \
@@ -88,7 +89,7 @@ int report_pivots(int status, int* pivots, int count) {
     return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb) &&   \
                    batch >= 0                                                                      \
                ? submit_dense(handle, solve("cusolverDn" #L "potrsBatched", T, n, columns, batch), \
-                              info, 1)                                                             \
+                              info, 1, {})                                                         \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##getrf_bufferSize(void* handle, int m, int n, void*,         \
@@ -103,7 +104,7 @@ int report_pivots(int status, int* pivots, int count) {
                ? report_pivots(submit_dense(handle,                                                \
                                             {"cusolverDn" #L "getrf", T,                           \
                                              operations_of_getrf(m, n), 2.0 * m * n},              \
-                                            info, 1),                                              \
+                                            info, 1, {a}),                                         \
                                pivots, std::min(m, n))                                             \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -112,7 +113,8 @@ int report_pivots(int status, int* pivots, int count) {
                                              int* info) {                                          \
     return valid_transpose(transpose) && valid_matrix(n, n, a, lda) &&                             \
                    valid_matrix(n, columns, b, ldb)                                                \
-               ? submit_dense(handle, solve("cusolverDn" #L "getrs", T, n, columns, 1), info, 1)   \
+               ? submit_dense(handle, solve("cusolverDn" #L "getrs", T, n, columns, 1), info, 1,   \
+                              {b})                                                                 \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf_bufferSize(void* handle, int m, int n, void*,         \
@@ -125,7 +127,7 @@ int report_pivots(int status, int* pivots, int count) {
     return valid_matrix(m, n, a, lda) && tau != nullptr                                            \
                ? submit_dense(                                                                     \
                      handle, {"cusolverDn" #L "geqrf", T, operations_of_geqrf(m, n), 2.0 * m * n}, \
-                     info, 1)                                                                      \
+                     info, 1, {a, tau})                                                            \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf_bufferSize(void* handle, int n, void*, int lda,       \
@@ -136,9 +138,9 @@ int report_pivots(int status, int* pivots, int count) {
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf(void* handle, int fill, int n, void* a, int lda,      \
                                              int* pivots, void*, int, int* info) {                 \
     return valid_fill(fill) && valid_matrix(n, n, a, lda)                                          \
-               ? report_pivots(                                                                    \
-                     submit_dense(handle, cholesky("cusolverDn" #L "sytrf", T, n, 1), info, 1),    \
-                     pivots, n)                                                                    \
+               ? report_pivots(submit_dense(handle, cholesky("cusolverDn" #L "sytrf", T, n, 1),    \
+                                            info, 1, {a}),                                         \
+                               pivots, n)                                                          \
                : kInvalidValue;                                                                    \
   }
 GPEMU_FACTORIZE(S, GPEMU_TYPE_FP32)
@@ -160,7 +162,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
                ? submit_dense(                                                                     \
                      handle,                                                                       \
                      {"cusolverDn" #L#Q "gqr", T, operations_of_orgqr(m, n, k), 2.0 * m * n},      \
-                     info, 1)                                                                      \
+                     info, 1, {a})                                                                 \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##mqr_bufferSize(                                          \
@@ -182,7 +184,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
                               {"cusolverDn" #L#Q "mqr", T,                                         \
                                4.0 * m * n * k - 2.0 * (side == 0 ? n : m) * k * k,                \
                                2.0 * m * n + 1.0 * order * k},                                     \
-                              info, 1)                                                             \
+                              info, 1, {c})                                                        \
                : kInvalidValue;                                                                    \
   }
 GPEMU_ORTHOGONAL(S, or, GPEMU_TYPE_FP32)

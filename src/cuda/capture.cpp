@@ -147,6 +147,18 @@ Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& c
   return capture_work(stream, std::move(work));
 }
 
+Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
+  if (!capturing(stream)) {
+    perform(work);
+    return GPEMU_CUDA_SUCCESS;
+  }
+  const std::lock_guard lock(graph_mutex());
+  NodeWork node{.device = stream.device};
+  node.parameters.kind = GPEMU_CUDA_NODE_EMPTY;
+  node.memory = std::make_shared<const KernelWork>(std::move(work));
+  return capture_work(stream, std::move(node));
+}
+
 Status check_unsafe_call() {
   if (capture_count == 0 || capture_mode == kRelaxed) return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(graph_mutex());

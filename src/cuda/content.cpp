@@ -2,9 +2,43 @@
 #include "content.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <iterator>
+#include <vector>
 
 namespace gpemu::cuda {
+namespace {
+
+struct Writers {
+  std::mutex mutex;
+  std::map<std::string, WriterId, std::less<>> ids;  ///< guarded.
+  std::vector<std::string> names{""};                ///< by id; guarded.
+};
+
+/// Never destroyed: programs read memory while they exit.
+Writers& writers() {
+  static auto* const instance = new Writers;
+  return *instance;
+}
+
+}  // namespace
+
+WriterId writer_id(std::string_view name) {
+  Writers& state = writers();
+  const std::lock_guard lock(state.mutex);
+  const auto found = state.ids.find(name);
+  if (found != state.ids.end()) return found->second;
+  const auto id = static_cast<WriterId>(state.names.size());
+  state.names.emplace_back(name);
+  state.ids.emplace(name, id);
+  return id;
+}
+
+std::string writer_name(WriterId id) {
+  Writers& state = writers();
+  const std::lock_guard lock(state.mutex);
+  return id < state.names.size() ? state.names[id] : std::string();
+}
 
 ContentMap::Ranges::const_iterator ContentMap::first_behind(std::uint64_t start) const {
   auto range = ranges_.upper_bound(start);
@@ -12,43 +46,57 @@ ContentMap::Ranges::const_iterator ContentMap::first_behind(std::uint64_t start)
   return range;
 }
 
-void ContentMap::assign(std::uint64_t start, Bytes bytes, Content content) {
-  std::uint64_t end = start + bytes;
+void ContentMap::assign_range(std::uint64_t start, Range assigned) {
+  const std::uint64_t end = assigned.end;
   const std::lock_guard lock(mutex_);
   const auto behind = first_behind(start);
   Ranges::iterator range = ranges_.erase(behind, behind);  // the same, to be changed.
-  // Programs copy to the same places again and again.
+  // Programs copy to the same places and write the same tensors again and again.
   if (range != ranges_.end() && range->first <= start && range->second.end >= end &&
-      range->second.content == content) {
+      range->second.goes_on_as(assigned)) {
+    return;
+  }
+  const bool is_zeros = assigned.content == Content::kZeros;
+  if (range != ranges_.end() && range->first == start && range->second.end == end && !is_zeros) {
+    range->second = assigned;
     return;
   }
   while (range != ranges_.end() && range->first < end) {
-    const auto [old_start, old] = *range;
+    auto [old_start, old] = *range;
     range = ranges_.erase(range);
-    if (old_start < start) ranges_.emplace(old_start, Range{start, old.content});
-    if (old.end > end) range = ranges_.emplace(end, Range{old.end, old.content}).first;
+    if (old_start < start) {
+      ranges_.emplace(old_start, Range{start, old.content, old.writer, old.open});
+    }
+    old.open = false;
+    if (old.end > end) range = ranges_.emplace(end, old).first;
   }
-  if (content == Content::kZeros) return;
+  if (is_zeros) return;
   // Neighbours of the same content become one.
-  if (range != ranges_.end() && range->first == end && range->second.content == content) {
-    end = range->second.end;
+  if (range != ranges_.end() && range->first == end && range->second.goes_on_as(assigned)) {
+    assigned.end = range->second.end;
     range = ranges_.erase(range);
   }
   if (range != ranges_.begin()) {
     const auto before = std::prev(range);
-    if (before->second.end == start && before->second.content == content) {
-      before->second.end = end;
+    if (before->second.end == start && before->second.goes_on_as(assigned)) {
+      before->second.end = assigned.end;
       return;
     }
   }
-  ranges_.emplace(start, Range{end, content});
+  ranges_.emplace(start, assigned);
 }
 
 ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes) const {
-  const auto range = first_behind(start);
+  auto range = first_behind(start);
   if (range == ranges_.end()) return {.bytes = bytes};
   if (range->first > start) return {.bytes = std::min(bytes, range->first - start)};
-  return {.content = range->second.content, .bytes = std::min(bytes, range->second.end - start)};
+  const Range& first = range->second;
+  std::uint64_t end = first.open && range->first == start ? start + bytes : first.end;
+  while (end - start < bytes && ++range != ranges_.end() && range->first == end &&
+         range->second.goes_on_as(first)) {
+    end = range->second.end;
+  }
+  return {.content = first.content, .bytes = std::min(bytes, end - start), .writer = first.writer};
 }
 
 ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
@@ -59,9 +107,18 @@ ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
 bool ContentMap::are_alike(std::uint64_t a, std::uint64_t b, Bytes bytes) const {
   const std::lock_guard lock(mutex_);
   const Part first = part_of(a, bytes);
-  if (first.bytes < bytes || first.content == Content::kKept) return false;
+  if (first.bytes < bytes || in_pages(first.content)) return false;
   const Part second = part_of(b, bytes);
-  return second.bytes == bytes && second.content == first.content;
+  return second.bytes == bytes && second.content == first.content && second.writer == first.writer;
+}
+
+bool ContentMap::all_known(std::uint64_t start, Bytes bytes) const {
+  const std::lock_guard lock(mutex_);
+  const std::uint64_t end = start + bytes;
+  for (auto range = first_behind(start); range != ranges_.end() && range->first < end; ++range) {
+    if (!is_known(range->second.content)) return false;
+  }
+  return true;
 }
 
 }  // namespace gpemu::cuda

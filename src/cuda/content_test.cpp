@@ -2,6 +2,7 @@
 #include "content.hpp"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -22,30 +23,59 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
   constexpr std::uint64_t kSize = 64;
   constexpr int kRounds = 5000;
   ContentMap map;
-  std::vector<Content> bytes(kSize, Content::kZeros);
+  using Byte = std::pair<Content, WriterId>;
+  std::vector<Byte> bytes(kSize, Byte{Content::kZeros, 0});
   sim::Rng rng(1);
   for (int round = 0; round < kRounds; ++round) {
     const std::uint64_t start = rng.below(kSize);
     const Bytes count = 1 + rng.below(kSize - start);
-    const auto content = static_cast<Content>(rng.below(3));
-    map.assign(start, count, content);
-    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(start), count, content);
+    const auto content = static_cast<Content>(rng.below(5));
+    const auto writer = static_cast<WriterId>(is_known(content) ? 0 : rng.below(2));
+    map.assign(start, count, content, writer);
+    std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(start), count, Byte{content, writer});
     for (std::uint64_t at = 0; at < kSize;) {
       const ContentMap::Part part = map.part(at, kSize - at);
       ASSERT_GT(part.bytes, 0U);
       for (const std::uint64_t end = at + part.bytes; at < end; ++at) {
-        ASSERT_EQ(part.content, bytes[at]) << "byte " << at << " in round " << round;
+        ASSERT_EQ((Byte{part.content, part.writer}), bytes[at])
+            << "byte " << at << " in round " << round;
       }
     }
     const Bytes length = 1 + rng.below(4);
     const auto a = bytes.begin() + static_cast<std::ptrdiff_t>(rng.below(kSize - length + 1));
     const auto b = bytes.begin() + static_cast<std::ptrdiff_t>(rng.below(kSize - length + 1));
-    const auto is_first = [a](Content other) { return other == *a && other != Content::kKept; };
+    const auto is_first = [a](const Byte& other) { return other == *a && !in_pages(a->first); };
     const auto size = static_cast<std::ptrdiff_t>(length);
     ASSERT_EQ(map.are_alike(a - bytes.begin(), b - bytes.begin(), length),
               std::all_of(a, a + size, is_first) && std::all_of(b, b + size, is_first))
         << "round " << round;
+    const auto known = [](const Byte& byte) { return is_known(byte.first); };
+    ASSERT_EQ(map.all_known(a - bytes.begin(), length), std::all_of(a, a + size, known))
+        << "round " << round;
   }
+}
+
+TEST(ContentMapTest, OpenRangesGoAsFarAsIsAsked) {
+  ContentMap map;
+  map.assign(100, 300, Content::kKept);
+  map.assign_open(100, 40, 1);
+  EXPECT_EQ(map.part(100, 300).bytes, 300U);
+  EXPECT_EQ(map.part(100, 300).content, Content::kNotComputed);
+  EXPECT_EQ(map.part(100, 20).bytes, 20U);
+  // From elsewhere, only what is known to belong to it does.
+  EXPECT_EQ(map.part(120, 100).bytes, 20U);
+  EXPECT_EQ(map.part(140, 100).content, Content::kKept);
+  // What is written later ends it.
+  map.assign(100, 10, Content::kKept);
+  EXPECT_EQ(map.part(110, 200).bytes, 30U);
+}
+
+TEST(WriterId, IsTheSameForTheSameName) {
+  const WriterId add = writer_id("add"), all = writer_id("all");
+  EXPECT_NE(add, all);
+  EXPECT_EQ(writer_id("add"), add);
+  EXPECT_EQ(writer_name(all), "all");
+  EXPECT_EQ(writer_name(0), "");
 }
 
 }  // namespace

@@ -82,6 +82,7 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
       cost.estimate.time = std::max(cost.estimate.time - kSavedPerKernel, Duration::zero());
       gpemu_operation operation = step.work.operation;
       operation.name = step.work.name.c_str();
+      if (step.work.memory != nullptr) perform(*step.work.memory);
       return run_operation(cost, operation, stream);
     }
     case GPEMU_CUDA_NODE_COPY:
@@ -95,6 +96,9 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
       return wait_in_graph(node.event, stream);
     case GPEMU_CUDA_NODE_RECORD_EVENT:
       return record_in_graph(node.event, stream);
+    case GPEMU_CUDA_NODE_EMPTY:
+      if (step.work.memory != nullptr) perform(*step.work.memory);
+      return GPEMU_CUDA_SUCCESS;
     default:
       return GPEMU_CUDA_SUCCESS;
   }

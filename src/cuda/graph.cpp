@@ -93,12 +93,20 @@ std::mutex& graph_mutex() {
 
 Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& device,
                      NodeWork* work) {
-  *work = {.parameters = parameters, .cost = {}, .operation = {}, .name = {}, .device = &device};
+  *work = {.parameters = parameters,
+           .cost = {},
+           .operation = {},
+           .name = {},
+           .device = &device,
+           .memory = {}};
   switch (parameters.kind) {
     case GPEMU_CUDA_NODE_KERNEL: {
       GPEMU_CUDA_TRY(price_launch(parameters.kernel, parameters.launch, device, &work->cost,
                                   &work->operation));
       work->name = work->operation.name;
+      KernelWork memory;
+      describe_launch(parameters.kernel, parameters.launch, &memory);
+      work->memory = std::make_shared<const KernelWork>(std::move(memory));
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;
     }

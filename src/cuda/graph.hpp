@@ -3,10 +3,12 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
+#include "kernel_effect.hpp"
 #include "machine.hpp"
 
 namespace gpemu::cuda {
@@ -15,10 +17,11 @@ namespace gpemu::cuda {
 /// arguments may be gone when the graph is launched.
 struct NodeWork {
   gpemu_cuda_node_parameters parameters{};
-  cost::OperationCost cost;       ///< of kernels.
-  gpemu_operation operation{};    ///< of kernels; its name is the next one.
-  std::string name;               ///< of kernels.
-  DeviceState* device = nullptr;  ///< where it runs.
+  cost::OperationCost cost;                  ///< of kernels.
+  gpemu_operation operation{};               ///< of kernels; its name is the next one.
+  std::string name;                          ///< of kernels.
+  DeviceState* device = nullptr;             ///< where it runs.
+  std::shared_ptr<const KernelWork> memory;  ///< what a kernel or a library does to it, or null.
 };
 
 /// Objects of the program with the references that a graph holds to each.
@@ -72,6 +75,10 @@ void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_obj
 
 /// Calls the destructors of the program. Requires: not the lock, for they may call back.
 void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released);
+
+/// Does work to memory on a stream: at once, in the order of calls, or where the stream captures
+/// each time that its graph is launched. Errors: those of capture.
+[[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
 
 /// Launches an executable graph on a stream that captures, which makes it a node of its own.
 /// Requires: the lock.

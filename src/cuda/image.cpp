@@ -17,13 +17,17 @@ constexpr std::uint8_t kSizedFormat = 4;  ///< a size follows, then so many byte
 constexpr std::uint8_t kMaxThreads = 0x05;
 constexpr std::uint8_t kFrameSize = 0x11;
 constexpr std::uint8_t kRegisterCount = 0x2f;
+/// A parameter: an index of 4 bytes, its number and its offset of 2 each, and 4 bytes of which the
+/// upper 14 bits are its size. Source: as above, for kernels of known parameters.
+constexpr std::uint8_t kParameter = 0x17;
 
 /// Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 constexpr std::uint64_t kMostThreads = 1024;
 
 /// Entries of a fat binary. Source: as above, with nvcc 13.0.
 constexpr std::uint16_t kElfEntry = 2;
-constexpr std::uint64_t kCompressedFlags = 0x2000 | 0x8000;  ///< LZ4, Zstandard.
+constexpr std::uint64_t kLz4Flag = 0x2000, kZstandardFlag = 0x8000;
+constexpr std::uint64_t kCompressedFlags = kLz4Flag | kZstandardFlag;
 
 /// Since Hopper the system takes so much of each block's shared memory, and the code counts it.
 /// Source: CUDA C++ Programming Guide, "Compute Capabilities": 1 KB is reserved per block.
@@ -137,12 +141,22 @@ class CubinReader {
             std::uint64_t{first} * second * read_at<std::uint16_t>(value, 8);
         own->max_threads_per_block = static_cast<std::int32_t>(std::min(threads, kMostThreads));
       }
+      if (own != nullptr && attribute == kParameter && size >= 12) add_parameter(*own, value);
       KernelCode* const named = own == nullptr && size >= 8 ? kernel_of_symbol(first) : nullptr;
       if (named != nullptr && attribute == kRegisterCount) named->registers = second;
       if (named != nullptr && attribute == kFrameSize)
         named->local = read_at<std::uint32_t>(value, 4);
       bytes = part_of(bytes, 4 + size, bytes.size());
     }
+  }
+
+  static void add_parameter(KernelCode& code, std::span<const std::byte> value) {
+    constexpr std::size_t kMost = 256;
+    const auto number = read_at<std::uint16_t>(value, 4);
+    if (number >= kMost) return;
+    if (code.parameters.size() <= number) code.parameters.resize(number + 1U);
+    code.parameters[number] = {.offset = read_at<std::uint16_t>(value, 6),
+                               .bytes = read_at<std::uint32_t>(value, 8) >> 18};
   }
 
   KernelCode* kernel_of_symbol(std::uint32_t index) {
@@ -191,7 +205,12 @@ struct Entry {
   std::uint32_t architecture;
   std::uint32_t name_offset, name_bytes;
   std::uint64_t flags;
+  std::uint64_t reserved_2;
+  std::uint64_t uncompressed_bytes;  ///< 0 where it is not compressed.
 };
+
+/// Without the last two, which others than compressed entries need not have.
+constexpr std::size_t kLeastEntry = 48;
 
 }  // namespace
 
@@ -233,7 +252,10 @@ bool holds_fat_binary(const std::byte* start, Bytes limit) {
          header.bytes <= limit - header.header_bytes;
 }
 
-std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
+namespace {
+
+/// Returns the entries of a fat binary, or of what the compiler wraps one in.
+std::span<const std::byte> entries_of(const std::byte* start) {
   struct Wrapper {
     std::uint32_t magic, version;
     const std::byte* data;
@@ -244,27 +266,108 @@ std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
     Wrapper wrapper;
     std::memcpy(&wrapper, start, sizeof(wrapper));
     start = wrapper.data;
-    if (start == nullptr) return std::nullopt;
+    if (start == nullptr) return {};
     std::memcpy(&magic, start, sizeof(magic));
   }
-  if (magic != kFatBinaryMagic) return std::nullopt;
+  if (magic != kFatBinaryMagic) return {};
   FatBinaryHeader header;
   std::memcpy(&header, start, sizeof(header));
-  std::span<const std::byte> rest(start + header.header_bytes, header.bytes);
-  std::span<const std::byte> best;
+  return {start + header.header_bytes, header.bytes};
+}
+
+/// Takes the first entry off `rest`, which keeps what is behind it, or nothing at the end.
+std::optional<Entry> next_entry(std::span<const std::byte>& rest,
+                                std::span<const std::byte>* content) {
+  if (rest.size() < kLeastEntry) return std::nullopt;
+  auto entry = read_at<Entry>(rest, 0);
+  if (entry.header_bytes < kLeastEntry) return std::nullopt;
+  if (entry.header_bytes < sizeof(Entry)) entry.uncompressed_bytes = 0;
+  const auto behind = part_of(rest, entry.header_bytes, rest.size());
+  *content = part_of(behind, 0, entry.bytes);
+  rest = part_of(behind, entry.bytes, behind.size());
+  return entry;
+}
+
+/// Reads a length of the LZ4 format that its token says to go on. Returns false at the end.
+bool extend(std::span<const std::byte>& block, Bytes& length) {
+  for (unsigned part = 255; part == 255; length += part) {
+    if (block.empty()) return false;
+    part = static_cast<unsigned char>(block[0]);
+    block = block.subspan(1);
+  }
+  return true;
+}
+
+}  // namespace
+
+std::optional<std::vector<std::byte>> decompress_lz4(std::span<const std::byte> block,
+                                                     Bytes bytes) {
+  // Source: the LZ4 block format: a token, literals, the distance of a match; no match at the end.
+  constexpr Bytes kLeastMatch = 4, kMore = 15, kMostBytes = kMiB * 256;
+  std::vector<std::byte> out;
+  if (bytes > kMostBytes) return std::nullopt;
+  out.reserve(bytes);
+  while (!block.empty()) {
+    const auto token = static_cast<unsigned char>(block[0]);
+    block = block.subspan(1);
+    Bytes literals = token >> 4;
+    if (literals == kMore && !extend(block, literals)) return std::nullopt;
+    if (literals > block.size() || literals > bytes - out.size()) return std::nullopt;
+    out.insert(out.end(), block.begin(), block.begin() + static_cast<std::ptrdiff_t>(literals));
+    block = block.subspan(literals);
+    if (block.empty()) break;
+    if (block.size() < 2) return std::nullopt;
+    const Bytes distance = read_at<std::uint16_t>(block, 0);
+    block = block.subspan(2);
+    Bytes match = token & kMore;
+    if (match == kMore && !extend(block, match)) return std::nullopt;
+    match += kLeastMatch;
+    if (distance == 0 || distance > out.size() || match > bytes - out.size()) return std::nullopt;
+    for (Bytes i = 0; i < match; ++i) out.push_back(out[out.size() - distance]);
+  }
+  return out.size() == bytes ? std::optional(std::move(out)) : std::nullopt;
+}
+
+std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
+                                              std::string_view kernel) {
+  // The smallest costs least.
+  std::span<const std::byte> best, content;
+  Bytes best_bytes = 0;
+  auto rest = entries_of(fat_binary);
+  while (const auto entry = next_entry(rest, &content)) {
+    const bool compressed = (entry->flags & kCompressedFlags) != 0;
+    const bool readable = !compressed || (entry->flags & kCompressedFlags) == kLz4Flag;
+    if (entry->kind != kElfEntry || !readable) continue;
+    if (!best.empty() && content.size() >= best.size()) continue;
+    best = compressed ? part_of(content, 0, entry->compressed_bytes) : content;
+    best_bytes = compressed ? entry->uncompressed_bytes : 0;
+  }
+  if (best.empty()) return {};
+  std::optional<std::vector<std::byte>> plain;
+  if (best_bytes > 0) {
+    plain = decompress_lz4(best, best_bytes);
+    if (!plain) return {};
+    best = *plain;
+  }
+  const std::optional<Image> image = read_cubin(best);
+  if (!image) return {};
+  const auto found = image->kernels.find(std::string(kernel));
+  return found == image->kernels.end() ? std::vector<ParameterPlace>() : found->second.parameters;
+}
+
+std::optional<Image> read_fat_binary(const std::byte* start, int architecture) {
+  std::span<const std::byte> rest = entries_of(start);
+  std::span<const std::byte> best, content;
   int best_architecture = 0;
-  while (rest.size() >= sizeof(Entry)) {
-    const auto entry = read_at<Entry>(rest, 0);
-    if (entry.header_bytes < sizeof(Entry)) break;
-    const auto own = static_cast<int>(entry.architecture);
+  while (const auto entry = next_entry(rest, &content)) {
+    const auto own = static_cast<int>(entry->architecture);
     const bool fits = own <= architecture, best_fits = best_architecture <= architecture;
     const bool better = best.empty() || (fits && (!best_fits || own > best_architecture)) ||
                         (!fits && !best_fits && own < best_architecture);
-    if (entry.kind == kElfEntry && (entry.flags & kCompressedFlags) == 0 && better) {
-      best = part_of(rest, entry.header_bytes, entry.bytes);
+    if (entry->kind == kElfEntry && (entry->flags & kCompressedFlags) == 0 && better) {
+      best = content;
       best_architecture = own;
     }
-    rest = part_of(part_of(rest, entry.header_bytes, rest.size()), entry.bytes, rest.size());
   }
   return best.empty() ? std::nullopt : read_cubin(best);
 }

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -14,12 +15,19 @@
 
 namespace gpemu::cuda {
 
+/// Where a kernel's parameter lies among them, and how large it is.
+struct ParameterPlace {
+  Bytes offset = 0;
+  Bytes bytes = 0;
+};
+
 /// What the compiler wrote down of a kernel.
 struct KernelCode {
   std::int32_t registers = 0;              ///< of a thread; 0 where it is not told.
   std::int32_t max_threads_per_block = 0;  ///< of __launch_bounds__; 0 without.
   Bytes static_shared = 0;
   Bytes local = 0;  ///< of a thread.
+  std::vector<ParameterPlace> parameters;
 };
 
 /// A __device__ or __constant__ variable.
@@ -54,6 +62,16 @@ inline constexpr Bytes kUnknownSize = std::numeric_limits<Bytes>::max();
 /// would run: the newest that is not newer than `architecture`, else the oldest. Nothing when all
 /// of it is compressed, for another compiler to finish (PTX), or no fat binary.
 [[nodiscard]] std::optional<Image> read_fat_binary(const std::byte* start, int architecture);
+
+/// Returns the parameters of a kernel in a fat binary, or in what the compiler wraps one in, or
+/// none where nothing is known: all is for another compiler to finish, or compressed otherwise than
+/// by LZ4. They are the same for all architectures.
+[[nodiscard]] std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
+                                                            std::string_view kernel);
+
+/// Decompresses a block of the LZ4 format, or nothing when it is malformed or is not of the size.
+[[nodiscard]] std::optional<std::vector<std::byte>> decompress_lz4(std::span<const std::byte> block,
+                                                                   Bytes bytes);
 
 // Source: the ELF specification; fatbinary.h of the toolkit for the container and its wrapper.
 inline constexpr std::uint32_t kElfMagic = 0x464c457f;

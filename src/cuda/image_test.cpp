@@ -2,6 +2,7 @@
 #include "image.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <elf.h>
 #include <string_view>
 #include <utility>
@@ -76,7 +77,10 @@ std::string cubin(int architecture) {
        {".symtab", SHT_SYMTAB, bytes_of(symbols)},
        // 94 registers and 16 bytes of stack of symbol 1; an unknown one between them.
        {".nv.info", SHT_LOPROC, words({0x00082f04, 1, 94, 0x00ff1b03, 0x00081104, 1, 16})},
-       {".nv.info.add", SHT_LOPROC, words({0x000c0504, 32, 4, 2})},
+       {".nv.info.add", SHT_LOPROC,
+        words({0x000c0504, 32, 4, 2,
+               // Parameters: 8 bytes at 8, 4 at 0.
+               0x000c1704, 0, 0x00080001, 0x0021f000, 0x000c1704, 0, 0x00000000, 0x0011f000})},
        {".text.add", SHT_PROGBITS, "code"},
        {".nv.shared.add", SHT_NOBITS, "", 3072},
        {".nv.global.init", SHT_PROGBITS, words({7, 42})},
@@ -186,6 +190,65 @@ TEST(Image, LeavesOutWhatIsCompressedOrNoMachineCode) {
             70);
   const std::string other(64, 'x');
   EXPECT_FALSE(read_fat_binary(span_of(other).data(), 80));
+}
+
+TEST(Image, FindsParametersInCompressedCode) {
+  const std::string plain = cubin(80);
+  // All of it as literals, whose number goes on in bytes of 255 and a last one.
+  const std::size_t more = plain.size() - 15;
+  const std::string block = "\xf0" + std::string(more / 255, '\xff') +
+                            std::string(1, static_cast<char>(more % 255)) + plain;
+  std::string compressed = entry(2, 80, 0x2011, block);
+  const auto sizes = static_cast<std::uint32_t>(block.size());
+  const std::uint64_t bytes = plain.size();
+  std::memcpy(&compressed[16], &sizes, sizeof(sizes));
+  std::memcpy(&compressed[56], &bytes, sizeof(bytes));
+  for (const std::string& content : {entry(2, 80, 0x11, plain), compressed}) {
+    const std::string binary = fat_binary(content);
+    const auto parameters = kernel_parameters(span_of(binary).data(), "add");
+    ASSERT_EQ(parameters.size(), 2U);
+    EXPECT_EQ(parameters[0].bytes, 4U);
+    EXPECT_EQ(parameters[1].offset, 8U);
+    EXPECT_EQ(parameters[1].bytes, 8U);
+    EXPECT_TRUE(kernel_parameters(span_of(binary).data(), "other").empty());
+  }
+}
+
+std::vector<std::byte> vector_of(std::string_view text) {
+  const auto bytes = span_of(text);
+  return {bytes.begin(), bytes.end()};
+}
+
+TEST(Lz4, CopiesLiteralsAndMatches) {
+  // "abc", then 9 bytes from 3 before, then "xyz" as the last literals.
+  const auto plain = decompress_lz4(vector_of(std::string_view("\x35"
+                                                               "abc\x03\x00\x30xyz",
+                                                               10)),
+                                    15);
+  ASSERT_TRUE(plain);
+  EXPECT_EQ(*plain, vector_of("abcabcabcabcxyz"));
+}
+
+TEST(Lz4, RefusesWhatIsMalformed) {
+  for (const std::string_view block : {std::string_view("\x35"
+                                                        "abc\x04\x00",
+                                                        6),
+                                       std::string_view("\x35"
+                                                        "abc\x00\x00",
+                                                        6),
+                                       std::string_view("\x35"
+                                                        "ab",
+                                                        3),
+                                       std::string_view("\xf0", 1),
+                                       std::string_view("\x35"
+                                                        "abc\x03",
+                                                        5)}) {
+    EXPECT_FALSE(decompress_lz4(vector_of(block), 12));
+  }
+  EXPECT_FALSE(decompress_lz4(vector_of(std::string_view("\x30"
+                                                         "abc",
+                                                         4)),
+                              2));
 }
 
 }  // namespace

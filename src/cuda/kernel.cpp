@@ -99,11 +99,24 @@ FoundKernel& found_kernel(const void* host_function) {
   return found_kernels[reinterpret_cast<std::uintptr_t>(host_function) / 16 % found_kernels.size()];
 }
 
+/// Returns what the compiler wrote down of a kernel's parameters, or nothing.
+std::vector<ParameterPlace> parameters_of(const gpemu_cuda_kernel& kernel) {
+  if (kernel.module == nullptr) {
+    return kernel.owner == nullptr
+               ? std::vector<ParameterPlace>()
+               : kernel_parameters(static_cast<const std::byte*>(kernel.owner), kernel.name);
+  }
+  if (!kernel.module->image) return {};
+  const auto found = kernel.module->image->kernels.find(kernel.name);
+  return found == kernel.module->image->kernels.end() ? std::vector<ParameterPlace>()
+                                                      : found->second.parameters;
+}
+
 const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
   if (!kernel.analysed.load(std::memory_order_acquire)) {
     std::call_once(kernel.analysis, [&kernel] {
       kernel.traits = cost::kernel_traits(kernel.name);
-      kernel.effect = kernel_effect(kernel.name);
+      kernel.effect = kernel_effect(kernel.name, [&kernel] { return parameters_of(kernel); });
       kernel.analysed.store(true, std::memory_order_release);
     });
   }
@@ -203,6 +216,14 @@ Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& la
 
 }  // namespace
 
+void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                     KernelWork* work) {
+  gpemu_cuda_kernel* const found = kernels().find(kernel);
+  if (found == nullptr) return;
+  static_cast<void>(traits_of(*found));
+  describe_work(found->effect, launch, work);
+}
+
 Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                     DeviceState& device, cost::OperationCost* cost, gpemu_operation* operation) {
   gpemu_cuda_kernel* const found = kernels().find(kernel);
@@ -236,7 +257,6 @@ void forget_variables(const DeviceState& device) {
 // ---- The C interface
 
 using gpemu::Bytes;
-using gpemu::cuda::apply_effect;
 using gpemu::cuda::architecture_of;
 using gpemu::cuda::attach;
 using gpemu::cuda::capturing;
@@ -261,6 +281,7 @@ using gpemu::cuda::kUnknownSize;
 using gpemu::cuda::make_variable;
 using gpemu::cuda::max_threads_of;
 using gpemu::cuda::modules;
+using gpemu::cuda::perform_launch;
 using gpemu::cuda::price_launch;
 using gpemu::cuda::read_cubin;
 using gpemu::cuda::read_fat_binary;
@@ -576,7 +597,6 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   // Source: CUDA C++ Programming Guide, "Multi-Device System", on streams.
   if (found->device->ordinal != current_ordinal()) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  // A graph's launches keep no arguments, so that kernels have no effect on memory there.
   if (capturing(*found)) {
     gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_KERNEL};
     node.kernel = kernel;
@@ -586,7 +606,7 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   gpemu::cost::OperationCost cost;
   gpemu_operation operation;
   GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &operation));
-  apply_effect(kernels().find(kernel)->effect, *launch);
+  perform_launch(kernels().find(kernel)->effect, *launch);
   return run_operation(cost, operation, *found);
 }
 

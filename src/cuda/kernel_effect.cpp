@@ -5,88 +5,90 @@
 #include <array>
 #include <charconv>
 #include <cstring>
+#include <string>
 
-#include "memory.hpp"
-#include "memory_state.hpp"
+#include "kernel_name.hpp"
+#include "mover.hpp"
+#include "product.hpp"
 
 namespace gpemu::cuda {
 namespace {
 
 using Kind = KernelEffect::Kind;
+using Parameter = KernelEffect::Parameter;
 
-struct Known {
-  std::string_view part;
-  int argument = 0;
+/// The most dimensions that PyTorch's element-wise kernels and TensorInfo hold. Source:
+/// OffsetCalculator.cuh (MAX_DIMS), TensorInfo.cuh (MAX_TENSORINFO_DIMS).
+constexpr int kMaxDimensions = 25;
+/// IntDivider<uint32_t>: the divisor, a factor and a shift. Source: IntegerDivider.cuh.
+constexpr Bytes kDividerBytes = 12;
+
+constexpr int kMaxTensors = 8;
+
+struct TypeBytes {
+  std::string_view name;
+  std::uint32_t bytes = 0;
+};
+/// Sizes of the types that tensors hold. Source: c10/core/ScalarType.h.
+constexpr std::array kTypes = {
+    TypeBytes{"float", 4},
+    TypeBytes{"double", 8},
+    TypeBytes{"int", 4},
+    TypeBytes{"unsigned int", 4},
+    TypeBytes{"long", 8},
+    TypeBytes{"unsigned long", 8},
+    TypeBytes{"long long", 8},
+    TypeBytes{"unsigned long long", 8},
+    TypeBytes{"short", 2},
+    TypeBytes{"unsigned short", 2},
+    TypeBytes{"signed char", 1},
+    TypeBytes{"unsigned char", 1},
+    TypeBytes{"char", 1},
+    TypeBytes{"bool", 1},
+    TypeBytes{"c10::Half", 2},
+    TypeBytes{"__half", 2},
+    TypeBytes{"c10::BFloat16", 2},
+    TypeBytes{"__nv_bfloat16", 2},
+    TypeBytes{"c10::complex<float>", 8},
+    TypeBytes{"c10::complex<double>", 16},
+    TypeBytes{"c10::complex<c10::Half>", 4},
+    TypeBytes{"c10::Float8_e4m3fn", 1},
+    TypeBytes{"c10::Float8_e5m2", 1},
+    TypeBytes{"c10::Float8_e4m3fnuz", 1},
+    TypeBytes{"c10::Float8_e5m2fnuz", 1},
+    TypeBytes{"c10::qint8", 1},
+    TypeBytes{"c10::quint8", 1},
+    TypeBytes{"c10::qint32", 4},
 };
 
-/// Kernels that write a value that PyTorch's host code reads. Source: the kernels' signatures in
-/// CUB's device headers and PyTorch's NLLLoss.cu.
-constexpr std::array kValues = {
-    Known{"DeviceReduceSingleTileKernel", 1}, Known{"DeviceSelectSweepKernel", 3},
-    Known{"DeviceReduceByKeyKernel", 4}, Known{"nll_loss_forward_reduce_cuda_kernel", 0}};
-
-/// Returns the size of the type that a mangled name begins with, or 0. Source: the Itanium C++
-/// ABI, builtin types; PyTorch's c10/util for its own.
-std::uint32_t type_bytes(std::string_view mangled) {
-  if (mangled.starts_with("N3c104HalfE") || mangled.starts_with("N3c108BFloat16E")) return 2;
-  if (mangled.starts_with("N3c107complexI")) return 2 * type_bytes(mangled.substr(14));
-  if (mangled.starts_with("N3c10")) return 1;  // The 8-bit floats.
-  switch (mangled.empty() ? ' ' : mangled.front()) {
-    case 'l':
-    case 'm':
-    case 'x':
-    case 'd':
-      return 8;
-    case 'f':
-    case 'i':
-    case 'j':
-      return 4;
-    case 's':
-    case 't':
-      return 2;
-    case 'a':
-    case 'b':
-    case 'h':
-      return 1;
-    default:
-      return 0;
+/// Returns the size of a type, or 0.
+std::uint32_t type_bytes(std::string_view type) {
+  if (type.ends_with(" const")) type.remove_suffix(6);
+  for (const TypeBytes& entry : kTypes) {
+    if (entry.name == type) return entry.bytes;
   }
+  return 0;
 }
 
-/// Returns the size of the type behind `key`, or 0.
-std::uint32_t type_behind(std::string_view name, std::string_view key) {
-  const std::size_t found = name.rfind(key);
-  return found == std::string_view::npos ? 0 : type_bytes(name.substr(found + key.size()));
+bool contains(std::string_view text, std::string_view part) {
+  return text.find(part) != std::string_view::npos;
 }
 
-/// Returns how many pointers an element-wise kernel takes, one per tensor: "5arrayIPcLm3EE".
-int tensors_of(std::string_view name) {
-  constexpr std::string_view kKey = "rrayIPcL";
-  const std::size_t found = name.rfind(kKey);
-  int count = 0;
-  if (found == std::string_view::npos || found + kKey.size() + 1 >= name.size()) return 0;
-  name.remove_prefix(found + kKey.size() + 1);
-  std::from_chars(name.data(), name.data() + name.size(), count);
-  return std::clamp(count, 0, 16);
+/// Returns the list of template arguments that follows the first `name` in a text.
+std::vector<std::string_view> template_arguments(std::string_view text, std::string_view name) {
+  const std::size_t found = text.find(name);
+  if (found == std::string_view::npos) return {};
+  const std::size_t open = found + name.size();
+  if (open >= text.size() || text[open] != '<') return {};
+  const std::size_t end = skip_brackets(text, open);
+  if (end == std::string_view::npos) return {};
+  return split_list(text.substr(open + 1, end - open - 2));
 }
 
-KernelEffect elements_effect(std::string_view name) {
-  KernelEffect effect{.kind = Kind::kElements, .tensors = tensors_of(name)};
-  if (effect.tensors == 0) return {};
-  if (name.find("FillFunctorI") != std::string_view::npos) {
-    effect.element_bytes = type_behind(name, "FillFunctorI");
-    return effect.element_bytes == 0
-               ? KernelEffect{}
-               : KernelEffect{.kind = Kind::kFill, .element_bytes = effect.element_bytes};
-  }
-  // Comparisons give bools; others what the functor handles, mostly.
-  const std::size_t functor = std::min(name.find("unctor"), name.size());
-  const std::size_t types = std::min(name.find('I', functor), name.size() - 1);
-  const std::uint32_t bytes = type_bytes(name.substr(types + 1));
-  effect.element_bytes = name.find("Compare") != std::string_view::npos ? 1
-                         : bytes == 0                                   ? 4
-                                                                        : bytes;
-  return effect;
+int number_in(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 template <typename T>
@@ -96,25 +98,351 @@ T read(const void* from, Bytes offset = 0) {
   return value;
 }
 
-/// The arguments are the number of elements, the functor and the tensors' pointers.
-void apply_elements(const KernelEffect& effect, void* const* arguments) {
+Bytes threads_of(const gpemu_cuda_launch& launch) {
+  Bytes threads = 1;
+  for (int i = 0; i < 3; ++i) threads *= Bytes{launch.grid[i]} * launch.block[i];
+  return threads;
+}
+
+// ---- Element-wise kernels
+
+/// Parts of the names of functors whose results are of other types than their arguments. Source:
+/// the kernels in PyTorch's native/cuda.
+constexpr std::array<std::string_view, 15> kBoolFunctors = {
+    "CompareFunctor", "CompareEqFunctor", "isnan",   "isinf",   "isposinf", "isneginf",
+    "isfinite",       "logical_",         "Logical", "signbit", "compare_", "isin_",
+    "eq_kernel",      "ne_kernel",        "is_"};
+constexpr std::array<std::string_view, 2> kComplexFunctors = {"polar_kernel", "complex_kernel"};
+
+/// Returns the types of a functor's arguments: of the last lambda in its name, or what it is a
+/// template of.
+std::vector<std::string_view> functor_types(std::string_view functor) {
+  constexpr std::string_view kLambda = "{lambda(";
+  const std::size_t lambda = functor.rfind(kLambda);
+  if (lambda != std::string_view::npos) {
+    const std::size_t open = lambda + kLambda.size() - 1;
+    const std::size_t end = skip_brackets(functor, open);
+    if (end != std::string_view::npos) {
+      const auto types = split_list(functor.substr(open + 1, end - open - 2));
+      if (!types.empty()) return types;
+    }
+  }
+  const std::size_t open = functor.find('<');
+  if (open == std::string_view::npos) return {};
+  const std::size_t end = skip_brackets(functor, open);
+  if (end == std::string_view::npos) return {};
+  return split_list(functor.substr(open + 1, end - open - 2));
+}
+
+std::uint32_t result_bytes(std::string_view functor) {
+  const auto is_in = [functor](std::string_view part) { return contains(functor, part); };
+  if (std::ranges::any_of(kBoolFunctors, is_in)) return 1;
+  const auto types = functor_types(functor);
+  std::uint32_t bytes = 0;
+  for (const std::string_view type : types) bytes = std::max(bytes, type_bytes(type));
+  if (bytes == 0) bytes = contains(functor, "double") || contains(functor, "long") ? 8 : 4;
+  return std::ranges::any_of(kComplexFunctors, is_in) ? 2 * bytes : bytes;
+}
+
+/// Kernels over contiguous tensors take the number of elements, the functor and an array of the
+/// tensors' addresses. Source: CUDALoops.cuh, JitLoops.cuh.
+KernelEffect elements_effect(const KernelName& name) {
+  const auto array = template_arguments(name.parameters[2], "array");
+  const int tensors = array.size() == 2 ? number_in(array[1]) : 0;
+  if (tensors < 1 || tensors > kMaxTensors) return {};
+  const std::string& functor = name.parameters[1];
+  KernelEffect effect{.kind = Kind::kElements, .tensors = tensors, .parameters = {}};
+  const auto filled = template_arguments(functor, "FillFunctor");
+  const bool casts = contains(name.function, "WithCast") || name.parameters.size() > 6;
+  if (!filled.empty() && type_bytes(filled[0]) != 0 && !casts) {
+    effect.kind = Kind::kFill;
+    effect.element_bytes = type_bytes(filled[0]);
+    return effect;
+  }
+  effect.element_bytes = result_bytes(functor);
+  effect.casts = contains(name.function, "LoadWithCast");
+  effect.formula = read_formula(functor);
+  if (effect.formula && effect.formula->tensors != tensors - 1) effect.formula.reset();
+  if (effect.formula) {
+    effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+  }
+  if (effect.casts) effect.element_bytes = std::max(effect.element_bytes, 8U);
+  if (contains(name.function, "for_multi_outputs")) {
+    effect.formula.reset();
+    const auto arguments = template_arguments(name.function, "for_multi_outputs");
+    effect.outputs = arguments.empty() ? 1 : std::clamp(number_in(arguments[0]), 1, tensors);
+  }
+  return effect;
+}
+
+/// Ranges of which the end is not known go to the end of the unit in which PyTorch's allocator
+/// gives memory out. Source: kMinBlockSize in CUDACachingAllocator.cpp.
+void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
+  constexpr Bytes kUnit = 512;
+  if (address == 0 || bytes == 0) return;
+  if (how == Uncomputed::kOpen) bytes = (address + bytes + kUnit - 1) / kUnit * kUnit - address;
+  work->ranges.push_back({address, bytes, how});
+}
+
+/// What is changed in place, as weights are, stays as it was copied.
+Uncomputed how_written(const std::uint64_t* tensors, int count, int outputs, int output) {
+  for (int i = outputs; i < count; ++i) {
+    if (tensors[i] == tensors[output]) return Uncomputed::kUpdated;
+  }
+  return Uncomputed::kWritten;
+}
+
+/// Reads the types that tensors have in memory where the kernel converts them: the loader's and the
+/// storer's first members. Source: LoadWithCast and StoreWithCast in MemoryAccess.cuh.
+bool read_types(const KernelEffect& effect, const void* loader, const void* storer,
+                std::array<NumberType, 4>* types) {
+  for (int i = 0; i < effect.tensors && i < 4; ++i) {
+    const auto type =
+        i == 0 ? read<std::int8_t>(storer) : read<std::int8_t>(loader, static_cast<Bytes>(i) - 1);
+    (*types)[static_cast<std::size_t>(i)] = static_cast<NumberType>(type);
+    if (number_bytes(static_cast<NumberType>(type)) == 0) return false;
+  }
+  return true;
+}
+
+/// Has the values computed, where they may be. Requires: a formula.
+void add_computation(ElementWork elements, KernelWork* work) {
+  const TensorView& result = elements.tensors[0];
+  const Bytes count = result.places.count();
+  if (count == 0 || count > Bytes{kMostElements}) return;
+  for (int i = 1; i <= elements.formula.tensors; ++i) {
+    const TensorView& tensor = elements.tensors[static_cast<std::size_t>(i)];
+    work->reads.push_back({.start = tensor.address,
+                           .bytes = tensor.places.extent() + number_bytes(tensor.type),
+                           .writes = false});
+  }
+  work->compute = [elements = std::move(elements)] { return compute_elements(elements); };
+}
+
+/// The types that the tensors have in memory where the kernel converts nothing.
+std::array<NumberType, 4> types_of(const Formula& formula) {
+  return {formula.result, formula.types[0], formula.types[1], formula.types[2]};
+}
+
+void compute_contiguous(const KernelEffect& effect, void* const* arguments,
+                        const std::uint64_t* tensors, KernelWork* work) {
   const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(arguments[0]), 0));
-  const auto output = read<std::uint64_t>(arguments[2]);
+  const Formula& formula = *effect.formula;
+  std::array<NumberType, 4> types = types_of(formula);
+  if (effect.casts && !read_types(effect, arguments[5], arguments[6], &types)) return;
+  if (effect.casts && !work->ranges.empty()) {
+    work->ranges[0].bytes = count * number_bytes(types[0]);
+  }
+  ElementWork elements{.formula = formula,
+                       .state = read_functor(formula, static_cast<const std::byte*>(arguments[1])),
+                       .tensors = {}};
+  for (int i = 0; i < effect.tensors && i < 4; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    elements.tensors[at] = {tensors[i], types[at], in_a_row(count, number_bytes(types[at]))};
+  }
+  add_computation(std::move(elements), work);
+}
+
+void describe_elements(const KernelEffect& effect, void* const* arguments, KernelWork* work) {
+  const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(arguments[0]), 0));
+  std::array<std::uint64_t, kMaxTensors> tensors{};
+  std::memcpy(tensors.data(), arguments[2], static_cast<std::size_t>(effect.tensors) * 8);
   if (effect.kind == Kind::kFill) {
-    write_by_kernel(output, arguments[1], effect.element_bytes, count);
+    const auto* const value = static_cast<const std::byte*>(arguments[1]);
+    work->fill_value.assign(value, value + effect.element_bytes);
+    work->fill_address = tensors[0];
+    work->fill_count = count;
     return;
   }
-  // What is changed in place, as weights are, stays as it was copied.
-  for (int i = 1; i < effect.tensors; ++i) {
-    if (read<std::uint64_t>(arguments[2], static_cast<Bytes>(i) * 8) == output) return;
+  for (int i = 0; i < effect.outputs; ++i) {
+    add_range(work, tensors[static_cast<std::size_t>(i)], count * effect.element_bytes,
+              how_written(tensors.data(), effect.tensors, effect.outputs, i));
   }
-  write_by_kernel(output, nullptr, effect.element_bytes, count);
+  if (effect.formula) compute_contiguous(effect, arguments, tensors.data(), work);
+}
+
+/// Tensors of any strides: the lambda holds the calculator of offsets, then the addresses.
+struct Strided {
+  int dimensions = 0;
+  int tensors = 0;
+  std::array<std::uint64_t, kMaxTensors> addresses{};
+  const std::byte* sizes = nullptr;    ///< IntDivider, by dimension.
+  const std::byte* strides = nullptr;  ///< by dimension and tensor, in bytes.
+
+  [[nodiscard]] Bytes size(int dimension) const {
+    return read<std::uint32_t>(sizes, static_cast<Bytes>(dimension) * kDividerBytes);
+  }
+  [[nodiscard]] Bytes stride(int dimension, int tensor) const {
+    return read<std::uint32_t>(strides, static_cast<Bytes>(dimension * tensors + tensor) * 4);
+  }
+};
+
+/// Reads the lambda of so many tensors, or nothing where it does not look like one. Source:
+/// gpu_kernel_impl_nocast in CUDALoops.cuh; OffsetCalculator.cuh.
+bool read_strided(const void* lambda, int tensors, Strided* strided) {
+  const auto* const bytes = static_cast<const std::byte*>(lambda);
+  strided->tensors = tensors;
+  strided->dimensions = read<std::int32_t>(bytes);
+  strided->sizes = bytes + 4;
+  strided->strides = strided->sizes + kMaxDimensions * kDividerBytes;
+  if (strided->dimensions < 0 || strided->dimensions > kMaxDimensions) return false;
+  const Bytes end = 4 + kMaxDimensions * (kDividerBytes + 4 * static_cast<Bytes>(tensors));
+  const Bytes array = (end + 7) / 8 * 8;
+  std::memcpy(strided->addresses.data(), bytes + array, static_cast<std::size_t>(tensors) * 8);
+  return std::all_of(strided->addresses.begin(), strided->addresses.begin() + tensors,
+                     [](std::uint64_t address) { return device_bytes_at(address, 1) == 1; });
+}
+
+/// Returns the functor that an element-wise kernel over any strides calls, or nothing.
+std::string_view strided_functor(std::string_view function, bool* casts) {
+  const auto casting = template_arguments(function, "gpu_kernel_impl");
+  const auto plain = template_arguments(function, "gpu_kernel_impl_nocast");
+  *casts = plain.empty();
+  return !plain.empty() ? plain[0] : !casting.empty() ? casting[0] : "";
+}
+
+/// Returns the number of tensors that the lambda of an element-wise kernel holds, or 0. A functor
+/// takes one less.
+int strided_tensors(std::string_view functor) {
+  if (functor.empty()) return 0;
+  if (contains(functor, "AUnaryFunctor") || contains(functor, "BUnaryFunctor")) return 2;
+  if (contains(functor, "FillFunctor")) return 1;
+  if (contains(functor, "BinaryFunctor") || contains(functor, "CUDAFunctor_add") ||
+      contains(functor, "CompareEq") || contains(functor, "CompareFunctor")) {
+    return 3;
+  }
+  constexpr std::string_view kLambda = "{lambda(";
+  const std::size_t lambda = functor.rfind(kLambda);
+  if (lambda == std::string_view::npos) return 0;
+  const std::size_t open = lambda + kLambda.size() - 1;
+  const std::size_t end = skip_brackets(functor, open);
+  if (end == std::string_view::npos) return 0;
+  return 1 + static_cast<int>(split_list(functor.substr(open + 1, end - open - 2)).size());
+}
+
+/// Has a strided kernel computed: behind the addresses come the functor and, where the kernel
+/// converts, the tensors' types. Source: gpu_kernel_impl in CUDALoops.cuh.
+void compute_strided(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                     const Strided& strided, KernelWork* work) {
+  const Formula& formula = *effect.formula;
+  const auto tensors = static_cast<Bytes>(strided.tensors);
+  const Bytes functor_at =
+      (4 + kMaxDimensions * (kDividerBytes + 4 * tensors) + 7) / 8 * 8 + tensors * 8;
+  const auto* const functor = static_cast<const std::byte*>(launch.arguments[1]) + functor_at;
+  std::array<NumberType, 4> types = types_of(formula);
+  if (effect.casts) {
+    const std::byte* const stored = functor + formula.functor_bytes;
+    if (!read_types(effect, stored + 1, stored, &types)) return;
+  }
+  ElementWork elements{.formula = formula, .state = read_functor(formula, functor), .tensors = {}};
+  for (int i = 0; i < strided.tensors && i < 4; ++i) {
+    TensorView& view = elements.tensors[static_cast<std::size_t>(i)];
+    view.address = strided.addresses[static_cast<std::size_t>(i)];
+    view.type = types[static_cast<std::size_t>(i)];
+    view.places.dimensions = strided.dimensions;
+    for (int j = 0; j < strided.dimensions; ++j) {
+      view.places.sizes[static_cast<std::size_t>(j)] = strided.size(j);
+      view.places.strides[static_cast<std::size_t>(j)] = strided.stride(j, i);
+    }
+  }
+  if (effect.casts && !work->ranges.empty()) {
+    work->ranges[0].bytes = elements.tensors[0].places.extent() + number_bytes(types[0]);
+  }
+  add_computation(std::move(elements), work);
+}
+
+void describe_strided(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                      KernelWork* work) {
+  Strided strided;
+  int tensors = effect.tensors;
+  bool known = tensors > 0 && read_strided(launch.arguments[1], tensors, &strided);
+  for (int i = kMaxTensors - 1; !known && i > 0; --i) {
+    known = read_strided(launch.arguments[1], i, &strided);
+    tensors = i;
+  }
+  if (!known) return;
+  Bytes extent = effect.element_bytes;
+  for (int i = 0; i < strided.dimensions; ++i) {
+    extent += strided.stride(i, 0) * (std::max<Bytes>(strided.size(i), 1) - 1);
+  }
+  add_range(work, strided.addresses[0], extent,
+            how_written(strided.addresses.data(), tensors, 1, 0));
+  if (effect.formula && tensors == effect.tensors) compute_strided(effect, launch, strided, work);
+}
+
+KernelEffect strided_effect(std::string_view function) {
+  KernelEffect effect{.kind = Kind::kStrided, .parameters = {}};
+  const std::string_view functor = strided_functor(function, &effect.casts);
+  effect.element_bytes = result_bytes(functor.empty() ? function : functor);
+  effect.tensors = strided_tensors(functor);
+  effect.formula = read_formula(functor);
+  if (!effect.formula) return effect;
+  effect.tensors = effect.formula->tensors + 1;
+  effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+  if (effect.casts) effect.element_bytes = std::max(effect.element_bytes, 8U);
+  return effect;
+}
+
+// ---- Reductions
+
+/// Reads a calculator of offsets of so many tensors; the places of one of them.
+Places read_places(const std::byte* calculator, Bytes tensors, Bytes tensor) {
+  Places places;
+  places.dimensions = std::clamp(read<std::int32_t>(calculator), 0, kMaxDimensions);
+  const std::byte* const sizes = calculator + 4;
+  const std::byte* const strides = sizes + kMaxDimensions * kDividerBytes;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(places.dimensions); ++i) {
+    places.sizes[i] = read<std::uint32_t>(sizes, i * kDividerBytes);
+    places.strides[i] = read<std::uint32_t>(strides, (i * tensors + tensor) * 4);
+  }
+  return places;
+}
+
+/// Has a reduction computed, whose configuration begins at `config`. Behind the addresses come
+/// those of three buffers, the place of the first element and two flags: whether the result is
+/// added to what is there, and is final. Source: as describe_reduction.
+void compute_from(const KernelEffect& effect, const std::byte* argument, Bytes config,
+                  KernelWork* work) {
+  constexpr Bytes kConfigBytes = 64, kInputBytes = 4 + 25 * 12 + 25 * 4;
+  constexpr Bytes kOutputBytes = 4 + 25 * 12 + 25 * 8;
+  const std::byte* const inputs = argument + config + kConfigBytes;
+  const std::byte* const outputs = inputs + kInputBytes;
+  const Bytes source = (config + kConfigBytes + kInputBytes + kOutputBytes + 7) / 8 * 8;
+  ReductionWork reduction{.reduction = effect.reduction,
+                          .input = read<std::uint64_t>(argument, source),
+                          .outputs = {read<std::uint64_t>(argument, source + 8),
+                                      read<std::uint64_t>(argument, source + 16)},
+                          .input_type = effect.input_type,
+                          .output_type = effect.output_type,
+                          .within = read_places(inputs, 1, 0),
+                          .input_places = read_places(outputs, 2, 1),
+                          .output_places = read_places(outputs, 2, 0)};
+  const auto base = read<std::int64_t>(argument, source + 48);
+  const bool accumulates = read<std::uint8_t>(argument, source + 56) != 0;
+  const bool is_final = read<std::uint8_t>(argument, source + 57) != 0;
+  const auto all = static_cast<Bytes>(std::max(read<std::int32_t>(argument, config + 4), 0));
+  const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, config + 8), 0));
+  if (base != 0 || accumulates || !is_final || reduction.output_places.count() != count ||
+      reduction.within.count() != all || all > Bytes{kMostElements} ||
+      count > Bytes{kMostElements}) {
+    return;
+  }
+  if (effect.reduction == Reduction::kMean) {
+    reduction.factor =
+        effect.input_type == NumberType::kFloat64 ? read<double>(argument) : read<float>(argument);
+  }
+  work->reads.push_back({.start = reduction.input,
+                         .bytes = reduction.input_places.extent() + reduction.within.extent() +
+                                  number_bytes(effect.input_type),
+                         .writes = false});
+  work->compute = [reduction] { return compute_reduction(reduction); };
 }
 
 /// The one argument holds, after two small members, the configuration, two calculators of offsets
 /// for up to 25 dimensions, the input's address and those of the results. Source: struct ReduceOp
-/// and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh; IntDivider of 12 bytes.
-void apply_reduction(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+/// and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh.
+void describe_reduction(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                        KernelWork* work) {
   constexpr Bytes kMaxOffset = 64;
   constexpr Bytes kBlockWidth = 44;
   constexpr Bytes kConfigBytes = 64;
@@ -128,52 +456,415 @@ void apply_reduction(const KernelEffect& effect, const gpemu_cuda_launch& launch
       continue;
     }
     const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, offset + 8), 0));
-    const Bytes source = round_up(offset + kConfigBytes + kCalculatorBytes, 8);
-    write_by_kernel(read<std::uint64_t>(argument, source + 8), nullptr, effect.element_bytes,
-                    count);
+    const Bytes source = (offset + kConfigBytes + kCalculatorBytes + 7) / 8 * 8;
+    add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes,
+              Uncomputed::kWritten);
     // The second result, of minima with their places, is one of indices.
-    write_by_kernel(read<std::uint64_t>(argument, source + 16), nullptr, 8, count);
+    add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, Uncomputed::kWritten);
+    if (effect.reduction != Reduction::kUnknown) {
+      compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
+    }
     return;
+  }
+}
+
+KernelEffect reduction_effect(const KernelName& name) {
+  // ReduceOp<scalar, operation, index, result, values a thread reads, ...>.
+  const auto arguments = template_arguments(name.function, "ReduceOp");
+  const std::uint32_t bytes = arguments.size() > 3 ? type_bytes(arguments[3]) : 0;
+  KernelEffect effect{
+      .kind = Kind::kReduction, .element_bytes = bytes == 0 ? 8 : bytes, .parameters = {}};
+  if (arguments.size() > 3) {
+    effect.reduction = read_reduction(arguments[1]);
+    effect.input_type = number_type(arguments[0]);
+    effect.output_type = number_type(arguments[3]);
+  }
+  return effect;
+}
+
+// ---- Lists of tensors
+
+/// How many tensors and blocks one launch takes at most, by the number of lists; where each tensor
+/// has a scalar, too, fewer. Source: MultiTensorApply.cuh.
+constexpr std::array<Bytes, 5> kMostTensors = {110, 64, 48, 36, 30};
+constexpr std::array<Bytes, 5> kMostWithScalars = {96, 64, 48, 36, 30};
+constexpr std::array<Bytes, 2> kMostWithComplexScalars = {72, 60};
+constexpr Bytes kMostBlocks = 320;
+
+/// The functor is a template of the type, the lists, those that are read, and the one written.
+KernelEffect lists_effect(const KernelName& name) {
+  const auto lists = template_arguments(name.parameters[0], "ListMetadata");
+  KernelEffect effect{.kind = Kind::kMultiTensor, .in_place = true, .parameters = {}};
+  effect.tensors = lists.empty() ? 0 : number_in(lists.back());
+  if (effect.tensors < 1 || effect.tensors > static_cast<int>(kMostTensors.size())) return {};
+  const auto depth = static_cast<std::size_t>(effect.tensors) - 1;
+  effect.most_tensors = kMostTensors[depth];
+  if (contains(name.parameters[0], "FusedOptimizer")) {
+    effect.before_blocks = effect.most_tensors * 8;  // The addresses of each tensor's step.
+  } else if (lists.size() == 2) {
+    const Bytes scalar = type_bytes(lists[0]);
+    const bool is_large = scalar == 16 && depth < kMostWithComplexScalars.size();
+    effect.most_tensors = is_large ? kMostWithComplexScalars[depth] : kMostWithScalars[depth];
+    effect.before_blocks = effect.most_tensors * scalar;
+  }
+  effect.outputs = effect.tensors;
+  if (name.parameters.size() < 2) return effect;
+  const auto arguments = template_arguments(
+      name.parameters[1],
+      std::string_view(name.parameters[1]).substr(0, name.parameters[1].find('<')));
+  for (const std::string_view argument : arguments) {
+    effect.element_bytes = std::max(effect.element_bytes, type_bytes(argument));
+  }
+  if (!contains(name.parameters[1], "Fused") && arguments.size() >= 4) {
+    const int output = number_in(arguments.back());
+    if (output >= 0 && output < effect.tensors) {
+      effect.output = output;
+      effect.outputs = 1;
+      effect.in_place = output == 0;
+    }
+  }
+  return effect;
+}
+
+void describe_lists(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  const auto* const lists = static_cast<const std::byte*>(launch.arguments[0]);
+  const auto depth = static_cast<Bytes>(effect.tensors);
+  const Bytes most = effect.most_tensors;
+  const std::byte* const counts = lists + depth * most * 8;
+  const std::byte* const of_blocks = counts + most * 8 + effect.before_blocks;
+  Bytes tensors = 0;
+  for (Bytes block = 0; block < std::min<Bytes>(launch.grid[0], kMostBlocks); ++block) {
+    tensors = std::max<Bytes>(tensors, static_cast<unsigned char>(of_blocks[block]) + 1U);
+  }
+  for (Bytes list = 0; list < static_cast<Bytes>(effect.outputs); ++list) {
+    for (Bytes tensor = 0; tensor < std::min(tensors, most); ++tensor) {
+      const Bytes place = (static_cast<Bytes>(effect.output) + list) * most + tensor;
+      add_range(work, read<std::uint64_t>(lists, place * 8),
+                read<std::uint64_t>(counts, tensor * 8) * effect.element_bytes,
+                effect.in_place ? Uncomputed::kUpdated : Uncomputed::kWritten);
+    }
+  }
+}
+
+// ---- Other kernels
+
+/// Kernels that change some of their parameters in place: weights and statistics stay what they
+/// were copied as. Source: the kernels' signatures in PyTorch's native/cuda.
+struct InPlace {
+  std::string_view part;
+  std::uint32_t argument = 0;
+};
+constexpr std::array kInPlace = {
+    InPlace{"batch_norm_update_stats", 0},
+    InPlace{"batch_norm_update_stats", 1},
+};
+
+bool is_scalar(std::string_view type) {
+  return type_bytes(type) != 0 || type.starts_with("unsigned __int128") ||
+         type.starts_with("__int128") || type.starts_with('(');
+}
+
+/// Describes a parameter by its type. Returns false where it leads to no memory that is written.
+bool read_parameter(std::string_view type, const ParameterPlace* place, Parameter* parameter) {
+  if (type.ends_with('*')) {
+    type.remove_suffix(1);
+    if (type.ends_with(" const")) return false;
+    if (type.ends_with("(")) return false;
+    const std::uint32_t bytes = type_bytes(type);
+    parameter->element_bytes = bytes == 0 ? 8 : bytes;
+    return true;
+  }
+  if (is_scalar(type)) return false;
+  for (const std::string_view known : {"TensorAccessor", "TensorInfo"}) {
+    const auto arguments = template_arguments(type, known);
+    if (arguments.size() < 2 || type_bytes(arguments[0]) == 0) continue;
+    if (arguments[0].ends_with(" const")) return false;
+    const bool accessor = known == "TensorAccessor";
+    if (accessor && arguments.size() < 4) continue;
+    parameter->kind = accessor ? Parameter::Kind::kAccessor : Parameter::Kind::kTensorInfo;
+    parameter->element_bytes = type_bytes(arguments[0]);
+    parameter->dimensions = accessor ? static_cast<std::uint32_t>(number_in(arguments[1])) : 0;
+    parameter->index_bytes =
+        static_cast<std::uint8_t>(std::max(type_bytes(arguments[accessor ? 3 : 1]), 4U));
+    return true;
+  }
+  if (place == nullptr || place->bytes < 8) return false;
+  parameter->kind = Parameter::Kind::kWords;
+  parameter->bytes = static_cast<std::uint32_t>(place->bytes);
+  parameter->element_bytes = contains(type, "long") || contains(type, "double") ? 8 : 4;
+  return true;
+}
+
+KernelEffect parameters_effect(const KernelName& name, const FindParameters& find_parameters) {
+  KernelEffect effect{.kind = Kind::kParameters, .parameters = {}};
+  std::vector<ParameterPlace> places;
+  const bool open = std::ranges::any_of(name.parameters, [](const std::string& type) {
+    return !type.ends_with('*') && !is_scalar(type);
+  });
+  if ((open || !name.is_cpp) && find_parameters) places = find_parameters();
+  const std::size_t count = name.is_cpp ? name.parameters.size() : places.size();
+  for (std::size_t i = 0; i < count; ++i) {
+    Parameter parameter{.argument = static_cast<std::uint32_t>(i)};
+    const ParameterPlace* const place = i < places.size() ? &places[i] : nullptr;
+    // Of other languages' kernels only the sizes are known: what fills a word may be an address.
+    if (!read_parameter(name.is_cpp ? std::string_view(name.parameters[i]) : "?", place,
+                        &parameter)) {
+      continue;
+    }
+    for (const InPlace& known : kInPlace) {
+      if (known.argument == i && contains(name.function, known.part)) {
+        parameter.how = Uncomputed::kUpdated;
+      }
+    }
+    effect.parameters.push_back(parameter);
+  }
+  if (!name.parameters.empty()) {
+    const std::uint32_t bytes = type_bytes(name.parameters[0]);
+    const bool whole = name.parameters[0].ends_with("int") || name.parameters[0].ends_with("long");
+    effect.counts_elements = whole && (bytes == 4 || bytes == 8);
+    effect.count_bytes = static_cast<std::uint8_t>(bytes);
+  }
+  // CUB's threads share buffers, which are smaller than their number.
+  effect.is_small = contains(name.function, "cub::");
+  if (effect.is_small) effect.counts_elements = false;
+  if (effect.parameters.empty()) effect.kind = Kind::kNone;
+  return effect;
+}
+
+// ---- What is not zero
+
+/// The type that PyTorch's nonzero compares with zero, or kUnknown.
+NumberType nonzero_type(std::string_view function) {
+  const auto arguments = template_arguments(function, "::NonZeroOp");
+  return arguments.size() == 1 ? number_type(arguments[0]) : NumberType::kUnknown;
+}
+
+/// Recognises two kernels of CUB as PyTorch launches them. Source: Nonzero.cu; the kernels'
+/// parameters in CUB's dispatch_reduce.cuh and dispatch_select_if.cuh.
+KernelEffect nonzero_effect(const KernelName& name) {
+  KernelEffect effect{.parameters = {}};
+  effect.input_type = nonzero_type(name.function);
+  if (effect.input_type == NumberType::kUnknown) return effect;
+  const std::string_view function = name.function;
+  const auto width = [&name](std::size_t at) {
+    return static_cast<std::uint8_t>(type_bytes(name.parameters[at]));
+  };
+  if (contains(function, "cub::DeviceReduceSingleTileKernel<") && name.parameters.size() > 3 &&
+      name.parameters[1] == "int*") {
+    effect.kind = Kind::kCountNonzero;
+    effect.count_bytes = width(2);
+  } else if (contains(function, "cub::DeviceSelectSweepKernel<") && name.parameters.size() > 8 &&
+             name.parameters[2] == "long*" && name.parameters[3] == "int*") {
+    effect.kind = Kind::kFindNonzero;
+    effect.count_bytes = width(7);
+  }
+  if (effect.count_bytes != 4 && effect.count_bytes != 8) effect.kind = Kind::kNone;
+  return effect;
+}
+
+/// Reads elements of a type and finds out which are not zero; nothing where they are not known.
+std::optional<std::vector<std::int64_t>> find_nonzero(std::uint64_t address, NumberType type,
+                                                      Bytes count) {
+  const Bytes width = number_bytes(type);
+  std::vector<std::byte> bytes(count * width);
+  if (count > 0 && !load_for_kernel(address, bytes.data(), bytes.size())) return std::nullopt;
+  std::vector<std::int64_t> places;
+  for (Bytes i = 0; i < count; ++i) {
+    const Number number = load_number(&bytes[i * width], type);
+    if (number.real != 0 || number.whole != 0) places.push_back(static_cast<std::int64_t>(i));
+  }
+  return places;
+}
+
+bool store_nonzero(std::uint64_t input, NumberType type, Bytes count, std::uint64_t number_to,
+                   std::uint64_t places_to) {
+  const auto places = find_nonzero(input, type, count);
+  if (!places) return false;
+  const auto number = static_cast<std::int32_t>(places->size());
+  store_by_kernel(number_to, &number, sizeof(number));
+  if (places_to != 0 && number > 0) {
+    store_by_kernel(places_to, places->data(), places->size() * sizeof(std::int64_t));
+  }
+  return true;
+}
+
+void describe_nonzero(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                      KernelWork* work) {
+  const bool finds = effect.kind == Kind::kFindNonzero;
+  void* const* const arguments = launch.arguments;
+  const void* const counted = arguments[finds ? 7 : 2];
+  const std::int64_t count =
+      effect.count_bytes == 4 ? read<std::int32_t>(counted) : read<std::int64_t>(counted);
+  const auto input = read<std::uint64_t>(arguments[finds ? 1 : 0]);
+  const auto number_to = read<std::uint64_t>(arguments[finds ? 3 : 1]);
+  const auto places_to = finds ? read<std::uint64_t>(arguments[2]) : 0;
+  add_range(work, number_to, 4, Uncomputed::kWritten);
+  add_range(work, places_to, 8, Uncomputed::kOpen);
+  if (count < 0 || count > kMostElements) return;
+  const auto elements = static_cast<Bytes>(count);
+  const NumberType type = effect.input_type;
+  work->reads.push_back({.start = input, .bytes = elements * number_bytes(type), .writes = false});
+  work->compute = [=] { return store_nonzero(input, type, elements, number_to, places_to); };
+}
+
+/// The extent of a tensor that a struct describes: an address, sizes, strides.
+Bytes extent_of(const std::byte* sizes, const std::byte* strides, Bytes dimensions,
+                const Parameter& parameter) {
+  const auto number = [&parameter](const std::byte* from, Bytes index) -> Bytes {
+    if (parameter.index_bytes == 4) return read<std::uint32_t>(from, index * 4);
+    return read<std::uint64_t>(from, index * 8);
+  };
+  Bytes elements = 1;
+  for (Bytes i = 0; i < dimensions; ++i) {
+    const Bytes size = number(sizes, i);
+    if (size == 0) return 0;
+    Bytes part = 0;
+    if (__builtin_mul_overflow(size - 1, number(strides, i), &part) ||
+        __builtin_add_overflow(elements, part, &elements)) {
+      return parameter.element_bytes;
+    }
+  }
+  Bytes bytes = 0;
+  return __builtin_mul_overflow(elements, Bytes{parameter.element_bytes}, &bytes)
+             ? parameter.element_bytes
+             : bytes;
+}
+
+void describe_tensor(const Parameter& parameter, const std::byte* from, KernelWork* work) {
+  const Bytes width = parameter.index_bytes;
+  const bool accessor = parameter.kind == Parameter::Kind::kAccessor;
+  const Bytes most = accessor ? parameter.dimensions : kMaxDimensions;
+  const std::byte* const sizes = from + 8;
+  const std::byte* const strides = sizes + most * width;
+  const Bytes dimensions =
+      accessor ? most
+               : static_cast<Bytes>(
+                     std::clamp(read<std::int32_t>(strides + most * width), 0, kMaxDimensions));
+  add_range(work, read<std::uint64_t>(from), extent_of(sizes, strides, dimensions, parameter),
+            parameter.how);
+}
+
+void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                         KernelWork* work) {
+  Bytes elements = effect.is_small ? 1 : threads_of(launch);
+  if (effect.counts_elements) {
+    constexpr std::int64_t kMost = std::int64_t{1} << 40;
+    const std::int64_t count = effect.count_bytes == 4 ? read<std::int32_t>(launch.arguments[0])
+                                                       : read<std::int64_t>(launch.arguments[0]);
+    if (count > 0 && count < kMost) elements = std::max(elements, static_cast<Bytes>(count));
+  }
+  for (const Parameter& parameter : effect.parameters) {
+    const auto* const from = static_cast<const std::byte*>(launch.arguments[parameter.argument]);
+    if (from == nullptr) continue;
+    const Bytes bytes = elements * parameter.element_bytes;
+    switch (parameter.kind) {
+      case Parameter::Kind::kPointer:
+        add_range(work, read<std::uint64_t>(from), bytes, parameter.how);
+        break;
+      case Parameter::Kind::kAccessor:
+      case Parameter::Kind::kTensorInfo:
+        describe_tensor(parameter, from, work);
+        break;
+      case Parameter::Kind::kWords:
+        for (Bytes offset = 0; offset + 8 <= parameter.bytes; offset += 8) {
+          const auto address = read<std::uint64_t>(from, offset);
+          if (device_bytes_at(address, 1) == 1) add_range(work, address, bytes, parameter.how);
+        }
+        break;
+    }
   }
 }
 
 }  // namespace
 
-KernelEffect kernel_effect(std::string_view mangled_name) {
-  for (const Known& known : kValues) {
-    if (mangled_name.find(known.part) != std::string_view::npos) {
-      return {.kind = Kind::kValue, .argument = known.argument};
-    }
+KernelEffect kernel_effect(std::string_view mangled_name, const FindParameters& find_parameters) {
+  const KernelName name = read_kernel_name(mangled_name);
+  const std::string_view function = name.function;
+  KernelEffect effect;
+  const bool pytorch = function.starts_with("at::native::");
+  if (pytorch && name.parameters.size() >= 3 &&
+      (contains(function, "vectorized_elementwise_kernel") ||
+       contains(function, "unrolled_elementwise_kernel"))) {
+    effect = elements_effect(name);
+  } else if (function.starts_with("at::native::elementwise_kernel<") &&
+             name.parameters.size() == 2) {
+    effect = strided_effect(function);
+  } else if (function.starts_with("at::native::reduce_kernel<")) {
+    effect = reduction_effect(name);
+  } else if (pytorch && contains(function, "multi_tensor_apply_kernel") &&
+             !name.parameters.empty()) {
+    effect = lists_effect(name);
+  } else if (contains(function, "NonZeroOp<")) {
+    effect = nonzero_effect(name);
+    if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_parameters);
+  } else if (!mangled_name.empty()) {
+    effect = parameters_effect(name, find_parameters);
   }
-  if (mangled_name.find("2at6native") == std::string_view::npos) return {};
-  if (mangled_name.find("vectorized_elementwise_kernel") != std::string_view::npos ||
-      mangled_name.find("unrolled_elementwise_kernel") != std::string_view::npos) {
-    return elements_effect(mangled_name);
-  }
-  if (mangled_name.find("13reduce_kernelI") != std::string_view::npos) {
-    // ReduceOp<..., uint32_t, result, values a thread reads, ...>.
-    const std::uint32_t bytes = type_behind(mangled_name, "EEj");
-    return {.kind = Kind::kReduction, .element_bytes = bytes == 0 ? 1 : bytes};
-  }
-  return {};
+  if (effect.kind != Kind::kNone) effect.writer = writer_id(mangled_name);
+  return effect;
 }
 
-void apply_effect(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  work->writer = effect.writer;
+  work->ranges.clear();
+  work->compute = nullptr;
+  work->reads.clear();
+  work->fill_address = 0;
   if (effect.kind == Kind::kNone || launch.arguments == nullptr) return;
   switch (effect.kind) {
     case Kind::kFill:
     case Kind::kElements:
-      apply_elements(effect, launch.arguments);
-      break;
+      return describe_elements(effect, launch.arguments, work);
+    case Kind::kStrided:
+      return describe_strided(effect, launch, work);
     case Kind::kReduction:
-      apply_reduction(effect, launch);
-      break;
-    case Kind::kValue:
-      write_by_kernel(read<std::uint64_t>(launch.arguments[effect.argument]), nullptr, 4, 1);
-      break;
+      return describe_reduction(effect, launch, work);
+    case Kind::kMultiTensor:
+      return describe_lists(effect, launch, work);
+    case Kind::kParameters:
+      return describe_parameters(effect, launch, work);
+    case Kind::kCountNonzero:
+    case Kind::kFindNonzero:
+      return describe_nonzero(effect, launch, work);
     case Kind::kNone:
       break;
   }
+}
+
+namespace {
+
+void run(const KernelWork& work) {
+  if (work.compute && work.compute()) return;
+  for (const KernelWork::Range& range : work.ranges) {
+    leave_uncomputed(range.address, range.bytes, range.how, work.writer);
+  }
+  if (work.fill_address != 0) {
+    fill_by_kernel(work.fill_address, work.fill_value.data(), work.fill_value.size(),
+                   work.fill_count, work.writer);
+  }
+}
+
+}  // namespace
+
+void perform(const KernelWork& work) {
+  if (!mover().busy()) return run(work);
+  std::vector<Access> accesses = work.reads;
+  for (const KernelWork::Range& range : work.ranges) {
+    accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
+  }
+  if (work.fill_address != 0) {
+    accesses.push_back({.start = work.fill_address,
+                        .bytes = work.fill_value.size() * work.fill_count,
+                        .writes = true});
+  }
+  mover().in_order(accesses, [work] { run(work); });
+}
+
+void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+  if (effect.kind == Kind::kNone || launch.arguments == nullptr) return;
+  thread_local KernelWork work;  // Its memory is used again.
+  describe_work(effect, launch, &work);
+  perform(work);
 }
 
 }  // namespace gpemu::cuda

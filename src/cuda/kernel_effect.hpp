@@ -2,34 +2,104 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "gpemu/cuda.h"
 
+#include "image.hpp"
+#include "memory.hpp"
+#include "mover.hpp"
+#include "tensor_work.hpp"
+
 namespace gpemu::cuda {
 
-/// What a kernel is known to write, by its name. Kernels do not compute, but where memory held
-/// something else before, what the host reads must not be that: PyTorch takes sizes and flags from
-/// small results in memory that its allocator uses again. So fills are done, and the results of the
-/// kernels listed here read as zeros.
+/// What a kernel is known to write, by its name and its parameters. What is not computed reads as
+/// zeros and is counted, for PyTorch's allocator uses memory again: never may the host read what
+/// lay there before.
 struct KernelEffect {
   enum class Kind : std::uint8_t {
-    kNone,
-    kFill,       ///< PyTorch's fill: every element takes the functor's value.
-    kElements,   ///< an element-wise kernel of PyTorch: the first of its tensors.
-    kReduction,  ///< PyTorch's reduce_kernel: its one or two results.
-    kValue,      ///< a pointer among the arguments takes one value.
+    kNone,          ///< writes nothing that is known.
+    kFill,          ///< PyTorch's fill: every element takes the functor's value.
+    kElements,      ///< an element-wise kernel of PyTorch over contiguous tensors.
+    kStrided,       ///< one over tensors of any strides.
+    kReduction,     ///< PyTorch's reduce_kernel: its one or two results.
+    kMultiTensor,   ///< PyTorch's kernel over lists of tensors.
+    kParameters,    ///< what the pointers among the parameters lead to.
+    kCountNonzero,  ///< CUB's reduction that counts, as PyTorch's nonzero does.
+    kFindNonzero,   ///< CUB's selection of the places of what is not zero.
   };
+  /// A parameter that leads to memory which the kernel may write.
+  struct Parameter {
+    enum class Kind : std::uint8_t {
+      kPointer,
+      kAccessor,    ///< PyTorch's: an address, sizes, strides.
+      kTensorInfo,  ///< PyTorch's: the same for up to 25 dimensions.
+      kWords,       ///< a struct of which only the size is known; each word may be an address.
+    };
+    Kind kind = Kind::kPointer;
+    Uncomputed how = Uncomputed::kOpen;
+    std::uint8_t index_bytes = 8;
+    std::uint32_t argument = 0;
+    std::uint32_t element_bytes = 4;
+    std::uint32_t dimensions = 0;  ///< of an accessor.
+    std::uint32_t bytes = 0;       ///< of words.
+  };
+
   Kind kind = Kind::kNone;
-  std::uint32_t element_bytes = 4;
-  int tensors = 1;   ///< kElements: the first is not written where it is read too.
-  int argument = 0;  ///< kValue: the pointer's position.
+  WriterId writer = 0;
+  std::uint32_t element_bytes = 4;  ///< of results.
+  int tensors = 1;                  ///< of element-wise kernels; lists of multi-tensor kernels.
+  int outputs = 1;                  ///< how many of these are written, from `output` on.
+  int output = 0;
+  bool in_place = false;         ///< multi-tensor: the outputs are changed in place.
+  Bytes most_tensors = 0;        ///< multi-tensor: in a list.
+  Bytes before_blocks = 0;       ///< multi-tensor: from the tensors' sizes to what blocks work on.
+  bool is_small = false;         ///< parameters: buffers are not as large as there are threads.
+  bool counts_elements = false;  ///< parameters: argument 0 is the number of elements.
+  std::uint8_t count_bytes = 4;
+  std::optional<Formula> formula;  ///< of element-wise kernels: how to compute them.
+  bool casts = false;              ///< element-wise: tensors are of types given at the launch.
+  Reduction reduction = Reduction::kUnknown;
+  NumberType input_type = NumberType::kUnknown;   ///< of a reduction.
+  NumberType output_type = NumberType::kUnknown;  ///< of a reduction.
+  std::vector<Parameter> parameters;
 };
 
-/// Analyses a mangled name. Takes microseconds, for the names are long.
-[[nodiscard]] KernelEffect kernel_effect(std::string_view mangled_name);
+/// Asked only where a name leaves the sizes of parameters open, for it takes milliseconds.
+using FindParameters = std::function<std::vector<ParameterPlace>()>;
 
-/// Writes what a launch of the kernel writes, if that lies in memory of a device.
-void apply_effect(const KernelEffect& effect, const gpemu_cuda_launch& launch);
+/// Analyses a mangled name. Takes tens of microseconds, for the names are long.
+[[nodiscard]] KernelEffect kernel_effect(std::string_view mangled_name,
+                                         const FindParameters& find_parameters);
+
+/// What one launch does to memory; holds for the launches of a graph, too.
+struct KernelWork {
+  struct Range {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+    Uncomputed how = Uncomputed::kWritten;
+  };
+  WriterId writer = 0;
+  std::vector<Range> ranges;
+  /// Computes the values instead, if what it reads is known. Returns whether it did; null: nothing
+  /// is known of the values.
+  std::function<bool()> compute;
+  std::vector<Access> reads;       ///< of `compute`.
+  std::uint64_t fill_address = 0;  ///< 0: nothing is filled.
+  Bytes fill_count = 0;
+  std::vector<std::byte> fill_value;
+};
+
+/// Finds out what a launch does from its arguments, which may be gone later.
+void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
+
+/// Does it to the memory, as far as that lies on a device.
+void perform(const KernelWork& work);
+
+/// Both at once.
+void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch);
 
 }  // namespace gpemu::cuda

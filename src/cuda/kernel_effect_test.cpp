@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "kernel_effect.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -24,22 +26,69 @@ constexpr const char* kFill =
 constexpr const char* kAdd =
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIlEESt5arrayIPcLm3EELb0"
     "EEEviT0_T1_";
+// One of a functor that nobody knows.
+constexpr const char* kMix =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_mixIlEESt5arrayIPcLm3EELb0"
+    "EEEviT0_T1_";
 constexpr const char* kSum =
     "_ZN2at6native13reduce_kernelILi512ELi1ENS0_8ReduceOpIfNS0_14func_wrapper_tIfNS0_11sum_functor"
     "IfffEEEEjfLi4ELi4EEEEEvT1_";
 
+constexpr const char* kLessScalar =
+    "_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_21compare_scalar_kernelIfEEvRNS_"
+    "18TensorIteratorBaseENS0_50_GLOBAL__N__e50ef81d_17_CompareKernels_cu_8f1b29aa6OpTypeET_"
+    "EUlfE_St5arrayIPcLm2EEEEviT0_T1_";
+constexpr const char* kArange =
+    "_ZN50_GLOBAL__N__fa15d16e_17_RangeFactories_cu_38772b0829elementwise_kernel_with_indexIi18__"
+    "nv_hdl_wrapper_tILb0ELb0ELb0E11__nv_dl_tagIPFRN2at6TensorERKN3c106ScalarES9_S9_S5_EXadL_ZNS3_"
+    "6native14range_cuda_outES9_S9_S9_S5_EELj1EEFhlEJllEEEEvT_T0_PN15function_traitsISH_E11result_"
+    "typeE";
+constexpr const char* kFusedAdam =
+    "_ZN2at6native51_GLOBAL__N__f7f2fd5f_18_fused_adam_impl_cu_454205f325multi_tensor_apply_"
+    "kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_"
+    "9ADAM_"
+    "MODEE0ELb0EEEJPKfdddddbS9_S9_EEEvT_T0_DpT1_";
+constexpr const char* kExpLists =
+    "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEENS1_"
+    "14UnaryOpFunctorIdLi2ELi1ELi1EEEJNS0_3ExpIdEEEEEvT_T0_DpT1_";
+constexpr const char* kGather =
+    "_Z6gatherPKfN2at4cuda6detail10TensorInfoIljEENS1_10TensorInfoIKfjEE";
+
+KernelEffect effect_of(const char* name) {
+  return kernel_effect(name, nullptr);
+}
+
 TEST(KernelEffect, FollowsFromTheName) {
-  EXPECT_EQ(kernel_effect(kFill).kind, Kind::kFill);
-  EXPECT_EQ(kernel_effect(kFill).element_bytes, 4);
-  EXPECT_EQ(kernel_effect(kAdd).kind, Kind::kElements);
-  EXPECT_EQ(kernel_effect(kAdd).element_bytes, 8);
-  EXPECT_EQ(kernel_effect(kAdd).tensors, 3);
-  EXPECT_EQ(kernel_effect(kSum).kind, Kind::kReduction);
-  EXPECT_EQ(kernel_effect(kSum).element_bytes, 4);
-  EXPECT_EQ(kernel_effect("_ZN3cub28DeviceReduceSingleTileKernelIPiS0_EEvT_T0_").argument, 1);
+  EXPECT_EQ(effect_of(kFill).kind, Kind::kFill);
+  EXPECT_EQ(effect_of(kFill).element_bytes, 4);
+  EXPECT_EQ(effect_of(kAdd).kind, Kind::kElements);
+  EXPECT_EQ(effect_of(kAdd).element_bytes, 8);
+  EXPECT_EQ(effect_of(kAdd).tensors, 3);
+  EXPECT_EQ(effect_of(kSum).kind, Kind::kReduction);
+  EXPECT_EQ(effect_of(kSum).element_bytes, 4);
   // Others may name a kernel like one of PyTorch's; its arguments are not ours to read.
-  EXPECT_EQ(kernel_effect("_Z29vectorized_elementwise_kernelPf").kind, Kind::kNone);
-  EXPECT_EQ(kernel_effect("").kind, Kind::kNone);
+  EXPECT_EQ(effect_of("_Z29vectorized_elementwise_kernelPf").kind, Kind::kParameters);
+  EXPECT_EQ(effect_of("").kind, Kind::kNone);
+}
+
+TEST(KernelEffect, WritesNoPointersToConstants) {
+  const KernelEffect effect = effect_of("_Z3addPKfPfPlPKvi");
+  ASSERT_EQ(effect.parameters.size(), 2U);
+  EXPECT_EQ(effect.parameters[0].argument, 1U);
+  EXPECT_EQ(effect.parameters[0].element_bytes, 4U);
+  EXPECT_EQ(effect.parameters[1].argument, 2U);
+  EXPECT_EQ(effect.parameters[1].element_bytes, 8U);
+  EXPECT_EQ(effect_of("_Z4readPKfi").kind, Kind::kNone);
+}
+
+TEST(KernelEffect, TakesStructsForWhatTheCompilerSaysOfThem) {
+  const auto places = [] { return std::vector<ParameterPlace>{{0, 4}, {8, 48}}; };
+  const KernelEffect effect = kernel_effect("_Z3runi6Params", places);
+  ASSERT_EQ(effect.parameters.size(), 1U);
+  EXPECT_EQ(effect.parameters[0].kind, KernelEffect::Parameter::Kind::kWords);
+  EXPECT_EQ(effect.parameters[0].bytes, 48U);
+  // Without it, nobody knows how far to look.
+  EXPECT_EQ(effect_of("_Z3runi6Params").kind, Kind::kNone);
 }
 
 class KernelEffectTest : public testing::Test {
@@ -65,7 +114,7 @@ class KernelEffectTest : public testing::Test {
     launch.block[1] = 4;
     launch.block[2] = 1;
     launch.arguments = arguments;
-    apply_effect(kernel_effect(name), launch);
+    perform_launch(kernel_effect(name, nullptr), launch);
     copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   }
 
@@ -89,7 +138,7 @@ TEST_F(KernelEffectTest, NewResultsReadAsZeros) {
   char functor = 0;
   const std::array<std::uint64_t, 3> tensors = {address_, address_ + 128, address_ + 256};
   std::array<void*, 3> arguments = {&count, &functor, const_cast<std::uint64_t*>(tensors.data())};
-  launch(kAdd, arguments.data());
+  launch(kMix, arguments.data());
   EXPECT_EQ(content_[0], 0);
   EXPECT_EQ(content_[1], 0);
   EXPECT_EQ(content_[2], kOld);
@@ -101,8 +150,34 @@ TEST_F(KernelEffectTest, WhatIsChangedInPlaceStays) {
   char functor = 0;
   const std::array<std::uint64_t, 3> tensors = {address_, address_, address_ + 256};
   std::array<void*, 3> arguments = {&count, &functor, const_cast<std::uint64_t*>(tensors.data())};
-  launch(kAdd, arguments.data());
+  launch(kMix, arguments.data());
   EXPECT_EQ(content_[0], kOld);
+}
+
+TEST_F(KernelEffectTest, ResultsOfKnownFunctorsAreComputed) {
+  const std::array<std::int64_t, 5> numbers = {1, 2, 30, 40, 50};
+  ASSERT_EQ(gpemu_cuda_poke(address_ + 128, numbers.data(), 40), GPEMU_CUDA_SUCCESS);
+  std::int32_t count = 2;
+  std::int64_t alpha = 10;
+  std::array<std::uint64_t, 3> tensors = {address_, address_ + 128, address_ + 144};
+  std::array<void*, 3> arguments = {&count, &alpha, tensors.data()};
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  launch(kAdd, arguments.data());
+  EXPECT_EQ(content_[0], 301);
+  EXPECT_EQ(content_[1], 402);
+  EXPECT_EQ(content_[2], kOld);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before);
+}
+
+TEST_F(KernelEffectTest, NothingIsComputedFromWhatIsNotKnown) {
+  std::int32_t count = 2;
+  std::int64_t alpha = 1;
+  std::array<std::uint64_t, 3> tensors = {address_ + 256, address_, address_};
+  std::array<void*, 3> arguments = {&count, &alpha, tensors.data()};
+  launch(kMix, arguments.data());
+  tensors = {address_, address_ + 128, address_ + 256};
+  launch(kAdd, arguments.data());
+  EXPECT_EQ(content_[0], 0);
 }
 
 TEST_F(KernelEffectTest, ReductionsReadAsZeros) {
@@ -132,6 +207,98 @@ TEST_F(KernelEffectTest, AddressesThatAreNotMemoryAreLeftAlone) {
   arguments[2] = &nowhere;
   launch(kFill, arguments.data());
   launch(kFill, nullptr);
+}
+
+TEST_F(KernelEffectTest, ResultsOfComparisonsAreBytes) {
+  std::int32_t count = 9;
+  std::array<std::uint64_t, 2> tensors = {address_, address_ + 256};
+  char functor = 0;
+  std::array<void*, 3> arguments = {&count, &functor, tensors.data()};
+  launch(kLessScalar, arguments.data());
+  EXPECT_EQ(content_[0], 0);
+  EXPECT_EQ(content_[1], kOld & ~0xff);
+}
+
+TEST_F(KernelEffectTest, PointersReadAsZerosForAsManyElementsAsThreads) {
+  std::int32_t count = 128;
+  char functor = 0;
+  std::array<void*, 3> arguments = {&count, &functor, &address_};
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  launch(kArange, arguments.data());
+  EXPECT_EQ(content_[0], 0);
+  EXPECT_EQ(content_[63], 0);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(content_));
+}
+
+TEST_F(KernelEffectTest, StructsOfTensorsSayHowFarTheyGo) {
+  struct Info {
+    std::uint64_t address;
+    std::uint32_t sizes[25], strides[25];
+    std::int32_t dimensions;
+  };
+  Info written{.address = address_, .sizes = {3, 2}, .strides = {4, 1}, .dimensions = 2};
+  Info read{.address = address_ + 256, .sizes = {3, 2}, .strides = {4, 1}, .dimensions = 2};
+  std::uint64_t constant = address_ + 256;
+  std::array<void*, 3> arguments = {&constant, &written, &read};
+  launch(kGather, arguments.data());
+  EXPECT_EQ(content_[0], 0);
+  EXPECT_EQ(content_[9], 0);
+}
+
+/// As PyTorch lays out lists of tensors for its optimizers.
+struct Lists {
+  std::uint64_t addresses[4][36] = {};
+  std::int64_t counts[36] = {};
+  std::uint64_t steps[36] = {};
+  unsigned char tensor_of_block[320] = {};
+};
+
+TEST_F(KernelEffectTest, OptimizersKeepTheWeightsAndSayThatTheyAreNotUpdated) {
+  Lists lists;
+  for (int list = 0; list < 4; ++list) lists.addresses[list][0] = address_ + list * 64;
+  lists.counts[0] = 4;
+  std::array<void*, 1> arguments = {&lists};
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  launch(kFusedAdam, arguments.data());
+  EXPECT_EQ(content_[0], kOld);
+  EXPECT_EQ(content_[24], kOld);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, 4 * 16U);
+}
+
+TEST_F(KernelEffectTest, OtherListsReadAsZeros) {
+  struct {
+    std::uint64_t addresses[2][64];
+    std::int64_t counts[64];
+    unsigned char tensor_of_block[320];
+  } lists{};
+  lists.addresses[0][0] = address_;
+  lists.addresses[1][0] = address_ + 64;
+  lists.counts[0] = 4;
+  std::array<void*, 1> arguments = {&lists};
+  launch(kExpLists, arguments.data());
+  EXPECT_EQ(content_[0], kOld);
+  EXPECT_EQ(content_[8], 0);
+  EXPECT_EQ(content_[11], 0);
+  EXPECT_EQ(content_[12], kOld);
+}
+
+TEST_F(KernelEffectTest, WhoPollsWhatIsNotComputedIsToldOnce) {
+  std::int32_t count = 1;
+  char functor = 0;
+  std::array<void*, 3> arguments = {&count, &functor, &address_};
+  launch(kArange, arguments.data());
+  const auto read_often = [this](int times) {
+    testing::internal::CaptureStderr();
+    char flag = 1;
+    for (int i = 0; i < times; ++i) {
+      EXPECT_EQ(gpemu_cuda_peek(address_, &flag, 1), GPEMU_CUDA_SUCCESS);
+    }
+    return testing::internal::GetCapturedStderr();
+  };
+  EXPECT_EQ(read_often(900), "");
+  const std::string told = read_often(1100);
+  EXPECT_NE(told.find("elementwise_kernel_with_index"), std::string::npos) << told;
+  EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1);
 }
 
 }  // namespace

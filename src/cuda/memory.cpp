@@ -111,20 +111,20 @@ void keep(std::uint64_t address, Bytes bytes) {
 }
 
 /// Makes a range read as zeros; `content` says why. Only what is kept costs anything.
-void drop(std::uint64_t address, Bytes bytes, Content content) {
+void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer = 0) {
   Memory& state = memory();
   bool changes = false;
   for (Bytes done = 0; done < bytes;) {
     const ContentMap::Part part = state.contents.part(address + done, bytes - done);
-    if (part.content == Content::kKept && part.bytes < kStaleBytes) {
+    if (in_pages(part.content) && part.bytes < kStaleBytes) {
       clear_pages(address + done, part.bytes);
-    } else if (part.content == Content::kKept) {
+    } else if (in_pages(part.content)) {
       state.stale.add(address + done, part.bytes);
     }
-    changes |= part.content != content;
+    changes |= part.content != content || part.writer != writer;
     done += part.bytes;
   }
-  if (changes) state.contents.assign(address, bytes, content);
+  if (changes) state.contents.assign(address, bytes, content, writer);
 }
 
 Bytes charged(Bytes bytes) {
@@ -146,6 +146,7 @@ struct Side {
   gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
   int device = -1;
   bool inside = true;  ///< whether the whole range lies in the block.
+  Bytes covered = 0;   ///< how much of the range lies in memory from its start, if it begins there.
   bool shared = true;  ///< whether its content must be looked for in the pages.
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
   /// Whether the host or other processes may write it at any time.
@@ -180,7 +181,7 @@ void Side::describe_in(const Memory& state, const std::pair<const std::uint64_t,
   shared = first.second.shared || kind != GPEMU_CUDA_MEMORY_DEVICE;
   inside = usable(first.second);
   if (!inside) return;
-  Bytes covered = first.second.bytes - (address - first.first);
+  covered = first.second.bytes - (address - first.first);
   std::uint64_t end = first.first + first.second.bytes;
   while (covered < extent && first.second.handle != 0) {
     const auto next = state.blocks.find(end);
@@ -237,18 +238,29 @@ void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
   }
   for (Bytes done = 0; done < bytes;) {
     const ContentMap::Part part = contents.part(from + done, bytes - done);
-    if (part.content == Content::kKept) {
+    if (in_pages(part.content)) {
       keep(to + done, part.bytes);
+      if (part.content != Content::kKept) {
+        contents.assign(to + done, part.bytes, part.content, part.writer);
+      }
       std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
                   part.bytes);
     } else {
-      drop(to + done, part.bytes, part.content);
+      drop(to + done, part.bytes, part.content, part.writer);
     }
     done += part.bytes;
   }
 }
 
-/// Copies from a device's memory to the host's, and tells what was not kept. Pages that nobody
+/// Counts what the host reads of a part that is not what the program wrote.
+void count_read(std::uint64_t address, const ContentMap::Part& part) {
+  if (part.content == Content::kNotKept) record_not_kept(part.bytes);
+  if (part.content == Content::kNotComputed || part.content == Content::kNotUpdated) {
+    record_not_computed(address, part.bytes, part.writer);
+  }
+}
+
+/// Copies from a device's memory to the host's, and counts what is not known. Pages that nobody
 /// wrote are not touched.
 void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared) {
   if (shared) {
@@ -257,13 +269,13 @@ void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared) {
   }
   for (Bytes done = 0; done < bytes;) {
     const ContentMap::Part part = memory().contents.part(from + done, bytes - done);
-    if (part.content == Content::kKept) {
+    if (in_pages(part.content)) {
       std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
                   part.bytes);
     } else {
       std::memset(reinterpret_cast<void*>(to + done), 0, part.bytes);
-      if (part.content == Content::kNotKept) record_not_kept(part.bytes);
     }
+    if (!is_known(part.content)) count_read(from + done, part);
     done += part.bytes;
   }
 }
@@ -657,48 +669,84 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
 
 namespace {
 
-/// The host reads sizes, flags and scalars; more than this of a value is not kept.
-constexpr Bytes kMaxKept = 64 * kKiB;
+/// Describes a range of addresses, which kernels and libraries write.
+Side side_of(std::uint64_t address, Bytes bytes) {
+  const Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  return {state, address, bytes};
+}
 
-/// What a kernel writes. Requires: `count` is not 0.
-struct KernelWrite {
-  std::uint64_t address = 0;
-  std::array<std::byte, 16> value{};
-  Bytes element_bytes = 0;
-  Bytes count = 0;
-  bool zeros = false;
-  bool shared = false;
-
-  void run() const {
-    const Bytes bytes = element_bytes * count;
-    if (zeros) {
-      shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kZeros);
-      return;
+/// Makes a range that a kernel changed in place not updated where its pages hold something.
+void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
+  ContentMap& contents = memory().contents;
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = contents.part(address + done, bytes - done);
+    if (part.content == Content::kKept) {
+      contents.assign(address + done, part.bytes, Content::kNotUpdated, writer);
+    } else if (part.content == Content::kZeros) {
+      contents.assign(address + done, part.bytes, Content::kNotComputed, writer);
     }
-    if (!shared) keep(address, bytes);
-    fill(address, value.data(), element_bytes, count);
+    done += part.bytes;
   }
-};
+}
 
 }  // namespace
 
-void write_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
+void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
+                    WriterId writer) {
   const Bytes bytes = element_bytes * count;
   if (bytes == 0) return;
-  const Memory& state = memory();
-  std::unique_lock lock(state.mutex);
-  const Side side(state, address, bytes);
-  lock.unlock();
+  const Side side = side_of(address, bytes);
   if (!side.on_device() || !side.inside) return;
-  KernelWrite write{.address = address,
-                    .element_bytes = element_bytes,
-                    .count = count,
-                    .zeros = value == nullptr || bytes > kMaxKept,
-                    .shared = side.shared};
-  GPEMU_CHECK(element_bytes <= write.value.size(), "elements have up to 16 bytes");
-  if (!write.zeros) std::memcpy(write.value.data(), value, element_bytes);
-  const std::array written{Access{.start = address, .bytes = bytes, .writes = true}};
-  mover().in_order(written, [write] { write.run(); });
+  const auto* const first = static_cast<const std::byte*>(value);
+  if (std::all_of(first, first + element_bytes,
+                  [](std::byte byte) { return byte == std::byte{}; })) {
+    side.shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kZeros);
+    return;
+  }
+  // The host reads sizes, flags and scalars.
+  constexpr Bytes kMaxFilled = 256 * kKiB;
+  if (bytes > kMaxFilled) {
+    side.shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kNotComputed, writer);
+    return;
+  }
+  if (!side.shared) keep(address, bytes);
+  fill(address, value, element_bytes, count);
+}
+
+void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer) {
+  if (bytes == 0) return;
+  const Side side = side_of(address, bytes);
+  if (!side.on_device()) return;
+  bytes = std::min(bytes, side.covered);
+  if (bytes == 0) return;
+  if (side.shared) {
+    if (how != Uncomputed::kUpdated) clear_pages(address, bytes);
+    return;
+  }
+  if (how == Uncomputed::kUpdated) return leave_not_updated(address, bytes, writer);
+  drop(address, bytes, Content::kNotComputed, writer);
+  if (how == Uncomputed::kOpen) memory().contents.assign_open(address, bytes, writer);
+}
+
+void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
+  const Side side = side_of(address, bytes);
+  if (!side.on_device() || !side.inside) return;
+  if (!side.shared) keep(address, bytes);
+  std::memcpy(reinterpret_cast<void*>(address), data, bytes);
+}
+
+bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes) {
+  const Side side = side_of(address, bytes);
+  if (!side.on_device() || !side.inside) return false;
+  if (!side.shared && !memory().contents.all_known(address, bytes)) return false;
+  read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
+  return true;
+}
+
+Bytes device_bytes_at(std::uint64_t address, Bytes bytes) {
+  const Side side = side_of(address, bytes);
+  return side.on_device() ? std::min(bytes, side.covered) : 0;
 }
 
 void release_memory(DeviceState& device) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "content.hpp"
 #include "machine.hpp"
 
 namespace gpemu::cuda {
@@ -13,10 +14,29 @@ namespace gpemu::cuda {
 /// Queues setting memory, as gpemu_cuda_set_memory, from the SET fields of a node.
 [[nodiscard]] Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream);
 
-/// Writes what a kernel writes: `count` elements of `value`, or zeros where that is null. Large
-/// values other than zero are not kept and read as zeros. Does nothing unless the whole range lies
-/// in memory of a device.
-void write_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count);
+/// Writes `count` elements of `value`, as a kernel that fills does; large fills of other values
+/// than zero are not computed. Does nothing unless the whole range lies in memory of a device.
+void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
+                    WriterId writer);
+
+/// What a kernel or a library did to a range without computing it.
+enum class Uncomputed : std::uint8_t {
+  kWritten,  ///< new values, which read as zeros.
+  kOpen,     ///< as kWritten, at least so many bytes.
+  kUpdated,  ///< changed in place: what was known is kept.
+};
+
+/// Makes a range in memory of a device not computed, or what of it lies in memory.
+void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
+
+/// Stores what was computed for a kernel. Does nothing unless the range lies in memory of a device.
+void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
+
+/// Reads known content of a device's memory, and returns whether all of it is.
+[[nodiscard]] bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes);
+
+/// Returns how many bytes of device memory lie at an address without a gap, at most `bytes`.
+[[nodiscard]] Bytes device_bytes_at(std::uint64_t address, Bytes bytes);
 
 /// Forgets all memory of a device whose context ends.
 void release_memory(DeviceState& device);

@@ -22,6 +22,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 
+#include "kernel_effect.hpp"
 #include "machine.hpp"
 #include "mover.hpp"
 #include "stream.hpp"
@@ -245,8 +246,11 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   set_async(memory_ + kMiB, 0, kMiB);
   copy_async(memory_ + 10'000, bits(pageable.data()), pageable.size());
   std::ranges::fill(pageable, std::uint8_t{1});  // It was staged.
-  const std::uint8_t six = 6;
-  write_by_kernel(memory_ + 20'000, &six, 1, 10);
+  KernelWork sixes;
+  sixes.fill_address = memory_ + 20'000;
+  sixes.fill_count = 10;
+  sixes.fill_value = {std::byte{6}};
+  perform(sixes);
   copy_async(second, memory_, kSize);
   set_async(memory_, 7, kSize);
   copy_async(bits(to_), second, kSize);
@@ -264,7 +268,7 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   std::fill_n(expected.begin() + 100, 50, std::uint8_t{5});
   std::fill_n(expected.begin() + kMiB, kMiB, std::uint8_t{0});
   std::fill_n(expected.begin() + 10'000, 1000, std::uint8_t{9});
-  std::fill_n(expected.begin() + 20'000, 10, six);
+  std::fill_n(expected.begin() + 20'000, 10, std::uint8_t{6});
   EXPECT_TRUE(std::equal(expected.begin(), expected.end(), to_));
   ASSERT_EQ(copy(bits(to_), second, kSize), GPEMU_CUDA_SUCCESS);
   EXPECT_TRUE(all_are(0, kSize, 8));

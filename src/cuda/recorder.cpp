@@ -26,6 +26,7 @@
 #include "gpemu/device/pinned_memory.hpp"
 
 #include "busy_time.hpp"
+#include "kernel_name.hpp"
 #include "line_file.hpp"
 #include "log.hpp"
 
@@ -43,6 +44,10 @@ constexpr std::int64_t kShortGap = 20'000;
 /// How old the last look at a thread's processor time may become: a look costs 0.2 us. In
 /// nanoseconds.
 constexpr std::int64_t kSamplePeriod = 1'000'000;
+
+/// A program that reads so few bytes so often polls them.
+constexpr Bytes kPolledBytes = 64;
+constexpr int kPolls = 1000;
 
 static_assert(cost::kOperationClassCount <= ProcessRecord::kMaxClasses);
 static_assert(cost::kEvidenceNames.size() <= ProcessRecord::kMaxEvidence);
@@ -77,6 +82,10 @@ struct Recorder {
   std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
   /// Calls that are not supported, by library and function; guarded. The first have a record.
   std::map<std::pair<std::string, std::string>, std::int64_t> calls;
+
+  std::mutex read_mutex;                    ///< of the totals of reads.
+  std::unordered_map<WriterId, int> reads;  ///< their places in the totals; guarded.
+  std::map<std::uint64_t, int> polls;       ///< small reads, by address; guarded.
 };
 
 /// Returns the mapped record of this process, or one in memory where none is asked for.
@@ -393,6 +402,59 @@ void record_not_kept(Bytes bytes) {
              "--drop-data does not keep: zeros\n");
 }
 
+namespace {
+
+bool is_strict() {
+  const char* const strict = std::getenv("GPEMU_STRICT");
+  return strict != nullptr && *strict == '1';
+}
+
+/// Adds to a writer's entry, if there is room for one. Requires: the lock.
+void count_read(Recorder& state, Bytes bytes, WriterId writer) {
+  const auto [entry, added] = state.reads.emplace(writer, static_cast<int>(state.reads.size()));
+  if (entry->second >= ProcessRecord::kMaxReads) return;
+  RecordedRead& total = state.totals->reads[entry->second];
+  if (added) copy_text(total.writer, readable_name(writer_name(writer)));
+  add(total.bytes, static_cast<std::int64_t>(bytes));
+  add(total.count, 1);
+}
+
+/// Whether these few bytes were now read so often that a loop waits for them. Requires: the lock.
+bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes) {
+  constexpr std::size_t kMostAddresses = 4096;
+  if (bytes > kPolledBytes || state.polls.size() > kMostAddresses) return false;
+  return ++state.polls[address] == kPolls;
+}
+
+}  // namespace
+
+void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
+  Recorder& state = recorder();
+  const bool first = std::atomic_ref(state.totals->not_computed_bytes)
+                         .fetch_add(static_cast<std::int64_t>(bytes)) == 0;
+  bool polled = false;
+  {
+    const std::lock_guard lock(state.read_mutex);
+    count_read(state, bytes, writer);
+    polled = is_polled(state, address, bytes);
+  }
+  if (!first && !polled && !is_strict()) return;
+  const std::string name = readable_name(writer_name(writer));
+  if (is_strict()) {
+    fmt::print(stderr,
+               "gpemu: --strict ends the program: it reads {} bytes that {} writes, whose values "
+               "are not computed\n",
+               bytes, name);
+    ::_exit(kStrictExitCode);
+  }
+  if (polled) {
+    tell(
+        fmt::format("the program has read the same {} bytes {} times; {} writes them, whose "
+                    "values are not computed, so a loop that waits for them does not end",
+                    bytes, kPolls, name));
+  }
+}
+
 void record_memory(int ordinal, Bytes held) {
   if (ordinal >= ProcessRecord::kMaxDevices) return;
   std::atomic_ref peak(recorder().totals->devices[ordinal].peak_memory_bytes);
@@ -437,10 +499,15 @@ void gpemu_cuda_not_supported(const char* library, const char* function) {
   if (gpemu::cuda::count_call(gpemu::cuda::recorder(), library_name, function_name) == 1) {
     gpemu::cuda::tell(fmt::format("{} ({}) is not supported", function_name, library_name));
   }
-  if (const char* const strict = std::getenv("GPEMU_STRICT"); strict != nullptr && *strict == '1') {
+  if (gpemu::cuda::is_strict()) {
     fmt::print(stderr, "gpemu: --strict ends the program at {}\n", function_name);
     ::_exit(gpemu::cuda::kStrictExitCode);
   }
+}
+
+uint64_t gpemu_cuda_not_computed_bytes(void) {
+  const std::atomic_ref bytes(gpemu::cuda::recorder().totals->not_computed_bytes);
+  return static_cast<uint64_t>(bytes.load(std::memory_order_relaxed));
 }
 
 void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text) {

@@ -3,6 +3,7 @@
 
 #include "gpemu/cost/operation_cost.hpp"
 
+#include "content.hpp"
 #include "machine.hpp"
 
 namespace gpemu::cuda {
@@ -42,6 +43,11 @@ void record_not_locked(Bytes bytes);
 
 /// Counts bytes that the program read though they were not kept, and tells it once.
 void record_not_kept(Bytes bytes);
+
+/// Counts bytes that the program read though a kernel or a library had not computed them. Under
+/// --strict it ends the program. A program that reads the same few bytes again and again is told
+/// once that they do not change.
+void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer);
 
 /// Keeps the most memory that the process has held on a device.
 void record_memory(int ordinal, Bytes held);

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "host_functions.hpp"
+#include "kernel_effect.hpp"
 #include "machine.hpp"
 
 namespace gpemu::cuda {
@@ -86,6 +87,10 @@ void stop_sharing(gpemu_cuda_event& event);
 [[nodiscard]] Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                                   DeviceState& device, cost::OperationCost* cost,
                                   gpemu_operation* operation);
+
+/// Finds out what a kernel's launch does to memory.
+void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                     KernelWork* work);
 
 /// Queues an operation, or captures it.
 [[nodiscard]] Status run_operation(const cost::OperationCost& cost,

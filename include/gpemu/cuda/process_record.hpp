@@ -37,22 +37,31 @@ struct RecordedCall {
   std::int64_t count = 0;
 };
 
+/// What the program read of a kernel's or a library function's results that were not computed.
+struct RecordedRead {
+  char writer[232] = {};  ///< its name, cut.
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;
+};
+
 /// What a process counts that uses emulated GPUs. It lies in the file `<pid>.record` of the folder
 /// that GPEMU_RECORD_DIR names, mapped while the process runs, so that it is whole however the
 /// process ends. Each field is written whole; `gpemu run` of the same version reads it.
 struct ProcessRecord {
   /// "gpemurec", and a number that changes with the layout.
-  static constexpr std::uint64_t kMagic = 0x6365727570656700 + 2;
+  static constexpr std::uint64_t kMagic = 0x6365727570656700 + 3;
   static constexpr int kMaxClasses = 32;
   static constexpr int kMaxEvidence = 8;
   static constexpr int kMaxDevices = 256;
   static constexpr int kMaxCalls = 256;
+  static constexpr int kMaxReads = 64;
 
   std::uint64_t magic = 0;
   std::int64_t process = 0;
-  std::int64_t not_kept_bytes = 0;    ///< that the program read though their content was not kept.
-  std::int64_t moved_bytes = 0;       ///< by large copies beside the program.
-  std::int64_t moving_ns = 0;         ///< for how long these were moved.
+  std::int64_t not_kept_bytes = 0;  ///< that the program read though their content was not kept.
+  std::int64_t not_computed_bytes = 0;  ///< that the program read, of all writers.
+  std::int64_t moved_bytes = 0;         ///< by large copies beside the program.
+  std::int64_t moving_ns = 0;           ///< for how long these were moved.
   std::int64_t late_ns = 0;           ///< how much later than on the timeline they ended, added up.
   std::int64_t late_wait_ns = 0;      ///< for how long threads waited for bytes that were late.
   std::int64_t not_locked_bytes = 0;  ///< of pinned memory, all that was taken added up.
@@ -64,6 +73,7 @@ struct ProcessRecord {
   RecordedTotal evidence[kMaxEvidence];  ///< by cost::Evidence.
   RecordedDevice devices[kMaxDevices];   ///< by the process's own numbers.
   RecordedCall calls[kMaxCalls];         ///< used ones first.
+  RecordedRead reads[kMaxReads];         ///< used ones first; more writers are in the sum only.
 };
 
 }  // namespace gpemu::cuda

@@ -20,10 +20,8 @@ times against the GPU's datasheet, bytes, order, errors. **ok**: it held. **refu
 for is not supported, and the program was told so by an error that the test looked for. **skipped**:
 the GPU does not have it.
 
-Values are not computed, so nothing here says that a result is right. Where PyTorch asks the device
-for a value, it gets what was copied, set or filled there, and zero otherwise: `nonzero` finds
-nothing, `all()` is false, a tensor of fractions is printed rounded, and the offsets of jagged
-tensors made on the device are zero.
+Small values are computed where all they depend on is known; `values.py` asks for them. Others read
+as zero: a loss of a large model is 0, and so are offsets of jagged tensors made on the device.
 """
 
 
@@ -79,6 +77,14 @@ def details(runs, programs):
         )
 
 
+def operators():
+    """Returns the part of the page that scripts/check_operators.py wrote, or nothing."""
+    page = FOLDER.parents[2] / "docs/reference/pytorch-conformance.md"
+    begin = "<!-- operators: begin -->"
+    text = page.read_text("utf-8") if page.exists() else ""
+    return "\n" + text[text.index(begin) :].rstrip("\n") if begin in text else ""
+
+
 def main():
     if len(sys.argv) < 2 or sys.argv[1].startswith("-"):
         sys.exit(__doc__.splitlines()[2])
@@ -90,6 +96,7 @@ def main():
     print("\n".join(others(runs)))
     print("\n## The tests\n")
     print("\n".join(details(runs, programs)))
+    print(operators(), end="\n" if operators() else "")
 
 
 if __name__ == "__main__":

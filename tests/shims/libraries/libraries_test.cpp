@@ -14,6 +14,7 @@ struct Recorded {
   std::vector<std::pair<gpemu_cuda_mark_kind, std::string>> marks;
   std::vector<uint64_t> copied_bytes;
   std::vector<uint64_t> poked_bytes;
+  std::vector<uint64_t> uncomputed;  ///< addresses.
   std::vector<std::string> not_supported;
 };
 Recorded recorded;
@@ -31,6 +32,11 @@ gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation, gpemu_cuda
 gpemu_cuda_status gpemu_cuda_memcpy(uint64_t, uint64_t, uint64_t bytes, gpemu_cuda_copy_kind,
                                     gpemu_cuda_stream_handle, int32_t) {
   recorded.copied_bytes.push_back(bytes);
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result, const char*,
+                                              gpemu_cuda_stream_handle) {
+  recorded.uncomputed.push_back(result->address);
   return GPEMU_CUDA_SUCCESS;
 }
 gpemu_cuda_status gpemu_cuda_poke(uint64_t, const void*, uint64_t bytes) {
@@ -150,6 +156,7 @@ TEST_F(Shims, CusolverPricesComplexMatricesAtFourTimesTheArithmetic) {
   EXPECT_EQ(recorded.operations[0].second.shape[1], 300 * 300 * 4);
   EXPECT_EQ(recorded.operations[1].second.shape[0], 36'000'000);
   EXPECT_EQ(recorded.poked_bytes, (std::vector<uint64_t>{4, 4}));
+  EXPECT_EQ(recorded.uncomputed.front(), reinterpret_cast<uint64_t>(memory));
   EXPECT_EQ(cusolverDnDestroy(handle), 0);
   EXPECT_EQ(cusolverDnSpotrf(handle, 0, 300, memory, 300, memory, 0, &info), 1);
 }

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace gpemu::cuda {
+
+/// A kernel's name as C++ has it.
+struct KernelName {
+  std::string function;                 ///< with its template arguments, without result.
+  std::vector<std::string> parameters;  ///< their types; none where the name is not C++.
+  bool is_cpp = false;
+};
+
+/// Reads a mangled name. Takes tens of microseconds for long names.
+[[nodiscard]] KernelName read_kernel_name(std::string_view mangled);
+
+/// Returns the position behind `open`'s closing bracket, counting <>, (), [] and {}, or npos.
+[[nodiscard]] std::size_t skip_brackets(std::string_view text, std::size_t open);
+
+/// Splits at commas that lie in no brackets.
+[[nodiscard]] std::vector<std::string_view> split_list(std::string_view text);
+
+/// Returns a name that people can read, of at most `most` characters.
+[[nodiscard]] std::string readable_name(std::string_view mangled, std::size_t most = 200);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::cuda {
+
+/// What an element of a tensor is. The numbers are PyTorch's. Source: c10/core/ScalarType.h.
+enum class NumberType : std::int8_t {
+  kUint8 = 0,
+  kInt8 = 1,
+  kInt16 = 2,
+  kInt32 = 3,
+  kInt64 = 4,
+  kFloat16 = 5,
+  kFloat32 = 6,
+  kFloat64 = 7,
+  kBool = 11,
+  kBFloat16 = 15,
+  kUnknown = -1,
+};
+
+/// A number of any of the types: reals in `real`, whole numbers and truth values in `whole`.
+struct Number {
+  double real = 0;
+  std::int64_t whole = 0;
+};
+
+[[nodiscard]] constexpr bool is_real(NumberType type) {
+  return type == NumberType::kFloat16 || type == NumberType::kFloat32 ||
+         type == NumberType::kFloat64 || type == NumberType::kBFloat16;
+}
+
+/// Returns the size of an element, 0 of kUnknown.
+[[nodiscard]] Bytes number_bytes(NumberType type);
+
+/// Reads an element.
+[[nodiscard]] Number load_number(const std::byte* from, NumberType type);
+
+/// Writes an element; reals are rounded to the nearest, by way of FP32 to the smaller types, as
+/// GPUs and PyTorch do.
+void store_number(Number number, NumberType type, std::byte* to);
+
+/// Returns the number as one of another type has it, by the rules of C++ and PyTorch.
+[[nodiscard]] Number convert_number(Number number, NumberType from, NumberType to);
+
+}  // namespace gpemu::cuda

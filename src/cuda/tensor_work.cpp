@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tensor_work.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "memory.hpp"
+#include "product.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// The most bytes between the first and the last element of what is read or written.
+constexpr Bytes kMostBytes = Bytes{kMostElements} * 16;
+
+/// What lies in memory from a tensor's start to its end.
+struct Loaded {
+  std::vector<std::byte> bytes;
+
+  [[nodiscard]] Number at(Bytes offset, NumberType type) const {
+    return load_number(&bytes[offset], type);
+  }
+};
+
+bool load(std::uint64_t address, const Places& places, NumberType type, Loaded* loaded) {
+  const Bytes extent = places.extent() + number_bytes(type);
+  if (extent > kMostBytes) return false;
+  loaded->bytes.resize(extent);
+  return load_for_kernel(address, loaded->bytes.data(), extent);
+}
+
+/// Stores results: in one piece where they lie side by side, else each by itself.
+void store(const std::vector<std::byte>& values, const TensorView& to, Bytes width) {
+  const Bytes count = to.places.count();
+  if (to.places.extent() + width == count * width && to.places.offset(1) == width) {
+    return store_by_kernel(to.address, values.data(), values.size());
+  }
+  for (Bytes i = 0; i < count; ++i) {
+    store_by_kernel(to.address + to.places.offset(i), &values[i * width], width);
+  }
+}
+
+}  // namespace
+
+Bytes Places::count() const {
+  Bytes product = 1;
+  for (int i = 0; i < dimensions; ++i) {
+    if (__builtin_mul_overflow(product, sizes[static_cast<std::size_t>(i)], &product)) return 0;
+  }
+  return product;
+}
+
+Bytes Places::extent() const {
+  Bytes sum = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+    if (sizes[i] > 0) sum += (sizes[i] - 1) * strides[i];
+  }
+  return sum;
+}
+
+Bytes Places::offset(Bytes index) const {
+  Bytes sum = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+    if (sizes[i] == 0) return 0;
+    sum += index % sizes[i] * strides[i];
+    index /= sizes[i];
+  }
+  return sum;
+}
+
+Places in_a_row(Bytes count, Bytes element_bytes) {
+  Places places;
+  places.sizes[0] = count;
+  places.strides[0] = element_bytes;
+  return places;
+}
+
+bool compute_elements(const ElementWork& work) {
+  const Formula& formula = work.formula;
+  const TensorView& result = work.tensors[0];
+  const Bytes count = result.places.count();
+  const Bytes width = number_bytes(result.type);
+  const auto inputs = static_cast<std::size_t>(formula.tensors);
+  if (count == 0 || count > Bytes{kMostElements} || width == 0) return false;
+  std::array<Loaded, 3> loaded;
+  for (std::size_t i = 0; i < inputs; ++i) {
+    const TensorView& input = work.tensors[i + 1];
+    if (number_bytes(input.type) == 0 ||
+        !load(input.address, input.places, input.type, &loaded[i])) {
+      return false;
+    }
+  }
+  std::vector<std::byte> values(count * width);
+  for (Bytes i = 0; i < count; ++i) {
+    std::array<Number, 3> numbers{};
+    for (std::size_t j = 0; j < inputs; ++j) {
+      const TensorView& input = work.tensors[j + 1];
+      const Number number = loaded[j].at(input.places.offset(i), input.type);
+      numbers[j] = convert_number(number, input.type, formula.types[j]);
+    }
+    const auto value =
+        evaluate(formula, work.state, std::span<const Number>(numbers).first(inputs));
+    if (!value) return false;
+    // Through the functor's own type, which may hold less than the arithmetic.
+    std::array<std::byte, 8> own{};
+    store_number(*value, formula.result, own.data());
+    store_number(
+        convert_number(load_number(own.data(), formula.result), formula.result, result.type),
+        result.type, &values[i * width]);
+  }
+  store(values, result, width);
+  return true;
+}
+
+Reduction read_reduction(std::string_view operations) {
+  struct Named {
+    std::string_view part;
+    Reduction reduction = Reduction::kUnknown;
+  };
+  constexpr std::array kNames = {
+      Named{"::ArgMaxOps<", Reduction::kArgMaximum},
+      Named{"::ArgMinOps<", Reduction::kArgMinimum},
+      Named{"::MaxOps<", Reduction::kMaximumWithPlace},
+      Named{"::MinOps<", Reduction::kMinimumWithPlace},
+      Named{"::MeanOps<", Reduction::kMean},
+      Named{"::MaxNanFunctor<", Reduction::kMaximum},
+      Named{"::MinNanFunctor<", Reduction::kMinimum},
+      Named{"::sum_functor<", Reduction::kSum},
+      Named{"::prod_functor<", Reduction::kProduct},
+      Named{"::and_kernel_cuda", Reduction::kAll},
+      Named{"::or_kernel_cuda", Reduction::kAny},
+  };
+  for (const Named& named : kNames) {
+    if (operations.find(named.part) != std::string_view::npos) return named.reduction;
+  }
+  return Reduction::kUnknown;
+}
+
+namespace {
+
+/// What a reduction has of the elements so far.
+struct Accumulator {
+  Number value;
+  Bytes place = 0;
+};
+
+bool is_greater(const Number& a, const Number& b, bool real) {
+  if (!real) return a.whole > b.whole;
+  // NaN is the largest and the smallest: the first one stays.
+  return std::isnan(a.real) ? !std::isnan(b.real) : a.real > b.real;
+}
+
+bool is_less(const Number& a, const Number& b, bool real) {
+  if (!real) return a.whole < b.whole;
+  return std::isnan(a.real) ? !std::isnan(b.real) : a.real < b.real;
+}
+
+void take(Reduction reduction, bool real, const Number& number, Bytes place, Accumulator* sum) {
+  const bool truth = real ? number.real != 0 : number.whole != 0;
+  switch (reduction) {
+    case Reduction::kSum:
+    case Reduction::kMean:
+      sum->value.real += number.real;
+      sum->value.whole = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum->value.whole) +
+                                                   static_cast<std::uint64_t>(number.whole));
+      break;
+    case Reduction::kProduct:
+      sum->value.real *= number.real;
+      sum->value.whole = static_cast<std::int64_t>(static_cast<std::uint64_t>(sum->value.whole) *
+                                                   static_cast<std::uint64_t>(number.whole));
+      break;
+    case Reduction::kAll:
+      sum->value.whole = sum->value.whole != 0 && truth;
+      break;
+    case Reduction::kAny:
+      sum->value.whole = sum->value.whole != 0 || truth;
+      break;
+    case Reduction::kMaximum:
+    case Reduction::kArgMaximum:
+    case Reduction::kMaximumWithPlace:
+      if (place == 0 || is_greater(number, sum->value, real)) *sum = {number, place};
+      break;
+    case Reduction::kMinimum:
+    case Reduction::kArgMinimum:
+    case Reduction::kMinimumWithPlace:
+      if (place == 0 || is_less(number, sum->value, real)) *sum = {number, place};
+      break;
+    case Reduction::kUnknown:
+      break;
+  }
+}
+
+Accumulator first_of(Reduction reduction) {
+  const bool one = reduction == Reduction::kProduct || reduction == Reduction::kAll;
+  return {.value = one ? Number{.real = 1, .whole = 1} : Number{}};
+}
+
+}  // namespace
+
+bool compute_reduction(const ReductionWork& work) {
+  const Bytes outputs = work.output_places.count(), each = work.within.count();
+  const Bytes in_width = number_bytes(work.input_type), out_width = number_bytes(work.output_type);
+  if (work.reduction == Reduction::kUnknown || in_width == 0 || out_width == 0 || outputs == 0 ||
+      each == 0 || outputs > Bytes{kMostElements} || each > Bytes{kMostElements} / outputs) {
+    return false;
+  }
+  const Bytes extent = work.input_places.extent() + work.within.extent() + in_width;
+  if (extent > kMostBytes) return false;
+  Loaded loaded{.bytes = std::vector<std::byte>(extent)};
+  if (!load_for_kernel(work.input, loaded.bytes.data(), extent)) return false;
+  const bool real = is_real(work.input_type);
+  const bool places_only =
+      work.reduction == Reduction::kArgMaximum || work.reduction == Reduction::kArgMinimum;
+  const bool truth = work.reduction == Reduction::kAll || work.reduction == Reduction::kAny;
+  std::vector<std::byte> values(outputs * out_width), places(outputs * 8);
+  for (Bytes i = 0; i < outputs; ++i) {
+    const Bytes start = work.input_places.offset(i);
+    Accumulator sum = first_of(work.reduction);
+    for (Bytes j = 0; j < each; ++j) {
+      take(work.reduction, real, loaded.at(start + work.within.offset(j), work.input_type), j,
+           &sum);
+    }
+    if (work.reduction == Reduction::kMean) sum.value.real *= work.factor;
+    const Number place{.whole = static_cast<std::int64_t>(sum.place)};
+    const NumberType from = truth || places_only ? NumberType::kInt64 : work.input_type;
+    store_number(convert_number(places_only ? place : sum.value, from, work.output_type),
+                 work.output_type, &values[i * out_width]);
+    store_number(place, NumberType::kInt64, &places[i * 8]);
+  }
+  const TensorView result{work.outputs[0], work.output_type, work.output_places};
+  store(values, result, out_width);
+  const bool two = work.reduction == Reduction::kMaximumWithPlace ||
+                   work.reduction == Reduction::kMinimumWithPlace;
+  if (two) {  // The places lie as the values do, in wider elements.
+    TensorView second{work.outputs[1], NumberType::kInt64, work.output_places};
+    for (Bytes& stride : second.places.strides) stride = stride / out_width * 8;
+    store(places, second, 8);
+  }
+  return true;
+}
+
+}  // namespace gpemu::cuda
