@@ -695,7 +695,8 @@ void describe_nonzero(const KernelEffect& effect, const gpemu_cuda_launch& launc
   const void* const counted = arguments[finds ? 7 : 2];
   const std::int64_t count =
       effect.count_bytes == 4 ? read<std::int32_t>(counted) : read<std::int64_t>(counted);
-  const auto input = read<std::uint64_t>(arguments[finds ? 1 : 0]);
+  // The iterator holds an operator without members, then the address.
+  const auto input = read<std::uint64_t>(arguments[finds ? 1 : 0], 8);
   const auto number_to = read<std::uint64_t>(arguments[finds ? 3 : 1]);
   const auto places_to = finds ? read<std::uint64_t>(arguments[2]) : 0;
   add_range(work, number_to, 4, Uncomputed::kWritten);
