@@ -607,6 +607,9 @@ std::optional<Number> evaluate(const Formula& formula, const FunctorState& state
     if (!real) real = real_binary(formula.operation, a.real, b.real);
     return real ? std::optional(Number{.real = *real}) : std::nullopt;
   }
+  if (formula.operation == Operation::kBitwiseNot && type == NumberType::kBool) {
+    return Number{.whole = a.whole == 0};
+  }
   auto whole = whole_unary(formula.operation, a.whole);
   if (!whole) whole = whole_binary(formula.operation, a.whole, b.whole);
   return whole ? std::optional(Number{.whole = *whole}) : std::nullopt;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <cstring>
 #include <string>
 
@@ -169,6 +170,7 @@ KernelEffect elements_effect(const KernelName& name) {
   if (effect.casts) effect.element_bytes = std::max(effect.element_bytes, 8U);
   if (contains(name.function, "for_multi_outputs")) {
     effect.formula.reset();
+    effect.element_bytes = std::max(effect.element_bytes, 4U);  // Exponents are whole numbers.
     const auto arguments = template_arguments(name.function, "for_multi_outputs");
     effect.outputs = arguments.empty() ? 1 : std::clamp(number_in(arguments[0]), 1, tensors);
   }
@@ -342,6 +344,7 @@ void compute_strided(const KernelEffect& effect, const gpemu_cuda_launch& launch
     view.places.dimensions = strided.dimensions;
     for (int j = 0; j < strided.dimensions; ++j) {
       view.places.sizes[static_cast<std::size_t>(j)] = strided.size(j);
+      if (static_cast<std::int32_t>(strided.stride(j, i)) < 0) return;
       view.places.strides[static_cast<std::size_t>(j)] = strided.stride(j, i);
     }
   }
@@ -361,11 +364,14 @@ void describe_strided(const KernelEffect& effect, const gpemu_cuda_launch& launc
     tensors = i;
   }
   if (!known) return;
-  Bytes extent = effect.element_bytes;
+  // Flipped dimensions have negative strides: the first element is not the lowest.
+  Bytes extent = effect.element_bytes, before = 0;
   for (int i = 0; i < strided.dimensions; ++i) {
-    extent += strided.stride(i, 0) * (std::max<Bytes>(strided.size(i), 1) - 1);
+    const Bytes steps = std::max<Bytes>(strided.size(i), 1) - 1;
+    const auto stride = static_cast<std::int32_t>(strided.stride(i, 0));
+    (stride < 0 ? before : extent) += steps * static_cast<Bytes>(std::abs(std::int64_t{stride}));
   }
-  add_range(work, strided.addresses[0], extent,
+  add_range(work, strided.addresses[0] - before, before + extent,
             how_written(strided.addresses.data(), tensors, 1, 0));
   if (effect.formula && tensors == effect.tensors) compute_strided(effect, launch, strided, work);
 }
