@@ -49,7 +49,7 @@ TEST(AnalyzePage, DrawsAPassAsLongAsItsStepAlsoWhereNoiseMadeItFaster) {
   report.passes.cold = 90ms;
   const std::string page = analyze_page(report);
   EXPECT_NE(page.find("files in storage, preprocessing stall: 10 ms (11.1 %)"), std::string::npos);
-  EXPECT_NE(page.find(">90</text>"), std::string::npos);
+  EXPECT_NE(page.find(">90.0</text>"), std::string::npos);
 }
 
 }  // namespace

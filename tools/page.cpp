@@ -28,8 +28,8 @@ std::string dark_colours() {
   return rules + "}\n";
 }
 
-/// A column of texts as short as a GPU's name is not worth a second line.
-constexpr std::size_t kShortText = 20;
+/// A column of texts as short as a GPU's name, or what limits a step, is not worth a second line.
+constexpr std::size_t kShortText = 26;
 
 std::string_view column_class(std::size_t column, const Page::Rows& rows) {
   const auto all = [&](const auto& holds) {

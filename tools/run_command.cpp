@@ -94,7 +94,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
     GPEMU_ASSIGN(const std::string page, program_page(summary, processes, provenance));
     GPEMU_TRY(write_file_atomically(options.report, page));
   }
-  if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes));
+  if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes, facts));
   if (!options.operations.empty()) {
     nlohmann::ordered_json head = {{"format", "gpemu-operations-2"}};
     head.update(facts);

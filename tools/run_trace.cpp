@@ -25,11 +25,13 @@ using Json = nlohmann::json;
 /// process is a process, and its streams are threads.
 class TraceFile {
  public:
-  explicit TraceFile(AtomicFile file) : file_(std::move(file)) {}
+  TraceFile(AtomicFile file, const nlohmann::ordered_json& facts)
+      : file_(std::move(file)),
+        head_(R"({"displayTimeUnit": "ms", "otherData": {"run": )" + one_line(facts) + "}, ") {}
 
   [[nodiscard]] Result<void> add(const Json& event) {
     std::string line = one_line(event);
-    line.insert(0, first_ ? "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" : ",");
+    line.insert(0, first_ ? head_ + "\"traceEvents\": [\n" : ",");
     first_ = false;
     return file_.append(line);
   }
@@ -41,12 +43,13 @@ class TraceFile {
   }
 
   [[nodiscard]] Result<void> commit() {
-    GPEMU_TRY(file_.append(first_ ? "{\"traceEvents\": []}\n" : "]}\n"));
+    GPEMU_TRY(file_.append(first_ ? head_ + "\"traceEvents\": []}\n" : "]}\n"));
     return file_.commit();
   }
 
  private:
   AtomicFile file_;
+  std::string head_;
   bool first_ = true;
 };
 
@@ -173,9 +176,10 @@ std::string demangled(const std::string& name) {
 }
 
 Result<void> write_trace(const std::filesystem::path& path,
-                         const std::vector<RecordedProcess>& processes) {
+                         const std::vector<RecordedProcess>& processes,
+                         const nlohmann::ordered_json& facts) {
   GPEMU_ASSIGN(AtomicFile output, AtomicFile::create(path));
-  TraceFile file(std::move(output));
+  TraceFile file(std::move(output), facts);
   int row = 1;
   for (const RecordedProcess& process : processes) {
     ProcessTrace trace(file, process, row);

@@ -11,11 +11,13 @@
 namespace gpemu::tools {
 
 /// Writes the operations of a run as a trace in the Trace Event Format, which Perfetto opens: each
-/// device of a process with its streams, and the NVTX ranges of the program's threads.
+/// device of a process with its streams, and the NVTX ranges of the program's threads. `facts` say
+/// how the run came about.
 ///
 /// Errors: those of for_each_entry and of AtomicFile.
 [[nodiscard]] Result<void> write_trace(const std::filesystem::path& path,
-                                       const std::vector<RecordedProcess>& processes);
+                                       const std::vector<RecordedProcess>& processes,
+                                       const nlohmann::ordered_json& facts);
 
 /// Writes the operations of a run as docs/reference/operations-format.md describes. `facts` goes
 /// into the first line.

@@ -190,13 +190,25 @@ double sum_of(const StackedBar& bar) {
   return std::accumulate(bar.values.begin(), bar.values.end(), 0.0);
 }
 
-/// Draws the 90 % interval of a bar that ends at `at`.
+/// Returns a total with as many decimals as leave the largest one four digits.
+std::string total_text(double total, double largest) {
+  const int whole_digits = largest > 0 ? static_cast<int>(std::floor(std::log10(largest))) : 0;
+  return fmt::format("{:.{}f}", total, std::clamp(3 - whole_digits, 0, 6));
+}
+
+/// Draws the 90 % interval of a bar.
 void draw_error(Drawing& drawing, double low, double high, const Box& row) {
   const double middle = row.top + row.height / 2;
   drawing.add(R"(<path class="l{}" d="M{:.1f} {:.1f}H{:.1f}m0 -4v8M{:.1f} {:.1f}v8" fill="none" )"
               R"(stroke="{}" stroke-width="1.4"/>)",
               static_cast<int>(Colour::kTotal), low, middle, high, low, middle - 4,
               shade(Colour::kTotal).light);
+}
+
+double largest_of(const StackedBars& plot) {
+  double largest = 0;
+  for (const StackedBar& bar : plot.bars) largest = std::max(largest, sum_of(bar));
+  return largest;
 }
 
 void draw_bar(Drawing& drawing, const StackedBars& plot, const StackedBar& bar, const Axis& axis,
@@ -230,7 +242,7 @@ void draw_bar(Drawing& drawing, const StackedBars& plot, const StackedBar& bar, 
   }
   const double high = total * (1 + bar.relative_error);
   if (bar.relative_error > 0) draw_error(drawing, place(low), place(high), row);
-  drawing.text(place(high) + kLeastGap, middle, fmt::format("{:.4g}", total));
+  drawing.text(place(high) + kLeastGap, middle, total_text(total, largest_of(plot)));
 }
 
 }  // namespace
@@ -273,7 +285,7 @@ std::string stacked_bars_svg(const StackedBars& plot, PlotWidth width) {
   for (const StackedBar& bar : plot.bars) {
     range.include(sum_of(bar) * (1 + bar.relative_error));
     room_for_total =
-        std::max(room_for_total, text_width(fmt::format("{:.4g}", sum_of(bar))) + kLeastGap);
+        std::max(room_for_total, text_width(total_text(sum_of(bar), largest_of(plot))) + kLeastGap);
   }
   const double whole = width_of(width);
   Drawing drawing(whole);

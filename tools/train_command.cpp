@@ -83,7 +83,9 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
   const OutputOptions& output = report.options.output;
   if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(run_json(report))));
   if (!output.trace.empty()) {
-    GPEMU_TRY(write_file_atomically(output.trace, trace.json()));
+    nlohmann::ordered_json facts;
+    add_provenance(facts, report.provenance);
+    GPEMU_TRY(write_file_atomically(output.trace, trace.json(one_line(facts))));
     if (trace.steps_left_out() > 0 && !output.quiet) {
       print_error("gpemu: {} holds the first {} steps; {} more did not fit\n",
                   output.trace.string(),

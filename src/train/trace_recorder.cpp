@@ -105,14 +105,14 @@ void TraceRecorder::add(const StepRecord& step) {
   add_interval(host, "wait for step", step.end_wait, number);
 }
 
-std::string TraceRecorder::json() const {
+std::string TraceRecorder::json(std::string_view facts) const {
   // Viewers want no comma after the last event.
   std::string_view events = events_;
   if (events.ends_with(",\n")) events.remove_suffix(2);
   return fmt::format(
-      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"steps_left_out\":{}}},"
+      "{{\"displayTimeUnit\":\"ms\",\"otherData\":{{\"steps_left_out\":{},\"run\":{}}},"
       "\"traceEvents\":[\n{}\n]}}\n",
-      steps_left_out_, events);
+      steps_left_out_, facts, events);
 }
 
 }  // namespace gpemu::train

@@ -30,7 +30,7 @@ TEST(TraceRecorder, WritesWhatChromesTraceFormatAsksFor) {
   trace.add(step_at(1s));
   EXPECT_EQ(
       trace.json(),
-      R"({"displayTimeUnit":"ms","otherData":{"steps_left_out":0},"traceEvents":[)"
+      R"({"displayTimeUnit":"ms","otherData":{"steps_left_out":0,"run":{}},"traceEvents":[)"
       "\n"
       R"({"name":"process_name","ph":"M","pid":1,"tid":0,"args":{"name":"host"}},)"
       "\n"
@@ -69,7 +69,7 @@ TEST(TraceRecorder, StaysWithinItsLimitAndTellsWhatIsMissing) {
 
 TEST(TraceRecorder, WritesAnEmptyTraceForARunWithoutSteps) {
   EXPECT_EQ(TraceRecorder("V100").json(),
-            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"steps_left_out\":0},"
+            "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"steps_left_out\":0,\"run\":{}},"
             "\"traceEvents\":[\n\n]}\n");
 }
 

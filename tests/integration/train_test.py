@@ -93,7 +93,9 @@ class TrainTest(unittest.TestCase):
     def test_writes_a_trace_whose_engines_do_one_thing_at_a_time(self):
         trace = self.folder / "trace.json"
         self.train("--trace", trace)
-        events = json.loads(trace.read_text())["traceEvents"]
+        whole = json.loads(trace.read_text())
+        self.assertIn("--trace", whole["otherData"]["run"]["command"])
+        events = whole["traceEvents"]
         tracks = {}
         for event in events:
             if event["ph"] == "X":

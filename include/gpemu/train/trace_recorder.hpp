@@ -26,7 +26,8 @@ class TraceRecorder {
   [[nodiscard]] std::int64_t steps_left_out() const { return steps_left_out_; }
 
   /// Returns the whole trace. Units: microseconds since the first step's batch was asked for.
-  [[nodiscard]] std::string json() const;
+  /// `facts` is a JSON object that says how the run came about; `otherData.run` has it.
+  [[nodiscard]] std::string json(std::string_view facts = "{}") const;
 
  private:
   struct Track;
