@@ -308,6 +308,77 @@ GPEMU_SHIM_EXPORT int cudnnBackendFinalize(void* descriptor) {
   return status;
 }
 
+namespace {
+
+/// The attribute of an operation that is the tensor which it writes, or 0. Source: cudnn_graph.h,
+/// CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, _BWD_DATA_DX, _BWD_FILTER_DW.
+int result_attribute(int kind) {
+  switch (kind) {
+    case kConvolutionForwardKind:
+      return 705;
+    case kConvolutionBackwardDataKind:
+      return 710;
+    case kConvolutionBackwardFilterKind:
+      return 715;
+    default:
+      return 0;
+  }
+}
+
+/// Says of the tensor that an operation writes that it is not computed: all that is read from its
+/// start.
+int leave(const Context& context, const BackendDescriptor& operation,
+          const BackendDescriptor& pack) {
+  constexpr int kTensorUniqueId = 906;
+  constexpr int kPackUniqueIds = 1000;
+  constexpr int kPackPointers = 1001;
+  const BackendDescriptor* const tensor = operation.child(result_attribute(operation.kind));
+  if (tensor == nullptr) {
+    return kSuccess;
+  }
+  const auto wanted = tensor->get<int64_t>(kTensorUniqueId, 0);
+  const auto ids = pack.get_all<int64_t>(kPackUniqueIds);
+  const auto pointers = pack.get_all<uint64_t>(kPackPointers);
+  for (size_t i = 0; i < std::min(ids.size(), pointers.size()); ++i) {
+    if (ids[i] != wanted) {
+      continue;
+    }
+    gpemu_cuda_result result{};
+    result.address = pointers[i];
+    result.bytes = 1;
+    for (const int64_t size : tensor->get_all<int64_t>(kTensorSizes)) {
+      result.bytes *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
+    }
+    return status_of(
+        gpemu_cuda_leave_uncomputed(&result, "a convolution of cuDNN", context.stream));
+  }
+  return kSuccess;
+}
+
+/// As above, of all operations of a plan.
+int leave_all(const Context& context, const BackendDescriptor& plan,
+              const BackendDescriptor& pack) {
+  const BackendDescriptor* const config = plan.child(kPlanConfig);
+  const BackendDescriptor* const engine =
+      config == nullptr ? nullptr : config->child(kConfigEngine);
+  const BackendDescriptor* const graph = engine == nullptr ? nullptr : engine->child(kEngineGraph);
+  if (graph == nullptr) {
+    return kSuccess;
+  }
+  const auto found = graph->values.find(kGraphOperations);
+  if (found == graph->values.end()) {
+    return kSuccess;
+  }
+  for (const auto& operation : found->second.descriptors) {
+    if (const int status = leave(context, *operation, pack); status != kSuccess) {
+      return status;
+    }
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
 GPEMU_SHIM_EXPORT int cudnnBackendExecute(void* handle, void* plan, void* pack) {
   const Context* const context = find<Context>(handle);
   const BackendDescriptor* const executed = find_descriptor(plan);
@@ -324,5 +395,5 @@ GPEMU_SHIM_EXPORT int cudnnBackendExecute(void* handle, void* plan, void* pack) 
       return status;
     }
   }
-  return kSuccess;
+  return leave_all(*context, *executed, *variant);
 }
