@@ -131,10 +131,10 @@ Bytes charged(Bytes bytes) {
   return bytes < kSmall ? round_up(bytes, kAlignment) : round_up(bytes, kPage);
 }
 
-/// Whether a range is known to be zeros, so that copying it moves nothing.
+/// Whether a range reads as zeros throughout, so that copying it moves nothing.
 bool is_unkept(std::uint64_t address, Bytes bytes) {
   const ContentMap::Part part = memory().contents.part(address, bytes);
-  return part.content != Content::kKept && part.bytes == bytes;
+  return !in_pages(part.content) && part.bytes == bytes;
 }
 
 /// What one side of a copy is.
