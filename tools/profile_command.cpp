@@ -49,9 +49,30 @@ Result<void> note_unknown_gpus(const profile::Pack& pack) {
   return {};
 }
 
+/// Errors: kInvalidArgument when what an emulated GPU did would take the place of what a real one
+/// did.
+Result<void> check_evidence(const profile::Pack& pack) {
+  if (!pack.info.emulated) return {};
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  for (const profile::Curve& curve : pack.curves) {
+    GPEMU_ASSIGN(const auto known, database.curve(curve.key));
+    if (!known || known->emulated) continue;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "pack {} was measured on an emulated GPU, and {} on {} at {} was measured on a real "
+        "one, in pack {}: the one would take the other's place. scripts/compare_measured.py "
+        "compares the folders",
+        pack.info.name, curve.key.model, curve.key.gpu, curve.key.precision, known->pack);
+  }
+  print_out("note: {} was measured on an emulated GPU: what rests on it is called emulated\n",
+            pack.info.name);
+  return {};
+}
+
 Result<void> add(const fs::path& folder) {
   GPEMU_ASSIGN(const fs::path user, user_database());
   GPEMU_ASSIGN(const profile::Pack pack, profile::load_pack(folder));
+  GPEMU_TRY(check_evidence(pack));
   GPEMU_TRY(note_unknown_gpus(pack));
   GPEMU_TRY(profile::add_pack(user, pack));
   print_out("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(), user.string());

@@ -75,6 +75,7 @@ Result<json> describe_packs(const profile::Database& database) {
   for (const profile::PackEntry& pack : packs) {
     result.push_back({{"name", pack.info.name},
                       {"from", pack.from_user ? "user" : "installed"},
+                      {"emulated", pack.info.emulated},
                       {"title", pack.info.title},
                       {"citation", pack.info.citation},
                       {"url", pack.info.url},
@@ -131,7 +132,10 @@ json describe_measurements(const Measurements& all) {
 
 void print_overview(const json& packs, const json& gpus, const json& models) {
   TextTable pack_table({"PACK", "from", "title"});
-  for (const json& pack : packs) pack_table.add_row({pack["name"], pack["from"], pack["title"]});
+  for (const json& pack : packs) {
+    const std::string emulated = pack["emulated"].get<bool>() ? ", emulated" : "";
+    pack_table.add_row({pack["name"], pack["from"].get<std::string>() + emulated, pack["title"]});
+  }
   TextTable gpu_table({"GPU", "architecture", "memory / MiB", "models measured", "also called"});
   for (const json& gpu : gpus) {
     gpu_table.add_row(

@@ -149,7 +149,9 @@ Result<void> check(const std::filesystem::path& folder) {
     print_out("{}:{}: {}\n", fault.file.string(), fault.line, fault.message);
   }
   if (faults.empty()) {
-    print_out("{}: no faults\n", folder.string());
+    GPEMU_ASSIGN(const profile::PackInfo info, profile::load_pack_info(folder / "pack.toml"));
+    print_out("{}: no faults{}\n", folder.string(),
+              info.emulated ? "; measured on an emulated GPU: nothing to contribute" : "");
     return {};
   }
   return fail(ErrorCode::kCorruptData, "{}: {} fault{}", folder.string(), faults.size(),

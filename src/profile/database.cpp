@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 
 #include "calibration_reader.hpp"
@@ -134,14 +135,51 @@ Result<Database> Database::from_image(std::string_view image) {
   return Database(std::move(state));
 }
 
+namespace {
+
+bool is_path(std::string_view name_or_path) {
+  return name_or_path.contains('/') || name_or_path.ends_with(".toml");
+}
+
+/// Whether what was measured of one GPU holds for the other.
+bool has_same_rates(const GpuSpec& a, const GpuSpec& b) {
+  const auto rates = [](const GpuSpec& gpu) {
+    return std::tuple(gpu.compute_capability_major, gpu.compute_capability_minor,
+                      gpu.multiprocessors, gpu.boost_clock_mhz, gpu.memory_bytes,
+                      gpu.usable_memory_bytes, gpu.memory_bandwidth_bytes_per_s, gpu.fp32_flops,
+                      gpu.fp64_flops, gpu.tf32_tensor_flops, gpu.fp16_tensor_flops,
+                      gpu.bf16_tensor_flops, gpu.fp8_tensor_flops, gpu.pinned_copy_bytes_per_s,
+                      gpu.nvlink_bytes_per_s, gpu.nvlink_gpus);
+  };
+  return rates(a) == rates(b);
+}
+
+}  // namespace
+
+Result<void> Database::tell_apart(GpuSpec& spec) const {
+  GPEMU_ASSIGN(const std::vector<std::string> names, gpu_names());
+  for (const std::string& name : names) {
+    GPEMU_ASSIGN(const GpuSpec known, plain_gpu(name));
+    if (has_same_rates(spec, known)) continue;
+    if (spec.name == name) spec.name += kEditedSuffix;
+    // Parameters that were copied with the file were fitted to the GPU that it describes.
+    if (spec.calibration && known.calibration &&
+        spec.calibration->parameters == known.calibration->parameters) {
+      spec.calibration->gpu = name;
+    }
+  }
+  return {};
+}
+
 Result<GpuSpec> Database::gpu(std::string_view name_or_path) const {
   GPEMU_ASSIGN(GpuSpec spec, plain_gpu(name_or_path));
+  if (is_path(name_or_path)) GPEMU_TRY(tell_apart(spec));
   GPEMU_TRY(adopt_calibrations(spec, [this](std::string_view name) { return plain_gpu(name); }));
   return spec;
 }
 
 Result<GpuSpec> Database::plain_gpu(std::string_view name_or_path) const {
-  if (name_or_path.contains('/') || name_or_path.ends_with(".toml")) {
+  if (is_path(name_or_path)) {
     return load_gpu_spec(name_or_path);
   }
   GPEMU_ASSIGN(std::optional<GpuSpec> spec,

@@ -26,7 +26,8 @@ CREATE TABLE packs (
   method    TEXT NOT NULL,
   framework TEXT NOT NULL,
   host      TEXT NOT NULL,
-  samples   INTEGER NOT NULL
+  samples   INTEGER NOT NULL,
+  emulated  INTEGER NOT NULL
 );
 
 CREATE TABLE pack_gpu_notes (

@@ -13,7 +13,7 @@ namespace gpemu::profile {
 inline constexpr std::int64_t kApplicationId = 0x67706d75;
 
 /// Rises with every change of the tables that an older or newer gpemu would misread.
-inline constexpr std::int64_t kFormatVersion = 2;
+inline constexpr std::int64_t kFormatVersion = 3;
 
 /// Makes an empty database ours. docs/reference/profile-database.md explains the tables.
 [[nodiscard]] Result<void> create_tables(const SqliteConnection& connection);

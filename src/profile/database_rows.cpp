@@ -42,6 +42,7 @@ Result<Curve> read_curve(const SqliteConnection& connection, const SqliteStateme
   curve.p90_relative_error = row.real(7);
   curve.p95_relative_error = row.real(8);
   curve.max_relative_error = row.real(9);
+  curve.emulated = row.integer(11) != 0;
   GPEMU_ASSIGN(SqliteStatement point,
                connection.query("SELECT batch, value FROM curve_points WHERE curve = ? "
                                 "ORDER BY batch",
@@ -82,6 +83,7 @@ Result<PackInfo> read_pack_info(const SqliteConnection& connection, const Sqlite
   info.framework = row.text(7);
   info.host = row.text(8);
   info.samples = static_cast<int>(row.integer(9));
+  info.emulated = row.integer(10) != 0;
   GPEMU_ASSIGN(
       SqliteStatement note,
       connection.query("SELECT gpu, note FROM pack_gpu_notes WHERE pack = ?", row.integer(0)));

@@ -45,7 +45,7 @@ inline constexpr std::string_view kSelectCurveKey =
 
 inline constexpr std::string_view kSelectCurve =
     "SELECT model, gpu, precision, quantity, packs.name, measured_rows, mean_relative_error, "
-    "p90_relative_error, p95_relative_error, max_relative_error, curves.id "
+    "p90_relative_error, p95_relative_error, max_relative_error, curves.id, emulated "
     "FROM curves JOIN packs ON packs.id = curves.pack ";
 /// Reads the curve's points too.
 [[nodiscard]] Result<Curve> read_curve(const SqliteConnection& connection,
@@ -58,7 +58,8 @@ inline constexpr std::string_view kSelectMemoryLimit =
                                                     const SqliteStatement& row);
 
 inline constexpr std::string_view kSelectPackInfo =
-    "SELECT id, name, title, citation, url, licence, method, framework, host, samples FROM packs ";
+    "SELECT id, name, title, citation, url, licence, method, framework, host, samples, "
+    "emulated FROM packs ";
 /// Reads the pack's notes on GPUs too.
 [[nodiscard]] Result<PackInfo> read_pack_info(const SqliteConnection& connection,
                                               const SqliteStatement& row);

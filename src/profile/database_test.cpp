@@ -126,6 +126,33 @@ TEST(Database, ReadsAGpuFromAFile) {
   EXPECT_EQ(database.gpu("./no_such_gpu.toml").error().code, ErrorCode::kNotFound);
 }
 
+TEST(Database, TellsAnEditedGpuFromTheOneThatWasMeasured) {
+  const auto write = [](std::string toml) {
+    const fs::path path = fs::path(testing::TempDir()) / "V100-PCIE-32GB.toml";
+    EXPECT_TRUE(write_file_atomically(path, toml));
+    return path.string();
+  };
+  const Database database = database_of({sample_pack()});
+  std::string toml = gpu_text(kV100).toml;
+  EXPECT_EQ(database.gpu(write(toml))->name, kV100);
+  const std::size_t at = toml.find("bandwidth_gb_per_s = { value = ");
+  ASSERT_NE(at, std::string::npos);
+  toml.replace(toml.find("value = ", at) + 8, 3, "450");
+  const GpuSpec edited = database.gpu(write(toml)).value();
+  EXPECT_EQ(edited.name, "V100-PCIE-32GB-edited");
+  EXPECT_FALSE(database.curve({"resnet50", edited.name, "fp32", Quantity::kForward})->has_value());
+}
+
+TEST(Database, KeepsWhatAnEmulatedGpuDidApart) {
+  Pack pack = sample_pack();
+  pack.info.emulated = true;
+  const Database database = database_of({pack});
+  const CurveKey key{"resnet50", kV100, "fp32", Quantity::kForward};
+  EXPECT_TRUE(found(database.curve(key)).emulated);
+  EXPECT_FALSE(found(database_of({sample_pack()}).curve(key)).emulated);
+  EXPECT_TRUE(database.pack("sample")->info.emulated);
+}
+
 TEST(Database, ReturnsACurveAsItWasStored) {
   const Curve stored = sample_pack().curves.at(0);
   const Curve read = found(database_of({sample_pack()}).curve(stored.key));
@@ -346,7 +373,7 @@ TEST_F(DatabaseFiles, RefusesAnotherVersionAndNamesBoth) {
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kIncompatible);
   EXPECT_TRUE(result.error().message.contains("format 77")) << result.error().message;
-  EXPECT_TRUE(result.error().message.contains("format 2")) << result.error().message;
+  EXPECT_TRUE(result.error().message.contains("format 3")) << result.error().message;
 }
 
 TEST_F(DatabaseFiles, SaysWhenAnotherProcessHoldsTheUsersDatabase) {

@@ -59,9 +59,10 @@ Result<void> check_calibrations(std::span<const GpuText> gpus) {
 }
 
 Result<std::int64_t> insert_pack_info(const SqliteConnection& connection, const PackInfo& info) {
-  GPEMU_TRY(connection.run("INSERT INTO packs VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?)", info.name,
-                           info.title, info.citation, info.url, info.licence, info.method,
-                           info.framework, info.host, info.samples));
+  GPEMU_TRY(connection.run("INSERT INTO packs VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                           info.name, info.title, info.citation, info.url, info.licence,
+                           info.method, info.framework, info.host, info.samples,
+                           info.emulated ? 1 : 0));
   const std::int64_t id = connection.last_row_id();
   for (const auto& [gpu, note] : info.gpu_notes) {
     GPEMU_TRY(connection.run("INSERT INTO pack_gpu_notes VALUES (?, ?, ?)", id, gpu, note));

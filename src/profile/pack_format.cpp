@@ -61,11 +61,12 @@ class InfoReader {
       info_.name.clear();
     }
     read_samples(table);
+    read_emulated(table);
     read_gpus(table);
     std::map<std::string, int, std::less<>> lines;
     for (const auto& [key, node] : table) {
       lines.emplace(key.str(), static_cast<int>(node.source().begin.line));
-      const std::string_view known[] = {"format", "samples", "gpu"};
+      const std::string_view known[] = {"format", "samples", "emulated", "gpu"};
       if (std::ranges::find(known, key.str()) == std::end(known) &&
           std::ranges::find(kTextFields, key.str(), &TextField::key) == kTextFields.end()) {
         fault(node, fmt::format("unknown key \"{}\"", key.str()));
@@ -110,6 +111,14 @@ class InfoReader {
       return fault(*node, "\"samples\" must be a whole number, 0 when it is not stated");
     }
     info_.samples = static_cast<int>(*value);
+  }
+
+  void read_emulated(const toml::table& table) {
+    const toml::node* node = table.get("emulated");
+    if (node == nullptr) return;
+    const std::optional<bool> value = node->value_exact<bool>();
+    if (!value) return fault(*node, "\"emulated\" must be true or false");
+    info_.emulated = *value;
   }
 
   void read_gpus(const toml::table& table) {
@@ -218,6 +227,7 @@ std::string format_info(const PackInfo& info) {
     text += fmt::format("{} = {}\n", field.key, toml_string(info.*field.member));
   }
   text += fmt::format("samples = {}\n", info.samples);
+  if (info.emulated) text += "emulated = true\n";
   for (const auto& [gpu, note] : info.gpu_notes) {
     text += fmt::format("\n[gpu.\"{}\"]\nnote = {}\n", gpu, toml_string(note));
   }

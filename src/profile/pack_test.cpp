@@ -93,6 +93,7 @@ void expect_equal(const Pack& actual, const Pack& expected) {
   EXPECT_EQ(actual.info.title, expected.info.title);
   EXPECT_EQ(actual.info.method, expected.info.method);
   EXPECT_EQ(actual.info.samples, expected.info.samples);
+  EXPECT_EQ(actual.info.emulated, expected.info.emulated);
   EXPECT_EQ(actual.info.gpu_notes, expected.info.gpu_notes);
   ASSERT_EQ(actual.models.size(), expected.models.size());
   for (std::size_t i = 0; i < actual.models.size(); ++i) {

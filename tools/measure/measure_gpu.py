@@ -358,6 +358,11 @@ def toml_text(text):
     return '"""\\\n' + " \\\n".join(lines) + '"""'
 
 
+def is_emulated():
+    """Tells whether gpemu answers instead of a GPU: its library is in this process."""
+    return "GPEMU_SHIMS" in os.environ or bool(first_match("/proc/self/maps", r"(libgpemu)\b"))
+
+
 def pack_info(name, facts, models, samples):
     emulated = "an emulated " if facts.get("emulated") else ""
     days = sorted(run["began"][:10] for run in facts["runs"])
@@ -375,6 +380,7 @@ def pack_info(name, facts, models, samples):
     text = "format = 1\n" + "".join(f"{key} = {toml_text(value)}\n"
                                     for key, value in fields.items())
     text += f"samples = {samples}\n"
+    text += "emulated = true\n" if facts.get("emulated") else ""
     if stated.get("note"):
         text += f"\n[gpu.\"{facts['gpu']}\"]\nnote = {toml_text(stated['note'])}\n"
     return text
@@ -501,7 +507,7 @@ def gather_facts(gpu, nvml):
         "format": RAW_FORMAT,
         "gpu": gpu or GPU_NAMES.get(properties.name) or re.sub(r"[^\w.-]+", "-", properties.name),
         "product_name": properties.name,
-        "emulated": "GPEMU_SHIMS" in os.environ,  # as gpemu run sets it
+        "emulated": is_emulated(),
         "compute_capability": f"{properties.major}.{properties.minor}",
         "multiprocessors": properties.multi_processor_count,
         "memory_mib": properties.total_memory // MIB,

@@ -21,6 +21,9 @@ struct PackEntry {
   bool from_user = false;  ///< in the user's database, not the installed one.
 };
 
+/// Follows the name of a GPU whose file was edited, see Database::gpu().
+inline constexpr std::string_view kEditedSuffix = "-edited";
+
 /// Read-only view of the installed profile database and, over it, the user's own. Where both hold
 /// the same record the user's wins.
 ///
@@ -54,6 +57,9 @@ class Database {
 
   /// Returns a GPU by name or alias, ignoring case, or by the path of a TOML file (a name with '/'
   /// or ending in ".toml"), with the calibrations of the GPUs that its file names.
+  ///
+  /// A file that has the name of a GPU of the database, but other rates, describes a GPU that
+  /// nobody measured: its name becomes NAME-edited, and no measurement applies to it.
   ///
   /// Errors: kNotFound, with the nearest names; for a file those of load_gpu_spec(), and
   /// kCorruptData when a GPU that it names has no calibration.
@@ -98,6 +104,7 @@ class Database {
   struct State;
   explicit Database(std::unique_ptr<State> state);
   [[nodiscard]] Result<GpuSpec> plain_gpu(std::string_view name_or_path) const;
+  [[nodiscard]] Result<void> tell_apart(GpuSpec& spec) const;
   std::unique_ptr<State> state_;
 };
 

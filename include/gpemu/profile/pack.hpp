@@ -27,6 +27,7 @@ struct PackInfo {
   std::string framework;  ///< e.g. "PyTorch", with versions as far as they are known.
   std::string host;       ///< hosts the GPUs were in.
   int samples = 0;        ///< measurements behind each number; 0 when not stated.
+  bool emulated = false;  ///< measured on emulated GPUs: says nothing of real ones.
   /// What sets one GPU's measurements apart, by GpuSpec::name.
   std::map<std::string, std::string> gpu_notes;
 };

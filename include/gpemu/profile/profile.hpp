@@ -54,7 +54,8 @@ struct CurvePoint {
 /// them reproduce everything that was measured.
 struct Curve {
   CurveKey key;
-  std::string pack;  ///< name of the pack it comes from.
+  std::string pack;       ///< name of the pack it comes from.
+  bool emulated = false;  ///< whether that was measured on emulated GPUs.
   std::vector<CurvePoint> points;
   int measured_rows = 0;  ///< how many rows the points stand for.
   /// |interpolated / measured - 1| over those rows: mean, 90th and 95th percentile, largest. Where
