@@ -55,8 +55,8 @@ static inline int gpemu_data_type_bytes(gpemu_data_type type) {
  * does not name are 0. */
 typedef enum gpemu_operation_kind {
   /* A kernel of which nothing but the launch is known: grid x, y, z, block x, y, z, dynamic shared
-   * bytes, and the bytes that it is taken to move, 0 where its name was not looked at. `name` is
-   * the mangled name; `arguments` is the launch's argument array. */
+   * bytes, bytes that it is taken to move (0: its name was not looked at), arithmetic operations
+   * (0: not known). `name` is the mangled name; `arguments` is the launch's argument array. */
   GPEMU_OPERATION_KERNEL = 0,
   /* batch, m, n, k. */
   GPEMU_OPERATION_MATMUL = 1,

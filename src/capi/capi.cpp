@@ -66,6 +66,7 @@ gpemu_estimate to_c(const cost::Estimate& estimate) {
           .evidence = static_cast<gpemu_evidence>(estimate.evidence)};
 }
 static_assert(static_cast<int>(cost::Evidence::kAnalytic) == GPEMU_EVIDENCE_ANALYTIC);
+static_assert(static_cast<int>(cost::Evidence::kEmulated) == GPEMU_EVIDENCE_EMULATED);
 
 Result<void> check_duration(std::int64_t duration_ns, const char* function) {
   if (duration_ns >= 0) return {};

@@ -89,14 +89,14 @@ CurveTrend memory_trend() {
 
 Result<CostCurve> CostCurve::create(const profile::Curve& curve, const CurveTrend& trend) {
   GPEMU_TRY(check_points(curve));
-  return CostCurve(curve.points, trend, curve.p90_relative_error);
+  return CostCurve(curve, trend);
 }
 
-CostCurve::CostCurve(std::vector<profile::CurvePoint> points, const CurveTrend& trend,
-                     double interpolation_error)
-    : points_(std::move(points)),
+CostCurve::CostCurve(const profile::Curve& curve, const CurveTrend& trend)
+    : points_(curve.points),
+      emulated_(curve.emulated),
       trend_(trend),
-      interpolation_error_(std::max(interpolation_error, trend.measured_error)) {
+      interpolation_error_(std::max(curve.p90_relative_error, trend.measured_error)) {
   const profile::CurvePoint first = points_.front();
   const profile::CurvePoint last = points_.back();
   // Chords over a doubling: neighbouring points are as far apart as noise and jumps of the
@@ -109,6 +109,13 @@ CostCurve::CostCurve(std::vector<profile::CurvePoint> points, const CurveTrend& 
 }
 
 CostCurve::Value CostCurve::at(int batch) const {
+  Value value = value_at(batch);
+  // Whatever lies between or beyond, it says nothing of a real GPU.
+  if (emulated_) value.evidence = Evidence::kEmulated;
+  return value;
+}
+
+CostCurve::Value CostCurve::value_at(int batch) const {
   if (batch < points_.front().batch) return below_first(batch);
   if (batch > points_.back().batch) return beyond_last(batch);
   const auto next = std::ranges::lower_bound(points_, batch, {}, &profile::CurvePoint::batch);

@@ -55,10 +55,12 @@ class CostCurve {
   [[nodiscard]] int largest_batch_below(double limit) const;
 
   [[nodiscard]] int last_batch() const { return points_.back().batch; }
+  [[nodiscard]] bool emulated() const { return emulated_; }
 
  private:
-  CostCurve(std::vector<profile::CurvePoint> points, const CurveTrend& trend,
-            double interpolation_error);
+  CostCurve(const profile::Curve& curve, const CurveTrend& trend);
+
+  [[nodiscard]] Value value_at(int batch) const;
 
   /// Requires: `batch` lies within the measured range.
   [[nodiscard]] double interpolate(double batch) const;
@@ -66,6 +68,7 @@ class CostCurve {
   [[nodiscard]] Value beyond_last(int batch) const;
 
   std::vector<profile::CurvePoint> points_;
+  bool emulated_;
   CurveTrend trend_;
   double interpolation_error_;
   double slope_below_ = 0;   ///< per sample, below the first point.

@@ -387,17 +387,50 @@ bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
   }
 }
 
+/// Returns the bytes of the largest tensor that an operation certainly has. What is read may be
+/// larger than memory, for tensors that are broadcast are read several times.
+double largest_tensor(const gpemu_operation& operation) {
+  const double each = gpemu_data_type_bytes(operation.type);
+  switch (operation.kind) {
+    case GPEMU_OPERATION_ELEMENTWISE:
+    case GPEMU_OPERATION_REDUCTION:
+      return shape(operation, 1) * each;
+    case GPEMU_OPERATION_NORMALIZATION_FORWARD:
+    case GPEMU_OPERATION_NORMALIZATION_BACKWARD:
+      return shape(operation, 0) * each;
+    case GPEMU_OPERATION_POOLING:
+    case GPEMU_OPERATION_POOLING_BACKWARD:
+      return std::max(shape(operation, 0), shape(operation, 1)) * each;
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
-DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_operation& launch) {
+DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_operation& launch,
+                                   const LaunchContext& context) {
   DescribedOperation result{.operation = described(traits, launch),
                             .operation_class = traits.operation_class};
-  if (describe_shape(traits, launch, result.operation)) return result;
+  if (describe_shape(traits, launch, result.operation) &&
+      largest_tensor(result.operation) <= static_cast<double>(context.memory)) {
+    return result;
+  }
+  const double threads = threads_of(launch).all;
+  double bytes = threads * traits.tensors * gpemu_data_type_bytes(traits.type);
   result.operation = launch;
   result.operation.arguments = nullptr;
   result.operation.type = traits.type;
-  result.operation.shape[kKernelBytes] =
-      entry(threads_of(launch).all * traits.tensors * gpemu_data_type_bytes(traits.type));
+  if (context.facts != nullptr) {
+    const GuessedWork work = guess_work(*context.facts, threads);
+    // An argument that is no pointer may hold some.
+    bytes = context.facts->pointers > 0 ? work.bytes : bytes;
+    result.operation.shape[kKernelFlops] = entry(work.flops);
+    if (context.facts->arithmetic == LaunchFacts::Arithmetic::kTensorCores) {
+      result.operation.compute_type = GPEMU_TYPE_FP16;
+    }
+  }
+  result.operation.shape[kKernelBytes] = entry(std::max(bytes, 1.0));
   return result;
 }
 

@@ -258,6 +258,15 @@ gpemu_operation_kind kind_of(const NamePart& part, Elements elements) {
   }
 }
 
+/// Whether a kernel is one of PyTorch's, or of a library that it is built with, by a namespace or
+/// the source file in its name.
+bool is_pytorch(std::string_view name) {
+  constexpr std::array kSigns = {"2at6native",          "2at4cuda",           "at_cuda_detail",
+                                 "SoftMax_cu",          "pytorch_flash",      "PyTorchMemEff",
+                                 "_vectorized4_kernel", "_vectorized8_kernel"};
+  return std::ranges::any_of(kSigns, [&](const char* sign) { return contains(name, sign); });
+}
+
 /// Whether a kernel's parameters have the types that the arguments which are read are taken to
 /// have: sizes are integers, not pointers, and structs are those whose layout is known.
 bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter>& parameters) {
@@ -337,7 +346,7 @@ void read_name(std::string_view name, KernelTraits& traits) {
 }  // namespace
 
 KernelTraits kernel_traits(std::string_view mangled_name) {
-  KernelTraits traits{.type = type_in(mangled_name)};
+  KernelTraits traits{.foreign = !is_pytorch(mangled_name), .type = type_in(mangled_name)};
   const auto part = std::ranges::find_if(kNameParts, [&](const NamePart& candidate) {
     return contains(mangled_name, candidate.part) && contains(mangled_name, candidate.signature);
   });
@@ -351,11 +360,7 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   if (traits.elements == Elements::kFromThreads) return traits;
   const KernelTraits by_threads = threads_only(traits, *part);
   // Others may name a kernel like one of PyTorch's; its arguments are not ours to read.
-  const bool pytorch =
-      contains(mangled_name, "2at6native") || contains(mangled_name, "SoftMax_cu") ||
-      traits.elements == Elements::kFromCycles || contains(mangled_name, "pytorch_flash") ||
-      contains(mangled_name, "PyTorchMemEffAttention");
-  if (!pytorch) return by_threads;
+  if (traits.foreign) return by_threads;
   read_name(mangled_name, traits);
   const auto parameters = kernel_parameters(mangled_name);
   return parameters && has_arguments(traits, *parameters) ? traits : by_threads;

@@ -9,6 +9,7 @@
 #include "gpemu/cost/operation_time.hpp"
 
 #include "kernel_shape.hpp"
+#include "published_bars.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -57,6 +58,23 @@ bool is_measured_type(const gpemu_operation& operation, const OperationWork& wor
   const gpemu_data_type type =
       operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
   return work.tensor_cores ? type == GPEMU_TYPE_TF32 : work.peak_flops == spec.fp32_flops;
+}
+
+/// Whether numbers have 16 bits or less, in memory or in the arithmetic.
+bool is_half(const gpemu_operation& operation) {
+  const auto half = [](gpemu_data_type type) {
+    return type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16 || type == GPEMU_TYPE_FP8;
+  };
+  return half(operation.type) || half(operation.compute_type);
+}
+
+/// The least bar of what is priced by other parameters than the GPU's own for this arithmetic.
+double least_error(const gpemu_operation& operation, const OperationWork& work) {
+  if (!is_half(operation)) return kOtherGpuBar;
+  const bool convolution = work.kind == Kind::kConvolution ||
+                           work.kind == Kind::kGroupedConvolution ||
+                           work.kind == Kind::kDepthwiseConvolution;
+  return convolution ? kHalfConvolutionBar : kHalfBar;
 }
 
 OperationClass class_of(gpemu_operation_kind kind) {
@@ -169,12 +187,16 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   if (is_product(work) && !is_measured_type(operation, work, spec_)) {
     evidence = std::max(evidence, Evidence::kTransferred);
   }
+  if (is_half(operation)) evidence = std::max(evidence, Evidence::kTransferred);
   const double seconds = seconds_of(work, parameters);
   // Shapes come from programs; beyond an hour they are nonsense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
   double error = kAnalyticError;
   if (evidence == Evidence::kCalibrated) error = parameters.calibrated_error;
-  if (evidence == Evidence::kTransferred) error = parameters.transferred_error;
+  if (evidence == Evidence::kTransferred) {
+    error = std::max(parameters.transferred_error, least_error(operation, work));
+  }
+  if (operation.kind == GPEMU_OPERATION_KERNEL) evidence = Evidence::kGuessed;
   if (operation.kind == GPEMU_OPERATION_KERNEL || operation.kind == GPEMU_OPERATION_OTHER) {
     error = kUnknownWorkError;
   }

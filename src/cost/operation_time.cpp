@@ -48,6 +48,8 @@ constexpr double kAttentionShare = 0.7;
 /// and what is known by its amount only. Chosen by hand; no measurement was at hand.
 constexpr double kTransformShare = 0.5;
 constexpr double kOtherShare = 0.3;
+/// What a product in a kernel that is not known reaches. Chosen by hand, below what libraries do.
+constexpr double kGuessedShare = 0.5;
 
 /// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
 struct Product {
@@ -368,6 +370,16 @@ OperationWork other_work(const gpemu_operation& operation, const profile::GpuSpe
   return work;
 }
 
+/// A product of matrices in a kernel that is not known.
+OperationWork guessed_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
+  const double peak = peak_of(arithmetic_type(operation), spec).flops;
+  const double flops = entry(operation, kKernelFlops);
+  return {.kind = Kind::kOther,
+          .peak_flops = peak * kGuessedShare,
+          .flops = flops,
+          .bytes = entry(operation, kKernelBytes)};
+}
+
 OperationWork normalization_work(const gpemu_operation& operation) {
   const bool backward = operation.kind == GPEMU_OPERATION_NORMALIZATION_BACKWARD;
   const double passes = entry(operation, 2) > 0 ? entry(operation, 2) : backward ? 5 : 3;
@@ -467,6 +479,7 @@ OperationWork operation_work(const gpemu_operation& operation, OperationClass op
     case GPEMU_OPERATION_SET:
       return stream(kElementwise, entry(operation, 0));
     case GPEMU_OPERATION_KERNEL:
+      if (entry(operation, kKernelFlops) > 0) return guessed_work(operation, spec);
       return stream(operation_class == OperationClass::kReduction ? kReduction : kElementwise,
                     entry(operation, kKernelBytes));
     case GPEMU_OPERATION_ATTENTION_FORWARD:

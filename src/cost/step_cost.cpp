@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "cost_curve.hpp"
+#include "published_bars.hpp"
 #include "recorded_step.hpp"
 
 namespace gpemu::cost {
@@ -156,7 +157,15 @@ Result<void> borrow_copy(const profile::Database& database, StepRecords& records
   constexpr Quantity kCopy = Quantity::kInputCopyPageable;
   const bool measured = std::ranges::any_of(
       records.curves, [](const Curve& curve) { return curve.key.quantity == kCopy; });
-  if (measured || !records.recording || !records.gpu.calibration) return {};
+  if (measured || !records.recording) return {};
+  if (!records.gpu.calibration) {
+    return fail(
+        ErrorCode::kUnsupported,
+        "{} was not measured on {}, whose file does not say which GPU's parameters stand for "
+        "its own: add a table [calibration] with like = \"NAME\", the most similar GPU of "
+        "`gpemu profile list`",
+        records.model.name, records.gpu.name);
+  }
   const std::string& gpu = records.gpu.calibration->gpu;
   GPEMU_ASSIGN(const std::vector<std::string> precisions,
                database.precisions(records.model.name, gpu));
@@ -207,8 +216,9 @@ ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
   ModelEvidence found{.evidence = own ? Evidence::kCalibrated : Evidence::kTransferred};
   const std::optional<profile::CalibrationBars>& bars = gpu.calibration->bars;
   if (!bars) return found;
-  found.bar = own ? bars->unseen_model : bars->other_gpu;
-  found.scaled_bar = own ? bars->known_batch : bars->other_gpu;
+  const double other_gpu = std::max(bars->other_gpu, kOtherGpuBar);
+  found.bar = own ? bars->unseen_model : other_gpu;
+  found.scaled_bar = own ? bars->known_batch : other_gpu;
   return found;
 }
 
@@ -355,13 +365,14 @@ Estimate StepCostModel::State::phase(int index, int batch) const {
   // More work takes no less, also where the correction fades faster than the work grows.
   const double seconds =
       std::max(corrected_seconds(times, scale, doublings), curve->at(last).value * 1e-3);
-  return {from_seconds(seconds), Evidence::kScaled, model_evidence.scaled_bar};
+  const Evidence evidence = curve->emulated() ? Evidence::kEmulated : Evidence::kScaled;
+  return {from_seconds(seconds), evidence, model_evidence.scaled_bar};
 }
 
 Estimate StepCostModel::State::pageable_copy(int batch) const {
   Estimate estimate = to_estimate(copy_pageable.at(batch));
   if (copy_of_other_host) {
-    estimate.evidence = Evidence::kTransferred;
+    if (!copy_pageable.emulated()) estimate.evidence = Evidence::kTransferred;
     estimate.relative_error += kOtherHostCopyError;
   }
   return estimate;
@@ -375,7 +386,7 @@ MemoryCost StepCostModel::State::memory(int batch) const {
                     .evidence = peak_value.evidence,
                     .relative_error = peak_value.relative_error};
   if (memory_of_other_gpu) {
-    memory.evidence = Evidence::kExtrapolated;
+    if (!peak.emulated()) memory.evidence = Evidence::kExtrapolated;
     memory.relative_error += kOtherGpuMemoryError;
   }
   return memory;

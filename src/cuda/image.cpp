@@ -2,6 +2,7 @@
 #include "image.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <elf.h>
 #include <string_view>
@@ -20,6 +21,18 @@ constexpr std::uint8_t kRegisterCount = 0x2f;
 /// A parameter: an index of 4 bytes, its number and its offset of 2 each, and 4 bytes of which the
 /// upper 14 bits are its size. Source: as above, for kernels of known parameters.
 constexpr std::uint8_t kParameter = 0x17;
+
+/// Since Volta an instruction takes 16 bytes, and its first 12 bits say what it does. Source: what
+/// ptxas 12.8 writes for mma.sync (HMMA of Volta and later, IMMA, QMMA), wgmma (HGMMA), tcgen05
+/// (UTCHMMA) and fma.rn.f32 (FFMA), as nvdisasm shows it.
+constexpr std::size_t kInstructionBytes = 16;
+constexpr std::array<std::uint16_t, 6> kTensorCoreCodes = {0x236, 0x23c, 0x237,
+                                                           0x27a, 0x9f0, 0x5ea};
+constexpr std::uint16_t kMultiplyAddCode = 0x223;
+constexpr int kFirstWideCode = 70;
+/// Code of which so much is multiply-adds makes products: Triton's with tiles has 70 % and more.
+constexpr double kMultipliesShare = 0.25;
+constexpr std::size_t kLeastMultiplies = 64;
 
 /// Source: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 constexpr std::uint64_t kMostThreads = 1024;
@@ -113,7 +126,11 @@ class CubinReader {
 
   void read_section(const Elf64_Shdr& of) {
     const std::string_view name = name_of(of);
-    if (name == kInfo) {
+    if (name.starts_with(kText)) {
+      if (KernelCode* const code = kernel(name.substr(kText.size()))) {
+        code->arithmetic = arithmetic_of(content_of(of));
+      }
+    } else if (name == kInfo) {
       read_attributes(content_of(of), nullptr);
     } else if (name.starts_with(kInfo) && name.size() > kInfo.size() + 1) {
       read_attributes(content_of(of), kernel(name.substr(kInfo.size() + 1)));
@@ -125,6 +142,24 @@ class CubinReader {
       const Bytes reserved = image_.architecture >= kCountsReserved ? kReservedShared : 0;
       code->static_shared = of.sh_size - std::min<Bytes>(of.sh_size, reserved);
     }
+  }
+
+  /// Finds out what instructions calculate with.
+  [[nodiscard]] cost::LaunchFacts::Arithmetic arithmetic_of(std::span<const std::byte> text) const {
+    using Arithmetic = cost::LaunchFacts::Arithmetic;
+    if (image_.architecture < kFirstWideCode) return Arithmetic::kOther;
+    std::size_t multiplies = 0;
+    for (std::size_t at = 0; at + kInstructionBytes <= text.size(); at += kInstructionBytes) {
+      const std::uint16_t code = read_at<std::uint16_t>(text, at) & 0xfff;
+      if (std::ranges::find(kTensorCoreCodes, code) != kTensorCoreCodes.end()) {
+        return Arithmetic::kTensorCores;
+      }
+      if (code == kMultiplyAddCode) ++multiplies;
+    }
+    const double share =
+        static_cast<double>(multiplies * kInstructionBytes) / static_cast<double>(text.size() + 1);
+    const bool many = multiplies >= kLeastMultiplies && share >= kMultipliesShare;
+    return many ? Arithmetic::kMultiplies : Arithmetic::kOther;
   }
 
   /// `own` is the kernel that the section is of; without one, attributes name a symbol.

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/cost/launch_facts.hpp"
 
 namespace gpemu::cuda {
 
@@ -28,6 +29,7 @@ struct KernelCode {
   Bytes static_shared = 0;
   Bytes local = 0;  ///< of a thread.
   std::vector<ParameterPlace> parameters;
+  cost::LaunchFacts::Arithmetic arithmetic = cost::LaunchFacts::Arithmetic::kOther;
 };
 
 /// A __device__ or __constant__ variable.

@@ -89,6 +89,23 @@ std::string cubin(int architecture) {
       architecture);
 }
 
+/// A kernel "add" with parameters of 8, 4 and 1 bytes, and so many instructions of a code.
+std::string cubin_of_code(std::uint16_t code, std::uint32_t count, int architecture) {
+  std::string text;
+  for (std::uint32_t i = 0; i < count; ++i) text += words({0x7000U | code, 0, 0, 0});
+  for (int i = 0; i < 32; ++i) text += words({0x7918, 0, 0, 0});  // NOP
+  return elf_of({{"", SHT_NULL, ""},
+                 {".shstrtab", SHT_STRTAB, ""},
+                 {".strtab", SHT_STRTAB, std::string("\0add\0", 5)},
+                 {".symtab", SHT_SYMTAB, ""},
+                 // As ptxas writes it: the parameter's number and place, and its size.
+                 {".nv.info.add", SHT_LOPROC,
+                  words({0x000c1704, 0, 0x000c0002, 0x0005f000, 0x000c1704, 0, 0x00080001,
+                         0x0011f000, 0x000c1704, 0, 0, 0x0021f400})},
+                 {".text.add", SHT_PROGBITS, text}},
+                architecture);
+}
+
 std::span<const std::byte> span_of(std::string_view text) {
   return std::as_bytes(std::span(text));
 }
@@ -249,6 +266,25 @@ TEST(Lz4, RefusesWhatIsMalformed) {
                                                          "abc",
                                                          4)),
                               2));
+}
+
+TEST(Image, ReadsTheSizesOfParameters) {
+  const Image image = image_of(cubin_of_code(0x918, 1, 80));
+  EXPECT_EQ(image.kernels.at("add").parameters.size(), 3U);
+}
+
+TEST(Image, SeesWhatInstructionsCalculateWith) {
+  using Arithmetic = cost::LaunchFacts::Arithmetic;
+  const auto arithmetic = [](std::uint16_t code, std::uint32_t count, int architecture) {
+    return image_of(cubin_of_code(code, count, architecture)).kernels.at("add").arithmetic;
+  };
+  EXPECT_EQ(arithmetic(0x23c, 1, 80), Arithmetic::kTensorCores);   // HMMA
+  EXPECT_EQ(arithmetic(0x9f0, 1, 90), Arithmetic::kTensorCores);   // HGMMA
+  EXPECT_EQ(arithmetic(0x5ea, 1, 100), Arithmetic::kTensorCores);  // UTCHMMA
+  EXPECT_EQ(arithmetic(0x223, 64, 70), Arithmetic::kMultiplies);   // FFMA
+  EXPECT_EQ(arithmetic(0x223, 63, 70), Arithmetic::kOther);
+  EXPECT_EQ(arithmetic(0x918, 64, 80), Arithmetic::kOther);
+  EXPECT_EQ(arithmetic(0x23c, 1, 61), Arithmetic::kOther);  // Instructions of other lengths.
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "handle_table.hpp"
 #include "image.hpp"
 #include "kernel_effect.hpp"
+#include "launch_facts.hpp"
 #include "machine.hpp"
 #include "memory_state.hpp"
 #include "stream.hpp"
@@ -36,6 +37,8 @@ struct gpemu_cuda_kernel {
   const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
   gpemu::cuda::KernelEffect effect;               ///< valid once analysed.
+  std::once_flag parameters_read;
+  std::vector<gpemu::cost::ParameterKind> parameters;  ///< valid once read.
   std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
   std::atomic<std::int32_t> carveout{-1};
 };
@@ -159,6 +162,16 @@ void decode(gpemu_cuda_kernel& kernel) {
   });
 }
 
+/// Reads what is known of a launch of a kernel that is not recognised.
+cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch) {
+  decode(kernel);
+  std::call_once(kernel.parameters_read,
+                 [&kernel] { kernel.parameters = parameter_kinds(kernel.name, kernel.code); });
+  return launch_facts(
+      kernel.parameters, launch.arguments,
+      kernel.code == nullptr ? cost::LaunchFacts::Arithmetic::kOther : kernel.code->arithmetic);
+}
+
 /// Registers are given out to warps in units, and warps in groups. Source: the CUDA Occupancy
 /// Calculator, for all compute capabilities since 3.7.
 constexpr std::int32_t kRegisterUnit = 256;
@@ -236,7 +249,14 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
       .name = found->name,
       .arguments = launch.arguments};
-  const cost::DescribedOperation described = cost::describe_kernel(traits_of(*found), launched);
+  const cost::KernelTraits& traits = traits_of(*found);
+  cost::LaunchContext context{.memory = device.info.total_memory};
+  std::optional<cost::LaunchFacts> facts;
+  if (traits.foreign && traits.elements == cost::KernelTraits::Elements::kFromThreads) {
+    facts = facts_of(*found, launch);
+    context.facts = &*facts;
+  }
+  const cost::DescribedOperation described = cost::describe_kernel(traits, launched, context);
   *cost = device.costs->price(described);
   *operation = described.operation;
   return GPEMU_CUDA_SUCCESS;

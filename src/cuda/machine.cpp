@@ -213,6 +213,20 @@ Result<Bytes> environment_mib(const char* name, Bytes otherwise) {
   return mib * kMiB;
 }
 
+/// Returns the GPU of a name: of the files in GPEMU_GPU_FILES, with ':' between them, which
+/// describe GPUs that the database does not have, or of the database.
+Result<profile::GpuSpec> find_gpu(const profile::Database& database, const std::string& name) {
+  const std::string files = environment("GPEMU_GPU_FILES");
+  for (std::string_view rest = files; !rest.empty();) {
+    const std::string_view path = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(path.size() + 1, rest.size()));
+    if (path.empty()) continue;
+    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(path));
+    if (spec.name == name) return spec;
+  }
+  return database.gpu(name);
+}
+
 Result<void> open_node(Machine& state, const profile::Database& database) {
   const std::string name = environment("GPEMU_NODE");
   const bool is_virtual = std::string_view(environment("GPEMU_CLOCK")) == "virtual";
@@ -231,7 +245,7 @@ Result<void> open_node(Machine& state, const profile::Database& database) {
                 "no emulated GPU: start the program with `gpemu run --gpu NAME -- PROGRAM`, or set "
                 "GPEMU_NODE or GPEMU_GPU");
   }
-  GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(gpu));
+  GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, gpu));
   device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
   device::DeviceConfig& only = config.devices.front();
   GPEMU_ASSIGN(only.memory_bytes, environment_mib("GPEMU_MEMORY_MIB", only.memory_bytes));
@@ -250,7 +264,7 @@ Result<void> attach_now(Machine& state) {
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
     device.index = index;
-    GPEMU_ASSIGN(device.spec, database.gpu(snapshot.gpu));
+    GPEMU_ASSIGN(device.spec, find_gpu(database, snapshot.gpu));
     device.info = describe(device.spec, snapshot);
     device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
   }

@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 GPEMU = ""
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 
 
 class CostTest(unittest.TestCase):
@@ -61,6 +62,56 @@ class CostTest(unittest.TestCase):
         message = self.gpemu("cost", "--gpu", "H100-SXM5-80GB", "--model", "resnet50",
                              "--batch", "8", "--precision", "fp32", expect=10)
         self.assertIn("not measured on H100-SXM5-80GB", message)
+
+    def edited(self, *changes):
+        """Returns the path of a copy of the A100's file with changes."""
+        text = (ROOT / "gpus/A100-SXM4-40GB.toml").read_text(encoding="utf-8")
+        for old, new in changes:
+            self.assertIn(old, text)
+            text = text.replace(old, new)
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = pathlib.Path(folder.name) / "A100-SXM4-40GB.toml"
+        path.write_text(text, encoding="utf-8")
+        return str(path)
+
+    FASTER = (("value = 1555,", "value = 3110,"),
+              ("fp32_tflops = { value = 19.5", "fp32_tflops = { value = 39"),
+              ("tf32_tensor_tflops = { value = 156", "tf32_tensor_tflops = { value = 312"))
+
+    def test_a_copy_of_a_gpus_file_changes_nothing(self):
+        _, [copy] = self.costs(self.edited(), "resnet50", 64)
+        _, [measured] = self.costs("A100-SXM4-40GB", "resnet50", 64)
+        self.assertEqual(copy, measured)
+
+    def test_an_edited_gpu_is_another_and_faster(self):
+        answer, [edited] = self.costs(self.edited(*self.FASTER), "resnet50", 64)
+        self.assertEqual(answer["gpu"], "A100-SXM4-40GB-edited")
+        self.assertEqual(edited["forward"]["evidence"], "transferred")
+        _, [measured] = self.costs("A100-SXM4-40GB", "resnet50", 64)
+        ratio = measured["forward"]["ms"] / edited["forward"]["ms"]
+        self.assertGreater(ratio, 1.5)
+        self.assertLess(ratio, 2.5)
+        with tempfile.NamedTemporaryFile(suffix=".json") as file:
+            self.gpemu("train", "--synthetic", "--gpu", self.edited(*self.FASTER), "--model",
+                       "resnet50", "--batch", "64", "--steps", "4", "--clock", "virtual",
+                       "--quiet", "--json", file.name)
+            result = json.loads(pathlib.Path(file.name).read_text())  # It was replaced.
+        self.assertGreater(result["evidence"]["transferred"], 0.5)
+        # Renamed, the copied parameters are still those of the A100.
+        renamed = self.edited(*self.FASTER, ('name = "A100-SXM4-40GB"', 'name = "A200"'),
+                              ('aliases = ["A100", "NVIDIA_A100-SXM4-40GB"]', ""))
+        answer, [cost] = self.costs(renamed, "resnet50", 64)
+        self.assertEqual(answer["gpu"], "A200")
+        self.assertEqual(cost["forward"], edited["forward"])
+
+    def test_a_gpu_without_parameters_is_told_what_to_add(self):
+        text = (ROOT / "gpus/A100-SXM4-40GB.toml").read_text(encoding="utf-8")
+        path = self.edited(*self.FASTER, (text[text.index("[calibration]"):], ""))
+        message = self.gpemu("cost", "--gpu", path, "--model", "resnet50", "--batch", "64",
+                             expect=10)
+        self.assertIn("[calibration]", message)
+        self.assertIn("like", message)
 
     def test_training_on_such_a_gpu_tells_its_evidence(self):
         with tempfile.NamedTemporaryFile(suffix=".json") as file:

@@ -146,8 +146,8 @@ class Estimate(NamedTuple):
     """A duration; in 9 of 10 cases the truth is between time_ns / (1 + relative_error) and
     time_ns * (1 + relative_error).
 
-    `evidence` is "measured", "interpolated", "extrapolated", "scaled", "calibrated", "transferred"
-    or "analytic".
+    `evidence` is "measured", "interpolated", "extrapolated", "scaled", "calibrated", "transferred",
+    "analytic", "guessed" or "emulated".
     """
 
     time_ns: int
@@ -543,6 +543,8 @@ _EVIDENCE = (
     "calibrated",
     "transferred",
     "analytic",
+    "guessed",
+    "emulated",
 )
 
 

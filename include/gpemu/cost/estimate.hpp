@@ -18,10 +18,13 @@ enum class Evidence : std::uint8_t {
   kCalibrated,    ///< of operations, by parameters fitted to this GPU's measurements.
   kTransferred,   ///< the same by another GPU's parameters, or by those of other arithmetic.
   kAnalytic,      ///< from the datasheet's rates.
+  kGuessed,       ///< what the work is was guessed, too: kernels that are not recognised.
+  kEmulated,      ///< measured, but on an emulated GPU: says nothing of a real one.
 };
 
-inline constexpr std::array<std::string_view, 7> kEvidenceNames = {
-    "measured", "interpolated", "extrapolated", "scaled", "calibrated", "transferred", "analytic"};
+inline constexpr std::array<std::string_view, 9> kEvidenceNames = {
+    "measured",    "interpolated", "extrapolated", "scaled",  "calibrated",
+    "transferred", "analytic",     "guessed",      "emulated"};
 
 [[nodiscard]] constexpr std::string_view evidence_name(Evidence evidence) {
   return kEvidenceNames[static_cast<std::size_t>(evidence)];

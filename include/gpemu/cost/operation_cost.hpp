@@ -3,10 +3,12 @@
 
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <string_view>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
+#include "gpemu/cost/launch_facts.hpp"
 #include "gpemu/operation.h"
 #include "gpemu/profile/gpu_spec.hpp"
 
@@ -111,7 +113,8 @@ struct KernelTraits {
     kFromDepthwise,  ///< the integer arguments of PyTorch's depthwise convolutions.
   };
   Elements elements = Elements::kFromThreads;
-  int tensors = 3;  ///< how often an element is read or written.
+  bool foreign = true;  ///< not one of PyTorch's: nobody has looked at what its threads do.
+  int tensors = 3;      ///< how often an element is read or written.
   gpemu_data_type type = GPEMU_TYPE_FP32;
   int argument = 0;         ///< where they look, but kFromReduction, -Chunks and -Lists: first.
   int second_argument = 0;  ///< where kFromProduct and -Pooling look as well.
@@ -132,10 +135,17 @@ struct DescribedOperation {
   OperationClass operation_class = OperationClass::kOther;
 };
 
+/// What else is known of a launch.
+struct LaunchContext {
+  Bytes memory = std::numeric_limits<Bytes>::max();  ///< of the GPU: no tensor is larger.
+  const LaunchFacts* facts = nullptr;                ///< of kernels that are not recognised.
+};
+
 /// Describes a launch without its arguments, which are read here: what comes back can be kept, and
 /// be priced on any GPU. Requires: launch.kind is GPEMU_OPERATION_KERNEL.
 [[nodiscard]] DescribedOperation describe_kernel(const KernelTraits& traits,
-                                                 const gpemu_operation& launch);
+                                                 const gpemu_operation& launch,
+                                                 const LaunchContext& context = {});
 
 /// Predicts how long an operation takes on one GPU, by operation_seconds() with the parameters that
 /// were fitted to this GPU's measured steps, to those of the GPU that its file names, or where it

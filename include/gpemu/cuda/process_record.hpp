@@ -51,7 +51,7 @@ struct ProcessRecord {
   /// "gpemurec", and a number that changes with the layout.
   static constexpr std::uint64_t kMagic = 0x6365727570656700 + 3;
   static constexpr int kMaxClasses = 32;
-  static constexpr int kMaxEvidence = 8;
+  static constexpr int kMaxEvidence = 16;
   static constexpr int kMaxDevices = 256;
   static constexpr int kMaxCalls = 256;
   static constexpr int kMaxReads = 64;

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+
+#include "gpemu/cost/kernel_signature.hpp"
+
+namespace gpemu::cost {
+
+/// What a launch says of a kernel that is not recognised by its name: its arguments, and its code.
+struct LaunchFacts {
+  static constexpr int kMostPointers = 12;
+  static constexpr int kMostIntegers = 12;
+
+  /// What a kernel's instructions calculate with.
+  enum class Arithmetic : std::uint8_t {
+    kOther,        ///< or not known.
+    kMultiplies,   ///< FP32 multiply-adds are a large part of the code.
+    kTensorCores,  ///< some are for tensor cores.
+  };
+
+  /// Bytes from a pointer to the end of the memory that was allocated there; one for each pointer
+  /// that differs from those before it.
+  std::array<double, kMostPointers> extents{};
+  int pointers = 0;
+  std::array<double, kMostIntegers> integers{};  ///< those greater than 1, in order.
+  int integer_count = 0;
+  Arithmetic arithmetic = Arithmetic::kOther;
+};
+
+/// A guess of what a launch does.
+struct GuessedWork {
+  double bytes = 0;
+  double flops = 0;
+};
+
+/// Guesses what a kernel moves and calculates, from above rather than from below, so that it is not
+/// faster than a GPU can be. docs/design/kernels.md has the rules.
+///
+/// Units: `threads` of the grid. Complexity: the cube of the number of integers, no allocation.
+[[nodiscard]] GuessedWork guess_work(const LaunchFacts& facts, double threads);
+
+}  // namespace gpemu::cost
