@@ -128,6 +128,26 @@ class Recordings {
     return {best, fault == faults_.end() ? "" : fault->second};
   }
 
+  /// Records once more with the memory that a GPU really has, in which frameworks give back what
+  /// their allocators kept and try again. Returns nothing where the program ends with a fault
+  /// there, before it did a step.
+  [[nodiscard]] Result<Recording> record_within(const profile::GpuSpec& gpu, int batch) const {
+    GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
+    print_error("gpemu: {}, batch {}: recording with its {:.0f} MiB\n", gpu.name, batch,
+                to_mib(gpu.memory_bytes));
+    Result<StepRecording> recording = record_steps({.words = options_.words,
+                                                    .gpu = known,
+                                                    .batch = batch,
+                                                    .steps = options_.steps,
+                                                    .memory = gpu.memory_bytes,
+                                                    .pattern = pattern_},
+                                                   stop_);
+    if (recording && recording->exit_code.value_or(0) != 0) return nullptr;
+    if (recording) return std::make_shared<const StepRecording>(*std::move(recording));
+    if (recording.error().code == ErrorCode::kNotFound) return nullptr;
+    return std::unexpected(std::move(recording).error());
+  }
+
   /// Errors: kInvalidArgument when the program does the same at each batch.
   [[nodiscard]] Result<void> check_batches() const {
     if (options_.batches.size() < 2) return {};
@@ -216,6 +236,26 @@ class Recordings {
   Error first_fault_;                                  ///< at the last batch.
 };
 
+/// Predicts on one GPU at one batch. Before it is said that the program does not fit, it is run in
+/// that GPU's memory.
+Result<PredictAnswer> answer_of(const Recordings& recordings, const profile::GpuSpec& gpu,
+                                int batch) {
+  auto [recording, why_other] = recordings.find(gpu, batch);
+  PredictAnswer answer{
+      .gpu = gpu, .recording = std::move(recording), .step = {}, .why_other = std::move(why_other)};
+  if (!answer.fits()) {
+    const Bytes asked = answer.recording->peak_memory;
+    GPEMU_ASSIGN(Recordings::Recording within, recordings.record_within(gpu, batch));
+    if (within != nullptr) {
+      answer.recording = std::move(within);
+      answer.memory_asked_for = asked;
+    }
+  }
+  answer.step = predict::predict_step(answer.recording->work, answer.recording->step,
+                                      answer.recording->gpu, gpu);
+  return answer;
+}
+
 Result<PredictReport> predict_all(const PredictOptions& options) {
   GPEMU_ASSIGN(const std::optional<std::regex> pattern, read_pattern(options.pattern));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
@@ -235,13 +275,8 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   PredictReport report{.words = options.words, .provenance = std::move(provenance), .answers = {}};
   for (const profile::GpuSpec& gpu : gpus) {
     for (const int batch : batches) {
-      auto [recording, why_other] = recordings.find(gpu, batch);
-      predict::StepPrediction step =
-          predict::predict_step(recording->work, recording->step, recording->gpu, gpu);
-      report.answers.push_back({.gpu = gpu,
-                                .recording = std::move(recording),
-                                .step = std::move(step),
-                                .why_other = std::move(why_other)});
+      GPEMU_ASSIGN(PredictAnswer answer, answer_of(recordings, gpu, batch));
+      report.answers.push_back(std::move(answer));
     }
   }
   return report;

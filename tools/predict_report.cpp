@@ -107,6 +107,13 @@ std::vector<std::string> basis(const PredictReport& report) {
     if (!recording.unsupported.empty()) {
       add(fmt::format("calls that are not supported: {}", fmt::join(recording.unsupported, ", ")));
     }
+    if (answer.memory_asked_for > 0) {
+      add(fmt::format(
+          "{}{}: recorded with its own {:.0f} MiB, in which the program ran; with more "
+          "it kept {:.0f} MiB",
+          answer.gpu.name, recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
+          to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
+    }
     if (!answer.why_other.empty()) {
       add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, recording.gpu.name,
                       answer.why_other));
@@ -123,6 +130,7 @@ ordered_json describe(const PredictAnswer& answer) {
                       {"memory_mib",
                        {{"peak", to_mib(recording.peak_memory)},
                         {"context", to_mib(device::kContextBytes)},
+                        {"asked_for", to_mib(answer.memory_asked_for)},
                         {"capacity", to_mib(answer.gpu.memory_bytes)}}},
                       {"recorded_on", recording.gpu.name},
                       {"why_other", answer.why_other},

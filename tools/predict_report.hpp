@@ -21,6 +21,9 @@ struct PredictAnswer {
   profile::GpuSpec gpu;
   std::shared_ptr<const StepRecording> recording;
   predict::StepPrediction step;
+  /// The most that the program held where it was given more memory than the GPU has; 0 where that
+  /// fits, or the program does not.
+  Bytes memory_asked_for = 0;
   std::string why_other;  ///< why it was recorded at another compute capability; empty: it was not.
 
   /// Returns the device memory that the program needs: what it held, and the context.

@@ -22,7 +22,7 @@ namespace gpemu::tools {
 namespace {
 
 /// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `gpus/` has.
-constexpr const char* kPlentyMib = "1048576";
+constexpr Bytes kPlenty = Bytes{1} << 40;
 
 /// A program that has asked for so many operations without a step, or another one, does no more: a
 /// step of large networks has some ten thousand.
@@ -168,10 +168,11 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
                                    const std::atomic<bool>& stop) {
   GPEMU_ASSIGN(const RecordFolder folder, RecordFolder::create());
   GPEMU_ASSIGN(Environment environment, stand_in_environment(folder.path()));
+  const Bytes memory = options.memory == 0 ? kPlenty : options.memory;
   environment.insert(environment.end(), {{"GPEMU_GPU", options.gpu.name},
                                          {"GPEMU_CLOCK", "virtual"},
                                          {"GPEMU_RECORD_OPERATIONS", "1"},
-                                         {"GPEMU_MEMORY_MIB", kPlentyMib}});
+                                         {"GPEMU_MEMORY_MIB", std::to_string(memory / kMiB)}});
   if (options.batch > 0) environment.emplace_back("GPEMU_BATCH", std::to_string(options.batch));
   // PyTorch keeps a folder for temporary files, which it cannot remove when it is ended.
   const std::filesystem::path temporary = folder.path() / "tmp";

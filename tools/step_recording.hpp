@@ -21,6 +21,7 @@ struct StepRecordingOptions {
   profile::GpuSpec gpu;
   int batch = 0;                        ///< in GPEMU_BATCH, and for "{batch}" in `words`; 0: none.
   int steps = 5;                        ///< behind the warm-up.
+  Bytes memory = 0;                     ///< of the emulated GPU; 0: more than any GPU has.
   const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
 };
 
@@ -37,8 +38,8 @@ struct StepRecording {
   std::vector<std::string> unsupported;  ///< calls, by name.
 };
 
-/// Runs a program on an emulated GPU with more memory than any has, on the virtual clock, until
-/// enough of its steps are recorded or it ends. `stop` ends it.
+/// Runs a program on an emulated GPU, on the virtual clock, until enough of its steps are recorded
+/// or it ends. `stop` ends it.
 ///
 /// Errors: kNotFound, with what the program printed last, when it ends with a fault before it did a
 /// step, or has none; kInterrupted after `stop`; those of starting it.
