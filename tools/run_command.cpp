@@ -9,7 +9,7 @@
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node.hpp"
@@ -81,7 +81,7 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
                            const Provenance& provenance, int code) {
   GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
-  nlohmann::ordered_json summary = summarise(processes);
+  nlohmann::ordered_json summary = summarise(processes, read_loaded(records));
   if (!options.quiet) {
     print_error("\n{}", summary_text(summary));
     if (const auto warning = load_warning(provenance)) print_error("{}\n", *warning);
@@ -115,6 +115,18 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
   return {};
 }
 
+/// Returns the files among the GPUs that were asked for, for the program to find them, too.
+std::string gpu_files(const std::vector<std::string>& gpus) {
+  std::vector<std::string> files;
+  for (const std::string& gpu : gpus) {
+    const std::string name = gpu.substr(0, gpu.rfind(':'));
+    if (!name.contains('/') && !name.ends_with(".toml")) continue;
+    std::error_code error;
+    files.push_back(std::filesystem::absolute(name, error).string());
+  }
+  return fmt::format("{}", fmt::join(files, ":"));
+}
+
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
@@ -135,6 +147,9 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   }
   GPEMU_ASSIGN(Environment environment, stand_in_environment(records.path()));
   environment.insert(environment.end(), settings.begin(), settings.end());
+  if (const std::string files = gpu_files(options.gpus); !files.empty()) {
+    environment.emplace_back("GPEMU_GPU_FILES", files);
+  }
   if (options.context_mib) {
     environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
   }

@@ -2,12 +2,14 @@
 #include "run_records.hpp"
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <string>
 #include <unordered_map>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -52,6 +54,23 @@ Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path&
     return std::pair(first_ns(process), process.totals.process);
   });
   return processes;
+}
+
+std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder) {
+  std::vector<LoadedLibrary> loaded;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".loaded") continue;
+    std::ifstream file(entry.path());
+    LoadedLibrary& one = loaded.emplace_back();
+    one.process = std::strtoll(entry.path().stem().c_str(), nullptr, 10);
+    std::getline(file, one.program);
+    std::getline(file, one.library);
+    one.program = printable(one.program);
+    one.library = printable(one.library);
+  }
+  std::ranges::sort(loaded, {}, &LoadedLibrary::process);
+  return loaded;
 }
 
 Result<void> for_each_line(const RecordedProcess& process,

@@ -26,6 +26,16 @@ struct RecordedProcess {
 [[nodiscard]] Result<std::vector<RecordedProcess>> read_processes(
     const std::filesystem::path& folder);
 
+/// A process that asked for a library of NVIDIA's.
+struct LoadedLibrary {
+  std::int64_t process = 0;
+  std::string program;  ///< its path.
+  std::string library;  ///< the first that it asked for.
+};
+
+/// Reads which processes of a run asked for libraries of NVIDIA's, by number.
+[[nodiscard]] std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder);
+
 /// Calls `handle` with each line of a process, up to the last whole one, and stops at its first
 /// error. Little of the file is in memory at a time.
 ///

@@ -2,6 +2,7 @@
 #include "run_summary.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string_view>
@@ -208,9 +209,48 @@ std::string device_text(const Json& device) {
   return text;
 }
 
+/// Lists the processes that asked for libraries of NVIDIA's where none of the run launched a
+/// kernel.
+Json without_work(const Json& classes, const std::vector<LoadedLibrary>& loaded) {
+  Json processes = Json::array();
+  const bool launched = std::ranges::any_of(
+      classes, [](const Json& entry) { return entry["name"] != "copy" && entry["name"] != "set"; });
+  if (launched) return processes;
+  for (const LoadedLibrary& one : loaded) {
+    processes.push_back({{"pid", one.process}, {"program", one.program}, {"library", one.library}});
+  }
+  return processes;
+}
+
+std::string without_work_text(const Json& processes) {
+  if (processes.empty()) return {};
+  const Json& first = processes.front();
+  const std::string others =
+      processes.size() > 1 ? fmt::format(" (and {} more processes)", processes.size() - 1) : "";
+  return fmt::format(
+      "on the CPU  {}, process {}{}, loaded {} and launched no kernel: it computed on the CPU, or "
+      "needs what is not supported\n",
+      std::filesystem::path(first["program"].get<std::string>()).filename().string(),
+      first["pid"].get<std::int64_t>(), others, first["library"].get<std::string>());
+}
+
+std::string guessed_text(const Json& evidence) {
+  const std::string_view name = cost::evidence_name(cost::Evidence::kGuessed);
+  const auto guessed =
+      std::ranges::find_if(evidence, [name](const Json& entry) { return entry["name"] == name; });
+  if (guessed == evidence.end()) return {};
+  return fmt::format(
+      "guessed   {:.1f} % of the GPU's time: what {} launches do is guessed, from above; --ops "
+      "lists "
+      "them\n",
+      percent((*guessed)["time_ns"].get<std::int64_t>(), total_ns(evidence)),
+      (*guessed)["count"].get<std::int64_t>());
+}
+
 }  // namespace
 
-Json summarise(const std::vector<RecordedProcess>& processes) {
+Json summarise(const std::vector<RecordedProcess>& processes,
+               const std::vector<LoadedLibrary>& loaded) {
   Json devices = Json::array();
   std::int64_t first_ns = 0, last_ns = 0;
   std::int64_t wait_ns = 0, not_kept_bytes = 0, calls_left_out = 0, lines_left_out = 0;
@@ -247,6 +287,7 @@ Json summarise(const std::vector<RecordedProcess>& processes) {
                   {"operations_left_out", lines_left_out}};
   summary["utilization"] = utilization(summary);
   summary["verdict"] = program_verdict(summary);
+  summary["without_work"] = without_work(summary["classes"], loaded);
   return summary;
 }
 
@@ -314,6 +355,7 @@ std::string evidence_text(const Json& evidence) {
 std::string summary_text(const Json& summary) {
   std::string text;
   text = fmt::format("gpemu: {}\n", summary["verdict"].get<std::string>());
+  text += without_work_text(summary["without_work"]) + guessed_text(summary["evidence"]);
   if (!summary["classes"].empty()) text += "\n" + class_table(summary["classes"]);
   const Json& devices = summary["devices"];
   for (std::size_t i = 0; i < std::min(devices.size(), kMaxDevices); ++i) {

@@ -10,6 +10,7 @@
  * the program. It must not allocate, print, or call anything but the plainest functions of libc.
  */
 #define _GNU_SOURCE
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <stdint.h>
@@ -22,6 +23,27 @@
 static const char* const kFolders[] = {"common", "cuda12", "cuda13"};
 
 static const char* shims;
+
+/*
+ * Leaves a file in the folder of the run's records, once in a process: which of NVIDIA's libraries
+ * the program asked for. A program that never gives a GPU work leaves nothing else.
+ */
+static void note_library(const char* base) {
+  static int noted;
+  static char text[PATH_MAX + 256];
+  const char* const folder = getenv("GPEMU_RECORD_DIR");
+  if (noted || folder == NULL || folder[0] == '\0') return;
+  noted = 1;
+  int length = snprintf(text, sizeof(text), "%s/%ld.loaded", folder, (long)getpid());
+  if (length < 0 || (size_t)length >= sizeof(text)) return;
+  const int file = open(text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return;
+  ssize_t program = readlink("/proc/self/exe", text, PATH_MAX - 1);
+  if (program < 0) program = 0;
+  length = snprintf(text + program, 256, "\n%s\n", base);
+  if (length > 0 && write(file, text, (size_t)program + (size_t)length) < 0) noted = 1;
+  close(file);
+}
 
 /* Large enough for any path; a loader's lock is held whenever it is written. */
 static char path[PATH_MAX];
@@ -60,5 +82,6 @@ char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
   const int last_try = flag == LA_SER_DEFAULT || (flag == LA_SER_ORIG && slash != NULL);
   if (compiler ? !last_try || access(name, R_OK) == 0 : flag != LA_SER_ORIG) return (char*)name;
   char* const found = stand_in(base);
+  if (found != NULL) note_library(base);
   return found == NULL ? (char*)name : found;
 }

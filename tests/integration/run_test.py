@@ -19,6 +19,7 @@ import unittest
 
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
 GPU = "V100-PCIE-32GB"
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 BYTES = 1 << 20
 
 # Two steps of a copy there, a set and a copy back, in NVTX ranges; then it ends as it is told.
@@ -211,6 +212,41 @@ class RunTest(unittest.TestCase):
             process.send_signal(signal.SIGTERM)
         _, errors = process.communicate()
         return process.returncode, errors
+
+    def test_a_gpu_of_a_file_runs_at_its_own_rates(self):
+        program = ('import ctypes; cuda = ctypes.CDLL("libcudart.so.12"); p = ctypes.c_void_p()\n'
+                   'size = ctypes.c_size_t(1 << 30)\n'
+                   'assert cuda.cudaMalloc(ctypes.byref(p), size) == 0\n'
+                   'assert cuda.cudaMemset(p, 0, size) == 0')
+        text = (ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8")
+        self.assertIn("value = 900,", text)
+        path = self.folder / "faster.toml"
+        path.write_text(text.replace("value = 900,", "value = 1800,"), encoding="utf-8")
+        times, names = [], []
+        for gpu, clock in ((GPU, "real"), (path, "real"), (path, "virtual")):
+            process = self.start(sys.executable, "-c", program,
+                                 options=("--gpu", str(gpu), "--clock", clock,
+                                          "--json", str(self.folder / "json")))
+            _, errors = process.communicate()
+            self.assertEqual(process.returncode, 0, errors)
+            summary = json.loads((self.folder / "json").read_text())
+            times.append(summary["classes"][0]["time_ns"])
+            names.append(summary["devices"][0]["gpu"])
+        self.assertEqual(names, [GPU, GPU + "-edited", GPU + "-edited"])
+        self.assertAlmostEqual(times[0] / times[1], 2, delta=0.05)
+        self.assertEqual(times[1], times[2])
+
+    def test_a_program_that_launches_nothing_is_named(self):
+        load = 'import ctypes; ctypes.CDLL("libcudart.so.12")'
+        for program, named in ((load, True), ("", False), (PROGRAM, True)):
+            process = self.start(sys.executable, "-c", program, "0",
+                                 options=("--gpu", GPU, "--json", str(self.folder / "json")))
+            _, errors = process.communicate()
+            self.assertEqual(process.returncode, 0, errors)
+            summary = json.loads((self.folder / "json").read_text())
+            self.assertEqual([entry["library"] for entry in summary["without_work"]],
+                             ["libcudart.so.12"] if named else [])
+            self.assertEqual(named, "loaded libcudart.so.12 and launched no kernel" in errors)
 
     def lines(self):
         return [json.loads(line) for line in (self.folder / "ops").read_text().splitlines()]
