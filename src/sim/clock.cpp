@@ -38,7 +38,7 @@ TimePoint RealClock::now() const {
 
 void RealClock::wait_until(TimePoint deadline) {
   TimePoint time = now();
-  if (deadline - time > spin_) {
+  if (deadline > time + spin_) {
     minimise_timer_slack();
     sleep_until(deadline - spin_);
     time = now();

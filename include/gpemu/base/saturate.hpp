@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <limits>
+
+#include "gpemu/base/units.hpp"
+
+namespace gpemu {
+
+/// Returns a + b, or the smallest or largest number where the sum lies beyond it.
+[[nodiscard]] constexpr std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
+  std::int64_t sum = 0;
+  if (!__builtin_add_overflow(a, b, &sum)) return sum;
+  return a < 0 ? std::numeric_limits<std::int64_t>::min()
+               : std::numeric_limits<std::int64_t>::max();
+}
+
+/// Returns a - b, or the smallest or largest number where the difference lies beyond it.
+[[nodiscard]] constexpr std::int64_t saturating_subtract(std::int64_t a, std::int64_t b) {
+  std::int64_t difference = 0;
+  if (!__builtin_sub_overflow(a, b, &difference)) return difference;
+  return a < 0 ? std::numeric_limits<std::int64_t>::min()
+               : std::numeric_limits<std::int64_t>::max();
+}
+
+/// Returns the time that is `duration` after `time`, or the last one that there is.
+[[nodiscard]] constexpr TimePoint saturating_add(TimePoint time, Duration duration) {
+  return TimePoint(Duration(saturating_add(time.time_since_epoch().count(), duration.count())));
+}
+
+}  // namespace gpemu
