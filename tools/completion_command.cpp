@@ -74,7 +74,13 @@ complete -c gpemu -f -a '(__gpemu_words)'
 /// Returns the names that are known on this host. What cannot be read has none.
 std::vector<std::string> known_values(std::string_view name) {
   if (name == "--node" || name == "node" || name == "name") {
-    return device::Node::list().value_or(std::vector<std::string>());
+    const auto nodes = device::Node::list().value_or(std::vector<device::NodeEntry>());
+    std::vector<std::string> names;
+    for (const device::NodeEntry& node : nodes) {
+      // Of damaged ones, too: they can be removed.
+      if (printable(node.name) == node.name) names.push_back(node.name);
+    }
+    return names;
   }
   if (name != "--gpu" && name != "--model") return {};
   const auto database = profile::Database::open();

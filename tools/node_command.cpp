@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/text.hpp"
 #include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/clock.hpp"
 
@@ -48,12 +52,11 @@ std::string_view policy_name(device::SharingPolicy policy) {
   return policy == device::SharingPolicy::kExclusive ? "exclusive" : "fifo";
 }
 
-json describe(device::Node& node) {
-  node.recover_dead_processes();
+Result<json> describe(const device::NodeView& node) {
   json devices = json::array();
   const TimePoint now = sim::RealClock().now();
   for (int i = 0; i < node.device_count(); ++i) {
-    const device::DeviceSnapshot device = node.device_snapshot(i, now);
+    GPEMU_ASSIGN(const device::DeviceSnapshot device, node.device_snapshot(i, now));
     devices.push_back({{"index", i},
                        {"gpu", device.gpu},
                        {"uuid", device.uuid},
@@ -62,15 +65,15 @@ json describe(device::Node& node) {
                        {"memory_used_mib", to_mib(device.memory_used)},
                        {"processes", device.processes.size()}});
   }
-  return {{"name", node.name()},
-          {"policy", policy_name(node.policy())},
-          {"temporary", node.temporary()},
-          {"devices", std::move(devices)}};
+  return json{{"name", node.name()},
+              {"policy", policy_name(node.policy())},
+              {"temporary", node.temporary()},
+              {"devices", std::move(devices)}};
 }
 
 Result<void> show_node(const NodeOptions& options) {
-  GPEMU_ASSIGN(const auto node, device::Node::open(options.name));
-  const json description = describe(*node);
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name));
+  GPEMU_ASSIGN(const json description, describe(*node));
   if (options.as_json) {
     print_out("{}", json_text(description));
     return {};
@@ -89,23 +92,37 @@ Result<void> show_node(const NodeOptions& options) {
   return {};
 }
 
+Result<json> describe(const std::string& name) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(name));
+  return describe(*node);
+}
+
 Result<void> list_nodes(const NodeOptions& options) {
-  GPEMU_ASSIGN(const std::vector<std::string> names, device::Node::list());
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list());
   json nodes = json::array();
   TextTable table({"node", "devices", "first gpu", "policy"});
-  for (const std::string& name : names) {
-    const auto node = device::Node::open(name);
-    if (!node) continue;  // Removed since it was listed.
-    nodes.push_back(describe(**node));
-    table.add_row({name, fmt::to_string((*node)->device_count()), nodes.back()["devices"][0]["gpu"],
-                   nodes.back()["policy"]});
+  std::string problems;
+  for (const device::NodeEntry& entry : entries) {
+    const Result<json> node =
+        entry.problem ? std::unexpected(*entry.problem) : describe(entry.name);
+    // Removed since it was listed.
+    if (!node && node.error().code == ErrorCode::kNotFound) continue;
+    if (!node) {
+      table.add_row({printable(entry.name), "-", "damaged", "-"});
+      nodes.push_back({{"name", printable(entry.name)}, {"problem", node.error().message}});
+      problems += fmt::format("{}\n", node.error().message);
+      continue;
+    }
+    table.add_row({entry.name, fmt::to_string((*node)["devices"].size()),
+                   (*node)["devices"][0]["gpu"], (*node)["policy"]});
+    nodes.push_back(*node);
   }
   if (options.as_json) {
     print_out("{}", json_text(nodes));
   } else if (table.empty()) {
     print_out("no nodes in {}\n", device::Node::default_directory().string());
   } else {
-    print_out("{}", table.str());
+    print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
   }
   return {};
 }

@@ -50,6 +50,7 @@ struct RunProgramOptions {
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
                                                 const profile::Database& database) {
+  device::Node::end_when_cut_short();
   if (!options.node.empty()) return device::Node::open(options.node);
   if (options.gpus.empty()) return device::Node::open_default();
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};

@@ -14,7 +14,9 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/log.hpp"
 #include "gpemu/device/monitor.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "command.hpp"
@@ -44,9 +46,10 @@ json describe(const SmiDevice& device) {
   const device::DeviceSnapshot& now = device.now;
   json processes = json::array();
   for (const device::ProcessSnapshot& process : now.processes) {
-    processes.push_back({{"pid", process.pid},
-                         {"name", process.name},
-                         {"memory_mib", to_mib(process.memory_held)}});
+    json shown = {
+        {"pid", process.pid}, {"name", process.name}, {"memory_mib", to_mib(process.memory_held)}};
+    if (process.foreign_namespace != 0) shown["pid_namespace"] = process.foreign_namespace;
+    processes.push_back(std::move(shown));
   }
   return {{"node", device.node},
           {"index", now.index},
@@ -66,13 +69,28 @@ json describe(const SmiDevice& device) {
           {"processes", std::move(processes)}};
 }
 
-/// Returns the names of the nodes to show.
+/// Returns the names of the nodes to show. One that is damaged is said so of, once, and left out.
 Result<std::vector<std::string>> node_names(const SmiOptions& options) {
   if (!options.node.empty()) return std::vector{options.node};
   if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') {
     return std::vector<std::string>{name};
   }
-  return device::Node::list();
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::Node::list());
+  std::vector<std::string> names;
+  for (const device::NodeEntry& node : nodes) {
+    if (!node.problem) names.push_back(node.name);
+  }
+  return names;
+}
+
+/// Says of each file that is listed as a node and cannot be used why.
+void warn_of_damaged(const SmiOptions& options) {
+  if (!options.node.empty()) return;
+  const auto nodes = device::Node::list();
+  if (!nodes) return;
+  for (const device::NodeEntry& node : *nodes) {
+    if (node.problem) log(LogLevel::kWarning, "{}", node.problem->message);
+  }
 }
 
 /// Returns the time of day, as nvidia-smi writes it.
@@ -95,15 +113,18 @@ class Watch {
     GPEMU_TRY(follow());
     SmiSample sample;
     for (const auto& monitor : monitors_) {
-      const device::Node& node = monitor->node();
+      const device::NodeView& node = monitor->node();
       for (int i = 0; i < node.device_count(); ++i) {
         if (options_.device >= 0 && options_.device != i) continue;
         // The load first: the snapshot then is of the end of its period.
-        device::DeviceLoad load = monitor->load(i);
+        auto load = monitor->load(i);
+        auto now = load ? monitor->snapshot(i) : std::unexpected(load.error());
+        if (!now && monitors_.size() == 1) return std::unexpected(std::move(now).error());
+        if (!now) break;  // Damaged since it was opened; the others are shown.
         sample.devices.push_back({.node = node.name(),
                                   .exclusive = node.policy() == device::SharingPolicy::kExclusive,
-                                  .now = monitor->snapshot(i),
-                                  .load = std::move(load)});
+                                  .now = *std::move(now),
+                                  .load = *std::move(load)});
       }
     }
     if (options_.device >= 0 && sample.devices.empty() && !monitors_.empty()) {
@@ -118,9 +139,7 @@ class Watch {
   /// Begins to watch nodes that are new, and ends it for those that are gone.
   Result<void> follow() {
     // A run's node ends with the run, not with those who watch it.
-    std::erase_if(monitors_, [](const auto& monitor) {
-      return monitor->node().temporary() && !monitor->node().used_by_others();
-    });
+    std::erase_if(monitors_, [](const auto& monitor) { return monitor->node().over(); });
     GPEMU_ASSIGN(const std::vector<std::string> names, node_names(options_));
     std::vector<std::unique_ptr<device::Monitor>> kept;
     for (const std::string& name : names) {
@@ -131,15 +150,19 @@ class Watch {
         kept.push_back(std::move(*known));
         continue;
       }
-      auto node = device::Node::open(name);
+      auto monitor = watch(name);
       // One that was removed since it was listed is left out.
-      if (!node && names.size() == 1) return std::unexpected(std::move(node).error());
-      if (!node) continue;
-      kept.push_back(std::make_unique<device::Monitor>(
-          *std::move(node), clock_, std::chrono::milliseconds(options_.period_ms)));
+      if (!monitor && names.size() == 1) return std::unexpected(std::move(monitor).error());
+      if (monitor) kept.push_back(*std::move(monitor));
     }
     monitors_ = std::move(kept);
     return {};
+  }
+
+  Result<std::unique_ptr<device::Monitor>> watch(const std::string& name) {
+    GPEMU_ASSIGN(auto node, device::NodeView::open(name));
+    return device::Monitor::create(std::move(node), clock_,
+                                   std::chrono::milliseconds(options_.period_ms));
   }
 
   const SmiOptions& options_;
@@ -184,6 +207,7 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
 
 Result<void> run_smi(const SmiOptions& options) {
   GPEMU_ASSIGN(const auto query, read_query(options));
+  warn_of_damaged(options);
   if (query) print_out("{}", query->header());
   Watch watch(options);
   sim::RealClock clock;

@@ -178,7 +178,7 @@ constexpr Field kProcessFields[] = {
     {"gpu_bus_id", "", "", bus_id_of},
     {"gpu_serial", "", "", not_available},
     {"gpu_uuid", "", "", uuid_of},
-    {"pid", "", "", [](const Row& row) { return fmt::to_string(row.process->pid); }},
+    {"pid", "", "", [](const Row& row) { return pid_text(*row.process); }},
     {"process_name", "name", "", [](const Row& row) { return row.process->name; }},
     {"used_gpu_memory", "used_memory", "MiB",
      [](const Row& row) { return mib(row.process->memory_held); }},

@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include <fmt/format.h>
+
 #include "gpemu/device/monitor.hpp"
 
 namespace gpemu::tools {
@@ -15,6 +17,12 @@ struct SmiDevice {
   device::DeviceSnapshot now;
   device::DeviceLoad load;
 };
+
+/// Returns the pid, as PID@NAMESPACE when it is one of another pid namespace.
+[[nodiscard]] inline std::string pid_text(const device::ProcessSnapshot& process) {
+  if (process.foreign_namespace == 0) return fmt::to_string(process.pid);
+  return fmt::format("{}@{}", process.pid, process.foreign_namespace);
+}
 
 /// All devices at one time.
 struct SmiSample {

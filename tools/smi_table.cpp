@@ -80,7 +80,7 @@ std::string processes_of(const SmiSample& sample) {
   for (const SmiDevice& device : sample.devices) {
     for (const device::ProcessSnapshot& process : device.now.processes) {
       text += fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>13} |\n", device.now.index,
-                          process.pid, "C", cut(process.name, 32), mib(process.memory_held));
+                          pid_text(process), "C", cut(process.name, 32), mib(process.memory_held));
     }
   }
   return text.empty() ? std::string(kNoProcesses) : text;

@@ -39,6 +39,7 @@ sim::Clock& TrainingSession::clock() const {
 }
 
 Result<void> TrainingSession::attach(const GpuOptions& options) {
+  device::Node::end_when_cut_short();
   GPEMU_ASSIGN(node_, device::Node::open(options.node));
   const auto last = std::int64_t{options.device} + options.gpus - 1;
   if (last >= node_->device_count()) {

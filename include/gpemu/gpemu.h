@@ -169,8 +169,8 @@ GPEMU_API gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_ki
 GPEMU_API gpemu_status gpemu_stream_default(gpemu_device* device, gpemu_stream** stream);
 GPEMU_API void gpemu_stream_destroy(gpemu_stream* stream);
 
-/* Queues work on the compute engine. `interval` may be NULL. Errors: INVALID_ARGUMENT for a
- * negative duration. */
+/* Queues work on the compute engine. `interval` may be NULL. Work that would end after the time
+ * INT64_MAX ends there. Errors: INVALID_ARGUMENT for a negative duration. */
 GPEMU_API gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
                                            gpemu_interval* interval);
 /* Queues a copy on the copy engine of its direction; otherwise as gpemu_stream_launch. */

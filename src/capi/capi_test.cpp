@@ -80,6 +80,15 @@ TEST_F(CApi, RunsWorkOnTheTimeline) {
   EXPECT_EQ(gpemu_stream_launch(stream_, -1, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
 }
 
+TEST_F(CApi, WorkThatEndsNeverIsNotDone) {
+  gpemu_interval kernel{};
+  ASSERT_EQ(gpemu_stream_launch(stream_, 1, nullptr), GPEMU_OK);
+  ASSERT_EQ(gpemu_stream_launch(stream_, INT64_MAX, &kernel), GPEMU_OK);
+  EXPECT_EQ(kernel.start_ns, 1);
+  EXPECT_EQ(kernel.end_ns, INT64_MAX);
+  EXPECT_EQ(gpemu_stream_query(stream_), GPEMU_ERROR_NOT_READY);
+}
+
 TEST_F(CApi, EventsTimeAndOrderWork) {
   gpemu_event* start = nullptr;
   gpemu_event* end = nullptr;

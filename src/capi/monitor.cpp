@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/monitor.h"
 
-#include <cmath>
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "gpemu/base/log.hpp"
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "guard.hpp"
@@ -39,15 +43,20 @@ bool has_private_node() {
   return is_set("GPEMU_GPU") && !is_set("GPEMU_NODE");
 }
 
-Result<std::shared_ptr<device::Node>> node_to_watch() {
-  if (!has_private_node()) return device::Node::open_default();
-  if (auto node = cuda::own_node()) return node;
+Result<std::shared_ptr<device::NodeView>> node_to_watch() {
+  if (!has_private_node()) {
+    GPEMU_ASSIGN(const std::string name, device::Node::default_name());
+    return device::NodeView::open(name);
+  }
+  if (auto node = cuda::own_node()) return device::NodeView::of(std::move(node));
   return fail(ErrorCode::kNotFound, "this process has no emulated GPU");
 }
 
 Result<std::shared_ptr<device::Monitor>> start_watching(sim::Clock& clock) {
   GPEMU_ASSIGN(auto node, node_to_watch());
-  return std::make_shared<device::Monitor>(std::move(node), clock);
+  GPEMU_ASSIGN(std::shared_ptr<device::Monitor> monitor,
+               device::Monitor::create(std::move(node), clock));
+  return monitor;
 }
 
 /// Returns the monitor, once `index` is known to be one of its devices.
@@ -97,6 +106,14 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusi
   copy_text(description.uuid, device.uuid);
   copy_text(description.pci_bus_id, device.pci_bus_id);
   return description;
+}
+
+/// Returns the processes whose pids mean something here: as in a container on a real GPU, those of
+/// other pid namespaces are not listed. Their memory counts.
+template <typename Process>
+std::vector<Process> visible(std::vector<Process> processes) {
+  std::erase_if(processes, [](const Process& process) { return process.foreign_namespace != 0; });
+  return processes;
 }
 
 /// Yields as many elements as the caller has room for, and how many there are.
@@ -172,8 +189,8 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
     GPEMU_TRY(require("gpemu_monitor_get_device", device));
     GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
     const bool exclusive = monitor->node().policy() == gpemu::device::SharingPolicy::kExclusive;
-    return gpemu::fill(device, gpemu::describe(monitor->snapshot(index), exclusive),
-                       "gpemu_monitor_get_device");
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot, monitor->snapshot(index));
+    return gpemu::fill(device, gpemu::describe(snapshot, exclusive), "gpemu_monitor_get_device");
   });
 }
 
@@ -181,14 +198,17 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_state", state));
     GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    const gpemu::device::DeviceSnapshot device = monitor->snapshot(index);
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, monitor->snapshot(index));
+    double energy_j = 0;
+    if (!gpemu::has_private_node()) {
+      GPEMU_ASSIGN(energy_j, monitor->energy_j(index));
+    }
     const gpemu_monitor_state filled{
         .memory_total = device.memory_total,
         .memory_used = device.memory_used,
-        .energy_mj = gpemu::has_private_node()
-                         ? 0
-                         : static_cast<std::uint64_t>(monitor->energy_j(index) * 1000),
-        .process_count = static_cast<std::int32_t>(device.processes.size())};
+        // A damaged segment may say anything.
+        .energy_mj = static_cast<std::uint64_t>(std::clamp(energy_j * 1000, 0.0, 0x1p63)),
+        .process_count = static_cast<std::int32_t>(gpemu::visible(device.processes).size())};
     return gpemu::fill(state, filled, "gpemu_monitor_get_state");
   });
 }
@@ -217,7 +237,8 @@ gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* p
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_processes", count));
     GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    return gpemu::put_list(monitor->snapshot(index).processes, processes, count,
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, monitor->snapshot(index));
+    return gpemu::put_list(gpemu::visible(device.processes), processes, count,
                            [](const gpemu::device::ProcessSnapshot& process) {
                              return gpemu_monitor_process{
                                  .pid = static_cast<std::uint32_t>(process.pid),
@@ -231,10 +252,11 @@ gpemu_status gpemu_monitor_get_process_loads(int32_t index, gpemu_monitor_proces
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_process_loads", count));
     GPEMU_ASSIGN(const gpemu::device::DeviceLoad last, gpemu::load_of(index));
-    return gpemu::put_list(
-        last.processes, loads, count, [](const gpemu::device::ProcessLoad& process) {
-          return gpemu_monitor_process_load{.pid = static_cast<std::uint32_t>(process.pid),
-                                            .compute = process.compute};
-        });
+    return gpemu::put_list(gpemu::visible(last.processes), loads, count,
+                           [](const gpemu::device::ProcessLoad& process) {
+                             return gpemu_monitor_process_load{
+                                 .pid = static_cast<std::uint32_t>(process.pid),
+                                 .compute = process.compute};
+                           });
   });
 }

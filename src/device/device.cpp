@@ -6,20 +6,17 @@
 #include <cstddef>
 #include <deque>
 #include <mutex>
+#include <span>
+#include <string>
 #include <unordered_map>
 #include <utility>
 
-#include "robust_lock.hpp"
+#include "gpemu/base/saturate.hpp"
+
 #include "segment.hpp"
 
 namespace gpemu::device {
 namespace {
-
-/// Sets a field of this process's own holding. Requires: Segment::own_mutex, under which nobody
-/// else writes it.
-void set_own(std::atomic<std::int64_t>& field, std::int64_t value) {
-  field.store(value, std::memory_order_relaxed);
-}
 
 /// The idle time of an engine that this process left in front of its own work, which had to wait
 /// for something. Nobody but this process knows it, for the engine's tail lies behind it: later
@@ -41,7 +38,7 @@ class IdleTime {
     for (std::size_t i = 0; i < stretches_.size() && taken.busy < cost;) {
       const Stretch stretch = stretches_[i];
       const TimePoint start = std::max(stretch.start, earliest);
-      const TimePoint end = std::min(stretch.end, start + (cost - taken.busy));
+      const TimePoint end = std::min(stretch.end, saturating_add(start, cost - taken.busy));
       if (start >= end) {
         ++i;
         continue;
@@ -91,54 +88,58 @@ void fill_gaps(layout::EngineRecord& engine, TimePoint now, const Interval& fill
     if (TimePoint(Duration(start)) >= filled.end || TimePoint(Duration(end)) <= filled.start) {
       continue;
     }
-    const std::int64_t part = std::clamp(end - start, std::int64_t{0}, left);
+    // Both are in the future, so the difference is in range.
+    const std::int64_t part = end > start ? std::min(end - start, left) : 0;
     gap.start_ns = start + part;
     left -= part;
   }
 }
 
 /// Puts work at the end of an engine's timeline, not before `earliest`. Several processes may do so
-/// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody.
-Interval append_to(layout::EngineRecord& engine, std::atomic<std::int64_t>& own_tail_ns,
-                   TimePoint now, TimePoint earliest, Duration cost, IdleTime& idle) {
+/// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody. `own_tail`
+/// is this process's, and `published` what others see of it. Requires: Segment::OwnUse::mutex.
+Interval append_to(layout::EngineRecord& engine, std::int64_t& own_tail,
+                   std::atomic<std::int64_t>& published, TimePoint now, TimePoint earliest,
+                   Duration cost, IdleTime& idle) {
   std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
-  const std::int64_t own_tail = own_tail_ns.load(std::memory_order_relaxed);
   std::int64_t start = 0;
+  std::int64_t end = 0;
   do {
     start = std::max(earliest.time_since_epoch().count(), tail);
-    // Before the exchange, so that a recovery never cuts the timeline before this work's end.
-    set_own(own_tail_ns, std::max(own_tail, start + cost.count()));
-  } while (!engine.tail_ns.compare_exchange_weak(tail, start + cost.count()));
+    end = saturating_add(start, cost.count());
+    // Before the exchange, so that nobody cuts the timeline before this work's end.
+    published.store(std::max(own_tail, end), std::memory_order_relaxed);
+  } while (!engine.tail_ns.compare_exchange_weak(tail, end));
+  own_tail = std::max(own_tail, end);
   idle.add(TimePoint(Duration(tail)), TimePoint(Duration(start)));
   if (start > std::max(tail, now.time_since_epoch().count())) {
     layout::GapRecord& gap = engine.gaps[engine.gap_count++ % std::size(engine.gaps)];
     gap.start_ns = std::max(tail, now.time_since_epoch().count());
     gap.end_ns = start;
   }
-  return {
-      .start = TimePoint(Duration(start)), .end = TimePoint(Duration(start) + cost), .busy = cost};
+  return {.start = TimePoint(Duration(start)),
+          .end = TimePoint(Duration(end)),
+          .busy = Duration(end - start)};
 }
 
 }  // namespace
 
 /// Work of others that is queued longer than this makes a process look whether those others live,
-/// at most this often: a look reads a file of /proc for each process, some 10 us.
+/// at most this often: a look asks the kernel for a lock of each process, some 0.3 us.
 constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 
 struct Device::State {
-  explicit State(std::mutex& own_mutex) : mutex(own_mutex) {}
-
   std::shared_ptr<Node> node;
   Node::Segment* segment;
   int index;
   sim::Clock* clock;
-  layout::DeviceRecord* record;
+  std::span<layout::EngineRecord> engines;
   layout::HoldingRecord* holding;
-
   /// Of this process and device, however often it is open.
-  std::mutex& mutex;
-  // Guarded by the mutex: the ends of the work of the legacy default stream, of all streams that
+  Node::Segment::OwnUse* own;
+
+  // Guarded by own->mutex: the ends of the work of the legacy default stream, of all streams that
   // synchronise with it, and of all streams.
   TimePoint default_tail{};
   TimePoint blocking_tail{};
@@ -151,34 +152,16 @@ struct Device::State {
   TimePoint looked_for_dead{};
 
   /// Has the work of processes that died dropped from an engine before this process queues behind
-  /// it.
+  /// it, and damage undone that would make it wait for work that nobody has queued.
   void drop_work_of_dead(std::size_t engine, TimePoint now) {
-    const TimePoint others_end{Duration(record->engines[engine].tail_ns.load())};
-    const TimePoint own_end{Duration(holding->engine_tail_ns[engine].load())};
-    if (others_end - std::max(now, own_end) < kBacklogToLookInto ||
-        now - looked_for_dead < kLookPeriod) {
-      return;
-    }
+    const TimePoint others_end{Duration(engines[engine].tail_ns.load())};
+    const TimePoint own_end{Duration(own->tail_ns[engine])};
+    const TimePoint expected = std::max(now, own_end);
+    if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
+    const bool is_damage = others_end > saturating_add(expected, Node::Segment::kLongestQueue);
+    if (now - looked_for_dead < kLookPeriod && !is_damage) return;
     looked_for_dead = now;
-    segment->recover();
-  }
-
-  /// Takes `bytes` from the ledger if they are free.
-  bool take_memory(Bytes bytes) {
-    const RobustLock lock(record->ledger_mutex, [this] { segment->recount_memory(index); });
-    if (bytes > record->memory_bytes - std::min(record->memory_used.load(), record->memory_bytes)) {
-      return false;
-    }
-    holding->memory += bytes;
-    record->memory_used += bytes;
-    return true;
-  }
-
-  void give_back_memory(Bytes bytes) {
-    const RobustLock lock(record->ledger_mutex, [this] { segment->recount_memory(index); });
-    // Never below zero, whatever became of the slot meanwhile.
-    holding->memory -= std::min(bytes, holding->memory.load());
-    record->memory_used -= std::min(bytes, record->memory_used.load());
+    segment->trim(index, engine);
   }
 };
 
@@ -196,13 +179,14 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   }
   Node::Segment& segment = *node->segment_;
   GPEMU_TRY(segment.add_context(index));
-  auto state = std::make_unique<State>(segment.own_mutex(index));
+  auto state = std::make_unique<State>();
   state->node = std::move(node);
   state->segment = &segment;
   state->index = index;
   state->clock = &clock;
-  state->record = &segment.devices()[static_cast<std::size_t>(index)];
+  state->engines = segment.engines(index);
   state->holding = &segment.own_holding(index);
+  state->own = &segment.own(index);
   // Far from each other and from zero, so that an address tells its device.
   state->next_address = (static_cast<DeviceAddress>(index) + 1) << 44;
   return std::unique_ptr<Device>(new Device(std::move(state)));
@@ -213,7 +197,7 @@ Device::~Device() {
   if (!state_->segment->owned_by_this_process()) return;
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
-  if (held > 0) state_->give_back_memory(held);
+  if (held > 0) state_->segment->give_back_memory(state_->index, held);
   state_->segment->remove_context(state_->index);
 }
 
@@ -239,21 +223,22 @@ std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
 Result<DeviceAddress> Device::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
   GPEMU_TRY(state_->segment->check_owner());
-  const Bytes total = state_->record->memory_bytes;
+  Node::Segment& segment = *state_->segment;
+  const Bytes total = segment.facts(state_->index).memory_bytes;
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /
                                             kAllocationGranularity * kAllocationGranularity;
-  // The dead keep their memory until somebody misses it.
-  while (!state_->take_memory(rounded)) {
-    if (state_->segment->recover() > 0) continue;
+  if (!segment.take_memory(state_->index, rounded)) {
     const MemoryInfo info = memory_info();
+    const std::string others = segment.largest_holders(state_->index);
     return fail(ErrorCode::kOutOfMemory,
                 "out of memory on device {} ({}): {:.1f} MiB asked for, {:.1f} MiB free of {:.1f} "
-                "MiB; this process holds {:.1f} MiB, others {:.1f} MiB",
-                state_->index, state_->record->gpu, to_mib(rounded), to_mib(info.free),
-                to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held));
+                "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
+                state_->index, segment.facts(state_->index).gpu, to_mib(rounded), to_mib(info.free),
+                to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
+                others.empty() ? "" : ": ", others);
   }
-  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard lock(state_->own->mutex);
   const DeviceAddress address = state_->next_address;
   state_->next_address += rounded;
   state_->allocations.emplace(address, rounded);
@@ -264,7 +249,7 @@ Result<void> Device::free(DeviceAddress address) {
   GPEMU_TRY(state_->segment->check_owner());
   Bytes bytes = 0;
   {
-    const std::lock_guard lock(state_->mutex);
+    const std::lock_guard lock(state_->own->mutex);
     const auto found = state_->allocations.find(address);
     if (found == state_->allocations.end()) {
       return fail(ErrorCode::kInvalidArgument,
@@ -273,25 +258,21 @@ Result<void> Device::free(DeviceAddress address) {
     bytes = found->second;
     state_->allocations.erase(found);
   }
-  state_->give_back_memory(bytes);
+  state_->segment->give_back_memory(state_->index, bytes);
   return {};
 }
 
 MemoryInfo Device::memory_info() const {
-  // Who asks misses what the dead held.
-  state_->segment->recover();
-  const RobustLock lock(state_->record->ledger_mutex,
-                        [this] { state_->segment->recount_memory(state_->index); });
-  const Bytes total = state_->record->memory_bytes;
-  const Bytes used = std::min(state_->record->memory_used.load(), total);
-  return {
-      .total = total, .free = total - used, .held = std::min(state_->holding->memory.load(), used)};
+  const Bytes total = state_->segment->facts(state_->index).memory_bytes;
+  const Bytes used = state_->segment->memory_used(state_->index);
+  const std::lock_guard lock(state_->own->mutex);
+  return {.total = total, .free = total - used, .held = std::min(state_->own->memory, used)};
 }
 
 void Device::synchronize() {
   TimePoint tail;
   {
-    const std::lock_guard lock(state_->mutex);
+    const std::lock_guard lock(state_->own->mutex);
     tail = state_->any_tail;
   }
   state_->clock->wait_until(tail);
@@ -323,7 +304,8 @@ void Stream::raise_tail(TimePoint end) {
 Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration cost) {
   Device::State& device = *device_.state_;
   const auto engine_index = static_cast<std::size_t>(engine);
-  layout::EngineRecord& record = device.record->engines[engine_index];
+  layout::EngineRecord& record = device.engines[engine_index];
+  auto& own = *device.own;
   const TimePoint now = device.clock->now();
   device.drop_work_of_dead(engine_index, now);
   earliest = std::max(now, earliest);
@@ -331,29 +313,31 @@ Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration
   Interval interval = idle.take(now, earliest, cost);
   if (interval.busy > Duration::zero()) fill_gaps(record, now, interval);
   if (interval.busy < cost || cost == Duration::zero()) {
-    const Interval rest = append_to(record, device.holding->engine_tail_ns[engine_index], now,
-                                    earliest, cost - interval.busy, idle);
+    const Interval rest =
+        append_to(record, own.tail_ns[engine_index], device.holding->engine_tail_ns[engine_index],
+                  now, earliest, cost - interval.busy, idle);
     if (interval.busy == Duration::zero()) interval.start = rest.start;
     interval.end = rest.end;
-    interval.busy = cost;
+    interval.busy += rest.busy;
   }
   interval.asked = now;
   raise_tail(interval.end);
-  record.busy_ns.fetch_add(cost.count(), std::memory_order_relaxed);
-  std::atomic<std::int64_t>& own_busy_ns = device.holding->engine_busy_ns[engine_index];
-  set_own(own_busy_ns, own_busy_ns.load(std::memory_order_relaxed) + cost.count());
+  record.busy_ns.fetch_add(interval.busy.count(), std::memory_order_relaxed);
+  own.busy_ns[engine_index] = saturating_add(own.busy_ns[engine_index], interval.busy.count());
+  device.holding->engine_busy_ns[engine_index].store(own.busy_ns[engine_index],
+                                                     std::memory_order_relaxed);
   record.operations.fetch_add(1, std::memory_order_relaxed);
   if (bytes > 0) record.bytes.fetch_add(bytes, std::memory_order_relaxed);
   return interval;
 }
 
 Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
-  const std::lock_guard lock(device_.state_->mutex);
+  const std::lock_guard lock(device_.state_->own->mutex);
   return append(ready_time(), engine, bytes, cost);
 }
 
 Interval Stream::enqueue_from(TimePoint earliest, Engine engine, Bytes bytes, Duration cost) {
-  const std::lock_guard lock(device_.state_->mutex);
+  const std::lock_guard lock(device_.state_->own->mutex);
   return append(earliest, engine, bytes, cost);
 }
 
@@ -367,20 +351,20 @@ Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
 }
 
 void Stream::record(Event& event) {
-  const std::lock_guard lock(device_.state_->mutex);
+  const std::lock_guard lock(device_.state_->own->mutex);
   event.time_ = std::max(device_.state_->clock->now(), ready_time());
   event.recorded_ = true;
 }
 
 void Stream::wait(const Event& event) {
   if (!event.recorded_) return;
-  const std::lock_guard lock(device_.state_->mutex);
+  const std::lock_guard lock(device_.state_->own->mutex);
   // Who waits for this stream waits for the event as well.
   raise_tail(event.time_);
 }
 
 TimePoint Stream::tail() const {
-  const std::lock_guard lock(device_.state_->mutex);
+  const std::lock_guard lock(device_.state_->own->mutex);
   return ready_time();
 }
 

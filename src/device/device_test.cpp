@@ -70,6 +70,33 @@ TEST_F(DeviceTest, OverlapsCopiesInBothDirectionsWithCompute) {
       << "after the copy before it in its stream";
 }
 
+TEST_F(DeviceTest, WorkBeyondTheEndOfTimeEndsThereAndIsNotDone) {
+  const auto stream = device_->create_stream();
+  clock_.wait_until(at(1ms));
+  stream->launch(1ms);
+  const Interval endless = stream->launch(Duration::max());
+  EXPECT_EQ(endless.start, at(2ms));
+  EXPECT_EQ(endless.end, TimePoint::max());
+  EXPECT_EQ(endless.busy, Duration::max() - 2ms);
+  const Interval after = stream->launch(Duration::max());
+  EXPECT_EQ(after.start, TimePoint::max());
+  EXPECT_EQ(after.end, TimePoint::max());
+  EXPECT_EQ(after.busy, 0ns);
+  EXPECT_FALSE(stream->idle());
+  EXPECT_EQ(snapshot().engines[0].busy, 0ns) << "nothing of it has run";
+}
+
+TEST_F(DeviceTest, FillsIdleTimeWithWorkBeyondTheEndOfTime) {
+  const auto waiting = device_->create_stream();
+  waiting->wait(Event(at(5ms)));
+  waiting->launch(1ms);
+  const Interval endless =
+      device_->create_stream(StreamKind::kNonBlocking)->launch(Duration::max());
+  EXPECT_EQ(endless.start, at(0ms));
+  EXPECT_EQ(endless.end, TimePoint::max());
+  EXPECT_EQ(endless.busy, Duration::max() - 1ms);
+}
+
 TEST_F(DeviceTest, EventsOrderWorkAcrossStreams) {
   const auto copies = device_->create_stream();
   const auto compute = device_->create_stream();

@@ -5,27 +5,39 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <pthread.h>
 #include <type_traits>
 
 #include "gpemu/device/node.hpp"
 
 /// The content of a node segment. Everything in it is trivially destructible, of fixed size, and
-/// valid at any address. Several processes map it at once, so what changes is atomic or behind a
-/// robust mutex.
+/// valid with any bytes at any address: no pointer, no lock, no enumeration. Whoever may write the
+/// file may write anything, so readers check what never changes once, in a copy of their own, and
+/// bound what changes at each use.
 ///
-///     Header | DeviceRecord[device_count] | ProcessRecord[process_capacity]
-///            | HoldingRecord[process_capacity][device_count]
+///     Header | FactsRecord[device_count]                          never changes
+///     EngineRecord[device_count][kEngineCount]                    changes
+///     ProcessRecord[process_capacity]
+///     HoldingRecord[device_count][process_capacity]
+///
+/// Which slots of the registry are in use is not in the file: a process holds open-file-description
+/// locks (fcntl F_OFD_SETLK) on bytes far beyond the file's end, which the kernel releases when the
+/// process ends.
 ///
 /// Change kVersion with any change of this file. The header's fields up to `temporary` stay where
 /// they are in all versions, so that each can remove the nodes of any other.
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 3;
+inline constexpr std::uint32_t kVersion = 4;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
+
+/// Offset of the lock of slot 0 that says that somebody has taken the slot; the others follow.
+inline constexpr std::int64_t kTakenLocks = std::int64_t{1} << 40;
+/// Likewise of the locks that say that the holder of a slot lives and that its records count: taken
+/// only when the records are clean of what the slot's last holder left.
+inline constexpr std::int64_t kAliveLocks = kTakenLocks + kProcessCapacity;
 
 struct alignas(64) Header {
   char magic[8];
@@ -34,11 +46,22 @@ struct alignas(64) Header {
   std::uint64_t segment_bytes;
   std::uint32_t device_count;
   std::uint32_t process_capacity;
-  SharingPolicy policy;
-  bool temporary;
+  std::uint8_t policy;     ///< a SharingPolicy.
+  std::uint8_t temporary;  ///< 0 or 1.
   char name[kNameBytes];
-  /// Guards which processes are registered.
-  pthread_mutex_t registry_mutex;
+  /// Of all bytes that never change, with zero in this place.
+  std::uint64_t checksum;
+};
+
+/// What never changes of a device.
+struct alignas(64) FactsRecord {
+  char gpu[kNameBytes];
+  char uuid[48];
+  char pci_bus_id[32];
+  std::uint64_t memory_bytes;
+  double max_power_w;
+  double idle_power_w;
+  GpuFacts facts;
 };
 
 /// Time for which an engine stands still in the midst of what is queued. Written start first, over
@@ -49,7 +72,8 @@ struct GapRecord {
 };
 
 /// The timeline of one engine. `tail_ns` only grows while processes live, by compare-and-swap, so
-/// that nobody who dies can leave it locked.
+/// that nobody who dies can leave it locked. One beyond what the living published is of the dead,
+/// or damage, and is cut.
 struct alignas(64) EngineRecord {
   std::atomic<std::int64_t> tail_ns;  ///< when the engine has nothing left to do.
   std::atomic<std::int64_t> busy_ns;  ///< all work ever queued, less what was dropped.
@@ -61,41 +85,30 @@ struct alignas(64) EngineRecord {
 };
 
 /// Returns how much work an engine has between two times, neither of them behind its tail.
+/// Requires: 0 <= from_ns.
 [[nodiscard]] inline std::int64_t work_between(const EngineRecord& engine, std::int64_t from_ns,
                                                std::int64_t to_ns) {
+  if (to_ns <= from_ns) return 0;
   std::int64_t work = to_ns - from_ns;
   for (const GapRecord& gap : engine.gaps) {
     const std::int64_t start = std::max(gap.start_ns.load(), from_ns);
     const std::int64_t end = std::min(gap.end_ns.load(), to_ns);
-    work -= std::max(end - start, std::int64_t{0});
+    if (start < end) work = std::max(work - (end - start), std::int64_t{0});
   }
-  return std::max(work, std::int64_t{0});
+  return work;
 }
 
-struct alignas(64) DeviceRecord {
-  char gpu[kNameBytes];
-  char uuid[48];
-  char pci_bus_id[32];
-  std::uint64_t memory_bytes;
-  double max_power_w;
-  double idle_power_w;
-  GpuFacts facts;
-  /// Guards memory_used and the holdings' memory.
-  pthread_mutex_t ledger_mutex;
-  /// The sum of all holdings; computed anew when somebody died while changing it.
-  std::atomic<std::uint64_t> memory_used;
-  EngineRecord engines[kEngineCount];
-};
-
-/// One attachment of a process. Guarded by the registry mutex.
+/// Who has a slot; for people to read. Which slots count, the locks say.
 struct alignas(64) ProcessRecord {
-  std::atomic<bool> live;
-  std::int32_t pid;
-  std::uint64_t start_time;  ///< tells a process from a later one with the same pid.
+  std::atomic<std::uint32_t> used;  ///< 0: nobody had the slot since its last holder detached.
+  std::atomic<std::int32_t> pid;
+  /// In which the pid is one: the inode of its pid namespace; 0 when that is not known.
+  std::atomic<std::uint64_t> pid_namespace;
   char name[32];
 };
 
-/// What one process has on one device. While the process lives, it alone writes the times.
+/// What one process has on one device. Its holder alone writes it, and keeps the truth in memory of
+/// its own.
 struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;
@@ -106,12 +119,23 @@ struct alignas(64) HoldingRecord {
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
-static_assert(std::atomic<bool>::is_always_lock_free);
+static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
+static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
-[[nodiscard]] constexpr std::uint64_t segment_bytes(std::uint64_t devices) {
-  return sizeof(Header) + devices * sizeof(DeviceRecord) +
-         kProcessCapacity * (sizeof(ProcessRecord) + devices * sizeof(HoldingRecord));
-}
+/// Where the parts of a segment with so many devices lie. Units: bytes from the file's start.
+struct Offsets {
+  explicit constexpr Offsets(std::uint64_t devices)
+      : engines(sizeof(Header) + devices * sizeof(FactsRecord)),
+        processes(engines + devices * kEngineCount * sizeof(EngineRecord)),
+        holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
+        end(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)) {}
+
+  static constexpr std::uint64_t facts = sizeof(Header);
+  std::uint64_t engines;
+  std::uint64_t processes;
+  std::uint64_t holdings;
+  std::uint64_t end;
+};
 
 }  // namespace gpemu::device::layout

@@ -12,12 +12,15 @@ double share(Duration before, Duration after, Duration period) {
 }
 
 double rate(Bytes before, Bytes after, Duration period) {
-  return static_cast<double>(after - before) / to_seconds(period);
+  return static_cast<double>(after - std::min(before, after)) / to_seconds(period);
 }
 
 /// Returns the compute time that a process had used at a snapshot; zero when it was not there.
-Duration compute_time(const DeviceSnapshot& snapshot, pid_t pid) {
-  const auto found = std::ranges::find(snapshot.processes, pid, &ProcessSnapshot::pid);
+Duration compute_time(const DeviceSnapshot& snapshot, const ProcessSnapshot& process) {
+  const auto found =
+      std::ranges::find_if(snapshot.processes, [&process](const ProcessSnapshot& other) {
+        return other.pid == process.pid && other.foreign_namespace == process.foreign_namespace;
+      });
   return found == snapshot.processes.end() ? Duration::zero() : found->busy[0];
 }
 
@@ -39,7 +42,8 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   for (const ProcessSnapshot& process : after.processes) {
     load.processes.push_back(
         {.pid = process.pid,
-         .compute = share(compute_time(before, process.pid), process.busy[0], period)});
+         .foreign_namespace = process.foreign_namespace,
+         .compute = share(compute_time(before, process), process.busy[0], period)});
   }
   return load;
 }
@@ -61,50 +65,42 @@ double sm_clock_mhz(const DeviceSnapshot& device, double compute) {
   return compute > 0 || facts.base_clock_mhz <= 0 ? facts.boost_clock_mhz : facts.base_clock_mhz;
 }
 
-Monitor::Monitor(std::shared_ptr<Node> node, sim::Clock& clock, Duration min_period)
-    : node_(std::move(node)), clock_(clock), min_period_(min_period), looked_for_dead_() {
+Monitor::Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period)
+    : node_(std::move(node)), clock_(clock), min_period_(min_period) {}
+
+Result<std::unique_ptr<Monitor>> Monitor::create(std::shared_ptr<NodeView> node, sim::Clock& clock,
+                                                 Duration min_period) {
   GPEMU_CHECK(min_period > Duration::zero(), "a load needs a period");
-  node_->recover_dead_processes();
-  looked_for_dead_ = clock_.now();
-  for (int i = 0; i < node_->device_count(); ++i) {
-    const TimePoint now = clock_.now();
-    devices_.push_back({.start = now, .before = node_->device_snapshot(i, now), .last = {}});
+  std::unique_ptr<Monitor> monitor(new Monitor(std::move(node), clock, min_period));
+  for (int i = 0; i < monitor->node_->device_count(); ++i) {
+    const TimePoint now = clock.now();
+    GPEMU_ASSIGN(DeviceSnapshot before, monitor->node_->device_snapshot(i, now));
+    monitor->devices_.push_back({.start = now, .before = std::move(before), .last = {}});
   }
+  return monitor;
 }
 
-void Monitor::drop_dead(TimePoint now) {
-  if (now - looked_for_dead_ < min_period_) return;
-  looked_for_dead_ = now;
-  node_->recover_dead_processes();
-}
-
-DeviceLoad Monitor::load(int index) {
+Result<DeviceLoad> Monitor::load(int index) {
   GPEMU_CHECK(index >= 0 && index < node_->device_count(), "device index out of range");
   const std::lock_guard lock(mutex_);
   Watched& device = devices_[static_cast<std::size_t>(index)];
   if (device.last.end == TimePoint()) clock_.wait_until(device.start + min_period_);
-  TimePoint now = clock_.now();
+  const TimePoint now = clock_.now();
   if (now - device.start < min_period_) return device.last;
-  drop_dead(now);
-  now = clock_.now();
-  DeviceSnapshot after = node_->device_snapshot(index, now);
+  GPEMU_ASSIGN(DeviceSnapshot after, node_->device_snapshot(index, now));
   device.last = load_between(device.before, after, device.start, now);
   device.start = now;
   device.before = std::move(after);
   return device.last;
 }
 
-DeviceSnapshot Monitor::snapshot(int index) {
-  {
-    const std::lock_guard lock(mutex_);
-    drop_dead(clock_.now());
-  }
+Result<DeviceSnapshot> Monitor::snapshot(int index) const {
   return node_->device_snapshot(index, clock_.now());
 }
 
-double Monitor::energy_j(int index) {
+Result<double> Monitor::energy_j(int index) const {
   const TimePoint now = clock_.now();
-  const DeviceSnapshot device = node_->device_snapshot(index, now);
+  GPEMU_ASSIGN(const DeviceSnapshot device, node_->device_snapshot(index, now));
   return device.idle_power_w * to_seconds(now.time_since_epoch()) +
          (device.max_power_w - device.idle_power_w) * to_seconds(device.engines[0].busy);
 }

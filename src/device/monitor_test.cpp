@@ -22,7 +22,9 @@ class MonitorTest : public testing::Test {
                        {.gpu = "A", .memory_bytes = kMiB}}})
           .value();
   std::unique_ptr<Device> device_ = Device::open(node_, 0, clock_).value();
-  Monitor monitor_{node_, clock_, 200ms};
+  std::unique_ptr<Monitor> monitor_ = Monitor::create(NodeView::of(node_), clock_, 200ms).value();
+
+  [[nodiscard]] DeviceLoad load_of(int index) const { return monitor_->load(index).value(); }
 
   /// Lets the device compute for `work` and then stand still for `rest`.
   void work(Duration work, Duration rest) {
@@ -33,35 +35,35 @@ class MonitorTest : public testing::Test {
 
 TEST_F(MonitorTest, TellsTheShareOfThePeriodThatTheDeviceComputed) {
   work(150ms, 100ms);
-  const DeviceLoad load = monitor_.load(0);
+  const DeviceLoad load = load_of(0);
   EXPECT_DOUBLE_EQ(load.compute, 0.6);
   EXPECT_EQ(load.end - load.start, 250ms);
   EXPECT_DOUBLE_EQ(load.power_w, 50 + 200 * 0.6);
   EXPECT_DOUBLE_EQ(load.temperature_c, 30 + 50 * 170.0 / 250);
-  EXPECT_DOUBLE_EQ(monitor_.load(1).compute, 0);
+  EXPECT_DOUBLE_EQ(load_of(1).compute, 0);
 }
 
 TEST_F(MonitorTest, CountsWorkInThePeriodInWhichItRuns) {
   device_->default_stream().launch(300ms);
   clock_.wait_until(clock_.now() + 200ms);
-  EXPECT_DOUBLE_EQ(monitor_.load(0).compute, 1);
+  EXPECT_DOUBLE_EQ(load_of(0).compute, 1);
   clock_.wait_until(clock_.now() + 200ms);
-  EXPECT_DOUBLE_EQ(monitor_.load(0).compute, 0.5);
+  EXPECT_DOUBLE_EQ(load_of(0).compute, 0.5);
 }
 
 TEST_F(MonitorTest, RepeatsTheLastPeriodUntilTheNextIsLongEnough) {
   work(200ms, 0ms);
-  const DeviceLoad first = monitor_.load(0);
+  const DeviceLoad first = load_of(0);
   work(0ms, 199ms);
-  EXPECT_EQ(monitor_.load(0).end, first.end);
-  EXPECT_DOUBLE_EQ(monitor_.load(0).compute, 1);
+  EXPECT_EQ(load_of(0).end, first.end);
+  EXPECT_DOUBLE_EQ(load_of(0).compute, 1);
   work(0ms, 1ms);
-  EXPECT_DOUBLE_EQ(monitor_.load(0).compute, 0);
+  EXPECT_DOUBLE_EQ(load_of(0).compute, 0);
 }
 
 TEST_F(MonitorTest, WaitsForThePeriodOfTheFirstReading) {
   device_->default_stream().launch(50ms);
-  const DeviceLoad load = monitor_.load(0);
+  const DeviceLoad load = load_of(0);
   EXPECT_EQ(clock_.now(), TimePoint(200ms));
   EXPECT_DOUBLE_EQ(load.compute, 0.25);
 }
@@ -70,7 +72,7 @@ TEST_F(MonitorTest, TellsCopiesByDirection) {
   device_->default_stream().copy(Engine::kCopyHostToDevice, 1000, 50ms);
   device_->default_stream().copy(Engine::kCopyDeviceToHost, 500, 100ms);
   clock_.wait_until(clock_.now() + 200ms);
-  const DeviceLoad load = monitor_.load(0);
+  const DeviceLoad load = load_of(0);
   EXPECT_DOUBLE_EQ(load.compute, 0);
   EXPECT_DOUBLE_EQ(load.copy_h2d, 0.25);
   EXPECT_DOUBLE_EQ(load.copy_d2h, 0.5);
@@ -80,16 +82,16 @@ TEST_F(MonitorTest, TellsCopiesByDirection) {
 
 TEST_F(MonitorTest, TellsTheLoadOfEachProcess) {
   work(80ms, 120ms);
-  const DeviceLoad load = monitor_.load(0);
+  const DeviceLoad load = load_of(0);
   ASSERT_EQ(load.processes.size(), 1);
   EXPECT_EQ(load.processes[0].pid, ::getpid());
   EXPECT_DOUBLE_EQ(load.processes[0].compute, 0.4);
-  EXPECT_TRUE(monitor_.load(1).processes.empty());
+  EXPECT_TRUE(load_of(1).processes.empty());
 }
 
 TEST_F(MonitorTest, AddsUpPowerToEnergy) {
   work(1s, 3s);
-  EXPECT_DOUBLE_EQ(monitor_.energy_j(0), 50 * 4 + 200 * 1);
+  EXPECT_DOUBLE_EQ(monitor_->energy_j(0).value(), 50 * 4 + 200 * 1);
 }
 
 TEST_F(MonitorTest, TellsTheBoostClockOfPeriodsWithKernels) {
@@ -104,8 +106,8 @@ TEST_F(MonitorTest, TellsTheBoostClockOfPeriodsWithKernels) {
 }
 
 TEST_F(MonitorTest, PerformanceStateTellsWhetherAnybodyHasTheDeviceOpen) {
-  EXPECT_EQ(monitor_.load(0).performance_state, 0);
-  EXPECT_EQ(monitor_.load(1).performance_state, 8);
+  EXPECT_EQ(load_of(0).performance_state, 0);
+  EXPECT_EQ(load_of(1).performance_state, 8);
 }
 
 }  // namespace

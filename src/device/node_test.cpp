@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/node.hpp"
 
+#include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -11,6 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/device/device.hpp"
+#include "gpemu/device/node_view.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -32,7 +36,16 @@ class NodeTest : public testing::Test {
     file.put(version);
   }
 
-  std::vector<std::string> names() { return Node::list(directory_).value(); }
+  std::vector<NodeEntry> entries() { return Node::list(directory_).value(); }
+
+  /// Returns the names of the nodes that can be opened.
+  std::vector<std::string> names() {
+    std::vector<std::string> names;
+    for (const NodeEntry& node : entries()) {
+      if (!node.problem) names.push_back(node.name);
+    }
+    return names;
+  }
 
   const std::filesystem::path directory_ =
       std::filesystem::path(testing::TempDir()) / fmt::format("gpemu_node_test_{}", ::getpid());
@@ -59,7 +72,7 @@ TEST_F(NodeTest, RefusesANameThatIsTaken) {
 }
 
 TEST_F(NodeTest, RefusesNamesThatAreNoFileNames) {
-  for (const char* name : {"", ".", "..", "a/b", "x y", ".hidden"}) {
+  for (const char* name : {"", ".", "..", "root/../b", "x y", ".hidden"}) {
     EXPECT_EQ(Node::create(config(name), directory_).error().code, ErrorCode::kInvalidArgument);
     EXPECT_EQ(Node::open(name, directory_).error().code, ErrorCode::kInvalidArgument);
   }
@@ -89,10 +102,36 @@ TEST_F(NodeTest, RefusesFilesThatAreNoSegments) {
   for (const char* name : {"short", "long"}) {
     const auto opened = Node::open(name, directory_);
     EXPECT_EQ(opened.error().code, ErrorCode::kIncompatible) << name;
-    EXPECT_EQ(Node::remove(name, true, directory_).error().code, ErrorCode::kIncompatible);
-    EXPECT_TRUE(std::filesystem::exists(directory_ / name)) << "it belongs to somebody else";
+    EXPECT_EQ(Node::remove(name, false, directory_).error().code, ErrorCode::kIncompatible);
+    EXPECT_TRUE(std::filesystem::exists(directory_ / name)) << "it may be somebody's file";
   }
   EXPECT_EQ(names(), Names{});
+  EXPECT_EQ(entries().size(), 2U) << "they are listed with what is wrong";
+  EXPECT_TRUE(Node::remove("long", true, directory_));
+  EXPECT_FALSE(std::filesystem::exists(directory_ / "long"));
+}
+
+TEST_F(NodeTest, ListsAndRemovesFilesOfAnyKindAndName) {
+  ASSERT_TRUE(Node::create(config("good"), directory_));
+  ASSERT_EQ(::mkfifo((directory_ / "pipe").c_str(), 0600), 0);
+  ASSERT_EQ(::symlink("good", (directory_ / "link").c_str()), 0);
+  std::ofstream(directory_ / "x\x1b[31m") << "hello";
+  std::filesystem::create_directory(directory_ / "folder");
+  EXPECT_EQ(names(), Names{"good"});
+  EXPECT_EQ(entries().size(), 5U);
+  for (const NodeEntry& node : entries()) {
+    if (!node.problem) continue;
+    EXPECT_EQ(node.problem->code, ErrorCode::kIncompatible) << node.name;
+    EXPECT_EQ(node.problem->message.find('\x1b'), std::string::npos) << "nothing raw";
+  }
+  EXPECT_EQ(Node::open("pipe", directory_).error().code, ErrorCode::kIncompatible);
+  EXPECT_EQ(Node::open("link", directory_).error().code, ErrorCode::kIncompatible);
+  for (const char* name : {"pipe", "link", "x\x1b[31m"}) {
+    EXPECT_FALSE(Node::remove(name, false, directory_)) << name;
+    EXPECT_TRUE(Node::remove(name, true, directory_)) << name;
+  }
+  EXPECT_FALSE(Node::remove("folder", true, directory_));
+  EXPECT_FALSE(Node::remove("..", true, directory_));
 }
 
 TEST_F(NodeTest, OpensTheOnlyNodeOrTheOneThatTheEnvironmentNames) {
@@ -132,7 +171,10 @@ TEST_F(NodeTest, LeavesSegmentsOfAnotherVersionToTheirUsers) {
   const auto copy = directory_ / "copy";
   std::filesystem::copy_file(directory_ / "old", copy);
   EXPECT_EQ(names(), Names{});
-  EXPECT_FALSE(std::filesystem::exists(copy));
+  EXPECT_TRUE(std::filesystem::exists(copy)) << "listing only reads";
+  ASSERT_TRUE(Node::create(config("next"), directory_));
+  EXPECT_FALSE(std::filesystem::exists(copy)) << "a node of a run without a user";
+  EXPECT_TRUE(std::filesystem::exists(directory_ / "old"));
 }
 
 TEST_F(NodeTest, RefusesATruncatedSegment) {
@@ -140,7 +182,8 @@ TEST_F(NodeTest, RefusesATruncatedSegment) {
     ASSERT_TRUE(Node::create(config("cut"), directory_));
   }
   std::filesystem::resize_file(directory_ / "cut", 4096);
-  EXPECT_EQ(Node::open("cut", directory_).error().code, ErrorCode::kIncompatible);
+  EXPECT_EQ(Node::open("cut", directory_).error().code, ErrorCode::kCorruptData);
+  EXPECT_TRUE(Node::remove("cut", false, directory_));
 }
 
 TEST_F(NodeTest, GivesDevicesAStableIdentity) {
@@ -187,58 +230,213 @@ class NoMoreFiles {
   rlimit before_{};
 };
 
-TEST_F(NodeTest, AProcessThatCannotBeLookedAtLives) {
+TEST_F(NodeTest, AProcessThatCanOpenNoMoreFilesKeepsItsPlace) {
 #if defined(__SANITIZE_ADDRESS__)
   GTEST_SKIP() << "the sanitizer looks at memory through pipes";
 #endif
   sim::VirtualClock clock;
-  const auto node = Node::create_private(config("n1")).value();
+  const auto node = Node::create(config("n1"), directory_).value();
   const auto device = Device::open(node, 0, clock).value();
+  const auto other = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
   ASSERT_TRUE(device->allocate(768 * kKiB));
   const NoMoreFiles limit;
-  EXPECT_EQ(node->recover_dead_processes(), 0);
-  EXPECT_EQ(device->memory_info().held, 768 * kKiB);
-  EXPECT_EQ(device->memory_info().free, 256 * kKiB);
-  EXPECT_EQ(device->allocate(512 * kKiB).error().code, ErrorCode::kOutOfMemory);
-  EXPECT_EQ(node->device_snapshot(0, clock.now()).processes.size(), 1U);
-}
-
-TEST_F(NodeTest, AProcessThatCouldNotReadItsStartTimeLives) {
-#if defined(__SANITIZE_ADDRESS__)
-  GTEST_SKIP() << "the sanitizer looks at memory through pipes";
-#endif
-  std::shared_ptr<Node> node;
-  {
-    const NoMoreFiles limit;
-    node = Node::create_private(config("n1")).value();
-  }
-  EXPECT_EQ(node->recover_dead_processes(), 0);
+  EXPECT_EQ(other->memory_info().free, 256 * kKiB);
+  EXPECT_EQ(other->allocate(512 * kKiB).error().code, ErrorCode::kOutOfMemory);
+  EXPECT_EQ(node->device_snapshot(0, clock.now()).processes.size(), 2U);
 }
 
 TEST_F(NodeTest, DropsTheWorkOfTheDeadAndNotTheTimeTheyWaited) {
   sim::RealClock clock;
   const auto node = Node::create(config("n1"), directory_).value();
-  const auto busy = [&node](std::size_t engine) {
-    return node->device_snapshot(0, TimePoint::max()).engines[engine].busy;
-  };
   const auto device = Device::open(node, 0, clock).value();
   device->default_stream().launch(Duration(1000));
   device->default_stream().copy(Engine::kCopyDeviceToHost, 1, Duration(1000));
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    const auto own = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
+    auto own = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
     own->default_stream().launch(std::chrono::hours(1));
     own->default_stream().copy(Engine::kCopyDeviceToHost, 1, std::chrono::hours(1));
+    static_cast<void>(own.release());  // As if it were killed.
     ::_exit(0);
   }
   ASSERT_EQ(::waitpid(child, nullptr, 0), child);
-  EXPECT_EQ(busy(2), std::chrono::hours(1) + Duration(1000));
-  EXPECT_EQ(node->recover_dead_processes(), 1);
-  // Of the kernel a part has run; the copy would have begun an hour later.
-  EXPECT_EQ(busy(2), Duration(1000));
-  EXPECT_GE(busy(0), Duration(1000));
-  EXPECT_LT(busy(0), std::chrono::minutes(30));
+  // Seen so by those who look, and then by who queues.
+  for (const char* who : {"looks", "queues"}) {
+    const TimePoint now = clock.now();
+    const DeviceSnapshot seen = node->device_snapshot(0, now);
+    // Of the kernel a part has run; the copy would have begun an hour later.
+    EXPECT_EQ(seen.engines[2].busy, Duration(1000)) << who;
+    EXPECT_GE(seen.engines[0].busy, Duration(1000)) << who;
+    EXPECT_LT(seen.engines[0].busy, std::chrono::minutes(30)) << who;
+    EXPECT_LE(seen.engines[0].idle_from, now) << who;
+    EXPECT_LT(device->default_stream().launch(Duration(0)).end, now + std::chrono::minutes(30))
+        << who;
+  }
+}
+
+/// Runs a function in a child process and returns whether that returned true.
+template <typename Function>
+bool in_child(Function function) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(function() ? 0 : 1);
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST_F(NodeTest, ADeadParentIsDeadThoughItsChildLives) {
+  ASSERT_TRUE(Node::create(config("n1"), directory_));
+  int pipe[2];
+  ASSERT_EQ(::pipe(pipe), 0);
+  // The child makes a child, as a loader's worker, and ends; that one lives on.
+  ASSERT_TRUE(in_child([&] {
+    sim::RealClock clock;
+    auto device = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
+    if (!device->allocate(768 * kKiB)) return false;
+    if (::fork() == 0) {
+      char byte = 0;
+      ::close(pipe[1]);
+      ::_exit(static_cast<int>(::read(pipe[0], &byte, 1)));  // Until the test ends.
+    }
+    static_cast<void>(device.release());
+    return true;
+  }));
+  const auto node = Node::open("n1", directory_).value();
+  EXPECT_EQ(node->device_snapshot(0, TimePoint()).memory_used, 0U);
+  EXPECT_TRUE(Node::remove("n1", true, directory_));
+  ::close(pipe[1]);
+  ::close(pipe[0]);
+}
+
+TEST_F(NodeTest, AChildDoesNotCloseAFileThatTookTheDescriptorsNumber) {
+  const auto node = Node::create(config("n1"), directory_).value();
+  // A program that closes what it did not open, and opens a file of its own in its place.
+  int segment = -1;
+  for (int descriptor = 3; descriptor < 256 && segment < 0; ++descriptor) {
+    std::error_code error;
+    const auto target =
+        std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
+    if (!error && target.string().find("gpemu_node_test") != std::string::npos) {
+      segment = descriptor;
+    }
+  }
+  ASSERT_GE(segment, 0);
+  const int kept = ::dup(segment);
+  const int own = ::open("/dev/null", O_RDONLY);
+  ASSERT_EQ(::dup2(own, segment), segment);
+  EXPECT_TRUE(in_child([&] { return ::fcntl(segment, F_GETFD) >= 0; }));
+  ASSERT_EQ(::dup2(kept, segment), segment);
+  ::close(kept);
+  ::close(own);
+}
+
+TEST_F(NodeTest, MemoryIsNeverGivenTwiceNorLostAmongMany) {
+  constexpr int kProcesses = 4;
+  constexpr Bytes kPart = 64 * kKiB;
+  ASSERT_TRUE(Node::create(config("n1"), directory_));
+  int start[2];
+  int done[2];
+  ASSERT_EQ(::pipe(start), 0);
+  ASSERT_EQ(::pipe(done), 0);
+  for (int i = 0; i < kProcesses; ++i) {
+    if (::fork() != 0) continue;
+    sim::RealClock clock;
+    auto device = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
+    char byte = 0;
+    ::close(start[1]);
+    static_cast<void>(!::read(start[0], &byte, 1));
+    // Takes and gives back, and at the end takes all that there is.
+    for (int round = 0; round < 200; ++round) {
+      const auto part = device->allocate(kPart);
+      if (part) static_cast<void>(device->free(*part));
+    }
+    char parts = 0;
+    while (device->allocate(kPart)) ++parts;
+    static_cast<void>(!::write(done[1], &parts, 1));
+    ::pause();
+  }
+  ::close(start[0]);
+  ::close(start[1]);
+  int parts = 0;
+  for (int i = 0; i < kProcesses; ++i) {
+    char own = 0;
+    ASSERT_EQ(::read(done[0], &own, 1), 1);
+    parts += own;
+  }
+  EXPECT_EQ(parts, kMiB / kPart);
+  const auto node = Node::open("n1", directory_).value();
+  const DeviceSnapshot seen = node->device_snapshot(0, TimePoint());
+  EXPECT_EQ(seen.memory_used, kMiB);
+  ASSERT_EQ(seen.processes.size(), kProcesses);
+  for (const ProcessSnapshot& process : seen.processes) {
+    ::kill(process.pid, SIGKILL);
+    ::waitpid(process.pid, nullptr, 0);
+  }
+  EXPECT_EQ(node->device_snapshot(0, TimePoint()).memory_used, 0U);
+  ::close(done[0]);
+  ::close(done[1]);
+}
+
+TEST_F(NodeTest, NamesTheStoppedProcessThatHoldsWhatIsMissing) {
+  NodeConfig exclusive = config("n1");
+  exclusive.policy = SharingPolicy::kExclusive;
+  const auto node = Node::create(exclusive, directory_).value();
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    sim::RealClock clock;
+    auto device = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
+    static_cast<void>(!::write(ready[1], "", 1));
+    ::pause();
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
+  ASSERT_EQ(::kill(child, SIGSTOP), 0);
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, WUNTRACED), child);
+  sim::RealClock clock;
+  const auto refused = Device::open(node, 0, clock);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(refused.error().message.find(fmt::format("process {} ", child)), std::string::npos);
+  EXPECT_NE(refused.error().message.find(fmt::format("stopped: `kill -CONT {}`", child)),
+            std::string::npos)
+      << refused.error().message;
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(Device::open(node, 0, clock)) << "who died holds nothing";
+  ::close(ready[0]);
+  ::close(ready[1]);
+}
+
+TEST_F(NodeTest, HasRoomForAllProcessesAndSaysWhenThereIsNone) {
+  const auto node = Node::create(config("n1"), directory_).value();
+  std::vector<std::shared_ptr<Node>> others;
+  for (int i = 1; i < 256; ++i) others.push_back(Node::open("n1", directory_).value());
+  EXPECT_EQ(Node::open("n1", directory_).error().code, ErrorCode::kResourceLimit);
+  EXPECT_TRUE(NodeView::open("n1", directory_)) << "watching needs no place";
+  others.pop_back();
+  EXPECT_TRUE(Node::open("n1", directory_));
+}
+
+TEST_F(NodeTest, RefusesNodesOfAnotherUserUnlessThatIsNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to give files away";
+  constexpr uid_t kOther = 4'000'001;
+  ASSERT_TRUE(Node::create(config("n1"), directory_));
+  ASSERT_EQ(::chown((directory_ / "n1").c_str(), kOther, kOther), 0);
+  const auto refused = Node::open("n1", directory_);
+  EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
+  EXPECT_NE(refused.error().message.find("4000001/n1"), std::string::npos);
+  EXPECT_TRUE(entries().empty());
+  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kNotFound);
+  const auto named = Node::open("4000001/n1", directory_);
+  ASSERT_TRUE(named) << named.error().message;
+  EXPECT_EQ((*named)->name(), "4000001/n1");
+  EXPECT_EQ(Node::open("4000002/n1", directory_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(Node::open("no-such-user/n1", directory_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(Node::create(config("4000001/n2"), directory_).error().code,
+            ErrorCode::kInvalidArgument);
 }
 
 TEST_F(NodeTest, AForkedChildTakesNothingFromItsParent) {

@@ -3,14 +3,14 @@
 
 #include <array>
 #include <atomic>
-#include <cerrno>
 #include <charconv>
-#include <csignal>
-#include <fcntl.h>
-#include <optional>
+#include <filesystem>
 #include <pthread.h>
+#include <pwd.h>
 #include <string_view>
 #include <sys/prctl.h>
+#include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -20,34 +20,22 @@
 namespace gpemu::device {
 namespace {
 
-struct ProcessStatus {
-  bool ended;  ///< it only waits to be collected.
-  std::uint64_t start_time;
-};
-
-std::optional<ProcessStatus> read_status(pid_t pid) {
-  const FileDescriptor file(
-      ::open(fmt::format("/proc/{}/stat", pid).c_str(), O_RDONLY | O_CLOEXEC));
-  if (!file.valid()) return std::nullopt;
-  std::array<char, 1024> buffer{};
-  const ssize_t count = ::read(file.get(), buffer.data(), buffer.size());
-  if (count <= 0) return std::nullopt;
-  // The second field is a name in parentheses that may itself hold spaces and parentheses.
-  std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
-  const std::size_t name_end = rest.rfind(')');
-  if (name_end == std::string_view::npos || name_end + 2 >= rest.size()) return std::nullopt;
-  rest.remove_prefix(name_end + 2);
-  const char state = rest.front();
-  constexpr int kFieldsFromStateToStartTime = 22 - 3;
-  for (int i = 0; i < kFieldsFromStateToStartTime; ++i) {
-    const std::size_t space = rest.find(' ');
-    if (space == std::string_view::npos) return std::nullopt;
-    rest.remove_prefix(space + 1);
+bool has_open(pid_t pid, dev_t file_system, ino_t inode) {
+  std::error_code error;
+  const std::filesystem::path folder = fmt::format("/proc/{}/fd", pid);
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    struct stat status{};
+    if (::stat(it->path().c_str(), &status) == 0 && status.st_ino == inode &&
+        status.st_dev == file_system) {
+      return true;
+    }
   }
-  std::uint64_t start_time = 0;
-  std::from_chars(rest.data(), rest.data() + rest.size(), start_time);
-  return ProcessStatus{.ended = state == 'Z' || state == 'X', .start_time = start_time};
+  return false;
 }
+
+/// Enough for any entry of a user database on one host.
+constexpr std::size_t kUserEntryBytes = 16 * 1024;
 
 }  // namespace
 
@@ -59,22 +47,49 @@ pid_t own_pid() {
   return pid.load(std::memory_order_relaxed);
 }
 
-std::uint64_t process_start_time(pid_t pid) {
-  const auto status = read_status(pid);
-  return status ? status->start_time : 0;
-}
-
-bool process_ended(pid_t pid, std::uint64_t start_time) {
-  if (const auto status = read_status(pid)) {
-    return status->ended || (start_time != 0 && status->start_time != start_time);
-  }
-  return ::kill(pid, 0) != 0 && errno == ESRCH;
+std::uint64_t own_pid_namespace() {
+  struct stat status{};
+  return ::stat("/proc/self/ns/pid", &status) == 0 ? status.st_ino : 0;
 }
 
 std::string own_process_name() {
   std::array<char, 16> name{};
   ::prctl(PR_GET_NAME, name.data());
   return name.data();
+}
+
+std::optional<char> state_of_user(pid_t pid, dev_t file_system, ino_t inode) {
+  if (pid <= 0 || !has_open(pid, file_system, inode)) return std::nullopt;
+  const Result<std::string> text = read_file(fmt::format("/proc/{}/stat", pid), kMiB);
+  if (!text) return std::nullopt;
+  // The second field is a name in parentheses that may itself hold spaces and parentheses.
+  const std::size_t name_end = text->rfind(')');
+  if (name_end == std::string::npos || name_end + 2 >= text->size()) return std::nullopt;
+  return (*text)[name_end + 2];
+}
+
+std::optional<uid_t> find_user(const std::string& name) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, kUserEntryBytes> buffer{};
+  if (::getpwnam_r(name.c_str(), &entry, buffer.data(), buffer.size(), &found) == 0 &&
+      found != nullptr) {
+    return found->pw_uid;
+  }
+  uid_t number = 0;
+  const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), number);
+  if (error != std::errc() || end != name.data() + name.size() || name.empty()) return std::nullopt;
+  return number;
+}
+
+std::string user_name(uid_t user) {
+  passwd entry{};
+  passwd* found = nullptr;
+  std::array<char, kUserEntryBytes> buffer{};
+  if (::getpwuid_r(user, &entry, buffer.data(), buffer.size(), &found) == 0 && found != nullptr) {
+    return found->pw_name;
+  }
+  return fmt::to_string(user);
 }
 
 }  // namespace gpemu::device

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <sys/types.h>
 
@@ -10,15 +11,22 @@ namespace gpemu::device {
 /// Returns the pid of this process, of a forked child its own; costs no system call.
 [[nodiscard]] pid_t own_pid();
 
-/// Returns when a process started, in clock ticks after boot; zero when that cannot be read.
-/// Source: proc(5), field 22 of /proc/pid/stat.
-[[nodiscard]] std::uint64_t process_start_time(pid_t pid);
-
-/// Returns whether the process that had this pid and start time (zero: not known) has ended. One of
-/// which nothing can be learned lives: files may be short, and /proc may hide others' processes.
-[[nodiscard]] bool process_ended(pid_t pid, std::uint64_t start_time);
+/// Returns the inode of this process's pid namespace, the same in all processes that share it; zero
+/// when it cannot be read. Source: namespaces(7).
+[[nodiscard]] std::uint64_t own_pid_namespace();
 
 /// Returns the command name of this process, e.g. "gpemu".
 [[nodiscard]] std::string own_process_name();
+
+/// Returns the state of a process of this pid namespace that has a file open, as proc(5) writes it:
+/// 'T' for one that is stopped. Nothing when the process has not, or may not be looked at: then its
+/// pid may be another's.
+[[nodiscard]] std::optional<char> state_of_user(pid_t pid, dev_t file_system, ino_t inode);
+
+/// Returns the number of the user with a name, or of the number itself in digits.
+[[nodiscard]] std::optional<uid_t> find_user(const std::string& name);
+
+/// Returns the name of a user, or the number in digits.
+[[nodiscard]] std::string user_name(uid_t user);
 
 }  // namespace gpemu::device

@@ -3,51 +3,27 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-#include <system_error>
+#include <thread>
 #include <unistd.h>
-#include <vector>
+#include <utility>
 
-#include "gpemu/base/log.hpp"
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/sim/clock.hpp"
 
-#include "identity.hpp"
 #include "process_id.hpp"
-#include "robust_lock.hpp"
 
 namespace gpemu::device {
 namespace {
 
-template <std::size_t Size>
-void copy_text(char (&destination)[Size], std::string_view text) {
-  const std::size_t count = std::min(text.size(), Size - 1);
-  text.copy(destination, count);
-  destination[count] = '\0';
-}
-
-Result<void> make_directory(const std::filesystem::path& directory) {
-  std::error_code ignored;
-  std::filesystem::create_directories(directory.parent_path(), ignored);
-  // Shared by all users of the host, as /tmp is; each owns what they create.
-  if (::mkdir(directory.c_str(), 0700) == 0) {
-    ::chmod(directory.c_str(), 01777);
-    return {};
-  }
-  if (errno == EEXIST) return {};
-  return fail(ErrorCode::kIo, "cannot create the node folder {}: {}", directory.string(),
-              errno_message(errno));
-}
-
-Result<FileDescriptor> allocate_file(const std::filesystem::path& directory, mode_t mode,
+Result<FileDescriptor> allocate_file(const std::filesystem::path& folder, mode_t mode,
                                      std::uint64_t size) {
   // Without a name until it is complete: a process that is killed meanwhile leaves nothing.
-  FileDescriptor file(::open(directory.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
+  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
   if (!file.valid()) {
-    return fail(ErrorCode::kIo, "cannot create a node segment in {}: {}", directory.string(),
+    return fail(ErrorCode::kIo, "cannot create a node segment in {}: {}", folder.string(),
                 errno_message(errno));
   }
   ::fchmod(file.get(), mode);
@@ -57,215 +33,171 @@ Result<FileDescriptor> allocate_file(const std::filesystem::path& directory, mod
         error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
         "cannot allocate {} KiB for a node segment in {}: {}; free some space there, or name "
         "another folder with GPEMU_NODE_DIR",
-        size / kKiB, directory.string(), errno_message(error));
+        size / kKiB, folder.string(), errno_message(error));
   }
   return file;
 }
 
-bool try_lock(const FileDescriptor& file, int operation) {
-  return ::flock(file.get(), operation | LOCK_NB) == 0;
+Result<void> write_static_part(const FileDescriptor& file, const std::vector<std::byte>& bytes,
+                               const std::filesystem::path& folder) {
+  const ssize_t written = ::pwrite(file.get(), bytes.data(), bytes.size(), 0);
+  if (std::cmp_equal(written, bytes.size())) return {};
+  return fail(ErrorCode::kIo, "cannot write a node segment in {}: {}", folder.string(),
+              errno_message(written < 0 ? errno : ENOSPC));
+}
+
+bool try_lock(int descriptor, int operation) {
+  return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
 
 }  // namespace
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::adopt(void* memory, std::size_t size) {
-  if (memory == MAP_FAILED) {
-    return fail(ErrorCode::kResourceLimit, "cannot map a node segment of {} KiB: {}", size / kKiB,
-                errno_message(errno));
-  }
+Result<std::unique_ptr<Node::Segment>> Node::Segment::adopt(NodePath path,
+                                                            const FileDescriptor& file,
+                                                            NodeFacts facts) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->owner_pid_ = own_pid();
-  segment->memory_ = static_cast<std::byte*>(memory);
-  segment->size_ = size;
+  segment->path_ = std::move(path);
+  segment->facts_ = std::move(facts);
+  if (file.valid()) {
+    segment->locks_ = std::make_unique<LockFile>(file);
+    if (segment->locks_->get() < 0) {
+      return fail(ErrorCode::kResourceLimit, "cannot open a node segment: {}",
+                  errno_message(errno));
+    }
+  }
+  GPEMU_TRY(segment->map());
+  GPEMU_TRY(segment->register_process());
   return segment;
 }
 
-void Node::Segment::locate(std::uint32_t device_count) {
-  std::byte* next = memory_;
-  header_ = reinterpret_cast<layout::Header*>(next);
-  next += sizeof(layout::Header);
-  devices_ = {reinterpret_cast<layout::DeviceRecord*>(next), device_count};
-  next += devices_.size_bytes();
-  processes_ = {reinterpret_cast<layout::ProcessRecord*>(next), layout::kProcessCapacity};
-  next += processes_.size_bytes();
-  holdings_ = {reinterpret_cast<layout::HoldingRecord*>(next),
-               std::size_t{layout::kProcessCapacity} * device_count};
-  own_mutexes_ = std::vector<std::mutex>(device_count);
-}
-
-void Node::Segment::initialise(const NodeConfig& config) {
-  // The memory is zero, which is a valid value of every record.
-  locate(static_cast<std::uint32_t>(config.devices.size()));
-  std::memcpy(header_->magic, layout::kMagic, sizeof layout::kMagic);
-  header_->version = layout::kVersion;
-  header_->header_bytes = sizeof(layout::Header);
-  header_->segment_bytes = size_;
-  header_->device_count = static_cast<std::uint32_t>(config.devices.size());
-  header_->process_capacity = layout::kProcessCapacity;
-  header_->policy = config.policy;
-  header_->temporary = config.temporary;
-  copy_text(header_->name, config.name);
-  initialise_robust_mutex(header_->registry_mutex);
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    layout::DeviceRecord& device = devices_[i];
-    copy_text(device.gpu, config.devices[i].gpu);
-    copy_text(device.uuid, device_uuid(config.name, i));
-    copy_text(device.pci_bus_id, device_pci_bus_id(i));
-    device.memory_bytes = config.devices[i].memory_bytes;
-    device.max_power_w = config.devices[i].max_power_w;
-    device.idle_power_w = config.devices[i].idle_power_w;
-    device.facts = config.devices[i].facts;
-    initialise_robust_mutex(device.ledger_mutex);
+Result<void> Node::Segment::map() {
+  const std::size_t devices = facts_.devices.size();
+  const layout::Offsets offsets(devices);
+  if (locks_) {
+    GPEMU_ASSIGN(memory_, Mapping::of_file(locks_->get(), offsets.end));
+  } else {
+    GPEMU_ASSIGN(memory_, Mapping::anonymous(offsets.end));
   }
-  name_ = config.name;
+  std::byte* const memory = memory_.data();
+  // What is not written yet is zero, which is a valid value of every record.
+  engines_ = {reinterpret_cast<layout::EngineRecord*>(memory + offsets.engines),
+              devices * kEngineCount};
+  processes_ = {reinterpret_cast<layout::ProcessRecord*>(memory + offsets.processes),
+                layout::kProcessCapacity};
+  holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
+               devices * layout::kProcessCapacity};
+  own_ = std::vector<OwnUse>(devices);
+  return {};
 }
 
 Result<std::unique_ptr<Node::Segment>> Node::Segment::create_anonymous(const NodeConfig& config) {
-  const std::size_t size = layout::segment_bytes(config.devices.size());
-  GPEMU_ASSIGN(auto segment, adopt(::mmap(nullptr, size, PROT_READ | PROT_WRITE,
-                                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0),
-                                   size));
-  segment->initialise(config);
-  return segment;
+  NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
+  GPEMU_ASSIGN(
+      NodeFacts facts,
+      parse_static_part(static_part(config), layout::Offsets(config.devices.size()).end, path));
+  return adopt(std::move(path), FileDescriptor(), std::move(facts));
 }
 
 Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
-    const NodeConfig& config, const std::filesystem::path& directory) {
-  GPEMU_TRY(make_directory(directory));
-  GPEMU_TRY(sweep(directory));
-  const std::size_t size = layout::segment_bytes(config.devices.size());
-  GPEMU_ASSIGN(FileDescriptor file, allocate_file(directory, config.mode, size));
-  GPEMU_ASSIGN(
-      auto segment,
-      adopt(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), size));
-  segment->initialise(config);
-  GPEMU_CHECK(try_lock(file, LOCK_SH), "a new file is locked");
-  segment->path_ = directory / config.name;
-  const std::string self = fmt::format("/proc/self/fd/{}", file.get());
-  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, segment->path_.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    const NodeConfig& config, const std::filesystem::path& folder) {
+  GPEMU_TRY(make_folder(folder));
+  sweep(folder);
+  NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
+  const std::uint64_t size = layout::Offsets(config.devices.size()).end;
+  GPEMU_ASSIGN(const FileDescriptor file, allocate_file(folder, config.mode, size));
+  std::vector<std::byte> bytes = static_part(config);
+  GPEMU_TRY(write_static_part(file, bytes, folder));
+  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
+  GPEMU_CHECK(try_lock(file.get(), LOCK_SH), "a new file is locked");
+  GPEMU_ASSIGN(auto segment, adopt(path, file, std::move(facts)));
+  const std::string self = fmt::format("/proc/self/fd/{}", segment->locks_->get());
+  if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (errno == EEXIST) {
       return fail(ErrorCode::kInvalidArgument,
                   "a node named '{}' exists already; choose another name, or remove it with "
                   "`gpemu node rm {}`",
                   config.name, config.name);
     }
-    return fail(ErrorCode::kIo, "cannot create {}: {}", segment->path_.string(),
-                errno_message(errno));
+    return fail(ErrorCode::kIo, "cannot create {}: {}", path.path().string(), errno_message(errno));
   }
-  segment->file_ = std::move(file);
   return segment;
 }
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::map_any(const std::filesystem::path& path) {
-  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
-  if (!file.valid() && errno == ENOENT) {
-    return fail(ErrorCode::kNotFound,
-                "no node named '{}' (`gpemu node list` shows those there are)",
-                path.filename().string());
-  }
+Result<std::unique_ptr<Node::Segment>> Node::Segment::open_file(const NodePath& path) {
+  GPEMU_ASSIGN(const FileDescriptor file, open_segment(path, O_RDWR));
   struct stat status{};
-  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
-    return fail(ErrorCode::kIo, "cannot open the node segment {}: {}", path.string(),
-                errno_message(errno));
-  }
-  const auto not_a_segment = [&path](std::string_view why) {
-    return fail(ErrorCode::kIncompatible, "{} is not a gpemu node segment: {}", path.string(), why);
-  };
-  if (!S_ISREG(status.st_mode)) return not_a_segment("it is no regular file");
-  const auto size = static_cast<std::size_t>(status.st_size);
-  if (size < sizeof(layout::Header)) return not_a_segment("it is too short");
   // Before the content is looked at, so that a temporary node cannot be swept from under it.
-  if (!try_lock(file, LOCK_SH) || ::fstat(file.get(), &status) != 0 || status.st_nlink == 0) {
-    return fail(ErrorCode::kNotFound, "the node '{}' is being removed", path.filename().string());
+  if (!try_lock(file.get(), LOCK_SH) || ::fstat(file.get(), &status) != 0 || status.st_nlink == 0) {
+    return fail(ErrorCode::kNotFound, "the node '{}' is being removed", path.name);
   }
-  GPEMU_ASSIGN(
-      auto segment,
-      adopt(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0), size));
-  auto* header = reinterpret_cast<layout::Header*>(segment->memory_);
-  if (std::memcmp(header->magic, layout::kMagic, sizeof layout::kMagic) != 0) {
-    return not_a_segment("it does not start with the magic number");
-  }
-  segment->header_ = header;
-  segment->file_ = std::move(file);
-  segment->path_ = path;
-  segment->name_ = path.filename().string();
-  return segment;
+  GPEMU_ASSIGN(NodeFacts facts, read_facts(file, path));
+  return adopt(path, file, std::move(facts));
 }
 
-Result<void> Node::Segment::check_layout() const {
-  if (header_->version != layout::kVersion) {
-    return fail(ErrorCode::kIncompatible,
-                "the node '{}' is of another gpemu, with segments of version {} instead of {}; "
-                "remove it with `gpemu node rm {}` and create it anew",
-                name_, header_->version, layout::kVersion, name_);
+Result<void> Node::Segment::register_process() {
+  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
+    const auto index = static_cast<std::int64_t>(slot);
+    if (locks_ && !locks_->lock(layout::kTakenLocks + index)) continue;
+    claim_slot(slot);
+    // Only now does the slot count: its records are clean of what its last holder left.
+    if (!locks_ || locks_->lock(layout::kAliveLocks + index)) {
+      slot_ = static_cast<std::ptrdiff_t>(slot);
+      return {};
+    }
+    locks_->unlock(layout::kTakenLocks + index);
   }
-  if (header_->header_bytes != sizeof(layout::Header) || header_->device_count == 0 ||
-      header_->device_count > layout::kMaxDevices ||
-      header_->process_capacity != layout::kProcessCapacity || header_->segment_bytes != size_ ||
-      layout::segment_bytes(header_->device_count) != size_) {
-    return fail(ErrorCode::kIncompatible,
-                "{} is damaged: its sizes do not agree; remove it with `gpemu node rm {}`",
-                path_.string(), name_);
-  }
-  return {};
+  return fail(ErrorCode::kResourceLimit,
+              "the node '{}' already has {} processes attached, which is all that it can have; end "
+              "some of them (`gpemu smi {}` shows them)",
+              path_.name, processes_.size(), path_.name);
 }
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::map_file(const std::filesystem::path& path) {
-  GPEMU_ASSIGN(auto segment, map_any(path));
-  GPEMU_TRY(segment->check_layout());
-  segment->locate(segment->header().device_count);
-  return segment;
-}
-
-Result<std::vector<std::string>> Node::Segment::sweep(const std::filesystem::path& directory) {
-  std::vector<std::string> names;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(directory, error), end; !error && it != end;
-       it.increment(error)) {
-    auto segment = map_any(it->path());
-    // Vanished meanwhile, or somebody else's: only what is no segment at all deserves a word.
-    if (!segment && segment.error().code != ErrorCode::kIncompatible) continue;
-    if (segment && (*segment)->header().temporary && (*segment)->unlink(false)) continue;
-    const Result<void> usable =
-        segment ? (*segment)->check_layout() : std::unexpected(segment.error());
-    if (usable) {
-      names.push_back((*segment)->name());
-    } else {
-      log(LogLevel::kWarning, "{}", usable.error().message);
+void Node::Segment::claim_slot(std::size_t slot) {
+  layout::ProcessRecord& process = processes_[slot];
+  if (process.used.load() != 0) {
+    for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
+      for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, 0);
     }
   }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return fail(ErrorCode::kIo, "cannot read the node folder {}: {}", directory.string(),
-                error.message());
-  }
-  std::ranges::sort(names);
-  return names;
+  clear_holdings(slot);
+  process.pid = owner_pid_;
+  process.pid_namespace = own_pid_namespace();
+  const std::string name = own_process_name();
+  const std::size_t count = name.copy(process.name, sizeof process.name - 1);
+  process.name[count] = '\0';
+  process.used = 1;
 }
 
-bool Node::Segment::used_by_others() const {
-  if (!file_.valid()) return false;
-  const bool alone = try_lock(file_, LOCK_EX);
-  try_lock(file_, LOCK_SH);
-  return !alone;
+void Node::Segment::clear_holdings(std::size_t slot) {
+  for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
+    layout::HoldingRecord& holding = holdings(static_cast<int>(device))[slot];
+    holding.memory = 0;
+    holding.contexts = 0;
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
+      holding.engine_tail_ns[i] = 0;
+      holding.engine_busy_ns[i] = 0;
+    }
+  }
 }
 
-Result<void> Node::Segment::unlink(bool force) {
-  if (!file_.valid()) return {};
-  // Converting our shared lock works only while nobody else holds one.
-  if (!force && !try_lock(file_, LOCK_EX)) {
-    try_lock(file_, LOCK_SH);
-    return fail(ErrorCode::kUnavailable,
-                "the node '{}' is in use (`gpemu smi {}` shows by whom); end those processes, or "
-                "remove it with --force",
-                name_, name_);
+Node::Segment::~Segment() {
+  if (slot_ < 0 || !owned_by_this_process()) return;
+  for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
+    for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, 0);
   }
+  clear_holdings(static_cast<std::size_t>(slot_));
+  processes_[static_cast<std::size_t>(slot_)].used = 0;
+  if (locks_ && facts_.temporary) unlink_if_unused();
+}
+
+void Node::Segment::unlink_if_unused() {
   struct stat named{};
-  struct stat own{};
-  if (::stat(path_.c_str(), &named) == 0 && ::fstat(file_.get(), &own) == 0 &&
-      named.st_ino == own.st_ino && ::unlink(path_.c_str()) != 0) {
-    return fail(ErrorCode::kIo, "cannot remove {}: {}", path_.string(), errno_message(errno));
+  // Converting our shared lock works only while nobody else holds one: the last removes it.
+  if (try_lock(locks_->get(), LOCK_EX) && ::lstat(path_.path().c_str(), &named) == 0 &&
+      named.st_ino == locks_->inode() && named.st_dev == locks_->file_system()) {
+    ::unlink(path_.path().c_str());
   }
-  return {};
 }
 
 bool Node::Segment::owned_by_this_process() const {
@@ -278,133 +210,171 @@ Result<void> Node::Segment::check_owner() const {
       ErrorCode::kUnavailable,
       "the node '{}' was opened before this process was forked: open it anew here, or start "
       "the process with spawn instead of fork",
-      name_);
+      path_.name);
 }
 
-Node::Segment::~Segment() {
-  const bool owner = owned_by_this_process();
-  if (owner && slot_ >= 0) {
-    const RobustLock lock(header_->registry_mutex, [] {});
-    release_slot(static_cast<std::size_t>(slot_));
-  }
-  if (owner && header_ != nullptr && file_.valid() && header_->temporary) {
-    // In use by others: the last of them removes it.
-    static_cast<void>(unlink(false));
-  }
-  ::munmap(memory_, size_);
+DeviceTables Node::Segment::tables(int device) const {
+  return {.engines = engines(device), .processes = processes_, .holdings = holdings(device)};
 }
 
-Result<void> Node::Segment::register_process() {
-  const RobustLock lock(header_->registry_mutex, [] {});
-  recover_locked();
-  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
-    layout::ProcessRecord& process = processes_[slot];
-    if (process.live) continue;
-    process.pid = own_pid();
-    process.start_time = process_start_time(process.pid);
-    copy_text(process.name, own_process_name());
-    process.live = true;
-    slot_ = static_cast<std::ptrdiff_t>(slot);
-    return {};
-  }
-  return fail(ErrorCode::kResourceLimit, "the node '{}' already has {} processes attached", name_,
-              processes_.size());
+Slots Node::Segment::others_alive() const {
+  Slots others = alive();
+  if (slot_ >= 0) others.reset(static_cast<std::size_t>(slot_));
+  return others;
 }
 
-int Node::Segment::recover() {
-  const RobustLock lock(header_->registry_mutex, [] {});
-  return recover_locked();
-}
-
-int Node::Segment::recover_locked() {
-  int recovered = 0;
-  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
-    const layout::ProcessRecord& process = processes_[slot];
-    if (!process.live || !process_ended(process.pid, process.start_time)) continue;
-    release_slot(slot);
-    ++recovered;
-  }
-  return recovered;
-}
-
-void Node::Segment::release_slot(std::size_t slot) {
-  std::vector<std::size_t> others;
-  for (std::size_t other = 0; other < processes_.size(); ++other) {
-    if (other != slot && processes_[other].live) others.push_back(other);
-  }
-  for (std::size_t i = 0; i < devices_.size(); ++i) {
-    const int device = static_cast<int>(i);
-    layout::HoldingRecord& released = holding(slot, device);
-    {
-      const RobustLock lock(devices_[i].ledger_mutex, [] {});
-      released.memory = 0;
-      recount_memory(device);
+Slots Node::Segment::alive() const {
+  if (locks_ && locks_->get() < 0) {
+    // A forked child has no open file to ask by.
+    Slots used;
+    for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
+      used.set(slot, processes_[slot].used.load() != 0);
     }
-    released.contexts = 0;
-    for (std::size_t engine = 0; engine < kEngineCount; ++engine) {
-      released.engine_tail_ns[engine] = 0;
-      drop_unneeded_work(device, engine, others, released.engine_busy_ns[engine]);
-      released.engine_busy_ns[engine] = 0;
-    }
+    return used;
   }
-  // Last: should this process die before, the slot is released again.
-  processes_[slot].live = false;
+  return slots_alive(locks_ ? locks_->get() : -1, processes_, slot_);
 }
 
-void Node::Segment::drop_unneeded_work(int device, std::size_t engine,
-                                       std::span<const std::size_t> live_slots,
-                                       std::int64_t released_ns) {
+void Node::Segment::trim(int device, std::size_t engine) {
+  trim(device, engine, own(device).tail_ns[engine]);
+}
+
+void Node::Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
   // A private node ends with its only process.
-  if (!file_.valid()) return;
-  layout::EngineRecord& record = devices_[static_cast<std::size_t>(device)].engines[engine];
+  if (!locks_) return;
+  layout::EngineRecord& record = engines(device)[engine];
   std::int64_t tail = record.tail_ns;
   std::int64_t needed = 0;
+  std::int64_t dropped = 0;
   do {
-    needed = sim::RealClock().now().time_since_epoch().count();
-    for (const std::size_t slot : live_slots) {
-      // Published before the work is queued, so this is never too early.
-      needed = std::max(needed, holding(slot, device).engine_tail_ns[engine].load());
-    }
+    const std::int64_t now = sim::RealClock().now().time_since_epoch().count();
+    needed = std::max(now, own_tail_ns);
     if (needed >= tail) return;
+    // Looked at anew for each exchange: whoever queued meanwhile had published until when before.
+    const Slots others = others_alive();
+    needed = needed_until(holdings(device), others, engine, needed, now + kLongestQueue.count());
+    if (needed >= tail) return;
+    Slots living = others;
+    if (own_tail_ns > 0) living.set(static_cast<std::size_t>(slot_));
+    dropped = work_of_dead(tables(device), living, engine, needed, tail);
   } while (!record.tail_ns.compare_exchange_weak(tail, needed));
   std::int64_t busy = record.busy_ns;
-  const std::int64_t dropped = std::min(layout::work_between(record, needed, tail), released_ns);
-  while (!record.busy_ns.compare_exchange_weak(busy, std::max(busy - dropped, std::int64_t{0}))) {
+  while (!record.busy_ns.compare_exchange_weak(
+      busy, std::max(saturating_subtract(busy, dropped), std::int64_t{0}))) {
   }
   // Work that comes now may lie where they were.
   for (layout::GapRecord& gap : record.gaps) gap.end_ns = std::min(gap.end_ns.load(), needed);
 }
 
-void Node::Segment::recount_memory(int device) {
-  std::uint64_t used = 0;
-  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
-    if (processes_[slot].live) used += holding(slot, device).memory;
+Bytes Node::Segment::memory_used(int device) const {
+  return std::min(memory_held(holdings(device), alive()), facts(device).memory_bytes);
+}
+
+bool Node::Segment::fits(int device, Bytes bytes) const {
+  const Bytes total = facts(device).memory_bytes;
+  const Bytes others = memory_held(holdings(device), others_alive());
+  const Bytes held = own_[static_cast<std::size_t>(device)].memory;
+  return others <= total && held <= total - others && bytes <= total - others - held;
+}
+
+bool Node::Segment::take_memory(int device, Bytes bytes) {
+  OwnUse& use = own(device);
+  const std::lock_guard lock(use.mutex);
+  std::atomic<std::uint64_t>& published = own_holding(device).memory;
+  for (int attempt = 0; fits(device, bytes); ++attempt) {
+    published = use.memory + bytes;
+    if (fits(device, bytes)) {
+      use.memory += bytes;
+      return true;
+    }
+    // Others claimed the same memory at the same moment.
+    published = use.memory;
+    back_off(attempt);
   }
-  devices_[static_cast<std::size_t>(device)].memory_used = used;
+  return false;
+}
+
+void Node::Segment::give_back_memory(int device, Bytes bytes) {
+  OwnUse& use = own(device);
+  const std::lock_guard lock(use.mutex);
+  use.memory -= bytes;
+  own_holding(device).memory = use.memory;
+}
+
+void Node::Segment::back_off(int attempt) const {
+  // Of two, the one in the lower slot looks again first.
+  std::this_thread::sleep_for(std::chrono::microseconds((slot_ + 1) * std::min(attempt + 1, 20)));
+}
+
+std::string Node::Segment::largest_holders(int device) const {
+  constexpr std::size_t kMostNamed = 3;
+  DeviceSnapshot now = snapshot(device, TimePoint());
+  std::erase_if(now.processes, [](const ProcessSnapshot& process) {
+    return process.memory_held == 0 || (process.foreign_namespace == 0 && process.pid == own_pid());
+  });
+  std::ranges::sort(now.processes, std::greater(), &ProcessSnapshot::memory_held);
+  now.processes.resize(std::min(now.processes.size(), kMostNamed));
+  std::string text;
+  for (const ProcessSnapshot& process : now.processes) {
+    text += fmt::format("{}{:.1f} MiB by {}", text.empty() ? "" : "; ", to_mib(process.memory_held),
+                        describe_with_state(process));
+  }
+  return text;
+}
+
+std::string Node::Segment::describe_with_state(const ProcessSnapshot& process) const {
+  std::string text = describe(process);
+  if (process.foreign_namespace != 0 || !locks_) return text;
+  const auto state = state_of_user(process.pid, locks_->file_system(), locks_->inode());
+  if (state == 'T' || state == 't') {
+    text += fmt::format(", which is stopped: `kill -CONT {}` continues it, `kill -KILL {}` ends it",
+                        process.pid, process.pid);
+  }
+  return text;
+}
+
+std::optional<ProcessSnapshot> Node::Segment::other_user(int device) const {
+  const Slots others = others_alive();
+  const std::uint64_t pid_namespace = own_pid_namespace();
+  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
+    const layout::ProcessRecord& process = processes_[slot];
+    const bool is_own = process.pid == owner_pid_ && process.pid_namespace == pid_namespace;
+    if (others[slot] && !is_own && holdings(device)[slot].contexts != 0) {
+      return process_of(process);
+    }
+  }
+  return std::nullopt;
 }
 
 Result<void> Node::Segment::add_context(int device) {
   GPEMU_TRY(check_owner());
-  const RobustLock lock(header_->registry_mutex, [] {});
-  if (header_->policy == SharingPolicy::kExclusive) {
-    recover_locked();
-    for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
-      const layout::ProcessRecord& process = processes_[slot];
-      if (!process.live || process.pid == own_pid() || holding(slot, device).contexts == 0) {
-        continue;
-      }
-      return fail(ErrorCode::kUnavailable,
-                  "device {} of node '{}' is exclusive and held by process {} ({})", device, name_,
-                  process.pid, process.name);
+  OwnUse& use = own(device);
+  const std::lock_guard lock(use.mutex);
+  std::atomic<std::int32_t>& published = own_holding(device).contexts;
+  const bool must_ask = facts_.policy == SharingPolicy::kExclusive && use.contexts == 0;
+  for (int attempt = 0; must_ask; ++attempt) {
+    if (const auto other = other_user(device)) {
+      return fail(ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and held by {}",
+                  device, path_.name, describe_with_state(*other));
     }
+    published = 1;
+    if (!other_user(device)) break;
+    // Another one claimed it at the same moment.
+    published = 0;
+    back_off(attempt);
   }
-  ++own_holding(device).contexts;
+  published = ++use.contexts;
   return {};
 }
 
 void Node::Segment::remove_context(int device) {
-  const RobustLock lock(header_->registry_mutex, [] {});
-  --own_holding(device).contexts;
+  OwnUse& use = own(device);
+  const std::lock_guard lock(use.mutex);
+  own_holding(device).contexts = --use.contexts;
+}
+
+DeviceSnapshot Node::Segment::snapshot(int device, TimePoint now) const {
+  return make_snapshot(device, facts(device), tables(device), alive(), now);
 }
 
 }  // namespace gpemu::device

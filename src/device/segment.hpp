@@ -1,110 +1,135 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
 #include <string>
-#include <string_view>
+#include <sys/types.h>
 #include <vector>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node.hpp"
 
 #include "layout.hpp"
+#include "lock_file.hpp"
+#include "mapping.hpp"
+#include "segment_file.hpp"
+#include "snapshot.hpp"
 
 namespace gpemu::device {
 
-/// A mapped node segment and this process's slot in its registry.
+/// A mapped node segment in which this process takes part: it has a slot in the registry.
 ///
-/// A segment file is locked shared (flock) by every process that has it mapped, and the kernel
-/// drops the lock when a process ends in whatever way. So a temporary node whose file can be locked
-/// exclusively belongs to nobody.
+/// Nothing here waits for another process. What several processes must agree on is claimed first
+/// and then looked at: of two that claim what only one can have, at least one sees the other, takes
+/// its claim back and looks again. So a process that is stopped anywhere holds what it claimed, and
+/// nothing else.
+///
+/// A segment file is locked shared (flock) by every process that takes part, in all versions: a
+/// temporary node whose file can be locked exclusively belongs to nobody. Thread safety: any
+/// thread.
 class Node::Segment {
  public:
+  /// What this attachment has on one device: the truth, of which the segment has a copy for others.
+  struct OwnUse {
+    /// Guards the rest, among the threads of this process.
+    std::mutex mutex;
+    std::array<std::int64_t, kEngineCount> tail_ns{};
+    std::array<std::int64_t, kEngineCount> busy_ns{};
+    Bytes memory = 0;
+    std::int32_t contexts = 0;
+  };
+
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_file(
-      const NodeConfig& config, const std::filesystem::path& directory);
+      const NodeConfig& config, const std::filesystem::path& folder);
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_anonymous(const NodeConfig& config);
-  /// Maps the segment of any version that a file holds: only its header up to `temporary` and
-  /// `unlink` may be used.
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> map_any(const std::filesystem::path& path);
-  /// Maps an existing file without registering this process.
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> map_file(const std::filesystem::path& path);
-  /// Removes temporary nodes that no process uses; returns the names of the others.
-  [[nodiscard]] static Result<std::vector<std::string>> sweep(
-      const std::filesystem::path& directory);
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> open_file(const NodePath& path);
 
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
+  /// Gives everything back; removes a temporary node that no other process uses.
   ~Segment();
 
-  /// Takes a slot in the registry. Errors: kResourceLimit when it is full.
-  [[nodiscard]] Result<void> register_process();
+  /// Nobody waits for work of others that ends later than this: it is damage. Longer than any job
+  /// queues ahead.
+  static constexpr Duration kLongestQueue = std::chrono::hours(24);
 
-  /// Gives back what dead processes held; returns how many those were.
-  int recover();
+  /// Ends an engine's queue after the last work of the living, or now if that is later. Looks at a
+  /// lock per registered process, some 0.3 us each. Requires: OwnUse::mutex is held.
+  void trim(int device, std::size_t engine);
 
-  /// Recomputes a device's used memory from what each process holds. Requires: its ledger is
-  /// locked.
-  void recount_memory(int device);
+  /// Takes device memory unless that is more than is free; returns whether it did.
+  [[nodiscard]] bool take_memory(int device, Bytes bytes);
+  void give_back_memory(int device, Bytes bytes);
+  /// Returns the memory that all living processes hold, at most the device's.
+  [[nodiscard]] Bytes memory_used(int device) const;
+  /// Returns who of the others holds most memory, for a message; "" when nobody does.
+  [[nodiscard]] std::string largest_holders(int device) const;
 
   /// Counts this process's contexts on a device. Errors: kUnavailable under the exclusive policy.
   [[nodiscard]] Result<void> add_context(int device);
   void remove_context(int device);
 
-  /// Returns whether the file is locked by another segment too.
-  [[nodiscard]] bool used_by_others() const;
+  [[nodiscard]] DeviceSnapshot snapshot(int device, TimePoint now) const;
 
-  /// Unlinks the file if it still is this segment's, and if `force` or no other process has it
-  /// mapped.
-  [[nodiscard]] Result<void> unlink(bool force);
-
-  [[nodiscard]] layout::Header& header() const { return *header_; }
-  [[nodiscard]] std::span<layout::DeviceRecord> devices() const { return devices_; }
-  [[nodiscard]] std::span<layout::ProcessRecord> processes() const { return processes_; }
-  [[nodiscard]] layout::HoldingRecord& holding(std::size_t slot, int device) const {
-    return holdings_[slot * devices_.size() + static_cast<std::size_t>(device)];
+  [[nodiscard]] const NodeFacts& facts() const { return facts_; }
+  [[nodiscard]] const DeviceFacts& facts(int device) const {
+    return facts_.devices[static_cast<std::size_t>(device)];
   }
-  /// Returns what this process holds. Requires: registered.
+  [[nodiscard]] std::span<layout::EngineRecord> engines(int device) const {
+    return engines_.subspan(static_cast<std::size_t>(device) * kEngineCount, kEngineCount);
+  }
+  /// Returns what others see of what this process holds.
   [[nodiscard]] layout::HoldingRecord& own_holding(int device) const {
-    return holding(static_cast<std::size_t>(slot_), device);
+    return holdings(device)[static_cast<std::size_t>(slot_)];
   }
-  /// Guards what this process queues on a device, among its threads.
-  [[nodiscard]] std::mutex& own_mutex(int device) {
-    return own_mutexes_[static_cast<std::size_t>(device)];
-  }
-  [[nodiscard]] const std::string& name() const { return name_; }
-  /// A child that was forked after attaching has this object but neither the slot nor the lock.
+  [[nodiscard]] OwnUse& own(int device) { return own_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] const std::string& name() const { return path_.name; }
+  /// A child that was forked after attaching has this object but neither the slot nor the locks.
   [[nodiscard]] bool owned_by_this_process() const;
   /// Errors: kUnavailable in such a child.
   [[nodiscard]] Result<void> check_owner() const;
 
  private:
   Segment() = default;
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(void* memory, std::size_t size);
-  void initialise(const NodeConfig& config);
-  /// Errors: kIncompatible for another version, or sizes that do not agree.
-  [[nodiscard]] Result<void> check_layout() const;
-  void locate(std::uint32_t device_count);
-  void release_slot(std::size_t slot);
-  int recover_locked();
-  /// Ends an engine's queue after the last work of the given processes, or now if that is later.
-  /// What it drops is no more than the work `released_ns` of the process that is released.
-  void drop_unneeded_work(int device, std::size_t engine, std::span<const std::size_t> live_slots,
-                          std::int64_t released_ns);
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(NodePath path,
+                                                              const FileDescriptor& file,
+                                                              NodeFacts facts);
+  /// Errors: kResourceLimit when the memory cannot be mapped or all slots are taken.
+  [[nodiscard]] Result<void> map();
+  [[nodiscard]] Result<void> register_process();
+  /// Clears what the last holder of a slot left, and writes who has it now.
+  void claim_slot(std::size_t slot);
+  void clear_holdings(std::size_t slot);
+  [[nodiscard]] std::span<layout::HoldingRecord> holdings(int device) const {
+    return holdings_.subspan(static_cast<std::size_t>(device) * layout::kProcessCapacity,
+                             layout::kProcessCapacity);
+  }
+  [[nodiscard]] DeviceTables tables(int device) const;
+  [[nodiscard]] Slots alive() const;
+  [[nodiscard]] Slots others_alive() const;
+  /// Ends it after the work of others, or at `own_tail_ns` if that is later.
+  void trim(int device, std::size_t engine, std::int64_t own_tail_ns);
+  [[nodiscard]] bool fits(int device, Bytes bytes) const;
+  /// Returns another process that has a context on a device.
+  [[nodiscard]] std::optional<ProcessSnapshot> other_user(int device) const;
+  [[nodiscard]] std::string describe_with_state(const ProcessSnapshot& process) const;
+  void back_off(int attempt) const;
+  void unlink_if_unused();
 
-  std::byte* memory_ = nullptr;
-  std::size_t size_ = 0;
-  FileDescriptor file_;  ///< invalid for an anonymous segment.
-  std::filesystem::path path_;
-  std::string name_;
-  layout::Header* header_ = nullptr;
-  std::span<layout::DeviceRecord> devices_;
+  NodePath path_;
+  NodeFacts facts_;
+  std::unique_ptr<LockFile> locks_;  ///< null for an anonymous segment.
+  Mapping memory_;
+  std::span<layout::EngineRecord> engines_;
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
-  std::vector<std::mutex> own_mutexes_;  ///< by device.
+  std::vector<OwnUse> own_;  ///< by device.
   std::ptrdiff_t slot_ = -1;
   pid_t owner_pid_ = 0;
 };

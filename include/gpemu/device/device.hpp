@@ -16,7 +16,7 @@ struct Interval {
   TimePoint start;
   TimePoint end;
   /// The engine's time that it takes; less than end - start when work that was queued before it
-  /// runs in between.
+  /// runs in between. All work of an engine together never exceeds the range of Duration.
   Duration busy;
   /// When the host queued it.
   TimePoint asked{};
@@ -66,7 +66,8 @@ class Stream {
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
 
-  /// Queues work of duration `cost` on the compute engine and returns when it will run.
+  /// Queues work of duration `cost` on the compute engine and returns when it will run. Here and
+  /// below, what would end after the last TimePoint ends there: after some 292 years.
   Interval launch(Duration cost);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy

@@ -5,8 +5,9 @@
 #include <mutex>
 #include <vector>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::device {
@@ -20,7 +21,8 @@ inline constexpr char kCudaVersion[] = "13.2";
 /// One process's part in a DeviceLoad.
 struct ProcessLoad {
   pid_t pid = 0;
-  double compute = 0;  ///< as DeviceLoad::compute.
+  std::uint64_t foreign_namespace = 0;  ///< as ProcessSnapshot's.
+  double compute = 0;                   ///< as DeviceLoad::compute.
 };
 
 /// What a device did over a period.
@@ -52,20 +54,23 @@ class Monitor {
   static constexpr Duration kMinPeriod = std::chrono::nanoseconds(1'000'000'000 / 6);
 
   /// Begins the first period of all devices. Must not outlive `clock`.
-  Monitor(std::shared_ptr<Node> node, sim::Clock& clock, Duration min_period = kMinPeriod);
+  /// Errors: here and below, those of NodeView::device_snapshot.
+  [[nodiscard]] static Result<std::unique_ptr<Monitor>> create(std::shared_ptr<NodeView> node,
+                                                               sim::Clock& clock,
+                                                               Duration min_period = kMinPeriod);
 
-  [[nodiscard]] const Node& node() const { return *node_; }
+  [[nodiscard]] const NodeView& node() const { return *node_; }
 
   /// Returns the load over the last period that ended. The first reading waits until one has.
   /// Requires: 0 <= index < node().device_count().
-  [[nodiscard]] DeviceLoad load(int index);
+  [[nodiscard]] Result<DeviceLoad> load(int index);
 
   /// Returns the state of a device now. Requires: 0 <= index < node().device_count().
-  [[nodiscard]] DeviceSnapshot snapshot(int index);
+  [[nodiscard]] Result<DeviceSnapshot> snapshot(int index) const;
 
   /// Returns the energy that a device has used since the host started, as NVML counts it since the
   /// driver was loaded. Units: joules.
-  [[nodiscard]] double energy_j(int index);
+  [[nodiscard]] Result<double> energy_j(int index) const;
 
  private:
   struct Watched {
@@ -73,14 +78,13 @@ class Monitor {
     DeviceSnapshot before;  ///< at the start of the period that goes on.
     DeviceLoad last;        ///< of the period before; ends at TimePoint() when there was none.
   };
-  void drop_dead(TimePoint now);
+  Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period);
 
-  std::shared_ptr<Node> node_;
+  std::shared_ptr<NodeView> node_;
   sim::Clock& clock_;
   const Duration min_period_;
   std::mutex mutex_;
   std::vector<Watched> devices_;  ///< guarded by mutex_.
-  TimePoint looked_for_dead_;     ///< guarded by mutex_.
 };
 
 /// Returns the power of a device that computes for a share of the time: linear between idle and the

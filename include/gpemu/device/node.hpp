@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -71,12 +72,15 @@ struct EngineSnapshot {
 
 struct ProcessSnapshot {
   pid_t pid = 0;
-  std::string name;
+  /// 0: the pid is one of this process's pid namespace; else the inode of the one that it is of.
+  std::uint64_t foreign_namespace = 0;
+  std::string name;  ///< printable, as all text from a segment.
   Bytes memory_held = 0;
   /// Its part of the work that each engine has done; work that is queued for later is left out.
   std::array<Duration, kEngineCount> busy{};
 };
 
+/// The state of a device: of processes that live.
 struct DeviceSnapshot {
   int index = 0;
   std::string gpu;
@@ -91,22 +95,29 @@ struct DeviceSnapshot {
   std::vector<ProcessSnapshot> processes;
 };
 
+/// A file in the folder of nodes.
+struct NodeEntry {
+  std::string name;
+  std::optional<Error> problem;  ///< why it cannot be opened, with what to do.
+};
+
 /// An emulated machine: a segment of shared memory that holds the state of its devices, and this
 /// process's entry in its registry of processes.
 ///
-/// There is no daemon. A process that dies is noticed by the others, by pid and start time, and
-/// what it held is given back; it cannot block them, because queueing work takes no lock and the
-/// locks around the registry and the memory ledgers are robust. Owned by whoever attached. Thread
-/// safety: any thread.
+/// There is no daemon. When a process dies, the kernel releases the locks by which the others know
+/// that it lives, and what it held is free. No process ever waits for another one's lock, so one
+/// that is killed or stopped cannot block the others. A node is named NAME, or USER/NAME when it
+/// belongs to another user, whom one then trusts as docs/reference/security.md says. Owned by
+/// whoever attached. Thread safety: any thread.
 class Node {
  public:
-  /// Returns the folder of the segments: GPEMU_NODE_DIR if set, else /dev/shm/gpemu.
+  /// Returns the folder of the segments: GPEMU_NODE_DIR if set, else /dev/shm/gpemu-UID.
   [[nodiscard]] static std::filesystem::path default_directory();
 
   /// Creates a node and attaches to it. It appears under its name complete or not at all.
   ///
   /// Errors: kInvalidArgument for a bad configuration or a name that is taken, kResourceLimit when
-  /// the file system is full, kIo otherwise.
+  /// the file system is full, kIo otherwise, also when the folder is not this user's own.
   [[nodiscard]] static Result<std::shared_ptr<Node>> create(
       const NodeConfig& config, const std::filesystem::path& directory = default_directory());
 
@@ -115,46 +126,54 @@ class Node {
 
   /// Attaches to an existing node.
   ///
-  /// Errors: kNotFound; kIncompatible for a file that is no segment or one of another version;
-  /// kResourceLimit when its registry is full.
+  /// Errors: kNotFound, also for a node of a user who was not named; kIncompatible for a file that
+  /// is no segment or one of another version; kCorruptData for a damaged one; kResourceLimit when
+  /// its registry is full.
   [[nodiscard]] static Result<std::shared_ptr<Node>> open(
       std::string_view name, const std::filesystem::path& directory = default_directory());
 
-  /// Attaches to the node that GPEMU_NODE names, else to the only one that there is.
-  ///
-  /// Errors: kNotFound without a node, kInvalidArgument with several; otherwise those of `open`.
+  /// Attaches to the node that default_name returns. Errors: those of both.
   [[nodiscard]] static Result<std::shared_ptr<Node>> open_default(
       const std::filesystem::path& directory = default_directory());
 
-  /// Removes a node by name, of any version. Processes that are attached keep what they have.
+  /// Returns the name of the node that GPEMU_NODE names, else of the only one that there is.
   ///
-  /// Errors: kNotFound; kUnavailable when live processes use it and `force` is false; kIncompatible
+  /// Errors: kNotFound without a node, kInvalidArgument with several.
+  [[nodiscard]] static Result<std::string> default_name(
+      const std::filesystem::path& directory = default_directory());
+
+  /// Removes a node by name, of any version, and with it the nodes that killed runs have left.
+  /// Processes that are attached keep what they have.
+  ///
+  /// Errors: kNotFound; without `force`, kUnavailable when live processes use it and kIncompatible
   /// for a file that is no segment.
   [[nodiscard]] static Result<void> remove(
       std::string_view name, bool force = false,
       const std::filesystem::path& directory = default_directory());
 
-  /// Returns the names of all nodes, sorted, after removing temporary ones that no process uses.
-  [[nodiscard]] static Result<std::vector<std::string>> list(
+  /// Returns this user's nodes, sorted by name, without those of runs that have ended. Reads only.
+  ///
+  /// Errors: kIo when the folder cannot be read or is not this user's own.
+  [[nodiscard]] static Result<std::vector<NodeEntry>> list(
       const std::filesystem::path& directory = default_directory());
+
+  /// Has this process end with the exit code of kCorruptData and a message when somebody cuts short
+  /// a segment that it has mapped, instead of by SIGBUS: for commands, which own their process.
+  static void end_when_cut_short();
 
   Node(const Node&) = delete;
   Node& operator=(const Node&) = delete;
   /// Detaches; removes a temporary node that no other process uses.
   ~Node();
 
+  /// Returns the name by which `open` finds the node: with the user when it is another's.
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] int device_count() const;
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
-  /// Returns whether another attachment than this one, of this process or of others, uses the node.
-  [[nodiscard]] bool used_by_others() const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   [[nodiscard]] DeviceSnapshot device_snapshot(int index, TimePoint now) const;
-
-  /// Gives back what processes held that no longer live; returns how many those were.
-  int recover_dead_processes();
 
  private:
   friend class Device;

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node.hpp"
+
+namespace gpemu::device {
+
+/// A node as those see it who only watch: without a place among its processes.
+///
+/// Reads copies of the segment and never maps, locks or writes it, so watching waits for nobody,
+/// works when all places are taken, and does not keep a run's node alive. Owned by whoever opened
+/// it. Thread safety: any thread.
+class NodeView {
+ public:
+  /// Opens a node to watch it; `name` as Node::open takes it.
+  ///
+  /// Errors: kNotFound, also for a node of a run that has ended; kIncompatible; kCorruptData.
+  [[nodiscard]] static Result<std::shared_ptr<NodeView>> open(
+      std::string_view name, const std::filesystem::path& directory = Node::default_directory());
+
+  /// Watches a node in which this process takes part.
+  [[nodiscard]] static std::shared_ptr<NodeView> of(std::shared_ptr<Node> node);
+
+  NodeView(const NodeView&) = delete;
+  NodeView& operator=(const NodeView&) = delete;
+  ~NodeView();
+
+  [[nodiscard]] const std::string& name() const;
+  [[nodiscard]] int device_count() const;
+  [[nodiscard]] SharingPolicy policy() const;
+  [[nodiscard]] bool temporary() const;
+
+  /// Returns whether the node was removed, or belongs to a run that has ended.
+  [[nodiscard]] bool over() const;
+
+  /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
+  ///
+  /// Errors: kCorruptData when the segment has been cut short.
+  [[nodiscard]] Result<DeviceSnapshot> device_snapshot(int index, TimePoint now) const;
+
+ private:
+  struct State;
+  explicit NodeView(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace gpemu::device

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "segment_file.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <fcntl.h>
+#include <initializer_list>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+#include "identity.hpp"
+#include "layout.hpp"
+#include "lock_file.hpp"
+#include "process_id.hpp"
+
+namespace gpemu::device {
+namespace {
+
+template <std::size_t Size>
+void copy_text(char (&destination)[Size], std::string_view text) {
+  const std::size_t count = std::min(text.size(), Size - 1);
+  text.copy(destination, count);
+  destination[count] = '\0';
+}
+
+template <std::size_t Size>
+std::string text_of(const char (&text)[Size]) {
+  return printable({text, ::strnlen(text, Size)});
+}
+
+template <std::size_t Size>
+void make_printable(char (&text)[Size]) {
+  copy_text(text, text_of(text));
+}
+
+bool is_valid_name(std::string_view name) {
+  constexpr std::string_view kAllowed =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-";
+  return !name.empty() && name.size() < layout::kNameBytes && name.front() != '.' &&
+         name.find_first_not_of(kAllowed) == std::string_view::npos;
+}
+
+/// Errors: kIo when a user_folder is not what its user made.
+Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner) {
+  struct stat status{};
+  if (::lstat(folder.c_str(), &status) != 0) return {};  // The next step says what is wrong.
+  const auto refuse = [&folder](std::string_view why) {
+    return fail(ErrorCode::kIo,
+                "the node folder {} {}; remove it, or name another folder with GPEMU_NODE_DIR",
+                folder.string(), why);
+  };
+  if (S_ISLNK(status.st_mode)) return refuse("is a link");
+  if (!S_ISDIR(status.st_mode)) return refuse("is no folder");
+  if (status.st_uid != owner) {
+    return refuse(
+        fmt::format("belongs to user {}, not to {}", user_name(status.st_uid), user_name(owner)));
+  }
+  if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
+    return refuse(
+        fmt::format("may be written by other users (mode {:04o})", status.st_mode & 07777));
+  }
+  return {};
+}
+
+/// Splits USER/NAME. Requires nothing of NAME but that it is one component of a path.
+Result<NodePath> split(std::string_view name, const std::filesystem::path& folder) {
+  const uid_t self = ::geteuid();
+  NodePath node{
+      .name = std::string(name), .folder = folder, .file = std::string(name), .owner = self};
+  const std::size_t slash = name.find('/');
+  if (slash != std::string_view::npos) {
+    const std::string user(name.substr(0, slash));
+    const std::optional<uid_t> owner = find_user(user);
+    if (!owner) {
+      return fail(ErrorCode::kNotFound, "no user '{}', of whom the node '{}' would be",
+                  printable(user), printable(name));
+    }
+    node.file = name.substr(slash + 1);
+    node.owner = *owner;
+    if (node.owner == self) node.name = node.file;
+  }
+  if (node.file.empty() || node.file == "." || node.file == ".." ||
+      node.file.find('/') != std::string::npos) {
+    return fail(ErrorCode::kInvalidArgument, "'{}' is no node name", printable(name));
+  }
+  if (folder == user_folder(self)) {
+    node.folder = user_folder(node.owner);
+    GPEMU_TRY(check_user_folder(node.folder, node.owner));
+  }
+  return node;
+}
+
+std::unexpected<Error> not_a_segment(const NodePath& node, std::string_view why) {
+  return fail(ErrorCode::kIncompatible,
+              "{} is not a gpemu node segment: {}; `gpemu node rm {} --force` removes it",
+              printable(node.path().string()), why, printable(node.name));
+}
+
+std::unexpected<Error> damaged(const NodePath& node, std::string_view why) {
+  return fail(ErrorCode::kCorruptData,
+              "the node '{}' is damaged: {}; remove it with `gpemu node rm {}`",
+              printable(node.name), why, printable(node.name));
+}
+
+/// FNV-1a, by words of eight bytes for speed. Source: Fowler, Noll, Vo, IETF draft-eastlake-fnv.
+std::uint64_t checksum(std::vector<std::byte> bytes) {
+  auto* const header = reinterpret_cast<layout::Header*>(bytes.data());
+  header->checksum = 0;
+  std::uint64_t value = 0xcbf29ce484222325;
+  for (std::size_t i = 0; i + sizeof value <= bytes.size(); i += sizeof value) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, bytes.data() + i, sizeof word);
+    value = (value ^ word) * 0x100000001b3;
+    value ^= value >> 32;
+  }
+  return value;
+}
+static_assert(sizeof(layout::Header) % 8 == 0 && sizeof(layout::FactsRecord) % 8 == 0);
+
+/// Returns whether numbers are ones that a GPU could have: whoever may write a segment can give it
+/// a checksum, too.
+bool are_plausible(const layout::FactsRecord& record) {
+  constexpr double kMost = 1e12;  // of watts and megahertz, so that products of them are finite.
+  const GpuFacts& facts = record.facts;
+  const auto is_size = [](double value) { return value >= 0 && value <= kMost; };
+  const std::initializer_list<std::int32_t> counts = {facts.compute_capability_major,
+                                                      facts.compute_capability_minor,
+                                                      facts.multiprocessors,
+                                                      facts.cuda_cores,
+                                                      facts.memory_bus_bits,
+                                                      facts.pcie_generation,
+                                                      facts.pcie_lanes,
+                                                      facts.nvlink_links,
+                                                      facts.nvlink_gpus};
+  return record.memory_bytes > 0 && record.memory_bytes <= Bytes{1} << 60 &&
+         is_size(record.max_power_w) && is_size(record.idle_power_w) &&
+         is_size(facts.base_clock_mhz) && is_size(facts.boost_clock_mhz) &&
+         is_size(facts.memory_clock_mhz) && std::ranges::min(counts) >= 0;
+}
+
+DeviceFacts facts_of(const layout::FactsRecord& record) {
+  DeviceFacts facts{.gpu = text_of(record.gpu),
+                    .uuid = text_of(record.uuid),
+                    .pci_bus_id = text_of(record.pci_bus_id),
+                    .memory_bytes = record.memory_bytes,
+                    .max_power_w = record.max_power_w,
+                    .idle_power_w = record.idle_power_w,
+                    .facts = record.facts};
+  make_printable(facts.facts.product_name);
+  make_printable(facts.facts.architecture);
+  return facts;
+}
+
+Result<layout::Header> read_header(const FileDescriptor& file, const NodePath& node) {
+  layout::Header header{};
+  if (::pread(file.get(), &header, sizeof header, 0) != sizeof header) {
+    return not_a_segment(node, "it is too short");
+  }
+  if (std::memcmp(header.magic, layout::kMagic, sizeof layout::kMagic) != 0) {
+    return not_a_segment(node, "it does not start with the magic number");
+  }
+  return header;
+}
+
+bool is_named_by(const std::filesystem::path& path, const struct stat& file) {
+  struct stat named{};
+  return ::lstat(path.c_str(), &named) == 0 && named.st_ino == file.st_ino &&
+         named.st_dev == file.st_dev;
+}
+
+/// Removes a temporary node that no process uses.
+void sweep_one(const NodePath& node) {
+  const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
+  if (!file) return;
+  const Result<SegmentPrefix> prefix = read_prefix(*file, node);
+  struct stat status{};
+  if (!prefix || !prefix->temporary || ::flock(file->get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::fstat(file->get(), &status) != 0 || !is_named_by(node.path(), status)) {
+    return;
+  }
+  ::unlink(node.path().c_str());
+}
+
+/// Returns how a file appears in a list of nodes; nothing for what does not belong there.
+std::optional<NodeEntry> entry_of(const NodePath& node) {
+  struct stat status{};
+  if (::lstat(node.path().c_str(), &status) != 0 || status.st_uid != node.owner) return {};
+  const auto with_problem = [&node](const Error& error) {
+    return NodeEntry{.name = node.name, .problem = error};
+  };
+  if (!is_valid_name(node.file)) {
+    return with_problem(not_a_segment(node, "its name is no node's").error());
+  }
+  const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
+  // Removed since it was seen.
+  if (!file && file.error().code == ErrorCode::kNotFound) return {};
+  if (!file) return with_problem(file.error());
+  const Result<NodeFacts> facts = read_facts(*file, node);
+  if (!facts) return with_problem(facts.error());
+  // Left by a run that was killed; whoever next creates a node removes it.
+  if (facts->temporary && is_unused(*file)) return {};
+  return NodeEntry{.name = node.name, .problem = {}};
+}
+
+/// Calls `visit` with each file of a folder. Errors: kIo when the folder cannot be read.
+template <typename Visit>
+Result<void> for_each_file(const std::filesystem::path& folder, Visit visit) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
+       it.increment(error)) {
+    const std::string file = it->path().filename().string();
+    visit(NodePath{.name = file, .folder = folder, .file = file, .owner = ::geteuid()});
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    return fail(ErrorCode::kIo, "cannot read the node folder {}: {}", folder.string(),
+                error.message());
+  }
+  return {};
+}
+
+}  // namespace
+
+std::filesystem::path user_folder(uid_t user) {
+  return fmt::format("/dev/shm/gpemu-{}", user);
+}
+
+Result<void> make_folder(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  std::filesystem::create_directories(folder.parent_path(), ignored);
+  // Others may pass through to a node that was opened to them, and see no other's name.
+  if (::mkdir(folder.c_str(), 0700) == 0) {
+    ::chmod(folder.c_str(), 0711);
+  } else if (errno != EEXIST) {
+    return fail(ErrorCode::kIo, "cannot create the node folder {}: {}", folder.string(),
+                errno_message(errno));
+  }
+  const uid_t self = ::geteuid();
+  return folder == user_folder(self) ? check_user_folder(folder, self) : Result<void>();
+}
+
+Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder) {
+  GPEMU_ASSIGN(NodePath node, split(name, folder));
+  if (is_valid_name(node.file)) return node;
+  return fail(ErrorCode::kInvalidArgument,
+              "'{}' is no node name: use 1 to {} letters, digits, '.', '_' and '-', not starting "
+              "with '.'; USER/NAME names another user's",
+              printable(name), layout::kNameBytes - 1);
+}
+
+Result<FileDescriptor> open_segment(const NodePath& node, int access) {
+  // Without waiting: it may be anything, a pipe too.
+  FileDescriptor file(
+      ::open(node.path().c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
+  struct stat status{};
+  if (!file.valid() && errno == ENOENT) {
+    return fail(ErrorCode::kNotFound,
+                "no node named '{}' (`gpemu node list` shows those there are)",
+                printable(node.name));
+  }
+  if (!file.valid() && (errno == ELOOP || errno == ENXIO || errno == EISDIR)) {
+    return not_a_segment(node, "it is no regular file");
+  }
+  if (!file.valid() || ::fstat(file.get(), &status) != 0) {
+    return fail(ErrorCode::kIo, "cannot open the node segment {}: {}",
+                printable(node.path().string()), errno_message(errno));
+  }
+  if (status.st_uid != node.owner) {
+    const std::string owner = user_name(status.st_uid);
+    return fail(ErrorCode::kNotFound,
+                "the node '{}' in {} belongs to user {}, who could deceive you: name it {}/{} if "
+                "you trust them",
+                printable(node.file), printable(node.folder.string()), owner, owner,
+                printable(node.file));
+  }
+  if (!S_ISREG(status.st_mode)) return not_a_segment(node, "it is no regular file");
+  return file;
+}
+
+Result<SegmentPrefix> read_prefix(const FileDescriptor& file, const NodePath& node) {
+  GPEMU_ASSIGN(const layout::Header header, read_header(file, node));
+  return SegmentPrefix{.version = header.version, .temporary = header.temporary != 0};
+}
+
+Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void* destination,
+                          std::size_t count, std::uint64_t offset) {
+  auto* next = static_cast<std::byte*>(destination);
+  while (count > 0) {
+    const ssize_t part = ::pread(file.get(), next, count, static_cast<off_t>(offset));
+    if (part < 0 && errno == EINTR) continue;
+    if (part <= 0) return damaged(node, "it has been cut short");
+    next += part;
+    offset += static_cast<std::uint64_t>(part);
+    count -= static_cast<std::size_t>(part);
+  }
+  return {};
+}
+
+Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
+  GPEMU_ASSIGN(const layout::Header header, read_header(file, node));
+  if (header.version != layout::kVersion) {
+    return fail(ErrorCode::kIncompatible,
+                "the node '{}' is of another gpemu, with segments of version {} instead of {}; "
+                "remove it with `gpemu node rm {}` and create it anew",
+                printable(node.name), header.version, layout::kVersion, printable(node.name));
+  }
+  struct stat status{};
+  if (::fstat(file.get(), &status) != 0 || header.device_count == 0 ||
+      header.device_count > layout::kMaxDevices) {
+    return damaged(node, "its sizes do not agree");
+  }
+  std::vector<std::byte> bytes(layout::Offsets(header.device_count).engines);
+  GPEMU_TRY(read_exactly(file, node, bytes.data(), bytes.size(), 0));
+  return parse_static_part(std::move(bytes), static_cast<std::uint64_t>(status.st_size), node);
+}
+
+std::vector<std::byte> static_part(const NodeConfig& config) {
+  const layout::Offsets offsets(config.devices.size());
+  std::vector<std::byte> bytes(offsets.engines);
+  auto* const header = reinterpret_cast<layout::Header*>(bytes.data());
+  std::memcpy(header->magic, layout::kMagic, sizeof layout::kMagic);
+  header->version = layout::kVersion;
+  header->header_bytes = sizeof(layout::Header);
+  header->segment_bytes = offsets.end;
+  header->device_count = static_cast<std::uint32_t>(config.devices.size());
+  header->process_capacity = layout::kProcessCapacity;
+  header->policy = static_cast<std::uint8_t>(config.policy);
+  header->temporary = config.temporary ? 1 : 0;
+  copy_text(header->name, config.name);
+  auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::facts);
+  for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
+    copy_text(record->gpu, config.devices[i].gpu);
+    copy_text(record->uuid, device_uuid(config.name, i));
+    copy_text(record->pci_bus_id, device_pci_bus_id(i));
+    record->memory_bytes = config.devices[i].memory_bytes;
+    record->max_power_w = config.devices[i].max_power_w;
+    record->idle_power_w = config.devices[i].idle_power_w;
+    record->facts = config.devices[i].facts;
+  }
+  header->checksum = checksum(bytes);
+  return bytes;
+}
+
+Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t file_size,
+                                    const NodePath& node) {
+  const auto* const header = reinterpret_cast<const layout::Header*>(bytes.data());
+  const std::uint64_t end = layout::Offsets(header->device_count).end;
+  if (header->header_bytes != sizeof(layout::Header) || header->segment_bytes != file_size ||
+      header->process_capacity != layout::kProcessCapacity || end != file_size ||
+      layout::Offsets(header->device_count).engines != bytes.size()) {
+    return damaged(node, "its sizes do not agree");
+  }
+  if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
+  NodeFacts facts{.policy = static_cast<SharingPolicy>(std::min<std::uint8_t>(header->policy, 1)),
+                  .temporary = header->temporary != 0,
+                  .devices = {}};
+  const auto* record =
+      reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::facts);
+  for (std::uint32_t i = 0; i < header->device_count; ++i, ++record) {
+    if (!are_plausible(*record)) {
+      return damaged(node, fmt::format("the description of device {} is impossible", i));
+    }
+    facts.devices.push_back(facts_of(*record));
+  }
+  return facts;
+}
+
+bool is_unused(const FileDescriptor& file) {
+  return !locked_by_others(file.get(), layout::kTakenLocks, 2 * layout::kProcessCapacity);
+}
+
+void sweep(const std::filesystem::path& folder) {
+  static_cast<void>(for_each_file(folder, sweep_one));
+}
+
+Result<std::vector<NodeEntry>> list_nodes(const std::filesystem::path& folder) {
+  const uid_t self = ::geteuid();
+  if (folder == user_folder(self)) GPEMU_TRY(check_user_folder(folder, self));
+  std::vector<NodeEntry> entries;
+  GPEMU_TRY(for_each_file(folder, [&entries](const NodePath& node) {
+    if (auto entry = entry_of(node)) entries.push_back(*std::move(entry));
+  }));
+  std::ranges::sort(entries, {}, &NodeEntry::name);
+  return entries;
+}
+
+Result<void> remove_node(std::string_view name, bool force, const std::filesystem::path& folder) {
+  GPEMU_ASSIGN(const NodePath node, split(name, folder));
+  Result<FileDescriptor> file = open_segment(node, O_RDONLY);
+  if (!file && file.error().code == ErrorCode::kNotFound) {
+    return std::unexpected(std::move(file).error());
+  }
+  const Result<SegmentPrefix> prefix =
+      file ? read_prefix(*file, node) : std::unexpected(file.error());
+  if (!force && !prefix) return std::unexpected(prefix.error());
+  // Converting our lock works only while nobody else holds one.
+  if (!force && ::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
+    return fail(ErrorCode::kUnavailable,
+                "the node '{}' is in use (`gpemu smi {}` shows by whom); end those processes, or "
+                "remove it with --force",
+                node.name, node.name);
+  }
+  struct stat status{};
+  if (::lstat(node.path().c_str(), &status) != 0) return {};  // Somebody else was faster.
+  if (status.st_uid != node.owner) {
+    return fail(ErrorCode::kInvalidArgument, "{} belongs to user {}, not to {}",
+                printable(node.path().string()), user_name(status.st_uid), user_name(node.owner));
+  }
+  if (::unlink(node.path().c_str()) != 0) {
+    return fail(ErrorCode::kIo, "cannot remove {}: {}", printable(node.path().string()),
+                errno_message(errno));
+  }
+  // What killed runs left goes, too.
+  sweep(node.folder);
+  return {};
+}
+
+}  // namespace gpemu::device

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/text.hpp"
+#include "gpemu/device/node.hpp"
+
+namespace gpemu::device {
+
+/// What never changes of a device, checked, in this process's own memory.
+struct DeviceFacts {
+  std::string gpu;
+  std::string uuid;
+  std::string pci_bus_id;
+  Bytes memory_bytes = 0;
+  double max_power_w = 0;
+  double idle_power_w = 0;
+  GpuFacts facts;
+};
+
+/// What never changes of a node, likewise.
+struct NodeFacts {
+  SharingPolicy policy = SharingPolicy::kFifo;
+  bool temporary = false;
+  std::vector<DeviceFacts> devices;
+};
+
+/// Which file a node's name stands for.
+struct NodePath {
+  std::string name;  ///< as users write it: NAME, or USER/NAME for another user's.
+  std::filesystem::path folder;
+  std::string file;
+  uid_t owner = 0;
+
+  [[nodiscard]] std::filesystem::path path() const { return folder / file; }
+};
+
+/// Returns the folder of a user's nodes, /dev/shm/gpemu-UID.
+[[nodiscard]] std::filesystem::path user_folder(uid_t user);
+
+/// Makes sure that a folder is there in which this process may create nodes.
+///
+/// Errors: kIo; also for a user_folder that others could have made or may write to.
+[[nodiscard]] Result<void> make_folder(const std::filesystem::path& folder);
+
+/// Returns what the name of a node stands for. `USER/NAME` is a node of another user, in that
+/// user's folder if `folder` is this user's own.
+///
+/// Errors: kInvalidArgument for what is no name; kNotFound without such a user; kIo for a
+/// user_folder that is not its user's.
+[[nodiscard]] Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder);
+
+/// Opens a segment without waiting or following links. `access` is O_RDONLY or O_RDWR.
+///
+/// Errors: kNotFound without such a file, or one of another user; kIo; kIncompatible for what is no
+/// regular file.
+[[nodiscard]] Result<FileDescriptor> open_segment(const NodePath& node, int access);
+
+/// What can be said of segments of all versions.
+struct SegmentPrefix {
+  std::uint32_t version = 0;
+  bool temporary = false;
+};
+/// Errors: kIncompatible for a file that is no segment.
+[[nodiscard]] Result<SegmentPrefix> read_prefix(const FileDescriptor& file, const NodePath& node);
+
+/// Reads what never changes and checks it. Errors: kIncompatible for a file that is no segment, or
+/// one of another version; kCorruptData for a damaged one.
+[[nodiscard]] Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node);
+
+/// Reads bytes of a segment that must be there. Errors: kCorruptData when it has been cut short.
+[[nodiscard]] Result<void> read_exactly(const FileDescriptor& file, const NodePath& node,
+                                        void* destination, std::size_t count, std::uint64_t offset);
+
+/// Returns the bytes with which a segment begins; the rest of it is zero.
+[[nodiscard]] std::vector<std::byte> static_part(const NodeConfig& config);
+
+/// Returns what those bytes say. Errors: kCorruptData.
+[[nodiscard]] Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes,
+                                                  std::uint64_t file_size, const NodePath& node);
+
+/// Returns whether no process takes part in the node of an open segment of this version.
+[[nodiscard]] bool is_unused(const FileDescriptor& file);
+
+/// Removes this user's temporary nodes that no process uses, of any version.
+void sweep(const std::filesystem::path& folder);
+
+[[nodiscard]] Result<std::vector<NodeEntry>> list_nodes(const std::filesystem::path& folder);
+[[nodiscard]] Result<void> remove_node(std::string_view name, bool force,
+                                       const std::filesystem::path& folder);
+
+}  // namespace gpemu::device

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "snapshot.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "gpemu/base/saturate.hpp"
+
+#include "lock_file.hpp"
+#include "process_id.hpp"
+
+namespace gpemu::device {
+namespace {
+
+std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
+  std::uint64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? ~std::uint64_t{0} : sum;
+}
+
+/// Returns how much of the work that was ever queued on an engine is done, given when the last of
+/// it ends.
+Duration work_done(const layout::EngineRecord& engine, std::int64_t busy_ns, std::int64_t tail_ns,
+                   std::int64_t now_ns) {
+  const std::int64_t queued = layout::work_between(engine, now_ns, tail_ns);
+  return Duration(
+      std::max(saturating_subtract(std::max(busy_ns, std::int64_t{0}), queued), std::int64_t{0}));
+}
+
+}  // namespace
+
+Slots slots_alive(int descriptor, std::span<const layout::ProcessRecord> processes,
+                  std::ptrdiff_t own_slot) {
+  Slots alive;
+  for (std::size_t slot = 0; slot < processes.size(); ++slot) {
+    if (std::cmp_equal(slot, own_slot)) {
+      alive.set(slot);
+    } else if (descriptor >= 0 && processes[slot].used.load() != 0) {
+      const std::int64_t lock = layout::kAliveLocks + static_cast<std::int64_t>(slot);
+      alive.set(slot, locked_by_others(descriptor, lock, 1));
+    }
+  }
+  return alive;
+}
+
+std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings, const Slots& slots,
+                          std::size_t engine, std::int64_t now_ns, std::int64_t latest_ns) {
+  std::int64_t needed_ns = now_ns;
+  for (std::size_t slot = 0; slot < holdings.size(); ++slot) {
+    if (!slots[slot]) continue;
+    const std::int64_t tail_ns = holdings[slot].engine_tail_ns[engine];
+    if (tail_ns <= latest_ns) needed_ns = std::max(needed_ns, tail_ns);
+  }
+  return needed_ns;
+}
+
+std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive, std::size_t engine,
+                          std::int64_t from_ns, std::int64_t to_ns) {
+  std::int64_t queued = 0;
+  for (std::size_t slot = 0; slot < device.holdings.size(); ++slot) {
+    if (alive[slot] || device.processes[slot].used.load() == 0) continue;
+    queued = saturating_add(
+        queued, std::max(device.holdings[slot].engine_busy_ns[engine].load(), std::int64_t{0}));
+  }
+  return std::min(layout::work_between(device.engines[engine], from_ns, to_ns), queued);
+}
+
+Bytes memory_held(std::span<const layout::HoldingRecord> holdings, const Slots& slots) {
+  Bytes held = 0;
+  for (std::size_t slot = 0; slot < holdings.size(); ++slot) {
+    if (slots[slot]) held = saturating_sum(held, holdings[slot].memory.load());
+  }
+  return held;
+}
+
+ProcessSnapshot process_of(const layout::ProcessRecord& record) {
+  ProcessSnapshot process;
+  process.pid = record.pid.load();
+  const std::uint64_t pid_namespace = record.pid_namespace.load();
+  if (pid_namespace != own_pid_namespace()) process.foreign_namespace = pid_namespace;
+  process.name = printable({record.name, ::strnlen(record.name, sizeof record.name)});
+  return process;
+}
+
+std::string describe(const ProcessSnapshot& process) {
+  if (process.foreign_namespace == 0) {
+    return fmt::format("process {} ({})", process.pid, process.name);
+  }
+  return fmt::format("process {} of pid namespace {} ({})", process.pid, process.foreign_namespace,
+                     process.name);
+}
+
+DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTables& device,
+                             const Slots& alive, TimePoint now) {
+  const std::int64_t now_ns = now.time_since_epoch().count();
+  DeviceSnapshot snapshot{
+      .index = index,
+      .gpu = facts.gpu,
+      .uuid = facts.uuid,
+      .pci_bus_id = facts.pci_bus_id,
+      .memory_total = facts.memory_bytes,
+      .memory_used = std::min(memory_held(device.holdings, alive), facts.memory_bytes),
+      .max_power_w = facts.max_power_w,
+      .idle_power_w = facts.idle_power_w,
+      .facts = facts.facts,
+      .engines = {},
+      .processes = {}};
+  for (std::size_t i = 0; i < kEngineCount; ++i) {
+    const layout::EngineRecord& engine = device.engines[i];
+    const std::int64_t tail_ns = engine.tail_ns.load();
+    const std::int64_t needed_ns =
+        needed_until(device.holdings, alive, i, now_ns, std::numeric_limits<std::int64_t>::max());
+    const std::int64_t dropped = work_of_dead(device, alive, i, needed_ns, tail_ns);
+    const std::int64_t kept_ns = std::clamp(tail_ns, std::int64_t{0}, needed_ns);
+    snapshot.engines[i] = {
+        .busy =
+            work_done(engine, saturating_subtract(engine.busy_ns.load(), dropped), kept_ns, now_ns),
+        .operations = engine.operations.load(),
+        .bytes = engine.bytes.load(),
+        .idle_from = TimePoint(Duration(kept_ns))};
+  }
+  for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
+    const layout::HoldingRecord& holding = device.holdings[slot];
+    if (!alive[slot] || holding.contexts.load() == 0) continue;
+    ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(device.processes[slot]));
+    shown.memory_held = std::min(holding.memory.load(), facts.memory_bytes);
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
+      shown.busy[i] = work_done(device.engines[i], holding.engine_busy_ns[i].load(),
+                                holding.engine_tail_ns[i].load(), now_ns);
+    }
+  }
+  return snapshot;
+}
+
+}  // namespace gpemu::device
