@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <filesystem>
+#include <limits>
 #include <map>
 #include <optional>
 #include <unistd.h>
@@ -28,6 +29,10 @@ constexpr Bytes kPlenty = Bytes{1} << 40;
 /// step of large networks has some ten thousand.
 constexpr std::size_t kGiveUpOperations = 1'000'000;
 
+/// So many bytes of records are read before it is asked whether they are enough: a program of tiny
+/// steps writes faster than they are read. A step of large networks takes a few MiB.
+constexpr std::size_t kReadAtOnce = 8 << 20;
+
 constexpr std::size_t kLinesShown = 15;
 
 /// Reads the lines of one process while it writes them.
@@ -36,11 +41,12 @@ class LiveProcess {
   explicit LiveProcess(const std::filesystem::path& path)
       : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), reader_(path.filename().string()) {}
 
-  /// Reads the lines that are whole by now; tells whether there were any.
-  [[nodiscard]] Result<bool> read() {
+  /// Reads the lines that are whole by now, at most `most_bytes` of them; returns whether there
+  /// were any.
+  [[nodiscard]] Result<bool> read(std::size_t most_bytes) {
     bool any = false;
     std::string buffer(kBufferBytes, '\0');
-    while (true) {
+    for (const std::size_t start = offset_; offset_ - start < most_bytes;) {
       const ssize_t count =
           ::pread(file_.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset_));
       if (count <= 0) return any;
@@ -58,6 +64,7 @@ class LiveProcess {
         rest.remove_prefix(length + 1);
       }
     }
+    return any;
   }
 
   [[nodiscard]] const predict::ProgramWork& work() const { return reader_.work(); }
@@ -74,8 +81,8 @@ class LiveRun {
  public:
   explicit LiveRun(std::filesystem::path folder) : folder_(std::move(folder)) {}
 
-  /// Tells whether there was anything new.
-  [[nodiscard]] Result<bool> read() {
+  /// Reads at most `most_bytes` of each process; returns whether there was anything new.
+  [[nodiscard]] Result<bool> read(std::size_t most_bytes) {
     std::error_code error;
     for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
       const std::filesystem::path& path = entry.path();
@@ -83,7 +90,7 @@ class LiveRun {
     }
     bool any = false;
     for (auto& [number, process] : processes_) {
-      GPEMU_ASSIGN(const bool read, process.read());
+      GPEMU_ASSIGN(const bool read, process.read(most_bytes));
       any = any || read;
     }
     return any;
@@ -186,7 +193,7 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
   const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);
   const auto enough = [&]() -> Result<bool> {
     if (stop) return fail(ErrorCode::kInterrupted, "stopped; the program was ended");
-    GPEMU_ASSIGN(const bool any, run.read());
+    GPEMU_ASSIGN(const bool any, run.read(kReadAtOnce));
     if (!any) {
       GPEMU_TRY(check_space(folder.path()));
       return false;
@@ -200,7 +207,7 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
   const std::filesystem::path output = folder.path() / "output";
   GPEMU_ASSIGN(const std::optional<int> code,
                run_until(words_at(options), environment, output, enough));
-  GPEMU_TRY(run.read());
+  GPEMU_TRY(run.read(std::numeric_limits<std::size_t>::max()));
   GPEMU_TRY(check_space(folder.path()));
   const bool failed = code.value_or(0) != 0;
   const std::string end = failed
