@@ -212,8 +212,8 @@ TEST_F(KernelEffectTest, AddressesThatAreNotMemoryAreLeftAlone) {
 TEST_F(KernelEffectTest, ResultsOfComparisonsAreBytes) {
   std::int32_t count = 9;
   std::array<std::uint64_t, 2> tensors = {address_, address_ + 256};
-  char functor = 0;
-  std::array<void*, 3> arguments = {&count, &functor, tensors.data()};
+  std::array<std::int32_t, 4> functor = {3};  // "Less than", and the number 0.
+  std::array<void*, 3> arguments = {&count, functor.data(), tensors.data()};
   launch(kLessScalar, arguments.data());
   EXPECT_EQ(content_[0], 0);
   EXPECT_EQ(content_[1], kOld & ~0xff);
