@@ -218,6 +218,8 @@ DeviceTables Node::Segment::tables(int device) const {
 }
 
 Slots Node::Segment::others_alive() const {
+  // A private node has one process.
+  if (!locks_) return {};
   Slots others = alive();
   if (slot_ >= 0) others.reset(static_cast<std::size_t>(slot_));
   return others;

@@ -68,6 +68,7 @@ std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive, std::s
 
 Bytes memory_held(std::span<const layout::HoldingRecord> holdings, const Slots& slots) {
   Bytes held = 0;
+  if (slots.none()) return held;
   for (std::size_t slot = 0; slot < holdings.size(); ++slot) {
     if (slots[slot]) held = saturating_sum(held, holdings[slot].memory.load());
   }
