@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <fcntl.h>
 #include <langinfo.h>
+#include <optional>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -27,7 +28,14 @@ bool is_usable(int columns) {
   return columns >= kMinColumns && columns <= kMaxColumns;
 }
 
-int columns_of_terminal() {
+std::optional<int> columns_of(int descriptor) {
+  winsize size{};
+  if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && is_usable(size.ws_col)) return size.ws_col;
+  return std::nullopt;
+}
+
+/// Returns the number of the variable COLUMNS where it is a usable one.
+std::optional<int> told_columns() {
   if (const char* const text = std::getenv("COLUMNS"); text != nullptr) {
     int columns = 0;
     const std::string_view digits = text;
@@ -35,11 +43,12 @@ int columns_of_terminal() {
         std::from_chars(digits.data(), digits.data() + digits.size(), columns);
     if (error == std::errc() && *end == '\0' && is_usable(columns)) return columns;
   }
-  for (const int descriptor : {STDOUT_FILENO, STDERR_FILENO}) {
-    winsize size{};
-    if (::ioctl(descriptor, TIOCGWINSZ, &size) == 0 && is_usable(size.ws_col)) return size.ws_col;
-  }
-  return Terminal{}.columns;
+  return std::nullopt;
+}
+
+std::optional<int> known_output_columns() {
+  const std::optional<int> told = told_columns();
+  return told ? told : columns_of(STDOUT_FILENO);
 }
 
 bool is_dumb() {
@@ -89,8 +98,13 @@ void fill_standard_descriptors() {
   }
 }
 
+int output_columns() {
+  return known_output_columns().value_or(kAnyWidth);
+}
+
 Terminal terminal() {
-  return {.columns = columns_of_terminal(),
+  const auto of_errors = [] { return columns_of(STDERR_FILENO); };
+  return {.columns = known_output_columns().or_else(of_errors).value_or(Terminal{}.columns),
           .utf8 = locale_has_utf8(),
           .redraws = ::isatty(STDERR_FILENO) == 1 && !is_dumb()};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -41,6 +42,13 @@ struct Terminal {
   bool utf8 = false;     ///< by the locale, LC_ALL, LC_CTYPE or LANG.
   bool redraws = false;  ///< standard error is a terminal whose line can be drawn again.
 };
+
+/// How wide lines may be that nobody has said anything of.
+inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
+
+/// Returns how wide tables and plots on standard output may be: the variable COLUMNS, else what its
+/// terminal says, else kAnyWidth, so that files and pipes get each row in one line.
+[[nodiscard]] int output_columns();
 
 /// Returns the terminal's facts. Its width is the variable COLUMNS, else what the terminal of
 /// standard output or error says, else 80. TERM=dumb says that lines cannot be drawn again.

@@ -29,6 +29,18 @@ TEST(TerminalPlot, DrawsTheLargestValueInTheUpperRightCorner) {
   EXPECT_EQ(lines[16].find("64"), 4U + 64 - 2);
 }
 
+TEST(TerminalPlot, IsNoWiderThanTheTerminal) {
+  const LinePlot plot = {
+      "", "batch", "time (ms)", {{"one", {{0, 0}, {64, 50}}, false}, {"another", {}, false}}};
+  const auto lines = lines_of(terminal_plot(plot, 20));
+  ASSERT_EQ(lines.size(), 18U);
+  EXPECT_EQ(lines[0], "time (ms)  o one");
+  EXPECT_EQ(lines[1], "  x another");
+  EXPECT_EQ(lines[2], "50 |               o");
+  EXPECT_EQ(lines[16], "   +----------------");
+  EXPECT_EQ(lines[17], "    0    batch    64");
+}
+
 TEST(TerminalPlot, DrawsNothingWhereASeriesHasNoPoints) {
   const std::string text = terminal_plot(
       {"", "batch", "ms", {{"long", {{0, 1}, {64, 1}}, false}, {"s", {{16, 2}, {32, 2}}, false}}});

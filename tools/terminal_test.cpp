@@ -29,6 +29,33 @@ TEST(Terminal, KeepsARowOfATableInOneLine) {
   EXPECT_EQ(table.str(), "name\na\\nb\n");
 }
 
+TEST(Terminal, ContinuesATableThatIsTooWideBelow) {
+  TextTable table({"gpu", "step ms", "why"});
+  table.add_row({"T4", "10.25", "it computes"});
+  table.add_row({"A100", "2", ""});
+  EXPECT_EQ(table.str(26),
+            "gpu   step ms  why\n"
+            "T4      10.25  it computes\n"
+            "A100        2\n");
+  EXPECT_EQ(table.str(25),
+            "gpu   step ms\n"
+            "T4      10.25\n"
+            "A100        2\n"
+            "\n"
+            "gpu   why\n"
+            "T4    it computes\n"
+            "A100\n");
+  EXPECT_EQ(table.str(14),
+            "gpu   step ms\n"
+            "T4      10.25\n"
+            "A100        2\n"
+            "\n"
+            "gpu   why\n"
+            "T4    it\n"
+            "      computes\n"
+            "A100\n");
+}
+
 /// Standard output is another file as long as this lives.
 class OutputTo {
  public:

@@ -138,6 +138,15 @@ class CommandLineTest(unittest.TestCase):
             widest = max(map(len, text.splitlines()))
             self.assertTrue(columns - 20 < widest <= columns, widest)
 
+    def test_tables_and_plots_are_no_wider_than_the_terminal(self):
+        cost = ("cost", "--gpu", GPU, "--model", "resnet50", "--batch", "8,16")
+        for words in (cost, ("profile", "list"),
+                      ("profile", "show", "--gpu", GPU, "--model", "resnet50")):
+            output, _ = self.run_gpemu(*words, COLUMNS="60")
+            self.assertLessEqual(max(map(len, output.splitlines())), 60, output)
+        headers = [line.split() for line in self.run_gpemu(*cost)[0].splitlines()]
+        self.assertIn("memory is", [" ".join(words[-2:]) for words in headers])
+
     def test_help_of_all_kinds_is_the_same(self):
         for words in (("train",), ("node", "create"), ("profile",)):
             self.assertEqual(self.run_gpemu("help", *words), self.run_gpemu(*words, "--help"))
