@@ -179,6 +179,9 @@ Result<void> bench_data(const BenchOptions& options) {
       print_out("{} of {} images are corrupt; `gpemu train --strict-images` names the first\n",
                 first.corrupt, first.images);
     }
+    if (const auto warning = load_warning(provenance, "how fast it loads")) {
+      print_out("{}\n", *warning);
+    }
   }
   return {};
 }

@@ -267,11 +267,9 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
   Provenance provenance = provenance_at(std::chrono::system_clock::now());
-  const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
   Recordings recordings(options, database, pattern ? &*pattern : nullptr, interrupt.flag());
   GPEMU_TRY(recordings.record(gpus, batches));
   GPEMU_TRY(recordings.check_batches());
-  provenance.load = meter.read();
   PredictReport report{.words = options.words, .provenance = std::move(provenance), .answers = {}};
   for (const profile::GpuSpec& gpu : gpus) {
     for (const int batch : batches) {

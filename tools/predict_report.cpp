@@ -184,14 +184,12 @@ std::string predict_text(const PredictReport& report) {
                    batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits", "times are",
                    "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
-  const auto warning = load_warning(report.provenance);
   return fmt::format(
       "{}\n{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x "
       "1.15.\nData "
       "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
-      "takes {:.0f} MiB besides.\n{}\n{}",
-      table.str(), plus_minus(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"),
-      warning ? *warning + "\n" : "");
+      "takes {:.0f} MiB besides.\n{}\n",
+      table.str(), plus_minus(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"));
 }
 
 ordered_json predict_json(const PredictReport& report) {
@@ -239,7 +237,6 @@ std::string predict_page(const PredictReport& report) {
   page.paragraph(
       "What a step of the program takes on each GPU, from a few steps that were recorded without "
       "waiting for one. Data loading is not modelled: batches are ready.");
-  if (const auto warning = load_warning(report.provenance)) page.warning(*warning);
   Page::Rows steps, memory;
   for (const PredictAnswer& answer : report.answers) {
     const std::vector<std::string> all = cells(answer);

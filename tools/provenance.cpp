@@ -120,13 +120,11 @@ std::vector<std::pair<std::string, std::string>> provenance_facts(const Provenan
   return facts;
 }
 
-std::optional<std::string> load_warning(const Provenance& provenance) {
+std::optional<std::string> load_warning(const Provenance& provenance, std::string_view doubted) {
   const int cores = provenance.host.cores;
   if (!provenance.load || !provenance.load->too_busy(cores)) return std::nullopt;
-  return fmt::format(
-      "warning: the host was too busy to believe how long the GPU waits for it: {}. Repeat on an "
-      "idle host",
-      load_text(*provenance.load, cores));
+  return fmt::format("warning: the host was too busy to believe {}: {}. Repeat on an idle host",
+                     doubted, load_text(*provenance.load, cores));
 }
 
 }  // namespace gpemu::tools

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,8 +37,9 @@ void add_provenance(nlohmann::ordered_json& json, const Provenance& provenance);
 [[nodiscard]] std::vector<std::pair<std::string, std::string>> provenance_facts(
     const Provenance& provenance);
 
-/// Returns a sentence that says that the host was too busy to believe where time was lost; nothing
-/// where it was not.
-[[nodiscard]] std::optional<std::string> load_warning(const Provenance& provenance);
+/// Returns a sentence that says that the host was too busy to believe what was measured, `doubted`;
+/// nothing where it was not.
+[[nodiscard]] std::optional<std::string> load_warning(
+    const Provenance& provenance, std::string_view doubted = "how long the GPU waits for it");
 
 }  // namespace gpemu::tools

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -80,9 +81,10 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
-                           const Provenance& provenance, int code) {
+                           Provenance provenance, int code) {
   GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
   nlohmann::ordered_json summary = summarise(processes, read_loaded(records));
+  if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
     print_error("\n{}", summary_text(summary));
     if (const auto warning = load_warning(provenance)) print_error("{}\n", *warning);
@@ -166,7 +168,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
   GPEMU_ASSIGN(const int code, run_program(options.words, environment, output));
   if (options.clock == "real") provenance.load = meter.read();
-  GPEMU_TRY(write_outputs(options, records.path(), provenance, code));
+  GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
   // The program's own exit code is the command's; folders and the node go by themselves.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};

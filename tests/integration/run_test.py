@@ -247,6 +247,8 @@ class RunTest(unittest.TestCase):
             self.assertEqual([entry["library"] for entry in summary["without_work"]],
                              ["libcudart.so.12"] if named else [])
             self.assertEqual(named, "loaded libcudart.so.12 and launched no kernel" in errors)
+            # The host's load matters to what was timed only.
+            self.assertEqual(summary["host"]["load"] is None, program != PROGRAM)
 
     def lines(self):
         return [json.loads(line) for line in (self.folder / "ops").read_text().splitlines()]

@@ -123,29 +123,24 @@ class TrainTest(unittest.TestCase):
             self.assertIn(word, text)
 
     def test_warns_where_others_take_the_cores(self):
-        """Three others share the only core that the run may use."""
+        """Three others share the only core that the runs may use."""
         core = {min(os.sched_getaffinity(0))}
-
-        def pin():
-            os.sched_setaffinity(0, core)
-
-        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"], preexec_fn=pin)
-                  for _ in range(3)]
+        allowed = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, core)  # What is started inherits it.
+        self.addCleanup(os.sched_setaffinity, 0, allowed)
+        for _ in range(3):
+            other = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+            self.addCleanup(other.wait)
+            self.addCleanup(other.kill)
         output = self.folder / "busy.json"
-        try:
-            text = subprocess.run(
-                [COMMAND, "train", "--gpu", GPU, "--model", MODEL, "--batch", str(BATCH), "--data",
-                 str(self.data), "--workers", "1", "--no-pin-memory", "--json", str(output)],
-                env={**os.environ, "GPEMU_NODE_DIR": str(self.folder / "nodes")}, check=True,
-                capture_output=True, text=True, preexec_fn=pin).stdout
-        finally:
-            for process in others:
-                process.kill()
-                process.wait()
+        text = self.call("train", "--gpu", GPU, "--model", MODEL, "--batch", BATCH, "--data",
+                         self.data, "--workers", 1, "--no-pin-memory", "--json", output)
         host = json.loads(output.read_text())["host"]
         self.assertEqual(host["cores"], 1)
         self.assertTrue(host["load"]["too_busy"], host["load"])
         self.assertIn("warning: the host was too busy", text)
+        self.assertIn("warning: the host was too busy to believe how fast it loads",
+                      self.call("data", "bench", self.data, "--epochs", 10))
 
     def test_analyzes_stalls_by_differences_of_passes(self):
         result = self.run_json("analyze", "--data", self.data, "--workers", 2, "--no-pin-memory")
