@@ -11,6 +11,8 @@
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/profile/database.hpp"
 
+#include "number_text.hpp"
+
 namespace gpemu::tools {
 namespace {
 
@@ -131,8 +133,9 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
   const std::size_t images = path.dataset->samples().size();
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
-                "{} holds {} images, less than one batch of {}: use a smaller --batch",
-                options.folder.string(), images, gpu.batch);
+                "{} holds {} image{}, less than one batch of {}: use a smaller --batch",
+                options.folder.string(), images, plural(std::ssize(path.dataset->samples())),
+                gpu.batch);
   }
   const data::LoaderOptions loader_options{.batch = gpu.batch,
                                            .workers = options.workers,
