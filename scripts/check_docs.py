@@ -515,6 +515,8 @@ def execute_pages(pages, options, name, user):
 
 def main(arguments):
     options = parse_options(arguments)
+    # As Ctrl-C does: what the pages started ends, and their folders go.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     pages = [pathlib.Path(page).resolve().relative_to(ROOT).as_posix() for page in options.pages]
     if not pages:
         found = (ROOT / "docs").rglob("*.md")

@@ -6,6 +6,8 @@ import argparse
 import contextlib
 import os
 import pathlib
+import subprocess
+import sys
 import tempfile
 import unittest
 from unittest import mock
@@ -182,6 +184,22 @@ class Executing(unittest.TestCase):
         self.execute(*page)
         page[-2] = "gpemu 5"
         self.assertEqual(self.page.read_text().splitlines(), page)
+
+    def test_leaves_nothing_when_it_is_ended(self):
+        (self.root / "tmp").mkdir()
+        self.page.write_text("```sh\nkill $PPID; sleep 1000\n```\n")
+        program = ("import pathlib, sys, check_docs\n"
+                   f"check_docs.ROOT = pathlib.Path({str(self.root)!r})\n"
+                   "check_docs.copy_repository = lambda _: None\n"
+                   "sys.exit(check_docs.main(sys.argv[1:]))")
+        environment = {**os.environ, "PYTHONPATH": os.path.dirname(check_docs.__file__),
+                       "TMPDIR": str(self.root / "tmp")}
+        done = subprocess.run(
+            [sys.executable, "-c", program, "--as", "root", "--gpemu", self.options.gpemu,
+             self.page], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            timeout=60, check=False)
+        self.assertEqual(done.returncode, 143)
+        self.assertEqual(list((self.root / "tmp").iterdir()), [])
 
     @unittest.skipUnless(os.geteuid() == 0, "only root can act as somebody else")
     def test_acts_as_an_ordinary_user(self):
