@@ -8,6 +8,8 @@ install(TARGETS ${modules} gpemu_capi EXPORT gpemu_targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" NAMELINK_COMPONENT development
   FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development)
 install(TARGETS gpemu RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/docs/reference/schemas"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/gpemu")
 
 set(package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gpemu")
 install(EXPORT gpemu_targets NAMESPACE gpemu:: FILE gpemuTargets.cmake

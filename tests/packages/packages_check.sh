@@ -24,6 +24,10 @@ case $kind in
     ;;
 esac
 
+share=/usr/share/gpemu
+[[ $kind == deb ]] || share=$(echo /venv/lib/python3*/site-packages/gpemu/share/gpemu)
+[[ -f $share/schemas/run.json ]] || failed "there are no schemas in $share"
+
 # All that was installed needs the C library and the compiler's runtime library, no more.
 folders=(/usr/lib/gpemu /usr/lib/libgpemu.so.* /usr/bin/gpemu)
 [[ $kind == deb ]] || folders=(/venv/lib/python3*/site-packages/gpemu)
