@@ -19,7 +19,6 @@ ALLOWED = {
     "predict": {"base", "profile", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
-    "cluster": {"base", "sim", "cost"},
     "cuda": {"abi", "base", "sim", "profile", "cost", "device"},
     "train": {"base", "sim", "profile", "cost", "device", "data"},
 }
