@@ -138,7 +138,7 @@ double list_elements(const KernelTraits& traits, const gpemu_operation& launch, 
 
 /// Returns how many elements a launch handles; one per thread where nothing else is known.
 double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
-  const Threads threads = threads_of(launch);
+  const auto blocks = [&launch] { return threads_of(launch).blocks; };
   double elements = 0;
   switch (traits.elements) {
     case Elements::kFromArgument:
@@ -146,22 +146,22 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
       elements = static_cast<double>(argument(launch, traits.argument));
       break;
     case Elements::kFromRows:
-      elements = threads.blocks * static_cast<double>(argument(launch, traits.argument));
+      elements = blocks() * static_cast<double>(argument(launch, traits.argument));
       break;
     case Elements::kFromProduct:
       elements = static_cast<double>(argument(launch, traits.argument)) *
                  static_cast<double>(argument(launch, traits.second_argument));
       break;
     case Elements::kFromChunks:
-      elements = threads.blocks * kChunkElements;
+      elements = blocks() * kChunkElements;
       break;
     case Elements::kFromLists:
-      elements = list_elements(traits, launch, threads.blocks);
+      elements = list_elements(traits, launch, blocks());
       break;
     default:
       break;
   }
-  return elements > 0 ? elements : threads.all;
+  return elements > 0 ? elements : threads_of(launch).all;
 }
 
 /// Describes PyTorch's element-wise kernels whose tensors have strides: those that a tensor is

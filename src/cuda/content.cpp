@@ -53,9 +53,11 @@ void ContentMap::assign_range(std::uint64_t start, Range assigned) {
   Ranges::iterator range = ranges_.erase(behind, behind);  // the same, to be changed.
   // Programs copy to the same places and write the same tensors again and again.
   if (range != ranges_.end() && range->first <= start && range->second.end >= end &&
-      range->second.goes_on_as(assigned)) {
+      (range->second.goes_on_as(assigned) ||
+       (range->first == start && range->second == assigned))) {
     return;
   }
+  changes_.fetch_add(1, std::memory_order_release);
   const bool is_zeros = assigned.content == Content::kZeros;
   if (range != ranges_.end() && range->first == start && range->second.end == end && !is_zeros) {
     range->second = assigned;

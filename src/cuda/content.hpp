@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <mutex>
@@ -51,6 +52,7 @@ class ContentMap {
     WriterId writer = 0;
     bool open = false;  ///< see assign_open.
 
+    bool operator==(const Range&) const = default;
     [[nodiscard]] bool goes_on_as(const Range& other) const {
       return content == other.content && writer == other.writer && !open && !other.open;
     }
@@ -77,6 +79,10 @@ class ContentMap {
   /// Returns what begins at `start`, and for how much of `bytes` it goes on. Requires: bytes > 0.
   [[nodiscard]] Part part(std::uint64_t start, Bytes bytes) const;
 
+  /// A number that is another one after each change: what was found out at a number holds as long
+  /// as it stays.
+  [[nodiscard]] std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
+
   /// Whether all of a range is known. Requires: bytes > 0.
   [[nodiscard]] bool all_known(std::uint64_t start, Bytes bytes) const;
 
@@ -96,6 +102,7 @@ class ContentMap {
   [[nodiscard]] Ranges::const_iterator first_behind(std::uint64_t start) const;
 
   mutable std::mutex mutex_;
+  std::atomic<std::uint64_t> changes_{1};  ///< written with the lock.
   Ranges ranges_;  ///< by start, disjoint, none of zeros; guarded by mutex_.
 };
 

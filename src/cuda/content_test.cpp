@@ -31,8 +31,11 @@ TEST(ContentMapTest, AgreesWithOneContentPerByte) {
     const Bytes count = 1 + rng.below(kSize - start);
     const auto content = static_cast<Content>(rng.below(5));
     const auto writer = static_cast<WriterId>(is_known(content) ? 0 : rng.below(2));
+    const std::uint64_t changes = map.changes();
+    const std::vector<Byte> before = bytes;
     map.assign(start, count, content, writer);
     std::fill_n(bytes.begin() + static_cast<std::ptrdiff_t>(start), count, Byte{content, writer});
+    ASSERT_TRUE(bytes == before || map.changes() != changes) << "round " << round;
     for (std::uint64_t at = 0; at < kSize;) {
       const ContentMap::Part part = map.part(at, kSize - at);
       ASSERT_GT(part.bytes, 0U);

@@ -101,8 +101,10 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
            .memory = {}};
   switch (parameters.kind) {
     case GPEMU_CUDA_NODE_KERNEL: {
-      GPEMU_CUDA_TRY(price_launch(parameters.kernel, parameters.launch, device, &work->cost,
-                                  &work->operation));
+      const PricedLaunch priced = price_launch(parameters.kernel, parameters.launch, device);
+      GPEMU_CUDA_TRY(priced.status);
+      work->cost = priced.cost;
+      work->operation = priced.operation;
       work->name = work->operation.name;
       KernelWork memory;
       describe_launch(parameters.kernel, parameters.launch, &memory);

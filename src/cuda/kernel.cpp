@@ -38,6 +38,7 @@ struct gpemu_cuda_kernel {
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
   gpemu::cuda::KernelEffect effect;               ///< valid once analysed.
   std::once_flag parameters_read;
+  std::atomic<bool> has_parameters{false};             ///< asked first, as `analysed`.
   std::vector<gpemu::cost::ParameterKind> parameters;  ///< valid once read.
   std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
   std::atomic<std::int32_t> carveout{-1};
@@ -164,9 +165,13 @@ void decode(gpemu_cuda_kernel& kernel) {
 
 /// Reads what is known of a launch of a kernel that is not recognised.
 cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch) {
-  decode(kernel);
-  std::call_once(kernel.parameters_read,
-                 [&kernel] { kernel.parameters = parameter_kinds(kernel.name, kernel.code); });
+  if (!kernel.has_parameters.load(std::memory_order_acquire)) {
+    decode(kernel);
+    std::call_once(kernel.parameters_read, [&kernel] {
+      kernel.parameters = parameter_kinds(kernel.name, kernel.code);
+      kernel.has_parameters.store(true, std::memory_order_release);
+    });
+  }
   return launch_facts(
       kernel.parameters, launch.arguments,
       kernel.code == nullptr ? cost::LaunchFacts::Arithmetic::kOther : kernel.code->arithmetic);
@@ -237,13 +242,14 @@ void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   describe_work(found->effect, launch, work);
 }
 
-Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                    DeviceState& device, cost::OperationCost* cost, gpemu_operation* operation) {
+PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                          const DeviceState& device) {
   gpemu_cuda_kernel* const found = kernels().find(kernel);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  GPEMU_CUDA_TRY(check_launch(*found, launch, device.info));
+  if (found == nullptr) return {.status = GPEMU_CUDA_ERROR_INVALID_HANDLE};
+  const Status checked = check_launch(*found, launch, device.info);
+  if (checked != GPEMU_CUDA_SUCCESS) return {.status = checked};
   const gpemu_operation launched = {
-      .struct_size = sizeof(*operation),
+      .struct_size = sizeof(launched),
       .kind = GPEMU_OPERATION_KERNEL,
       .shape = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
@@ -257,9 +263,7 @@ Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& la
     context.facts = &*facts;
   }
   const cost::DescribedOperation described = cost::describe_kernel(traits, launched, context);
-  *cost = device.costs->price(described);
-  *operation = described.operation;
-  return GPEMU_CUDA_SUCCESS;
+  return {.cost = device.costs->price(described), .operation = described.operation};
 }
 
 void forget_variables(const DeviceState& device) {
@@ -303,6 +307,7 @@ using gpemu::cuda::max_threads_of;
 using gpemu::cuda::modules;
 using gpemu::cuda::perform_launch;
 using gpemu::cuda::price_launch;
+using gpemu::cuda::PricedLaunch;
 using gpemu::cuda::read_cubin;
 using gpemu::cuda::read_fat_binary;
 using gpemu::cuda::registers_of;
@@ -623,11 +628,10 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
     node.launch = *launch;
     return gpemu::cuda::capture(*found, node);
   }
-  gpemu::cost::OperationCost cost;
-  gpemu_operation operation;
-  GPEMU_CUDA_TRY(price_launch(kernel, *launch, *found->device, &cost, &operation));
+  const PricedLaunch priced = price_launch(kernel, *launch, *found->device);
+  GPEMU_CUDA_TRY(priced.status);
   perform_launch(kernels().find(kernel)->effect, *launch);
-  return run_operation(cost, operation, *found);
+  return run_operation(priced.cost, priced.operation, *found);
 }
 
 gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,

@@ -83,6 +83,8 @@ struct KernelWork {
     Uncomputed how = Uncomputed::kWritten;
   };
   WriterId writer = 0;
+  /// Whether it is done as soon as it is described: what is not known now will not be then.
+  bool at_once = false;
   std::vector<Range> ranges;
   /// Computes the values instead, if what it reads is known. Returns whether it did; null: nothing
   /// is known of the values.

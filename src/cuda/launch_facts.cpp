@@ -2,6 +2,7 @@
 #include "launch_facts.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "memory_state.hpp"
@@ -32,22 +33,24 @@ void add_integer(std::uint64_t value, LaunchFacts& facts) {
   facts.integers[facts.integer_count++] = static_cast<double>(value);
 }
 
-/// Adds a pointer, unless it is one of those before; returns whether it points to memory of a GPU.
-bool add_pointer(std::uint64_t address, std::vector<std::uint64_t>& known, LaunchFacts& facts) {
-  double extent = 0;
-  {
-    const Memory& state = memory();
-    const std::lock_guard lock(state.mutex);
+/// The pointers that were seen, of those that count.
+struct Pointers {
+  std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};
+
+  /// Adds a pointer, unless it is one of those before; returns whether it points to memory of a
+  /// GPU. Requires: the lock.
+  bool add(const Memory& state, std::uint64_t address, LaunchFacts& facts) {
     const auto* const block = block_at(state, address);
     if (block == nullptr) return false;
-    extent = static_cast<double>(block->first + block->second.bytes - address);
+    if (facts.pointers == LaunchFacts::kMostPointers) return true;
+    const auto end = seen.begin() + facts.pointers;
+    if (std::find(seen.begin(), end, address) != end) return true;
+    *end = address;
+    facts.extents[facts.pointers++] =
+        static_cast<double>(block->first + block->second.bytes - address);
+    return true;
   }
-  if (facts.pointers == LaunchFacts::kMostPointers) return true;
-  if (std::ranges::find(known, address) != known.end()) return true;
-  known.push_back(address);
-  facts.extents[facts.pointers++] = extent;
-  return true;
-}
+};
 
 }  // namespace
 
@@ -68,7 +71,10 @@ std::vector<ParameterKind> parameter_kinds(std::string_view name, const KernelCo
 LaunchFacts launch_facts(const std::vector<ParameterKind>& kinds, void* const* arguments,
                          LaunchFacts::Arithmetic arithmetic) {
   LaunchFacts facts{.arithmetic = arithmetic};
-  std::vector<std::uint64_t> known;
+  if (kinds.empty()) return facts;
+  Pointers pointers;
+  const Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
   for (std::size_t i = 0; arguments != nullptr && i < kinds.size(); ++i) {
     if (arguments[i] == nullptr) continue;
     switch (kinds[i]) {
@@ -81,7 +87,7 @@ LaunchFacts launch_facts(const std::vector<ParameterKind>& kinds, void* const* a
       case ParameterKind::kConstPointer:
       case ParameterKind::kPointer: {
         const auto value = read<std::uint64_t>(arguments[i]);
-        if (!add_pointer(value, known, facts)) add_integer(value, facts);
+        if (!pointers.add(state, value, facts)) add_integer(value, facts);
         break;
       }
       case ParameterKind::kOther:

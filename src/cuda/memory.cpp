@@ -322,7 +322,7 @@ void move_now(const Movement& movement) {
 }
 
 /// Has the mover do it until the copy's end, once the host functions before it have returned.
-void move_beside(Movement movement, TimePoint end, bool staged) {
+void move_beside(Movement&& movement, TimePoint end, bool staged) {
   Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
                  .end = end,
                  .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost};
@@ -347,7 +347,7 @@ void move_beside(Movement movement, TimePoint end, bool staged) {
 
 /// Does it in order: at once, unless it must wait for something. With `staged`, the source is read
 /// before this returns.
-void move_in_order(Movement movement, TimePoint end, bool staged) {
+void move_in_order(Movement&& movement, TimePoint end, bool staged) {
   const bool waits =
       !movement.calls.empty() || (mover().busy() && mover().overlaps_any(movement.accesses));
   if (!waits) return movement.run();
@@ -676,6 +676,37 @@ Side side_of(std::uint64_t address, Bytes bytes) {
   return {state, address, bytes};
 }
 
+/// A range of addresses and what is true of it as long as no content changes.
+struct RecentRange {
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
+  WriterId writer = 0;
+  std::uint8_t how = 0;
+  std::uint64_t changes = 0;  ///< ContentMap::changes
+
+  bool operator==(const RecentRange&) const = default;
+};
+
+/// What a thread found out last. Programs launch the same kernels on the same memory again and
+/// again, and to look there takes a few nanoseconds where to find out takes two locks.
+class RecentRanges {
+ public:
+  [[nodiscard]] bool contain(const RecentRange& range) const { return at(range) == range; }
+  void add(const RecentRange& range) { ranges_[place(range)] = range; }
+
+ private:
+  /// Tensors lie at multiples of large powers of two. Source of the factor: Knuth, The Art of
+  /// Computer Programming 3, 6.4, on multiplicative hashing: 2^64 over the golden ratio.
+  [[nodiscard]] static std::size_t place(const RecentRange& range) {
+    return range.address * 0x9E3779B97F4A7C15 >> 56;
+  }
+  [[nodiscard]] const RecentRange& at(const RecentRange& range) const {
+    return ranges_[place(range)];
+  }
+
+  std::array<RecentRange, 256> ranges_{};
+};
+
 /// Makes a range that a kernel changed in place not updated where its pages hold something.
 void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
   ContentMap& contents = memory().contents;
@@ -716,17 +747,26 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
 
 void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer) {
   if (bytes == 0) return;
+  ContentMap& contents = memory().contents;
+  const RecentRange range{address, bytes, writer, static_cast<std::uint8_t>(how),
+                          contents.changes()};
+  thread_local RecentRanges left;
+  if (left.contain(range)) return;
   const Side side = side_of(address, bytes);
   if (!side.on_device()) return;
-  bytes = std::min(bytes, side.covered);
-  if (bytes == 0) return;
+  const Bytes covered = std::min(bytes, side.covered);
+  if (covered == 0) return;
   if (side.shared) {
-    if (how != Uncomputed::kUpdated) clear_pages(address, bytes);
+    if (how != Uncomputed::kUpdated) clear_pages(address, covered);
     return;
   }
-  if (how == Uncomputed::kUpdated) return leave_not_updated(address, bytes, writer);
-  drop(address, bytes, Content::kNotComputed, writer);
-  if (how == Uncomputed::kOpen) memory().contents.assign_open(address, bytes, writer);
+  if (how == Uncomputed::kUpdated) {
+    leave_not_updated(address, covered, writer);
+  } else {
+    drop(address, covered, Content::kNotComputed, writer);
+    if (how == Uncomputed::kOpen) contents.assign_open(address, covered, writer);
+  }
+  if (side.inside && contents.changes() == range.changes) left.add(range);
 }
 
 void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
@@ -734,6 +774,19 @@ void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
   if (!side.on_device() || !side.inside) return;
   if (!side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
+}
+
+bool known_to_kernel(std::uint64_t address, Bytes bytes) {
+  if (address == 0 || bytes == 0) return false;
+  const ContentMap& contents = memory().contents;
+  const RecentRange range{address, bytes, 0, 0, contents.changes()};
+  thread_local RecentRanges unknown;
+  if (unknown.contain(range)) return false;
+  const Side side = side_of(address, bytes);
+  if (!side.on_device() || !side.inside) return false;
+  if (side.shared || contents.all_known(address, bytes)) return true;
+  if (contents.changes() == range.changes) unknown.add(range);
+  return false;
 }
 
 bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes) {

@@ -32,6 +32,9 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
 /// Stores what was computed for a kernel. Does nothing unless the range lies in memory of a device.
 void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
 
+/// Whether all of a range is known, so that load_for_kernel can read it.
+[[nodiscard]] bool known_to_kernel(std::uint64_t address, Bytes bytes);
+
 /// Reads known content of a device's memory, and returns whether all of it is.
 [[nodiscard]] bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes);
 

@@ -24,6 +24,7 @@
 
 #include "kernel_effect.hpp"
 #include "machine.hpp"
+#include "memory_state.hpp"
 #include "mover.hpp"
 #include "stream.hpp"
 #include "test_gpu.hpp"
@@ -66,6 +67,38 @@ TEST_F(MemoryTest, ReadsZerosUntilWrittenAndAfterReuse) {
   ASSERT_EQ(copy(bits(read.data()), again, read.size()), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(read, std::vector<std::uint8_t>(data.size(), 0));
   ASSERT_EQ(gpemu_cuda_free(again), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, NoticesWhatCameBetweenTwoLaunchesOfTheSame) {
+  constexpr Bytes kBytes = 4096;
+  const std::vector<std::uint8_t> data(kBytes, 7);
+  const auto content_at = [](std::uint64_t at) { return memory().contents.part(at, 1).content; };
+  const std::uint64_t address = allocate(kBytes);
+  for (const Uncomputed how : {Uncomputed::kWritten, Uncomputed::kOpen}) {
+    for (int round = 0; round < 3; ++round) leave_uncomputed(address, kBytes, how, 1);
+    EXPECT_FALSE(known_to_kernel(address, kBytes));
+    EXPECT_FALSE(known_to_kernel(address, kBytes));
+    ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
+    EXPECT_TRUE(known_to_kernel(address, kBytes));
+    leave_uncomputed(address, kBytes, how, 1);
+    EXPECT_EQ(content_at(address + kBytes - 1), Content::kNotComputed);
+    ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(allocate(kBytes), address);
+    EXPECT_TRUE(known_to_kernel(address, kBytes));
+    leave_uncomputed(address, kBytes, how, 1);
+    EXPECT_EQ(content_at(address), Content::kNotComputed);
+    EXPECT_FALSE(known_to_kernel(address, kBytes));
+  }
+  ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
+  for (int round = 0; round < 3; ++round) {
+    leave_uncomputed(address, kBytes, Uncomputed::kUpdated, 1);
+    EXPECT_EQ(content_at(address), Content::kNotUpdated);
+  }
+  ASSERT_EQ(copy(address, bits(data.data()), kBytes), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(content_at(address), Content::kKept);
+  leave_uncomputed(address, kBytes, Uncomputed::kUpdated, 1);
+  EXPECT_EQ(content_at(address), Content::kNotUpdated);
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(MemoryTest, RefusesWhatLiesBeyondTheEnd) {

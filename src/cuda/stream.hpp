@@ -82,11 +82,16 @@ void wait_until(TimePoint time);
 /// Gives up an event's place among those that processes share, if it has one.
 void stop_sharing(gpemu_cuda_event& event);
 
-/// Checks a kernel's launch, describes it and prices it; the name is the kernel's. Errors: those of
-/// gpemu_cuda_launch_kernel.
-[[nodiscard]] Status price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                                  DeviceState& device, cost::OperationCost* cost,
-                                  gpemu_operation* operation);
+/// A launch and what it costs, unless `status` says what is wrong with it.
+struct PricedLaunch {
+  Status status = GPEMU_CUDA_SUCCESS;
+  cost::OperationCost cost;
+  gpemu_operation operation = {};  ///< its name is the kernel's.
+};
+
+/// Checks a kernel's launch, describes it and prices it. Errors: those of gpemu_cuda_launch_kernel.
+[[nodiscard]] PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel,
+                                        const gpemu_cuda_launch& launch, const DeviceState& device);
 
 /// Finds out what a kernel's launch does to memory.
 void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
