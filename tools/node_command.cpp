@@ -144,7 +144,10 @@ void add_node_command(CLI::App& app) {
                    "fifo: any process may use a device; exclusive: one process per device")
       ->check(CLI::IsMember({"fifo", "exclusive"}))
       ->capture_default_str();
-  create->add_option("--access", options->access, "Who may attach: owner, group or all")
+  create
+      ->add_option("--access", options->access,
+                   "Who may attach, by USER/NAME: owner, group or all. The others can take all of "
+                   "the node's memory, falsify its numbers and damage it, but not crash gpemu")
       ->check(CLI::IsMember({"owner", "group", "all"}))
       ->capture_default_str();
   create->footer(
@@ -159,14 +162,15 @@ void add_node_command(CLI::App& app) {
   set_action(*list, [options] { return list_nodes(*options); });
 
   CLI::App* show = node->add_subcommand("show", "Show a node's devices");
-  show->add_option("name", options->name, "Name of the node")->required();
+  show->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
   show->add_flag("--json", options->as_json, "Print JSON");
   show->footer("Example:\n  gpemu node show n0");
   set_action(*show, [options] { return show_node(*options); });
 
   CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
-  remove->add_option("name", options->name, "Name of the node")->required();
-  remove->add_flag("--force", options->force, "Remove it though processes use it");
+  remove->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
+  remove->add_flag("--force", options->force,
+                   "Remove it though processes use it, or though it is no node");
   remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
   set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
 }

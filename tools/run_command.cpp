@@ -190,9 +190,10 @@ void add_run_command(CLI::App& app) {
                    "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
                    "names; the path of a TOML file describes another")
       ->allow_extra_args(false);
-  command->add_option("--node", options->node,
-                      "Use this existing node instead; without --gpu and --node, the one that "
-                      "GPEMU_NODE names, else the only one");
+  command->add_option(
+      "--node", options->node,
+      "Use this existing node instead, NAME or USER/NAME of another user's; without "
+      "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
       ->add_option("--clock", options->clock, "real, or virtual: waiting for the GPU takes no time")
       ->check(CLI::IsMember({"real", "virtual"}))

@@ -49,8 +49,10 @@ void add_data_options(CLI::App& command, DataOptions& options) {
 }
 
 void add_node_options(CLI::App& command, GpuOptions& options) {
-  auto* node = command.add_option("--node", options.node,
-                                  "Attach to this node instead of creating one for the run");
+  auto* node =
+      command.add_option("--node", options.node,
+                         "Attach to this node, NAME or USER/NAME of another user's, instead of "
+                         "creating one for the run");
   command.add_option("--device", options.device, "First device to use on the node")
       ->check(CLI::NonNegativeNumber)
       ->needs(node);

@@ -227,7 +227,9 @@ Result<void> run_smi(const SmiOptions& options) {
 void add_smi_command(CLI::App& app) {
   CLI::App* smi = app.add_subcommand("smi", "Show memory, load and processes of emulated GPUs");
   auto options = std::make_shared<SmiOptions>();
-  smi->add_option("node", options->node, "Name of the node; without it GPEMU_NODE, or all nodes");
+  smi->add_option(
+      "node", options->node,
+      "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of one's own");
   smi->add_option("-i,--id", options->device, "Index of the only device to show")
       ->check(CLI::NonNegativeNumber);
   smi->add_option("-l,--loop", options->loop_s, "Repeat every so many seconds, until Ctrl-C")

@@ -87,4 +87,21 @@ std::string printable_message(std::string_view text) {
   return escape(text, [](std::string_view rest) { return rest.starts_with("  "); });
 }
 
+std::string shell_word(std::string_view text) {
+  constexpr std::string_view kPlain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-/+:@%";
+  if (!text.empty() && text.find_first_not_of(kPlain) == std::string_view::npos) {
+    return std::string(text);
+  }
+  if (!text.contains('\'') && printable(text) == text) return fmt::format("'{}'", text);
+  std::string word;
+  for (const char character : text) {
+    const auto byte = static_cast<unsigned char>(character);
+    // Three octal digits end by themselves: with \x, a digit that follows would be taken along.
+    const bool plain = byte >= 0x20 && byte < 0x7f && character != '\'' && character != '\\';
+    word += plain ? std::string(1, character) : fmt::format("\\{:03o}", byte);
+  }
+  return fmt::format("$'{}'", word);
+}
+
 }  // namespace gpemu

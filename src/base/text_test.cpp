@@ -54,5 +54,21 @@ TEST(PrintableMessage, KeepsIndentedLinesOnly) {
             "cannot read a\\ngpemu: all is well");
 }
 
+TEST(ShellWord, IsWhatAUserTypes) {
+  EXPECT_EQ(shell_word("alice/n0.1-a_b"), "alice/n0.1-a_b");
+  EXPECT_EQ(shell_word("my node"), "'my node'");
+  EXPECT_EQ(shell_word("n$(reboot)`\\"), "'n$(reboot)`\\'");
+  EXPECT_EQ(shell_word("é"), "'é'");
+  EXPECT_EQ(shell_word(""), "''");
+}
+
+TEST(ShellWord, WritesWhatATerminalObeysInDigits) {
+  EXPECT_EQ(shell_word("e\x1b[31m"), "$'e\\033[31m'");
+  EXPECT_EQ(shell_word("it's\n\\1"), "$'it\\047s\\012\\1341'");
+  EXPECT_EQ(shell_word("\xff"
+                       "7\u202e"),
+            "$'\\3777\\342\\200\\256'");
+}
+
 }  // namespace
 }  // namespace gpemu

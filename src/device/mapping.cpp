@@ -48,7 +48,7 @@ void end_or_die(int signal, siginfo_t* info, void* /*context*/) {
     if (begin == 0 || address < begin || address >= place.end) continue;
     constexpr std::string_view kMessage =
         "gpemu: error: the node's segment was cut short while it was in use; remove the node with "
-        "`gpemu node rm NAME --force`\n";
+        "`gpemu node remove --force NAME`\n";
     [[maybe_unused]] const ssize_t written =
         ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
     ::_exit(6);  // kCorruptData's; exit_code() is checked against it where this is installed.

@@ -79,7 +79,7 @@ TEST_F(NodeViewTest, SaysWhenTheSegmentIsCutShortWhileItWatches) {
   const auto seen = watching->device_snapshot(0, TimePoint());
   ASSERT_FALSE(seen);
   EXPECT_EQ(seen.error().code, ErrorCode::kCorruptData);
-  EXPECT_NE(seen.error().message.find("gpemu node rm n1"), std::string::npos);
+  EXPECT_NE(seen.error().message.find("gpemu node remove n1"), std::string::npos);
 }
 
 TEST_F(NodeViewTest, WatchesWithoutPermissionToWrite) {

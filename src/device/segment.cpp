@@ -115,9 +115,8 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (errno == EEXIST) {
       return fail(ErrorCode::kInvalidArgument,
-                  "a node named '{}' exists already; choose another name, or remove it with "
-                  "`gpemu node rm {}`",
-                  config.name, config.name);
+                  "a node named '{}' exists already; choose another name, or remove it with `{}`",
+                  config.name, remove_command(path));
     }
     return fail(ErrorCode::kIo, "cannot create {}: {}", path.path().string(), errno_message(errno));
   }

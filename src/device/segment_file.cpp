@@ -95,15 +95,18 @@ Result<NodePath> split(std::string_view name, const std::filesystem::path& folde
 }
 
 std::unexpected<Error> not_a_segment(const NodePath& node, std::string_view why) {
-  return fail(ErrorCode::kIncompatible,
-              "{} is not a gpemu node segment: {}; `gpemu node rm {} --force` removes it",
-              printable(node.path().string()), why, printable(node.name));
+  const std::string path = node.path().string();
+  std::error_code error;
+  return fail(ErrorCode::kIncompatible, "{} is not a gpemu node segment: {}; `{}` removes it",
+              printable(path), why,
+              std::filesystem::is_directory(std::filesystem::symlink_status(node.path(), error))
+                  ? fmt::format("rm -r {}", shell_word(path))
+                  : remove_command(node, true));
 }
 
 std::unexpected<Error> damaged(const NodePath& node, std::string_view why) {
-  return fail(ErrorCode::kCorruptData,
-              "the node '{}' is damaged: {}; remove it with `gpemu node rm {}`",
-              printable(node.name), why, printable(node.name));
+  return fail(ErrorCode::kCorruptData, "the node '{}' is damaged: {}; remove it with `{}`",
+              printable(node.name), why, remove_command(node));
 }
 
 /// FNV-1a, by words of eight bytes for speed. Source: Fowler, Noll, Vo, IETF draft-eastlake-fnv.
@@ -251,6 +254,11 @@ Result<NodePath> resolve(std::string_view name, const std::filesystem::path& fol
               printable(name), layout::kNameBytes - 1);
 }
 
+std::string remove_command(const NodePath& node, bool force) {
+  return fmt::format("gpemu node remove {}{}{}", force ? "--force " : "",
+                     node.name.starts_with('-') ? "-- " : "", shell_word(node.name));
+}
+
 Result<FileDescriptor> open_segment(const NodePath& node, int access) {
   // Without waiting: it may be anything, a pipe too.
   FileDescriptor file(
@@ -304,8 +312,8 @@ Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   if (header.version != layout::kVersion) {
     return fail(ErrorCode::kIncompatible,
                 "the node '{}' is of another gpemu, with segments of version {} instead of {}; "
-                "remove it with `gpemu node rm {}` and create it anew",
-                printable(node.name), header.version, layout::kVersion, printable(node.name));
+                "remove it with `{}` and create it anew",
+                printable(node.name), header.version, layout::kVersion, remove_command(node));
   }
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || header.device_count == 0 ||

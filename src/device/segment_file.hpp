@@ -58,6 +58,9 @@ struct NodePath {
 /// user_folder that is not its user's.
 [[nodiscard]] Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder);
 
+/// Returns the command that removes a node, as one types it.
+[[nodiscard]] std::string remove_command(const NodePath& node, bool force = false);
+
 /// Opens a segment without waiting or following links. `access` is O_RDONLY or O_RDWR.
 ///
 /// Errors: kNotFound without such a file, or one of another user; kIo; kIncompatible for what is no

@@ -53,7 +53,7 @@ use() { # as whom
   "$gpemu" node create "bare-$EUID" --gpu A100-PCIE-40GB:2 >/dev/null
   "$gpemu" smi -L "bare-$EUID" >smi.txt
   [[ $(grep -c A100 smi.txt) == 2 ]] || failed "$(cat smi.txt)"
-  "$gpemu" node rm "bare-$EUID" >/dev/null
+  "$gpemu" node remove "bare-$EUID" >/dev/null
   "$gpemu" cost --gpu V100-PCIE-32GB --model resnet50 --batch 64 >/dev/null
   local code=0
   "$gpemu" cost fit /check/recordings 2>fit.txt || code=$?

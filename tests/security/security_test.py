@@ -93,7 +93,7 @@ def check_mount_namespace(bench):
     )
     bench.check("mount namespace: a shared folder gives only what is free", code == 4, text.strip())
     bench.end_all()
-    bench.run(bench.gpemu, "node", "rm", NODE, user=OWNER, shared=False)
+    bench.run(bench.gpemu, "node", "remove", NODE, user=OWNER, shared=False)
 
 
 # ---- Users: the second part
@@ -111,14 +111,14 @@ def check_users(bench):
     bench.check("another user: may not watch", code == 7 and "denied" in text, text.strip())
     code, _, text = bench.run(bench.actor, "take", named, 1, **other)
     bench.check("another user: may not take part", code == 7 and "denied" in text, text.strip())
-    code, _, text = bench.run(bench.gpemu, "node", "rm", "--force", named, **other)
+    code, _, text = bench.run(bench.gpemu, "node", "remove", "--force", named, **other)
     bench.check("another user: may not remove it", code == 7, text.strip())
     code, device, text = smi(bench, named, shared=False)
     bench.check("root: sees it when it is named", code == 0 and device["memory_used_mib"] == 768)
     code, _, text = bench.run(bench.gpemu, "node", "list", shared=False)
     bench.check("root: does not see it listed", NODE not in text, text.strip())
     bench.end_all()
-    bench.run(bench.gpemu, "node", "rm", NODE, user=OWNER, shared=False)
+    bench.run(bench.gpemu, "node", "remove", NODE, user=OWNER, shared=False)
 
     bench.create(mode="666", user=OWNER, shared=False)
     bench.start(bench.actor, "hold", NODE, 768, user=OWNER, shared=False)
@@ -143,10 +143,10 @@ def check_users(bench):
     bench.end(taker)
     code, device, _ = smi(bench, user=OWNER, shared=False)
     bench.check("--access all: the dead hold nothing", device["memory_used_mib"] == 768)
-    code, _, text = bench.run(bench.gpemu, "node", "rm", "--force", named, **other)
+    code, _, text = bench.run(bench.gpemu, "node", "remove", "--force", named, **other)
     bench.check("--access all: others may not remove it", code == 7, text.strip())
     bench.end_all()
-    bench.run(bench.gpemu, "node", "rm", NODE, user=OWNER, shared=False)
+    bench.run(bench.gpemu, "node", "remove", NODE, user=OWNER, shared=False)
 
 
 def check_shared_folder(bench):
@@ -176,11 +176,11 @@ def check_shared_folder(bench):
             code == 0 and "good" in text and "pattern" in text and "\x1b" not in text,
             f"exit {code} after {seconds:.1f} s",
         )
-    code, _, text = bench.run(bench.gpemu, "node", "rm", "pattern")
-    bench.check("node rm: a file that is no node needs --force", code == 8, text.strip())
-    codes = [bench.run(bench.gpemu, "node", "rm", "--force", path.name)[0]
+    code, _, text = bench.run(bench.gpemu, "node", "remove", "pattern")
+    bench.check("node remove: a file that is no node needs --force", code == 8, text.strip())
+    codes = [bench.run(bench.gpemu, "node", "remove", "--force", path.name)[0]
              for path in list(bench.nodes.iterdir())]
-    bench.check("node rm --force: removes all of it", codes == [0] * 5, str(codes))
+    bench.check("node remove --force: removes all of it", codes == [0] * 5, str(codes))
     bench.clear()
 
 
@@ -352,7 +352,7 @@ def check_damage(bench, damages, rng):
         slowest = max(slowest, seconds)
         good = code in DOCUMENTED and not any(ord(c) < 32 and c not in "\n\r\t" for c in text)
         if code == 6:
-            good = good and "gpemu node rm" in text
+            good = good and "gpemu node remove" in text
         bench.check(
             f"quiet: damage {number}", good, f"{offset}+{len(data)}, {command}: exit {code}\n{text}"
         )

@@ -20,4 +20,8 @@ namespace gpemu {
 /// look like a line of gpemu's.
 [[nodiscard]] std::string printable_message(std::string_view text);
 
+/// Returns a text as one word of a command that bash, ksh and zsh read, in characters that
+/// printable() leaves as they are: `n0`, `'my node'`, `$'e\033[31m'`.
+[[nodiscard]] std::string shell_word(std::string_view text);
+
 }  // namespace gpemu
