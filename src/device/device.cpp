@@ -97,24 +97,31 @@ void fill_gaps(layout::EngineRecord& engine, TimePoint now, const Interval& fill
 
 /// Puts work at the end of an engine's timeline, not before `earliest`. Several processes may do so
 /// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody. `own_tail`
-/// is this process's, and `published` what others see of it. Requires: Segment::OwnUse::mutex.
+/// is this process's, and `published` what others see of it. A tail that is further away than
+/// anybody queues is damage, and the work comes after this process's own instead. Requires:
+/// Segment::OwnUse::mutex.
 Interval append_to(layout::EngineRecord& engine, std::int64_t& own_tail,
                    std::atomic<std::int64_t>& published, TimePoint now, TimePoint earliest,
                    Duration cost, IdleTime& idle) {
   std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
+  const std::int64_t now_ns = now.time_since_epoch().count();
+  const std::int64_t latest =
+      saturating_add(std::max(now_ns, own_tail), layout::kLongestQueue.count());
   std::int64_t start = 0;
   std::int64_t end = 0;
+  std::int64_t queued = 0;
   do {
-    start = std::max(earliest.time_since_epoch().count(), tail);
+    queued = tail <= latest ? tail : own_tail;
+    start = std::max(earliest.time_since_epoch().count(), queued);
     end = saturating_add(start, cost.count());
     // Before the exchange, so that nobody cuts the timeline before this work's end.
     published.store(std::max(own_tail, end), std::memory_order_relaxed);
   } while (!engine.tail_ns.compare_exchange_weak(tail, end));
   own_tail = std::max(own_tail, end);
-  idle.add(TimePoint(Duration(tail)), TimePoint(Duration(start)));
-  if (start > std::max(tail, now.time_since_epoch().count())) {
+  idle.add(TimePoint(Duration(queued)), TimePoint(Duration(start)));
+  if (start > std::max(queued, now_ns)) {
     layout::GapRecord& gap = engine.gaps[engine.gap_count++ % std::size(engine.gaps)];
-    gap.start_ns = std::max(tail, now.time_since_epoch().count());
+    gap.start_ns = std::max(queued, now_ns);
     gap.end_ns = start;
   }
   return {.start = TimePoint(Duration(start)),
@@ -158,7 +165,7 @@ struct Device::State {
     const TimePoint own_end{Duration(own->tail_ns[engine])};
     const TimePoint expected = std::max(now, own_end);
     if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
-    const bool is_damage = others_end > saturating_add(expected, Node::Segment::kLongestQueue);
+    const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
     if (now - looked_for_dead < kLookPeriod && !is_damage) return;
     looked_for_dead = now;
     segment->trim(index, engine);

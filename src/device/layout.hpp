@@ -39,6 +39,10 @@ inline constexpr std::int64_t kTakenLocks = std::int64_t{1} << 40;
 /// only when the records are clean of what the slot's last holder left.
 inline constexpr std::int64_t kAliveLocks = kTakenLocks + kProcessCapacity;
 
+/// Nobody waits for work of others that ends later than this: it is damage. Longer than any job
+/// queues ahead.
+inline constexpr Duration kLongestQueue = std::chrono::hours(24);
+
 struct alignas(64) Header {
   char magic[8];
   std::uint32_t version;

@@ -287,8 +287,9 @@ bool in_child(Function function) {
 TEST_F(NodeTest, ADeadParentIsDeadThoughItsChildLives) {
   ASSERT_TRUE(Node::create(config("n1"), directory_));
   int pipe[2];
-  ASSERT_EQ(::pipe(pipe), 0);
-  // The child makes a child, as a loader's worker, and ends; that one lives on.
+  int forked[2];
+  ASSERT_EQ(::pipe(pipe) + ::pipe(forked), 0);
+  // The child makes a child, as a loader's worker, and ends once that one is there and lives on.
   ASSERT_TRUE(in_child([&] {
     sim::RealClock clock;
     auto device = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
@@ -296,16 +297,17 @@ TEST_F(NodeTest, ADeadParentIsDeadThoughItsChildLives) {
     if (::fork() == 0) {
       char byte = 0;
       ::close(pipe[1]);
+      if (::write(forked[1], &byte, 1) != 1) ::_exit(1);
       ::_exit(static_cast<int>(::read(pipe[0], &byte, 1)));  // Until the test ends.
     }
     static_cast<void>(device.release());
-    return true;
+    char byte = 0;
+    return ::read(forked[0], &byte, 1) == 1;
   }));
   const auto node = Node::open("n1", directory_).value();
   EXPECT_EQ(node->device_snapshot(0, TimePoint()).memory_used, 0U);
   EXPECT_TRUE(Node::remove("n1", true, directory_));
-  ::close(pipe[1]);
-  ::close(pipe[0]);
+  for (const int end : {pipe[0], pipe[1], forked[0], forked[1]}) ::close(end);
 }
 
 TEST_F(NodeTest, AChildDoesNotCloseAFileThatTookTheDescriptorsNumber) {

@@ -46,6 +46,10 @@ Result<void> write_static_part(const FileDescriptor& file, const std::vector<std
               errno_message(written < 0 ? errno : ENOSPC));
 }
 
+/// How often a process tries again what others changed meanwhile. Those who only use a node never
+/// come near it; those who attack it can thus refuse things, but not hold anybody up.
+constexpr int kMostAttempts = 1000;
+
 bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
@@ -247,13 +251,16 @@ void Node::Segment::trim(int device, std::size_t engine, std::int64_t own_tail_n
   std::int64_t tail = record.tail_ns;
   std::int64_t needed = 0;
   std::int64_t dropped = 0;
+  int attempts = 0;
   do {
+    if (++attempts > kMostAttempts) return;
     const std::int64_t now = sim::RealClock().now().time_since_epoch().count();
     needed = std::max(now, own_tail_ns);
     if (needed >= tail) return;
     // Looked at anew for each exchange: whoever queued meanwhile had published until when before.
     const Slots others = others_alive();
-    needed = needed_until(holdings(device), others, engine, needed, now + kLongestQueue.count());
+    needed =
+        needed_until(holdings(device), others, engine, needed, now + layout::kLongestQueue.count());
     if (needed >= tail) return;
     Slots living = others;
     if (own_tail_ns > 0) living.set(static_cast<std::size_t>(slot_));
@@ -282,7 +289,7 @@ bool Node::Segment::take_memory(int device, Bytes bytes) {
   OwnUse& use = own(device);
   const std::lock_guard lock(use.mutex);
   std::atomic<std::uint64_t>& published = own_holding(device).memory;
-  for (int attempt = 0; fits(device, bytes); ++attempt) {
+  for (int attempt = 0; attempt < kMostAttempts && fits(device, bytes); ++attempt) {
     published = use.memory + bytes;
     if (fits(device, bytes)) {
       use.memory += bytes;
@@ -354,9 +361,11 @@ Result<void> Node::Segment::add_context(int device) {
   std::atomic<std::int32_t>& published = own_holding(device).contexts;
   const bool must_ask = facts_.policy == SharingPolicy::kExclusive && use.contexts == 0;
   for (int attempt = 0; must_ask; ++attempt) {
-    if (const auto other = other_user(device)) {
-      return fail(ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and held by {}",
-                  device, path_.name, describe_with_state(*other));
+    const auto other = other_user(device);
+    if (other || attempt == kMostAttempts) {
+      return fail(
+          ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
+          other ? "held by " + describe_with_state(*other) : "claimed by others all the time");
     }
     published = 1;
     if (!other_user(device)) break;

@@ -55,10 +55,6 @@ class Node::Segment {
   /// Gives everything back; removes a temporary node that no other process uses.
   ~Segment();
 
-  /// Nobody waits for work of others that ends later than this: it is damage. Longer than any job
-  /// queues ahead.
-  static constexpr Duration kLongestQueue = std::chrono::hours(24);
-
   /// Ends an engine's queue after the last work of the living, or now if that is later. Looks at a
   /// lock per registered process, some 0.3 us each. Requires: OwnUse::mutex is held.
   void trim(int device, std::size_t engine);

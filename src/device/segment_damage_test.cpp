@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Changes bytes of segments as their owner could, under those who watch and those who take part.
+#include <atomic>
 #include <cmath>
+#include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/time.h>
 #include <unistd.h>
 #include <vector>
 
@@ -16,6 +20,7 @@
 #include "gpemu/sim/random.hpp"
 
 #include "layout.hpp"
+#include "mapping.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -104,6 +109,30 @@ TEST_F(SegmentDamageTest, NobodyWaitsForYearsThatALivingProcessPublished) {
   other->default_stream().launch(Duration::max());
   const auto device = Device::open(node_, 0, clock_).value();
   EXPECT_LT(device->default_stream().launch(1us).end, clock_.now() + 1s);
+}
+
+std::atomic<std::int64_t>* attacked_tail = nullptr;
+std::atomic<int> attacks = 0;
+
+TEST_F(SegmentDamageTest, NobodyWaitsForATailThatChangesWhileTheyLookAtIt) {
+  const auto device = Device::open(node_, 0, clock_).value();
+  const FileDescriptor file(::open((directory_ / "n").c_str(), O_RDWR | O_CLOEXEC));
+  const Mapping mapping = Mapping::of_file(file.get(), kOffsets.end).value();
+  attacked_tail =
+      &reinterpret_cast<layout::EngineRecord*>(mapping.data() + kOffsets.engines)->tail_ns;
+  // Signals come between any two steps, on a busy host too, where another thread seldom does.
+  ::signal(SIGALRM, [](int) {
+    *attacked_tail = INT64_MAX;
+    ++attacks;
+  });
+  const itimerval often{.it_interval = {.tv_sec = 0, .tv_usec = 20}, .it_value = {0, 20}};
+  ::setitimer(ITIMER_REAL, &often, nullptr);
+  for (int i = 0; i < 1'000'000 && attacks < 2'000 && !HasFailure(); ++i) {
+    EXPECT_LT(device->default_stream().launch(1ns).end, clock_.now() + 1s);
+  }
+  const itimerval never{};
+  ::setitimer(ITIMER_REAL, &never, nullptr);
+  ::signal(SIGALRM, SIG_IGN);
 }
 
 TEST_F(SegmentDamageTest, DamageOfWhatChangesStopsNobody) {
