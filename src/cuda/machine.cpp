@@ -236,6 +236,7 @@ Result<void> open_node(Machine& state, const profile::Database& database) {
     state.clock = std::make_unique<sim::RealClock>();
   }
   if (!name.empty()) {
+    device::Node::end_when_cut_short();
     GPEMU_ASSIGN(state.node, device::Node::open(name));
     return {};
   }

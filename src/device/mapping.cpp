@@ -114,6 +114,8 @@ void Mapping::forget() {
 void Node::end_when_cut_short() {
   GPEMU_CHECK(exit_code(ErrorCode::kCorruptData) == 6, "the handler's exit code is another");
   struct sigaction action{};
+  // A program that handles the signal itself goes on doing so.
+  if (::sigaction(SIGBUS, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   action.sa_sigaction = end_or_die;
   action.sa_flags = SA_SIGINFO;
   ::sigaction(SIGBUS, &action, nullptr);

@@ -158,7 +158,8 @@ class Node {
       const std::filesystem::path& directory = default_directory());
 
   /// Has this process end with the exit code of kCorruptData and a message when somebody cuts short
-  /// a segment that it has mapped, instead of by SIGBUS: for commands, which own their process.
+  /// a segment that it has mapped, instead of by SIGBUS. Does nothing in a process that handles
+  /// SIGBUS itself.
   static void end_when_cut_short();
 
   Node(const Node&) = delete;
