@@ -42,6 +42,8 @@ class Bench:
 
     def environment(self, shared=True):
         kept = {name: value for name, value in os.environ.items() if not name.startswith("GPEMU_")}
+        # In a build with sanitizers, the signal is gpemu's to handle as in others.
+        kept["ASAN_OPTIONS"] = "handle_sigbus=0"
         return {**kept, "GPEMU_NODE_DIR": str(self.nodes)} if shared else kept
 
     @staticmethod

@@ -6,10 +6,13 @@
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,6 +26,7 @@ constexpr std::string_view kUsage =
     "usage: node_actor create NODE MIB fifo|exclusive OCTAL_MODE   make a node that stays\n"
     "       node_actor hold NODE MIB    take memory and keep it until killed\n"
     "       node_actor take NODE MIB    take memory, compute 1 ms, give it back\n"
+    "       node_actor crowd NODE       take all places of the node and keep them until killed\n"
     "       node_actor churn NODE SEED  attach, take, queue and detach, for ever\n";
 
 Bytes number(std::string_view text, int base = 10) {
@@ -54,6 +58,14 @@ Result<void> hold(std::string_view name, Bytes bytes, bool keep) {
   return {};
 }
 
+Result<void> crowd(std::string_view name) {
+  std::vector<std::shared_ptr<Node>> places;
+  while (auto node = Node::open(name)) places.push_back(*std::move(node));
+  fmt::print("holds {}\n", places.size());
+  std::fflush(stdout);
+  while (true) ::pause();
+}
+
 /// What fails here fails for lack of something that others hold: it goes on.
 void churn_once(std::string_view name, sim::Rng& rng, sim::Clock& clock) {
   auto node = Node::open(name);
@@ -77,6 +89,7 @@ Result<void> act(std::span<char*> words) {
   if ((action == "hold" || action == "take") && words.size() == 4) {
     return hold(words[2], number(words[3]) * kMiB, action == "hold");
   }
+  if (action == "crowd" && words.size() == 3) return crowd(words[2]);
   if (action != "churn" || words.size() != 4) {
     return fail(ErrorCode::kInvalidArgument, "{}", kUsage);
   }

@@ -14,16 +14,30 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import sys
 import time
 
-from bench import DOCUMENTED, NODE, OTHER, OWNER, Bench
+from bench import NODE, OTHER, OWNER, Bench
+from damage import check_cut_short, check_damage, check_patterns
 
 SKIPPED = 77
 MIB = 2**20
 OTHER_PIDS = ("unshare", "--pid", "--fork", "--mount-proc", "--kill-child")
+# Prints what a process sees of device 0 by NVML: the memory that is used, and who uses it.
+NVML = """
+import ctypes, json
+nvml = ctypes.CDLL("libnvidia-ml.so.1")
+device, memory = ctypes.c_void_p(), (ctypes.c_ulonglong * 3)()
+count, processes = ctypes.c_uint(8), (ctypes.c_ulonglong * 24)()
+nvml.nvmlInit_v2()
+nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device))
+nvml.nvmlDeviceGetMemoryInfo(device, memory)
+nvml.nvmlDeviceGetComputeRunningProcesses_v3(device, ctypes.byref(count), processes)
+print(json.dumps([memory[2], [processes[3 * i] & 0xffffffff for i in range(count.value)]]))
+"""
 OTHER_MOUNTS = ("unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /dev/shm && exec "$@"', "sh")
 
 
@@ -48,6 +62,10 @@ def check_pid_namespace(bench):
     )
     code, _, text = bench.run(bench.actor, "take", NODE, 512, prefix=OTHER_PIDS)
     bench.check("pid namespace: takes only what is free", code == 4, text.strip())
+    code, _, text = bench.run(bench.gpemu, "smi", NODE, "--period-ms", 1, prefix=OTHER_PIDS)
+    shown = f"{holder.pid}@{os.stat('/proc/self/ns/pid').st_ino}"
+    bench.check("pid namespace: its pids are PID@NAMESPACE", shown in text, shown)
+    check_nvml(bench, holder.pid)
     code, _, text = bench.run(bench.actor, "take", NODE, 256, prefix=OTHER_PIDS)
     bench.check("pid namespace: takes what is free", code == 0, text.strip())
     inside = bench.start(bench.actor, "hold", NODE, 200, prefix=OTHER_PIDS)
@@ -71,6 +89,21 @@ def check_pid_namespace(bench):
     bench.clear()
 
 
+def check_nvml(bench, pid):
+    """NVML has no pids of other namespaces: its lists leave such processes out."""
+    if not bench.cuda_program:
+        return
+    watch = [bench.gpemu_here, "run", "--quiet", "--node", NODE, "--", sys.executable, "-c", NVML]
+    for name, prefix, pids in (("same", (), [pid]), ("pid", OTHER_PIDS, [])):
+        code, _, text = bench.run(*watch, prefix=prefix)
+        seen = json.loads(text) if code == 0 else text
+        bench.check(
+            f"{name} namespace: NVML counts the memory, and lists {len(pids)} processes",
+            seen == [768 * MIB, pids],
+            str(seen),
+        )
+
+
 def check_mount_namespace(bench):
     """With a /dev/shm of its own, as most containers have."""
     bench.create(user=OWNER, shared=False)
@@ -92,6 +125,10 @@ def check_mount_namespace(bench):
         bench.actor, "take", NODE, 512, prefix=shared, user=OWNER, shared=False
     )
     bench.check("mount namespace: a shared folder gives only what is free", code == 4, text.strip())
+    code, _, text = bench.run(
+        bench.actor, "take", NODE, 256, prefix=shared, user=OWNER, shared=False
+    )
+    bench.check("mount namespace: a shared folder gives what is free", code == 0, text.strip())
     bench.end_all()
     bench.run(bench.gpemu, "node", "remove", NODE, user=OWNER, shared=False)
 
@@ -115,8 +152,16 @@ def check_users(bench):
     bench.check("another user: may not remove it", code == 7, text.strip())
     code, device, text = smi(bench, named, shared=False)
     bench.check("root: sees it when it is named", code == 0 and device["memory_used_mib"] == 768)
+    code, _, text = bench.run(bench.actor, "take", named, 512, shared=False)
+    bench.check("root: takes only what is free when it is named", code == 4, text.strip())
+    code, _, text = bench.run(bench.actor, "take", named, 256, shared=False)
+    bench.check("root: takes what is free when it is named", code == 0, text.strip())
     code, _, text = bench.run(bench.gpemu, "node", "list", shared=False)
     bench.check("root: does not see it listed", NODE not in text, text.strip())
+    code, _, text = bench.run(bench.gpemu, "smi", NODE, shared=False)
+    bench.check("root: does not see it by its bare name", code == 3, text.strip())
+    code, _, text = bench.run(bench.actor, "take", NODE, 1, shared=False)
+    bench.check("root: takes nothing by its bare name", code == 3, text.strip())
     bench.end_all()
     bench.run(bench.gpemu, "node", "remove", NODE, user=OWNER, shared=False)
 
@@ -124,8 +169,10 @@ def check_users(bench):
     bench.start(bench.actor, "hold", NODE, 768, user=OWNER, shared=False)
     code, _, text = bench.run(bench.gpemu, "node", "list", **other)
     bench.check("--access all: is not listed for others", NODE not in text, text.strip())
+    code, _, text = bench.run(bench.gpemu, "smi", NODE, **other)
+    bench.check("--access all: is not seen by its bare name", code == 3, text.strip())
     code, _, text = bench.run(bench.actor, "take", NODE, 1, **other)
-    bench.check("--access all: is not found by its bare name", code == 3, text.strip())
+    bench.check("--access all: gives nothing by its bare name", code == 3, text.strip())
     code, device, text = smi(bench, named, **other)
     bench.check(
         "--access all: others watch it by USER/NAME",
@@ -165,9 +212,12 @@ def check_shared_folder(bench):
     code, _, text = bench.run(bench.gpemu, "smi", f"{OTHER}/{NODE}")
     bench.check("shared folder: the user must be the right one", code == 3, text.strip())
     bench.clear()
-    for name, content in (("pattern", b"\xa5" * 200_000), ("empty", b""), ("bad\x1b[31m", b"x")):
+    for name, content in (("pattern", b"\xa5" * 200_000), ("empty", b""), ("bad\x1b[31m", b"x"),
+                          ("-dash", b""), ("two words", b""), ("it's\n7", b""), ("$(false)", b"")):
         (bench.nodes / name).write_bytes(content)
     os.mkfifo(bench.nodes / "pipe")
+    (bench.nodes / "folder").mkdir()
+    (bench.nodes / "folder" / "file").touch()
     bench.create(name="good")
     for command in ("node list", "smi"):
         code, seconds, text = bench.run(bench.gpemu, *command.split())
@@ -178,9 +228,14 @@ def check_shared_folder(bench):
         )
     code, _, text = bench.run(bench.gpemu, "node", "remove", "pattern")
     bench.check("node remove: a file that is no node needs --force", code == 8, text.strip())
-    codes = [bench.run(bench.gpemu, "node", "remove", "--force", path.name)[0]
-             for path in list(bench.nodes.iterdir())]
-    bench.check("node remove --force: removes all of it", codes == [0] * 5, str(codes))
+    text = bench.run(bench.gpemu, "node", "list")[2]
+    advice = re.findall(r"`(gpemu node remove [^`]*|rm -r [^`]*)` removes it$", text, re.MULTILINE)
+    answers = [bench.run("bash", "-c", f'gpemu() {{ {bench.gpemu} "$@"; }}; {command}')
+               for command in advice]
+    left = [path.name for path in bench.nodes.iterdir()]
+    bench.check("node list: each command that it names removes what it is about",
+                all(code == 0 for code, _, _ in answers) and left == ["good"],
+                "; ".join(advice) + f"; left: {left}")
     bench.clear()
 
 
@@ -251,6 +306,20 @@ def check_stopped_holder(bench):
     bench.clear()
 
 
+def check_full(bench):
+    """All 256 places of a node are taken: it can still be watched."""
+    bench.create()
+    bench.start(bench.actor, "crowd", NODE, wait_for="holds 256")
+    for command in ("smi", "node list", f"node show {NODE}"):
+        code, _, text = bench.run(bench.gpemu, *command.split())
+        bench.check(f"{command}: works though all places are taken", code == 0 and NODE in text,
+                    f"exit {code}")
+    code, _, text = bench.run(bench.actor, "take", NODE, 1)
+    bench.check("full: another process is refused", code == 5 and "256 processes" in text,
+                text.strip())
+    bench.clear()
+
+
 def check_signals(bench, signals, rng, processes=20):
     """Random SIGSTOP, SIGCONT and SIGKILL among processes, with a watcher and a taker between."""
     bench.create(mib=2048)
@@ -308,66 +377,6 @@ def check_signals(bench, signals, rng, processes=20):
     bench.clear()
 
 
-def damage(rng, size):
-    """Where and what: a byte to a page of random, zero or set bits."""
-    length = rng.choice((1, 1, 8, 64, 4096, rng.randint(1, 4096)))
-    offset = rng.randrange(max(1, size - length))
-    kind = rng.randrange(3)
-    return offset, rng.randbytes(length) if kind == 0 else bytes([0, 255][kind - 1 : kind]) * length
-
-
-def check_damage(bench, damages, rng):
-    """Another user changes a live segment of theirs, and the same is done to one of ours."""
-    theirs = f"{OWNER}/theirs"
-    bench.create(mib=16384, mode="666", user=OWNER, name="theirs")
-    bench.create(name="ours")
-    bench.start(bench.actor, "hold", "theirs", 100, user=OWNER)
-    files = [bench.nodes / "theirs", bench.nodes / "ours"]
-    pristine = [path.read_bytes() for path in files]
-    train = ["train", "--model", "resnet18", "--batch", 8, "--synthetic", "--steps", 1]
-    program = ["sh", "-c", f"echo info | {bench.cuda_program}"] if bench.cuda_program else ["true"]
-    commands = [
-        ["smi", theirs, "--period-ms", 1],
-        ["node", "list"],
-        ["smi", "--period-ms", 1],
-        ["node", "show", theirs],
-        [*train, "--node", theirs],
-        ["run", "--quiet", "--node", theirs, "--", *program],
-    ]
-    codes, slowest = {}, 0.0
-    for number in range(damages):
-        for path, content in zip(files, pristine):
-            with path.open("r+b") as file:
-                # Damages add up, four at a time.
-                if number % 4 == 0:
-                    file.write(content)
-                offset, data = damage(rng, len(content))
-                file.seek(offset)
-                file.write(data)
-                if rng.randrange(50) == 0:
-                    file.truncate(rng.randrange(len(content)))
-        command = rng.choice(commands)
-        code, seconds, text = bench.run(bench.gpemu_here, *command)
-        codes[code] = codes.get(code, 0) + 1
-        slowest = max(slowest, seconds)
-        good = code in DOCUMENTED and not any(ord(c) < 32 and c not in "\n\r\t" for c in text)
-        if code == 6:
-            good = good and "gpemu node remove" in text
-        bench.check(
-            f"quiet: damage {number}", good, f"{offset}+{len(data)}, {command}: exit {code}\n{text}"
-        )
-    bench.check(
-        f"{damages} damages: every command ends with a documented code",
-        set(codes) <= DOCUMENTED,
-        f"{dict(sorted(codes.items()))}; slowest {slowest:.1f} s",
-    )
-    for path, content in zip(files, pristine):
-        path.write_bytes(content)
-    code, device, text = smi(bench, theirs)
-    bench.check("and what was damaged works when it is whole again", code == 0, text.strip()[:200])
-    bench.clear()
-
-
 def remove_folders():
     for user in (OWNER, OTHER):
         folder = pathlib.Path(f"/dev/shm/gpemu-{user}")
@@ -396,7 +405,10 @@ def main():
         "shared_folder": check_shared_folder,
         "user_folder": check_user_folder,
         "stopped_holder": check_stopped_holder,
+        "full": check_full,
         "signals": lambda bench: check_signals(bench, options.signals, random.Random(options.seed)),
+        "patterns": check_patterns,
+        "cut_short": check_cut_short,
         "damage": lambda bench: check_damage(bench, options.damages, random.Random(options.seed)),
     }
     bench = Bench(options.gpemu, options.actor, options.cuda_program)
