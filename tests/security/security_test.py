@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import pathlib
+import pwd
 import random
 import re
 import shutil
@@ -212,6 +213,10 @@ def check_shared_folder(bench):
     code, _, text = bench.run(bench.gpemu, "smi", f"{OTHER}/{NODE}")
     bench.check("shared folder: the user must be the right one", code == 3, text.strip())
     bench.clear()
+    bench.create(mode="666", user=pwd.getpwnam("nobody").pw_uid)
+    code, _, text = smi(bench, f"nobody/{NODE}")
+    bench.check("shared folder: users are named by their names, too", code == 0, text[:100])
+    bench.clear()
     for name, content in (("pattern", b"\xa5" * 200_000), ("empty", b""), ("bad\x1b[31m", b"x"),
                           ("-dash", b""), ("two words", b""), ("it's\n7", b""), ("$(false)", b"")):
         (bench.nodes / name).write_bytes(content)
@@ -322,7 +327,9 @@ def check_full(bench):
 
 def check_signals(bench, signals, rng, processes=20):
     """Random SIGSTOP, SIGCONT and SIGKILL among processes, with a watcher and a taker between."""
-    bench.create(mib=2048)
+    bench.create(mib=8192)
+    train = [bench.gpemu_here, "train", "--model", "resnet18", "--batch", 8, "--synthetic",
+             "--steps", 1, "--node", NODE]
 
     def start():
         return bench.start(bench.actor, "churn", NODE, rng.randrange(2**32), wait_for=None)
@@ -350,7 +357,8 @@ def check_signals(bench, signals, rng, processes=20):
             (
                 [bench.gpemu, "smi", NODE, "--period-ms", 1],
                 [bench.gpemu, "node", "list"],
-                [bench.actor, "take", NODE, rng.choice((1, 512, 2048))],
+                [bench.actor, "take", NODE, rng.choice((1, 512, 8192))],
+                train,
             )
         )
         code, seconds, text = bench.run(*command)
@@ -372,7 +380,7 @@ def check_signals(bench, signals, rng, processes=20):
     )
     code, device, _ = smi(bench)
     bench.check("and none of the dead holds anything", code == 0 and device["memory_used_mib"] == 0)
-    code, _, text = bench.run(bench.actor, "take", NODE, 2048)
+    code, _, text = bench.run(bench.actor, "take", NODE, 8192)
     bench.check("and all of the memory can be taken", code == 0, text.strip())
     bench.clear()
 
