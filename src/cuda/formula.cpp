@@ -385,7 +385,8 @@ std::optional<double> real_binary(Operation operation, double a, double b) {
     case Operation::kAtan2:
       return std::atan2(a, b);
     case Operation::kHypot:
-      return std::hypot(a, b);
+      // That of double would need glibc 2.35 at run time where the rest needs 2.34.
+      return static_cast<double>(std::hypot(static_cast<long double>(a), b));
     case Operation::kCopySign:
       return std::copysign(a, b);
     case Operation::kSquaredDifference:
