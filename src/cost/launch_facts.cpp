@@ -55,7 +55,9 @@ double guess_bytes(const LaunchFacts& facts, double threads) {
     told += elements * each;
     untold += std::min(extent, threads * kBytesPerThread);
   }
-  return most_elements >= threads * kLeastElementsPerThread ? told : untold;
+  // What is nowhere else to be read is changed in place: read and written.
+  const double passes = facts.pointers == 1 ? 2 : 1;
+  return passes * (most_elements >= threads * kLeastElementsPerThread ? told : untold);
 }
 
 /// Returns the arithmetic of a product of matrices whose three sizes are among the integers: the
