@@ -223,6 +223,8 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
     return fail(ErrorCode::kNotFound, "{} before its second step{}", end, last_lines(output));
   }
   if (!found) return std::unexpected(std::move(found).error());
+  // How many more the program did before it was ended is chance.
+  if (found->steps.size() > wanted) found->steps.resize(wanted);
   StepRecording recording{.gpu = options.gpu,
                           .batch = options.batch,
                           .work = process.work(),

@@ -132,7 +132,8 @@ class PredictTest(unittest.TestCase):
         for answer in answers:
             self.assertEqual(answer["recorded_on"], answer["gpu"])
             self.assertEqual(answer["memory_mib"]["peak"], 1024 * answer["batch"])
-            self.assertEqual((answer["steps_by"], answer["operations"]), ("NVTX ranges", 2))
+            self.assertEqual((answer["steps"], answer["steps_by"], answer["operations"]),
+                             (7, "NVTX ranges", 2))
             step = answer["step"]
             if not answer["fits"]:
                 self.assertIsNone(step)
