@@ -19,9 +19,13 @@ import subprocess
 import sys
 import tempfile
 
-from selenium import webdriver
-from selenium.webdriver.common.action_chains import ActionChains
-from selenium.webdriver.common.by import By
+try:
+    from selenium import webdriver
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.by import By
+except ModuleNotFoundError:
+    sys.exit(f"check_pages: {sys.executable} has no Selenium: run scripts/setup.sh pages, and then "
+             "/usr/bin/python3 scripts/check_pages.py")
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 WIDTHS = (1200, 800, 420)
