@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include "number_text.hpp"
 #include "page.hpp"
 #include "run_report.hpp"
 #include "svg_plot.hpp"
@@ -53,11 +54,11 @@ Page::Rows pass_rows(const AnalyzeReport& report) {
 
 std::string headline(const AnalyzeReport& report) {
   return fmt::format(
-      "{} ({}), batch {}, on {}{}; {} workers over {} ({} images, {:.1f} MiB)", report.model,
+      "{} ({}), batch {}, on {}{}; {} worker{} over {} ({} images, {:.1f} MiB)", report.model,
       report.precision, report.options.gpu.batch,
       report.options.gpu.gpus > 1 ? fmt::format("{} x ", report.options.gpu.gpus) : "", report.gpu,
-      report.options.data.workers, report.options.data.folder.string(), report.images,
-      to_mib(report.bytes));
+      report.options.data.workers, plural(report.options.data.workers),
+      report.options.data.folder.string(), report.images, to_mib(report.bytes));
 }
 
 StackedBars pass_plot(const StallPasses& passes) {

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "markup.hpp"
+#include "number_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -42,9 +43,10 @@ Json load_json(const HostLoad& load, int cores) {
 
 std::string load_text(const HostLoad& load, int cores) {
   return fmt::format(
-      "the run took {:.2f} of {} cores, other processes {:.2f}; it waited for them {:.1f} % of the "
+      "the run took {:.2f} of {} core{}, other processes {:.2f}; it waited for them {:.1f} % of "
+      "the "
       "time in which it wanted a core",
-      cores_of(load.own_cpu, load), cores, cores_of(load.others_cpu, load),
+      cores_of(load.own_cpu, load), cores, plural(cores), cores_of(load.others_cpu, load),
       100 * load.slowdown(cores));
 }
 

@@ -197,7 +197,7 @@ void add_facts(Page& page, const RunReport& report) {
                        fmt::format("{}: {} images, {:.1f} MiB", options.data.folder.string(),
                                    report.data->images, to_mib(report.data->bytes)));
     facts.emplace_back("loader",
-                       fmt::format("{} workers, {} batches ahead, seed {}", options.data.workers,
+                       fmt::format("workers {}, batches ahead {}, seed {}", options.data.workers,
                                    options.data.prefetch_batches, options.data.seed));
     facts.emplace_back("corrupt images", std::to_string(result.work.corrupt));
   }

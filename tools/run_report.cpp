@@ -63,10 +63,9 @@ std::string workers_advice(const RunReport& report) {
         "would wait less, unless other work takes the cores",
         rate, workers);
   }
+  const int cores = report.provenance.host.cores;
   const std::string beyond =
-      needed > report.provenance.host.cores
-          ? fmt::format("; this host has {} cores", report.provenance.host.cores)
-          : "";
+      needed > cores ? fmt::format("; this host has {} core{}", cores, plural(cores)) : "";
   return fmt::format(
       "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
       needed, workers, beyond);
@@ -95,9 +94,9 @@ std::string headline(const RunReport& report) {
       fmt::format("{} ({}), batch {}, on {}{}", report.model, report.precision, options.gpu.batch,
                   options.gpu.gpus > 1 ? fmt::format("{} x ", options.gpu.gpus) : "", report.gpu);
   if (report.data) {
-    text += fmt::format("; {} workers over {} ({} images, {:.1f} MiB)", options.data.workers,
-                        printable(options.data.folder.string()), report.data->images,
-                        to_mib(report.data->bytes));
+    text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
+                        plural(options.data.workers), printable(options.data.folder.string()),
+                        report.data->images, to_mib(report.data->bytes));
   } else {
     text += "; synthetic data, already on the GPU";
   }
