@@ -3,93 +3,33 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 
+#include "index_kernels.hpp"
 #include "kernel_name.hpp"
 #include "mover.hpp"
 #include "product.hpp"
 
 namespace gpemu::cuda {
+
+void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
+  constexpr Bytes kUnit = 512;
+  if (address == 0 || bytes == 0) return;
+  if (how == Uncomputed::kOpen) bytes = (address + bytes + kUnit - 1) / kUnit * kUnit - address;
+  work->ranges.push_back({address, bytes, how});
+}
+
 namespace {
 
 using Kind = KernelEffect::Kind;
 using Parameter = KernelEffect::Parameter;
 
-/// The most dimensions that PyTorch's element-wise kernels and TensorInfo hold. Source:
-/// OffsetCalculator.cuh (MAX_DIMS), TensorInfo.cuh (MAX_TENSORINFO_DIMS).
-constexpr int kMaxDimensions = 25;
-/// IntDivider<uint32_t>: the divisor, a factor and a shift. Source: IntegerDivider.cuh.
-constexpr Bytes kDividerBytes = 12;
-
 constexpr int kMaxTensors = 8;
-
-struct TypeBytes {
-  std::string_view name;
-  std::uint32_t bytes = 0;
-};
-/// Sizes of the types that tensors hold. Source: c10/core/ScalarType.h.
-constexpr std::array kTypes = {
-    TypeBytes{"float", 4},
-    TypeBytes{"double", 8},
-    TypeBytes{"int", 4},
-    TypeBytes{"unsigned int", 4},
-    TypeBytes{"long", 8},
-    TypeBytes{"unsigned long", 8},
-    TypeBytes{"long long", 8},
-    TypeBytes{"unsigned long long", 8},
-    TypeBytes{"short", 2},
-    TypeBytes{"unsigned short", 2},
-    TypeBytes{"signed char", 1},
-    TypeBytes{"unsigned char", 1},
-    TypeBytes{"char", 1},
-    TypeBytes{"bool", 1},
-    TypeBytes{"c10::Half", 2},
-    TypeBytes{"__half", 2},
-    TypeBytes{"c10::BFloat16", 2},
-    TypeBytes{"__nv_bfloat16", 2},
-    TypeBytes{"c10::complex<float>", 8},
-    TypeBytes{"c10::complex<double>", 16},
-    TypeBytes{"c10::complex<c10::Half>", 4},
-    TypeBytes{"c10::Float8_e4m3fn", 1},
-    TypeBytes{"c10::Float8_e5m2", 1},
-    TypeBytes{"c10::Float8_e4m3fnuz", 1},
-    TypeBytes{"c10::Float8_e5m2fnuz", 1},
-    TypeBytes{"c10::qint8", 1},
-    TypeBytes{"c10::quint8", 1},
-    TypeBytes{"c10::qint32", 4},
-};
-
-/// Returns the size of a type, or 0.
-std::uint32_t type_bytes(std::string_view type) {
-  if (type.ends_with(" const")) type.remove_suffix(6);
-  for (const TypeBytes& entry : kTypes) {
-    if (entry.name == type) return entry.bytes;
-  }
-  return 0;
-}
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
-}
-
-/// Returns the list of template arguments that follows the first `name` in a text.
-std::vector<std::string_view> template_arguments(std::string_view text, std::string_view name) {
-  const std::size_t found = text.find(name);
-  if (found == std::string_view::npos) return {};
-  const std::size_t open = found + name.size();
-  if (open >= text.size() || text[open] != '<') return {};
-  const std::size_t end = skip_brackets(text, open);
-  if (end == std::string_view::npos) return {};
-  return split_list(text.substr(open + 1, end - open - 2));
-}
-
-int number_in(std::string_view text) {
-  int number = 0;
-  std::from_chars(text.data(), text.data() + text.size(), number);
-  return number;
 }
 
 template <typename T>
@@ -175,15 +115,6 @@ KernelEffect elements_effect(const KernelName& name) {
     effect.outputs = arguments.empty() ? 1 : std::clamp(number_in(arguments[0]), 1, tensors);
   }
   return effect;
-}
-
-/// Ranges of which the end is not known go to the end of the unit in which PyTorch's allocator
-/// gives memory out. Source: kMinBlockSize in CUDACachingAllocator.cpp.
-void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
-  constexpr Bytes kUnit = 512;
-  if (address == 0 || bytes == 0) return;
-  if (how == Uncomputed::kOpen) bytes = (address + bytes + kUnit - 1) / kUnit * kUnit - address;
-  work->ranges.push_back({address, bytes, how});
 }
 
 /// What is changed in place, as weights are, stays as it was copied.
@@ -321,9 +252,9 @@ bool read_strided(const void* lambda, int tensors, Strided* strided) {
   strided->tensors = tensors;
   strided->dimensions = read<std::int32_t>(bytes);
   strided->sizes = bytes + 4;
-  strided->strides = strided->sizes + kMaxDimensions * kDividerBytes;
-  if (strided->dimensions < 0 || strided->dimensions > kMaxDimensions) return false;
-  const Bytes end = 4 + kMaxDimensions * (kDividerBytes + 4 * static_cast<Bytes>(tensors));
+  strided->strides = strided->sizes + kMostDimensions * kDividerBytes;
+  if (strided->dimensions < 0 || strided->dimensions > kMostDimensions) return false;
+  const Bytes end = 4 + kMostDimensions * (kDividerBytes + 4 * static_cast<Bytes>(tensors));
   const Bytes array = (end + 7) / 8 * 8;
   std::memcpy(strided->addresses.data(), bytes + array, static_cast<std::size_t>(tensors) * 8);
   return std::all_of(strided->addresses.begin(), strided->addresses.begin() + tensors,
@@ -364,7 +295,7 @@ void compute_strided(const KernelEffect& effect, const gpemu_cuda_launch& launch
   const Formula& formula = *effect.formula;
   const auto tensors = static_cast<Bytes>(strided.tensors);
   const Bytes functor_at =
-      (4 + kMaxDimensions * (kDividerBytes + 4 * tensors) + 7) / 8 * 8 + tensors * 8;
+      (4 + kMostDimensions * (kDividerBytes + 4 * tensors) + 7) / 8 * 8 + tensors * 8;
   const auto* const functor = static_cast<const std::byte*>(launch.arguments[1]) + functor_at;
   std::array<NumberType, 4> types = types_of(formula);
   if (effect.casts) {
@@ -425,19 +356,6 @@ KernelEffect strided_effect(std::string_view function) {
 }
 
 // ---- Reductions
-
-/// Reads a calculator of offsets of so many tensors; the places of one of them.
-Places read_places(const std::byte* calculator, Bytes tensors, Bytes tensor) {
-  Places places;
-  places.dimensions = std::clamp(read<std::int32_t>(calculator), 0, kMaxDimensions);
-  const std::byte* const sizes = calculator + 4;
-  const std::byte* const strides = sizes + kMaxDimensions * kDividerBytes;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(places.dimensions); ++i) {
-    places.sizes[i] = read<std::uint32_t>(sizes, i * kDividerBytes);
-    places.strides[i] = read<std::uint32_t>(strides, (i * tensors + tensor) * 4);
-  }
-  return places;
-}
 
 /// Has a reduction computed, whose configuration begins at `config`. Behind the addresses come
 /// those of three buffers, the place of the first element and two flags: whether the result is
@@ -775,13 +693,13 @@ Bytes extent_of(const std::byte* sizes, const std::byte* strides, Bytes dimensio
 void describe_tensor(const Parameter& parameter, const std::byte* from, KernelWork* work) {
   const Bytes width = parameter.index_bytes;
   const bool accessor = parameter.kind == Parameter::Kind::kAccessor;
-  const Bytes most = accessor ? parameter.dimensions : kMaxDimensions;
+  const Bytes most = accessor ? parameter.dimensions : kMostDimensions;
   const std::byte* const sizes = from + 8;
   const std::byte* const strides = sizes + most * width;
   const Bytes dimensions =
       accessor ? most
                : static_cast<Bytes>(
-                     std::clamp(read<std::int32_t>(strides + most * width), 0, kMaxDimensions));
+                     std::clamp(read<std::int32_t>(strides + most * width), 0, kMostDimensions));
   add_range(work, read<std::uint64_t>(from), extent_of(sizes, strides, dimensions, parameter),
             parameter.how);
 }
@@ -836,6 +754,13 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindParameters& 
   } else if (pytorch && contains(function, "multi_tensor_apply_kernel") &&
              !name.parameters.empty()) {
     effect = lists_effect(name);
+  } else if (const Motion motion = read_motion(name); motion != Motion::kNone) {
+    effect = parameters_effect(name, find_parameters);
+    KernelEffect moved = effect;
+    moved.kind = Kind::kMotion;
+    moved.motion = motion;
+    moved.tensors = static_cast<int>(name.parameters.size());
+    if (read_motion_types(name, &moved)) effect = moved;
   } else if (contains(function, "NonZeroOp<")) {
     effect = nonzero_effect(name);
     if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_parameters);
@@ -863,6 +788,9 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
       return describe_reduction(effect, launch, work);
     case Kind::kMultiTensor:
       return describe_lists(effect, launch, work);
+    case Kind::kMotion:
+      if (describe_motion(effect, launch, work)) return;
+      [[fallthrough]];
     case Kind::kParameters:
       return describe_parameters(effect, launch, work);
     case Kind::kCountNonzero:

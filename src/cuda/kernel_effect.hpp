@@ -16,6 +16,28 @@
 
 namespace gpemu::cuda {
 
+/// IntDivider<uint32_t>: the divisor, a factor and a shift. Source: IntegerDivider.cuh.
+inline constexpr Bytes kDividerBytes = 12;
+
+/// What a kernel of PyTorch does that moves elements as they are.
+enum class Motion : std::uint8_t {
+  kNone,
+  kFlip,
+  kIndex,
+  kIndexPut,
+  kIndexFill,
+  kIndexCopy,
+  kTake,
+  kPut,
+  kGather,
+  kScatter,
+  kScatterFill,
+  kGatherRows,   ///< vectorized_gather_kernel.
+  kSelect,       ///< index_select, embedding.
+  kConcatenate,  ///< cat, stack.
+  kSequence,     ///< arange, range: computed by the place.
+};
+
 /// What a kernel is known to write, by its name and its parameters. What is not computed reads as
 /// zeros and is counted, for PyTorch's allocator uses memory again: never may the host read what
 /// lay there before.
@@ -30,6 +52,7 @@ struct KernelEffect {
     kParameters,    ///< what the pointers among the parameters lead to.
     kCountNonzero,  ///< CUB's reduction that counts, as PyTorch's nonzero does.
     kFindNonzero,   ///< CUB's selection of the places of what is not zero.
+    kMotion,        ///< one that moves elements; `parameters`, where its arguments are others.
   };
   /// A parameter that leads to memory which the kernel may write.
   struct Parameter {
@@ -65,6 +88,12 @@ struct KernelEffect {
   Reduction reduction = Reduction::kUnknown;
   NumberType input_type = NumberType::kUnknown;   ///< of a reduction.
   NumberType output_type = NumberType::kUnknown;  ///< of a reduction.
+  Motion motion = Motion::kNone;
+  bool combines = false;  ///< motion: elements are added to what is there, or the like.
+  NumberType index_type = NumberType::kInt64;  ///< motion.
+  int dimensions = 0;                          ///< of cat.
+  int most_tensors_of_cat = 0;
+  int strided_tensors_of_cat = 0;  ///< as many, or 1 where all are contiguous.
   std::vector<Parameter> parameters;
 };
 
@@ -94,6 +123,11 @@ struct KernelWork {
   Bytes fill_count = 0;
   std::vector<std::byte> fill_value;
 };
+
+/// Adds a range that a launch writes. One of which the end is not known goes to the end of the unit
+/// in which PyTorch's allocator gives memory out. Source: kMinBlockSize in
+/// CUDACachingAllocator.cpp.
+void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how);
 
 /// Finds out what a launch does from its arguments, which may be gone later.
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);

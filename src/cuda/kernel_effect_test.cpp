@@ -43,6 +43,13 @@ constexpr const char* kArange =
     "nv_hdl_wrapper_tILb0ELb0ELb0E11__nv_dl_tagIPFRN2at6TensorERKN3c106ScalarES9_S9_S5_EXadL_ZNS3_"
     "6native14range_cuda_outES9_S9_S9_S5_EELj1EEFhlEJllEEEEvT_T0_PN15function_traitsISH_E11result_"
     "typeE";
+constexpr const char* kSequence =
+    "_ZN50_GLOBAL__N__fa15d16e_17_RangeFactories_cu_38772b0829elementwise_kernel_with_indexIiZZZN2"
+    "at6native15arange_cuda_outERKN3c106ScalarES6_S6_RNS1_6TensorEENKUlvE_clEvENKUlvE2_clEvEUllE_"
+    "EEvT_T0_PN15function_traitsISD_E11result_typeE";
+constexpr const char* kFlip =
+    "_ZN2at6native24index_elementwise_kernelILi128ELi4EZNS0_16flip_kernel_implINS0_10OpaqueTypeILi8"
+    "EEEEEvRNS_14TensorIteratorEEUliE_EEvlT1_";
 constexpr const char* kFusedAdam =
     "_ZN2at6native51_GLOBAL__N__f7f2fd5f_18_fused_adam_impl_cu_454205f325multi_tensor_apply_"
     "kernelINS1_32FusedOptimizerTensorListMetadataILi4EEENS1_20FusedAdamMathFunctorIfLi4ELNS0_"
@@ -219,6 +226,16 @@ TEST_F(KernelEffectTest, ResultsOfComparisonsAreBytes) {
   EXPECT_EQ(content_[1], kOld & ~0xff);
 }
 
+TEST_F(KernelEffectTest, SequencesAreComputed) {
+  std::int32_t count = 3;
+  std::array<std::int64_t, 2> functor = {5, -2};
+  std::array<void*, 3> arguments = {&count, functor.data(), &address_};
+  launch(kSequence, arguments.data());
+  EXPECT_EQ(content_[0], 5);
+  EXPECT_EQ(content_[2], 1);
+  EXPECT_EQ(content_[3], kOld);
+}
+
 TEST_F(KernelEffectTest, PointersReadAsZerosForAsManyElementsAsThreads) {
   std::int32_t count = 128;
   char functor = 0;
@@ -228,6 +245,43 @@ TEST_F(KernelEffectTest, PointersReadAsZerosForAsManyElementsAsThreads) {
   EXPECT_EQ(content_[0], 0);
   EXPECT_EQ(content_[63], 0);
   EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(content_));
+}
+
+/// What flips a vector: a calculator of offsets for two tensors, then their addresses.
+struct Flip {
+  std::int32_t dimensions = 1;
+  std::uint32_t sizes[25][3] = {};
+  std::int32_t strides[25][2] = {};
+  std::uint64_t to = 0, from = 0;
+};
+
+TEST_F(KernelEffectTest, FlippedTensorsAreWrittenBackwards) {
+  std::int64_t count = 3;
+  Flip flip;
+  flip.sizes[0][0] = 3;
+  flip.strides[0][0] = -8;
+  flip.strides[0][1] = 8;
+  flip.to = address_ + 32;
+  flip.from = address_ + 128;
+  const std::array<std::int64_t, 3> numbers = {1, 2, 3};
+  ASSERT_EQ(gpemu_cuda_poke(flip.from, numbers.data(), 24), GPEMU_CUDA_SUCCESS);
+  std::array<void*, 2> arguments = {&count, &flip};
+  launch(kFlip, arguments.data());
+  EXPECT_EQ(content_[1], kOld);
+  EXPECT_EQ(content_[2], 3);
+  EXPECT_EQ(content_[4], 1);
+  EXPECT_EQ(content_[5], kOld);
+  EXPECT_EQ(content_[16], 1);  // What is read stays.
+  // Where the source is not known, exactly the target is not, either.
+  char functor = 0;
+  std::array<std::uint64_t, 3> tensors = {flip.from, address_ + 256, address_ + 256};
+  std::array<void*, 3> mixed = {&count, &functor, tensors.data()};
+  launch(kMix, mixed.data());
+  launch(kFlip, arguments.data());
+  EXPECT_EQ(content_[1], kOld);
+  EXPECT_EQ(content_[2], 0);
+  EXPECT_EQ(content_[4], 0);
+  EXPECT_EQ(content_[5], kOld);
 }
 
 TEST_F(KernelEffectTest, StructsOfTensorsSayHowFarTheyGo) {

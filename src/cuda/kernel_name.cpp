@@ -2,6 +2,7 @@
 #include "kernel_name.hpp"
 
 #include <array>
+#include <charconv>
 #include <cstdlib>
 #include <cxxabi.h>
 #include <memory>
@@ -59,6 +60,42 @@ void remove_all(std::string& text, std::string_view part) {
   }
 }
 
+struct TypeBytes {
+  std::string_view name;
+  std::uint32_t bytes = 0;
+};
+/// Sizes of the types that tensors hold. Source: c10/core/ScalarType.h.
+constexpr std::array kTypes = {
+    TypeBytes{"float", 4},
+    TypeBytes{"double", 8},
+    TypeBytes{"int", 4},
+    TypeBytes{"unsigned int", 4},
+    TypeBytes{"long", 8},
+    TypeBytes{"unsigned long", 8},
+    TypeBytes{"long long", 8},
+    TypeBytes{"unsigned long long", 8},
+    TypeBytes{"short", 2},
+    TypeBytes{"unsigned short", 2},
+    TypeBytes{"signed char", 1},
+    TypeBytes{"unsigned char", 1},
+    TypeBytes{"char", 1},
+    TypeBytes{"bool", 1},
+    TypeBytes{"c10::Half", 2},
+    TypeBytes{"__half", 2},
+    TypeBytes{"c10::BFloat16", 2},
+    TypeBytes{"__nv_bfloat16", 2},
+    TypeBytes{"c10::complex<float>", 8},
+    TypeBytes{"c10::complex<double>", 16},
+    TypeBytes{"c10::complex<c10::Half>", 4},
+    TypeBytes{"c10::Float8_e4m3fn", 1},
+    TypeBytes{"c10::Float8_e5m2", 1},
+    TypeBytes{"c10::Float8_e4m3fnuz", 1},
+    TypeBytes{"c10::Float8_e5m2fnuz", 1},
+    TypeBytes{"c10::qint8", 1},
+    TypeBytes{"c10::quint8", 1},
+    TypeBytes{"c10::qint32", 4},
+};
+
 }  // namespace
 
 std::size_t skip_brackets(std::string_view text, std::size_t open) {
@@ -86,6 +123,30 @@ std::vector<std::string_view> split_list(std::string_view text) {
   const std::string_view last = trimmed(text.substr(start));
   if (!last.empty()) parts.push_back(last);
   return parts;
+}
+
+std::vector<std::string_view> template_arguments(std::string_view text, std::string_view name) {
+  const std::size_t found = text.find(name);
+  if (found == std::string_view::npos) return {};
+  const std::size_t open = found + name.size();
+  if (open >= text.size() || text[open] != '<') return {};
+  const std::size_t end = skip_brackets(text, open);
+  if (end == std::string_view::npos) return {};
+  return split_list(text.substr(open + 1, end - open - 2));
+}
+
+std::uint32_t type_bytes(std::string_view type) {
+  if (type.ends_with(" const")) type.remove_suffix(6);
+  for (const TypeBytes& entry : kTypes) {
+    if (entry.name == type) return entry.bytes;
+  }
+  return 0;
+}
+
+int number_in(std::string_view text) {
+  int number = 0;
+  std::from_chars(text.data(), text.data() + text.size(), number);
+  return number;
 }
 
 KernelName read_kernel_name(std::string_view mangled) {

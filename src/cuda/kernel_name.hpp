@@ -24,6 +24,16 @@ struct KernelName {
 /// Splits at commas that lie in no brackets.
 [[nodiscard]] std::vector<std::string_view> split_list(std::string_view text);
 
+/// Returns the list of template arguments that follows the first `name` in a text.
+[[nodiscard]] std::vector<std::string_view> template_arguments(std::string_view text,
+                                                               std::string_view name);
+
+/// Returns the size of a type that tensors hold, or 0.
+[[nodiscard]] std::uint32_t type_bytes(std::string_view type);
+
+/// Returns the number at a text's start, or 0.
+[[nodiscard]] int number_in(std::string_view text);
+
 /// Returns a name that people can read, of at most `most` characters.
 [[nodiscard]] std::string readable_name(std::string_view mangled, std::size_t most = 200);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <vector>
 
 #include "memory.hpp"
@@ -30,6 +31,10 @@ bool load(std::uint64_t address, const Places& places, NumberType type, Loaded* 
   return load_for_kernel(address, loaded->bytes.data(), extent);
 }
 
+constexpr bool is_negative(Bytes stride) {
+  return static_cast<std::int64_t>(stride) < 0;
+}
+
 /// Stores results: in one piece where they lie side by side, else each by itself.
 void store(const std::vector<std::byte>& values, const TensorView& to, Bytes width) {
   const Bytes count = to.places.count();
@@ -54,9 +59,23 @@ Bytes Places::count() const {
 Bytes Places::extent() const {
   Bytes sum = 0;
   for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
-    if (sizes[i] > 0) sum += (sizes[i] - 1) * strides[i];
+    if (sizes[i] > 0 && !is_negative(strides[i])) sum += (sizes[i] - 1) * strides[i];
   }
   return sum;
+}
+
+Bytes Places::before() const {
+  Bytes sum = 0;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(dimensions); ++i) {
+    if (sizes[i] > 0 && is_negative(strides[i])) sum += (sizes[i] - 1) * (0 - strides[i]);
+  }
+  return sum;
+}
+
+void Places::add(Bytes size, Bytes stride) {
+  sizes[static_cast<std::size_t>(dimensions)] = size;
+  strides[static_cast<std::size_t>(dimensions)] = stride;
+  ++dimensions;
 }
 
 Bytes Places::offset(Bytes index) const {
@@ -110,6 +129,95 @@ bool compute_elements(const ElementWork& work) {
         result.type, &values[i * width]);
   }
   store(values, result, width);
+  return true;
+}
+
+namespace {
+
+/// Adds to each offset what a tensor of indices says. Returns whether all are known and allowed.
+bool shift(const ElementMove::Index& index, std::vector<std::int64_t>* offsets) {
+  Loaded loaded;
+  if (index.places.count() != offsets->size() || index.places.before() != 0 ||
+      !load(index.address, index.places, index.type, &loaded)) {
+    return false;
+  }
+  for (std::size_t i = 0; i < offsets->size(); ++i) {
+    std::int64_t place = loaded.at(index.places.offset(i), index.type).whole;
+    if (place < 0) place += index.size;
+    if (place < 0 || place >= index.size) return false;
+    (*offsets)[i] += place * static_cast<std::int64_t>(index.step);
+  }
+  return true;
+}
+
+std::vector<std::int64_t> offsets_of(const Places& places) {
+  std::vector<std::int64_t> offsets(places.count());
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    offsets[i] = static_cast<std::int64_t>(places.offset(i));
+  }
+  return offsets;
+}
+
+/// Reads the elements at these offsets from an address, side by side.
+bool gather(std::uint64_t address, const std::vector<std::int64_t>& offsets, Bytes width,
+            std::vector<std::byte>* values) {
+  const auto [least, most] = std::ranges::minmax(offsets);
+  const Bytes extent = static_cast<Bytes>(most - least) + width;
+  if (extent > kMostBytes) return false;
+  std::vector<std::byte> window(extent);
+  if (!load_for_kernel(address + static_cast<Bytes>(least), window.data(), extent)) return false;
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    std::memcpy(&(*values)[i * width], &window[static_cast<std::size_t>(offsets[i] - least)],
+                width);
+  }
+  return true;
+}
+
+}  // namespace
+
+bool compute_move(const ElementMove& move) {
+  const Bytes count = move.to_places.count(), width = move.element_bytes;
+  if (count == 0 || count > Bytes{kMostElements} || width == 0) return false;
+  if (move.from != 0 ? move.from_places.count() != count : move.value.size() != width) return false;
+  std::vector<std::int64_t> to = offsets_of(move.to_places), from;
+  if (move.from != 0) from = offsets_of(move.from_places);
+  for (const ElementMove::Index& index : move.indices) {
+    if (!shift(index, move.shifts_target ? &to : &from)) return false;
+  }
+  std::vector<std::byte> values(count * width);
+  if (move.from != 0) {
+    if (!gather(move.from, from, width, &values)) return false;
+  } else {
+    for (Bytes i = 0; i < count; ++i) std::ranges::copy(move.value, &values[i * width]);
+  }
+  // What lies side by side is stored at once.
+  for (std::size_t start = 0, end = 0; start < count; start = end) {
+    for (end = start + 1; end < count; ++end) {
+      if (to[end] - to[end - 1] != static_cast<std::int64_t>(width)) break;
+    }
+    store_by_kernel(move.to + static_cast<Bytes>(to[start]), &values[start * width],
+                    (end - start) * width);
+  }
+  return true;
+}
+
+bool compute_sequence(const Sequence& sequence) {
+  const Bytes width = number_bytes(sequence.type);
+  if (sequence.count == 0 || sequence.count > Bytes{kMostElements} || width == 0) return false;
+  std::vector<std::byte> values(sequence.count * width);
+  for (Bytes i = 0; i < sequence.count; ++i) {
+    const auto at = static_cast<std::int64_t>(i);
+    // The compiler joins product and sum.
+    Number value{
+        .real = sequence.work_type == NumberType::kFloat32
+                    ? std::fma(static_cast<float>(sequence.step.real), static_cast<float>(at),
+                               static_cast<float>(sequence.first.real))
+                    : std::fma(sequence.step.real, static_cast<double>(at), sequence.first.real),
+        .whole = sequence.first.whole + sequence.step.whole * at};
+    store_number(convert_number(value, sequence.work_type, sequence.type), sequence.type,
+                 &values[i * width]);
+  }
+  store_by_kernel(sequence.address, values.data(), values.size());
   return true;
 }
 

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 #include "formula.hpp"
 
@@ -16,12 +18,15 @@ inline constexpr int kMostDimensions = 25;
 struct Places {
   int dimensions = 1;
   std::array<Bytes, kMostDimensions> sizes{};
-  std::array<Bytes, kMostDimensions> strides{};  ///< in bytes.
+  std::array<Bytes, kMostDimensions> strides{};  ///< in bytes; negative ones modulo 2^64.
 
   [[nodiscard]] Bytes count() const;
-  /// Bytes from the first element's start to the last one's.
+  /// Bytes from the first element's start to that of the one furthest behind it.
   [[nodiscard]] Bytes extent() const;
+  /// The same to the one furthest before it: 0 without negative strides.
+  [[nodiscard]] Bytes before() const;
   [[nodiscard]] Bytes offset(Bytes index) const;
+  void add(Bytes size, Bytes stride);
 };
 
 /// Elements side by side.
@@ -42,6 +47,38 @@ struct ElementWork {
 
 /// Computes it where all inputs are known and the tensors are small. Returns whether it did.
 [[nodiscard]] bool compute_elements(const ElementWork& work);
+
+/// Elements that are moved as they are, between places that a tensor of indices may shift.
+struct ElementMove {
+  struct Index {
+    std::uint64_t address = 0;
+    NumberType type = NumberType::kInt64;
+    Places places;          ///< one for each element moved.
+    std::int64_t size = 0;  ///< of what is indexed; negative indices count from its end.
+    Bytes step = 0;         ///< bytes from one index to the next.
+  };
+  Bytes element_bytes = 0;
+  std::uint64_t to = 0, from = 0;
+  Places to_places, from_places;  ///< of as many elements.
+  std::vector<std::byte> value;   ///< of every element, where `from` is 0.
+  std::vector<Index> indices;
+  bool shifts_target = false;  ///< whether indices shift the target, and not the source.
+};
+
+/// As compute_elements.
+[[nodiscard]] bool compute_move(const ElementMove& move);
+
+/// Numbers from a first one, a step apart.
+struct Sequence {
+  std::uint64_t address = 0;
+  Bytes count = 0;
+  NumberType type = NumberType::kUnknown;
+  NumberType work_type = NumberType::kUnknown;  ///< that it is computed in.
+  Number first, step;
+};
+
+/// Computes it where it is small. Returns whether it did.
+[[nodiscard]] bool compute_sequence(const Sequence& sequence);
 
 enum class Reduction : std::uint8_t {
   kSum,

@@ -15,7 +15,7 @@ def soil():
 
 def test_results_do_not_show_what_memory_held_before():
     for make in (
-        lambda: torch.arange(10, device="cuda"),
+        lambda: torch.linspace(0, 1, 10, device="cuda"),
         lambda: torch.randperm(10, device="cuda"),
         lambda: torch.topk(data, 2).values,
         lambda: torch.topk(data, 2).indices,
@@ -77,6 +77,45 @@ def test_choices():
     assert data.clamp(-1, 1).tolist() == [1.0, -1.0, 1.0]
     assert data.masked_fill(data < 0, 9).tolist() == [1.0, 9.0, 2.0]
     assert torch.nonzero(data > 0).flatten().tolist() == [0, 2]
+
+
+def test_moves():
+    """What is moved by indices or side by side is known where its sources are, which stay."""
+    data, places = torch.arange(24.0).reshape(4, 6), torch.tensor([2, 0, 2])
+    table = torch.tensor([[2, 0, 1], [1, 1, 3], [0, 3, 2]])
+    some = -data[:3, :3]
+    for move in (
+        lambda x, i, t, s: x.flip(0),
+        lambda x, i, t, s: x.t().flip(0, 1),
+        lambda x, i, t, s: x[i],
+        lambda x, i, t, s: x[i, -i],
+        lambda x, i, t, s: x[1:, i],
+        lambda x, i, t, s: x.take(i),
+        lambda x, i, t, s: x.gather(1, t),
+        lambda x, i, t, s: x.index_select(1, i),
+        lambda x, i, t, s: torch.nn.functional.embedding(t, x),
+        lambda x, i, t, s: torch.cat([x, x[:, ::2]], 1),
+        lambda x, i, t, s: torch.stack([x, -x]),
+        lambda x, i, t, s: x.scatter(0, t[:, :1], s),
+        lambda x, i, t, s: x.scatter(0, t, 7.0),
+        lambda x, i, t, s: x.index_fill(1, i, 7.0),
+        lambda x, i, t, s: x.index_copy(0, i[:2], -x[:2]),
+        lambda x, i, t, s: x.index_put((i[:2],), -x[:2]),
+        lambda x, i, t, s: x.put(i[:2], s[0, :2]),
+    ):
+        own = [tensor.cuda() for tensor in (data, places, table, some)]
+        soil()
+        assert torch.equal(move(*own).cpu(), move(data, places, table, some))
+        for tensor, before in zip(own, (data, places, table, some)):
+            assert torch.equal(tensor.cpu(), before)
+
+
+def test_sequences():
+    for dtype in (torch.int64, torch.int32, torch.uint8, torch.float32, torch.float16):
+        for limits in ((10,), (3, 20, 2), (1, 40, 3)):
+            soil()
+            own = torch.arange(*limits, dtype=dtype, device="cuda")
+            assert torch.equal(own.cpu(), torch.arange(*limits, dtype=dtype))
 
 
 def test_small_products():
