@@ -448,6 +448,8 @@ typedef struct gpemu_cuda_result {
   uint64_t pitch; /* from a row to the next */
   uint64_t rows;  /* 0: one row, and nobody knows where what is written ends */
   int32_t updates;
+  uint32_t
+      matrices; /* not 0: `address` is of an array with the addresses of so many on the device */
 } gpemu_cuda_result;
 GPEMU_API gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result,
                                                         const char* function,

@@ -17,7 +17,14 @@ struct Batch {
   int64_t count;
 };
 
-int run(const void* handle, bool valid, const Batch& batch, PerMatrix work) {
+/// Matrices that are written, one of each in the batch.
+struct Matrices {
+  void* const* addresses;
+  int64_t rows, columns, leading;
+};
+
+int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
+        std::initializer_list<Matrices> written) {
   const Context* const context = context_of(handle);
   if (context == nullptr) {
     return kNotInitialized;
@@ -28,9 +35,15 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work) {
   if (batch.count == 0 || work.elements == 0) {
     return kSuccess;
   }
-  return submit(*context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
-                {batch.count * work.operations,
-                 batch.count * work.elements * gpemu_data_type_bytes(batch.type)});
+  int status = submit(*context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
+                      {batch.count * work.operations,
+                       batch.count * work.elements * gpemu_data_type_bytes(batch.type)});
+  for (const Matrices& matrices : written) {
+    status = leave(status, *context, batch.function, batch.type,
+                   {{static_cast<const void*>(matrices.addresses), matrices.rows, matrices.columns,
+                     matrices.leading, batch.count}});
+  }
+  return status;
 }
 
 /// Reports success of each matrix in an array of the device.
@@ -69,70 +82,73 @@ constexpr int64_t wide(int64_t n) {
 }  // namespace
 
 // Operations: LAPACK Working Note 41, appendix C.
-#define GETRF(name, type)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, int n, void* const* /*a*/, int lda, int* pivot,    \
-                             int* info, int batch) {                                          \
-    const bool valid = n >= 0 && info != nullptr && holds(lda, n);                            \
-    const int status =                                                                        \
-        run(handle, valid, {#name, type, batch}, {2 * wide(n) * n * n / 3, 2 * wide(n) * n}); \
-    return report_pivots(report(status, info, batch), pivot, n, batch);                       \
+#define GETRF(name, type)                                                                         \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, void* const* a, int lda, int* pivot, int* info, \
+                             int batch) {                                                         \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n);                                \
+    const int status = run(handle, valid, {#name, type, batch},                                   \
+                           {2 * wide(n) * n * n / 3, 2 * wide(n) * n}, {{a, n, n, lda}});         \
+    return report_pivots(report(status, info, batch), pivot, n, batch);                           \
   }
 
-#define GETRI(name, type)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,          \
-                             const int* /*pivot*/, void* const* /*c*/, int ldc, int* info,    \
-                             int batch) {                                                     \
-    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);           \
-    const int status =                                                                        \
-        run(handle, valid, {#name, type, batch}, {4 * wide(n) * n * n / 3, 2 * wide(n) * n}); \
-    return report(status, info, batch);                                                       \
+#define GETRI(name, type)                                                                 \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,      \
+                             const int* /*pivot*/, void* const* c, int ldc, int* info,    \
+                             int batch) {                                                 \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);       \
+    const int status = run(handle, valid, {#name, type, batch},                           \
+                           {4 * wide(n) * n * n / 3, 2 * wide(n) * n}, {{c, n, n, ldc}}); \
+    return report(status, info, batch);                                                   \
   }
 
 #define MATINV(name, type)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,           \
-                             void* const* /*inverse*/, int ldi, int* info, int batch) {        \
+                             void* const* inverse, int ldi, int* info, int batch) {            \
     const bool valid = n >= 0 && n <= 32 && info != nullptr && holds(lda, n) && holds(ldi, n); \
-    const int status =                                                                         \
-        run(handle, valid, {#name, type, batch}, {2 * wide(n) * n * n, 2 * wide(n) * n});      \
+    const int status = run(handle, valid, {#name, type, batch},                                \
+                           {2 * wide(n) * n * n, 2 * wide(n) * n}, {{inverse, n, n, ldi}});    \
     return report(status, info, batch);                                                        \
   }
 
 #define GETRS(name, type)                                                                        \
   GPEMU_SHIM_EXPORT int name(void* handle, int trans, int n, int nrhs, const void* const* /*a*/, \
-                             int lda, const int* /*pivot*/, void* const* /*b*/, int ldb,         \
-                             int* info, int batch) {                                             \
+                             int lda, const int* /*pivot*/, void* const* b, int ldb, int* info,  \
+                             int batch) {                                                        \
     const bool valid = is_transpose(trans) && n >= 0 && nrhs >= 0 && info != nullptr &&          \
                        holds(lda, n) && holds(ldb, n);                                           \
-    const int status = run(handle, valid, {#name, type, batch},                                  \
-                           {2 * wide(n) * n * nrhs, wide(n) * (n + 2 * wide(nrhs))});            \
+    const int status =                                                                           \
+        run(handle, valid, {#name, type, batch},                                                 \
+            {2 * wide(n) * n * nrhs, wide(n) * (n + 2 * wide(nrhs))}, {{b, n, nrhs, ldb}});      \
     return report_on_host(status, info);                                                         \
   }
 
-#define GEQRF(name, type)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* /*a*/, int lda,         \
-                             void* const* /*tau*/, int* info, int batch) {                    \
-    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);                  \
-    const int64_t small = m < n ? m : n;                                                      \
-    const int64_t large = m < n ? n : m;                                                      \
-    const int status = run(handle, valid, {#name, type, batch},                               \
-                           {2 * small * small * (3 * large - small) / 3, 2 * small * large}); \
-    return report_on_host(status, info);                                                      \
+#define GEQRF(name, type)                                                                    \
+  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* a, int lda,            \
+                             void* const* tau, int* info, int batch) {                       \
+    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);                 \
+    const int64_t small = m < n ? m : n;                                                     \
+    const int64_t large = m < n ? n : m;                                                     \
+    const int status = run(handle, valid, {#name, type, batch},                              \
+                           {2 * small * small * (3 * large - small) / 3, 2 * small * large}, \
+                           {{a, m, n, lda}, {tau, small, 1, small}});                        \
+    return report_on_host(status, info);                                                     \
   }
 
-#define GELS(name, type)                                                                          \
-  GPEMU_SHIM_EXPORT int name(void* handle, int trans, int m, int n, int nrhs, void* const* /*a*/, \
-                             int lda, void* const* /*c*/, int ldc, int* info, int* device_info,   \
-                             int batch) {                                                         \
-    const bool valid =                                                                            \
-        m >= 0 && n >= 0 && nrhs >= 0 && info != nullptr && holds(lda, m) && holds(ldc, m);       \
-    if (valid && (trans != kNone || m < n)) { /* overdetermined systems only, as documented */    \
-      gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, #name);                                         \
-      return kNotSupported;                                                                       \
-    }                                                                                             \
-    const int64_t operations = 2 * wide(n) * n * (3 * wide(m) - n) / 3 + 4 * wide(m) * n * nrhs;  \
-    const int status =                                                                            \
-        run(handle, valid, {#name, type, batch}, {operations, 2 * wide(m) * (n + wide(nrhs))});   \
-    return report(report_on_host(status, info), device_info, batch);                              \
+#define GELS(name, type)                                                                         \
+  GPEMU_SHIM_EXPORT int name(void* handle, int trans, int m, int n, int nrhs, void* const* a,    \
+                             int lda, void* const* c, int ldc, int* info, int* device_info,      \
+                             int batch) {                                                        \
+    const bool valid =                                                                           \
+        m >= 0 && n >= 0 && nrhs >= 0 && info != nullptr && holds(lda, m) && holds(ldc, m);      \
+    if (valid && (trans != kNone || m < n)) { /* overdetermined systems only, as documented */   \
+      gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, #name);                                        \
+      return kNotSupported;                                                                      \
+    }                                                                                            \
+    const int64_t operations = 2 * wide(n) * n * (3 * wide(m) - n) / 3 + 4 * wide(m) * n * nrhs; \
+    const int status =                                                                           \
+        run(handle, valid, {#name, type, batch}, {operations, 2 * wide(m) * (n + wide(nrhs))},   \
+            {{a, m, n, lda}, {c, m, nrhs, ldc}});                                                \
+    return report(report_on_host(status, info), device_info, batch);                             \
   }
 
 #define LAPACK(FAMILY, function)                           \

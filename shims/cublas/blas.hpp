@@ -50,6 +50,18 @@ struct Work {
 /// Puts the work on the context's stream.
 int submit(const Context& context, const Work& work, std::initializer_list<int64_t> shape);
 
+/// A matrix that a call writes, or `count` of them whose addresses lie in an array on the device. A
+/// vector is one of a row, and its leading dimension the distance of its elements.
+struct Written {
+  const void* elements;
+  int64_t rows, columns, leading;
+  int64_t count = 0;
+};
+
+/// Ends a call whose results are not computed, unless it failed with `status`.
+int leave(int status, const Context& context, const char* function, gpemu_data_type type,
+          std::initializer_list<Written> results);
+
 /// Ends a call that yields `bytes` at `result`: in host pointer mode it waits for the stream, as
 /// cuBLAS does.
 int yield(const Context& context, void* result, const void* value, uint64_t bytes);

@@ -154,6 +154,29 @@ int write(void* destination, const void* source, uint64_t bytes) {
   return status_of(gpemu_cuda_poke(address_of(destination), source, bytes));
 }
 
+int leave(int status, const Context& context, const char* function, gpemu_data_type type,
+          std::initializer_list<Written> results) {
+  const auto width = static_cast<uint64_t>(gpemu_data_type_bytes(type));
+  for (const Written& written : results) {
+    if (status != kSuccess) {
+      return status;
+    }
+    if (written.rows <= 0 || written.columns <= 0) {
+      continue;
+    }
+    // Vectors of a negative distance begin at their last element, which is the first in memory.
+    const int64_t leading = written.leading < 0 ? -written.leading : written.leading;
+    gpemu_cuda_result result{};
+    result.address = address_of(written.elements);
+    result.bytes = static_cast<uint64_t>(written.rows) * width;
+    result.pitch = static_cast<uint64_t>(leading) * width;
+    result.rows = static_cast<uint64_t>(written.columns);
+    result.matrices = static_cast<uint32_t>(written.count);
+    status = status_of(gpemu_cuda_leave_uncomputed(&result, function, context.stream));
+  }
+  return status;
+}
+
 int yield(const Context& context, void* result, const void* value, uint64_t bytes) {
   if (context.pointer_mode != 0) {
     return write(result, value, bytes);

@@ -47,12 +47,7 @@ int leave(const char* function, const Context& context, gpemu_cuda_product produ
   if (x.distance == 1 && y.distance == 1) {
     return status_of(gpemu_cuda_multiply(&product, function, context.stream));
   }
-  gpemu_cuda_result result{};
-  result.address = product.c;
-  result.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(product.type));
-  result.pitch = result.bytes * static_cast<uint64_t>(y.distance < 0 ? -y.distance : y.distance);
-  result.rows = static_cast<uint64_t>(product.m);
-  return status_of(gpemu_cuda_leave_uncomputed(&result, function, context.stream));
+  return leave(kSuccess, context, function, product.type, {{y.elements, 1, product.m, y.distance}});
 }
 
 /// The matrix of such a product, of `rows` and `columns` as it lies in memory.
@@ -121,10 +116,11 @@ GPEMU_BLAS_ALL(GEMV, gemv_v2)
 #define SYMV(name, type, Int)                                                              \
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,         \
                              const void* /*a*/, Int lda, const void* /*x*/, Int incx,      \
-                             const void* /*beta*/, void* /*y*/, Int incy) {                \
+                             const void* /*beta*/, void* y, Int incy) {                    \
     const bool valid = is_flag(uplo) && n >= 0 && holds(lda, n) && incx != 0 && incy != 0; \
     return checked(handle, valid, n == 0, [=](const Context& context) {                    \
-      return multiply(#name, context, type, {1, n, 1, n});                                 \
+      return leave(multiply(#name, context, type, {1, n, 1, n}), context, #name, type,     \
+                   {{y, 1, n, incy}});                                                     \
     });                                                                                    \
   }
 GPEMU_BLAS_ALL(SYMV, symv_v2)
@@ -132,46 +128,50 @@ GPEMU_BLAS_COMPLEX(SYMV, hemv_v2)
 
 #define GER(name, type, Int)                                                                       \
   GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* /*alpha*/, const void* /*x*/, \
-                             Int incx, const void* /*y*/, Int incy, void* /*a*/, Int lda) {        \
+                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {            \
     const bool valid = m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);                \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
-      return update(#name, context, type, static_cast<int64_t>(m) * n, 2);                         \
+      return leave(update(#name, context, type, static_cast<int64_t>(m) * n, 2), context, #name,   \
+                   type, {{a, m, n, lda}});                                                        \
     });                                                                                            \
   }
 GPEMU_BLAS_REAL(GER, ger_v2)
 GPEMU_BLAS_COMPLEX(GER, geru_v2)
 GPEMU_BLAS_COMPLEX(GER, gerc_v2)
 
-#define SYR(name, type, Int)                                                       \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/, \
-                             const void* /*x*/, Int incx, void* /*a*/, Int lda) {  \
-    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n);      \
-    return checked(handle, valid, n == 0, [=](const Context& context) {            \
-      return update(#name, context, type, half(static_cast<int64_t>(n) * n), 2);   \
-    });                                                                            \
+#define SYR(name, type, Int)                                                                    \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,              \
+                             const void* /*x*/, Int incx, void* a, Int lda) {                   \
+    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n);                   \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                         \
+      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 2), context, \
+                   #name, type, {{a, n, n, lda}});                                              \
+    });                                                                                         \
   }
 GPEMU_BLAS_ALL(SYR, syr_v2)
 GPEMU_BLAS_COMPLEX(SYR, her_v2)
 
-#define SYR2(name, type, Int)                                                              \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,         \
-                             const void* /*x*/, Int incx, const void* /*y*/, Int incy,     \
-                             void* /*a*/, Int lda) {                                       \
-    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n); \
-    return checked(handle, valid, n == 0, [=](const Context& context) {                    \
-      return update(#name, context, type, half(static_cast<int64_t>(n) * n), 4);           \
-    });                                                                                    \
+#define SYR2(name, type, Int)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,              \
+                             const void* /*x*/, Int incx, const void* /*y*/, Int incy, void* a, \
+                             Int lda) {                                                         \
+    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);      \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                         \
+      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 4), context, \
+                   #name, type, {{a, n, n, lda}});                                              \
+    });                                                                                         \
   }
 GPEMU_BLAS_ALL(SYR2, syr2_v2)
 GPEMU_BLAS_COMPLEX(SYR2, her2_v2)
 
 #define TRMV(name, type, Int)                                                             \
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, int diag, Int n,          \
-                             const void* /*a*/, Int lda, void* /*x*/, Int incx) {         \
+                             const void* /*a*/, Int lda, void* x, Int incx) {             \
     const bool valid = is_flag(uplo) && is_transpose(trans) && is_flag(diag) && n >= 0 && \
                        holds(lda, n) && incx != 0;                                        \
     return checked(handle, valid, n == 0, [=](const Context& context) {                   \
-      return solve(#name, context, type, {1, 0, n, 1});                                   \
+      return leave(solve(#name, context, type, {1, 0, n, 1}), context, #name, type,       \
+                   {{x, 1, n, incx}});                                                    \
     });                                                                                   \
   }
 GPEMU_BLAS_ALL(TRMV, trmv_v2)
@@ -182,27 +182,29 @@ GPEMU_BLAS_ALL(TRMV, trsv_v2)
 #define SYMM(name, type, Int)                                                                      \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, Int m, Int n,                       \
                              const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, const void* /*beta*/, void* /*c*/, Int ldc) {                \
+                             Int ldb, const void* /*beta*/, void* c, Int ldc) {                    \
     const Int inner = side == 0 ? m : n;                                                           \
     const bool valid = is_flag(side) && is_flag(uplo) && m >= 0 && n >= 0 && holds(lda, inner) &&  \
                        holds(ldb, m) && holds(ldc, m);                                             \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
-      return multiply(#name, context, type, {1, m, n, inner});                                     \
+      return leave(multiply(#name, context, type, {1, m, n, inner}), context, #name, type,         \
+                   {{c, m, n, ldc}});                                                              \
     });                                                                                            \
   }
 GPEMU_BLAS_ALL(SYMM, symm_v2)
 GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
 
 // Half of the output is written.
-#define SYRK(name, type, Int)                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,      \
-                             const void* /*alpha*/, const void* /*a*/, Int lda,    \
-                             const void* /*beta*/, void* /*c*/, Int ldc) {         \
-    const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 && \
-                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);        \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {  \
-      return multiply(#name, context, type, {1, n, half(n), k});                   \
-    });                                                                            \
+#define SYRK(name, type, Int)                                                                \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,                \
+                             const void* /*alpha*/, const void* /*a*/, Int lda,              \
+                             const void* /*beta*/, void* c, Int ldc) {                       \
+    const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 &&           \
+                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);                  \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {            \
+      return leave(multiply(#name, context, type, {1, n, half(n), k}), context, #name, type, \
+                   {{c, n, n, ldc}});                                                        \
+    });                                                                                      \
   }
 GPEMU_BLAS_ALL(SYRK, syrk_v2)
 GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
@@ -211,12 +213,13 @@ GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
 #define SYR2K(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,                      \
                              const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, const void* /*beta*/, void* /*c*/, Int ldc) {                \
+                             Int ldb, const void* /*beta*/, void* c, Int ldc) {                    \
     const Int rows = trans == kNone ? n : k;                                                       \
     const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 &&                 \
                        holds(lda, rows) && holds(ldb, rows) && holds(ldc, n);                      \
     return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                  \
-      return multiply(#name, context, type, {1, n, n, k});                                         \
+      return leave(multiply(#name, context, type, {1, n, n, k}), context, #name, type,             \
+                   {{c, n, n, ldc}});                                                              \
     });                                                                                            \
   }
 GPEMU_BLAS_ALL(SYR2K, syr2k_v2)
@@ -225,12 +228,13 @@ GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
 #define TRMM(name, type, Int)                                                                      \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n,  \
                              const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, void* /*c*/, Int ldc) {                                      \
+                             Int ldb, void* c, Int ldc) {                                          \
     const Int inner = side == 0 ? m : n;                                                           \
     const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&   \
                        m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m);    \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
-      return multiply(#name, context, type, {1, m, n, half(inner)});                               \
+      return leave(multiply(#name, context, type, {1, m, n, half(inner)}), context, #name, type,   \
+                   {{c, m, n, ldc}});                                                              \
     });                                                                                            \
   }
 GPEMU_BLAS_ALL(TRMM, trmm_v2)
@@ -243,17 +247,8 @@ GPEMU_BLAS_ALL(TRMM, trmm_v2)
     const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
                        m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m);                    \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
-      const int status = solve(#name, context, type, {1, 0, inner, side == 0 ? n : m});           \
-      if (status != kSuccess) {                                                                   \
-        return status;                                                                            \
-      }                                                                                           \
-      const auto width = static_cast<uint64_t>(gpemu_data_type_bytes(type));                      \
-      gpemu_cuda_result result{};                                                                 \
-      result.address = address_of(b);                                                             \
-      result.bytes = static_cast<uint64_t>(m) * width;                                            \
-      result.pitch = static_cast<uint64_t>(ldb) * width;                                          \
-      result.rows = static_cast<uint64_t>(n);                                                     \
-      return status_of(gpemu_cuda_leave_uncomputed(&result, #name, context.stream));              \
+      return leave(solve(#name, context, type, {1, 0, inner, side == 0 ? n : m}), context, #name, \
+                   type, {{b, m, n, ldb}});                                                       \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM, trsm_v2)
@@ -261,12 +256,13 @@ GPEMU_BLAS_ALL(TRSM, trsm_v2)
 #define TRSM_BATCHED(name, type, Int)                                                             \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
                              const void* /*alpha*/, const void* const* /*a*/, Int lda,            \
-                             void* const* /*b*/, Int ldb, Int batch) {                            \
+                             void* const* b, Int ldb, Int batch) {                                \
     const Int inner = side == 0 ? m : n;                                                          \
     const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
                        m >= 0 && n >= 0 && batch >= 0 && holds(lda, inner) && holds(ldb, m);      \
     return checked(handle, valid, m == 0 || n == 0 || batch == 0, [=](const Context& context) {   \
-      return solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m});                   \
+      return leave(solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m}), context,    \
+                   #name, type, {{b, m, n, ldb, batch}});                                         \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
@@ -276,24 +272,26 @@ GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
 #define GEAM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, const void* /*alpha*/,   \
                              const void* /*a*/, Int lda, const void* /*beta*/, const void* /*b*/, \
-                             Int ldb, void* /*c*/, Int ldc) {                                     \
+                             Int ldb, void* c, Int ldc) {                                         \
     const bool valid = is_transpose(ta) && is_transpose(tb) && m >= 0 && n >= 0 &&                \
                        holds(lda, ta == kNone ? m : n) && holds(ldb, tb == kNone ? m : n) &&      \
                        holds(ldc, m);                                                             \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       const int64_t elements = static_cast<int64_t>(m) * n;                                       \
-      return submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},                    \
-                    {2 * elements, elements, 3});                                                 \
+      return leave(submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},              \
+                          {2 * elements, elements, 3}),                                           \
+                   context, #name, type, {{c, m, n, ldc}});                                       \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(GEAM, geam)
 
-#define DGMM(name, type, Int)                                                                  \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda, \
-                             const void* /*x*/, Int /*incx*/, void* /*c*/, Int ldc) {          \
-    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);    \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {              \
-      return update(#name, context, type, static_cast<int64_t>(m) * n, 1);                     \
-    });                                                                                        \
+#define DGMM(name, type, Int)                                                                    \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda,   \
+                             const void* /*x*/, Int /*incx*/, void* c, Int ldc) {                \
+    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);      \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                \
+      return leave(update(#name, context, type, static_cast<int64_t>(m) * n, 1), context, #name, \
+                   type, {{c, m, n, ldc}});                                                      \
+    });                                                                                          \
   }
 GPEMU_BLAS_ALL(DGMM, dgmm)

@@ -15,8 +15,14 @@ struct Result {
   int64_t bytes;
 };
 
+/// A vector that is written, and the distance between its elements.
+struct Vector {
+  void* elements;
+  int64_t distance;
+};
+
 int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_type type,
-                PerElement per_element) {
+                PerElement per_element, std::initializer_list<Vector> written) {
   const Context* const context = context_of(handle);
   if (context == nullptr) {
     return kNotInitialized;
@@ -24,8 +30,12 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
   if (n <= 0) {
     return kSuccess;  // as BLAS has it
   }
-  return submit(*context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
-                {n * per_element.read, n * per_element.written, per_element.operations});
+  int status = submit(*context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
+                      {n * per_element.read, n * per_element.written, per_element.operations});
+  for (const Vector& vector : written) {
+    status = leave(status, *context, function, type, {{vector.elements, 1, n, vector.distance}});
+  }
+  return status;
 }
 
 /// `value`: what comes out of the reduction of `elements`; null is 0.
@@ -79,47 +89,45 @@ int scalars(const void* handle, gpemu_data_type type, std::initializer_list<void
 
 #define AXPY(name, type, Int)                                                               \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*alpha*/, const void* /*x*/, \
-                             Int /*incx*/, void* /*y*/, Int /*incy*/) {                     \
-    return elementwise(#name, handle, n, type, {2, 1, 2});                                  \
+                             Int /*incx*/, void* y, Int incy) {                             \
+    return elementwise(#name, handle, n, type, {2, 1, 2}, {{y, incy}});                     \
   }
 GPEMU_BLAS_ALL(AXPY, axpy_v2)
 
-#define SCAL(name, type, Int)                                                         \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*alpha*/, void* /*x*/, \
-                             Int /*incx*/) {                                          \
-    return elementwise(#name, handle, n, type, {1, 1, 1});                            \
+#define SCAL(name, type, Int)                                                                 \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*alpha*/, void* x, Int incx) { \
+    return elementwise(#name, handle, n, type, {1, 1, 1}, {{x, incx}});                       \
   }
 GPEMU_BLAS_ALL(SCAL, scal_v2)
 GPEMU_BLAS_BOTH(SCAL, cublasCsscal_v2, GPEMU_TYPE_COMPLEX64)
 GPEMU_BLAS_BOTH(SCAL, cublasZdscal_v2, GPEMU_TYPE_COMPLEX128)
 
-#define COPY(name, type, Int)                                                                   \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* /*y*/, \
-                             Int /*incy*/) {                                                    \
-    return elementwise(#name, handle, n, type, {1, 1, 0});                                      \
+#define COPY(name, type, Int)                                                               \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* y, \
+                             Int incy) {                                                    \
+    return elementwise(#name, handle, n, type, {1, 1, 0}, {{y, incy}});                     \
   }
 GPEMU_BLAS_ALL(COPY, copy_v2)
 
 #define SWAP(name, type, Int)                                                             \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, void* /*x*/, Int /*incx*/, void* /*y*/, \
-                             Int /*incy*/) {                                              \
-    return elementwise(#name, handle, n, type, {2, 2, 0});                                \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, void* x, Int incx, void* y, Int incy) { \
+    return elementwise(#name, handle, n, type, {2, 2, 0}, {{x, incx}, {y, incy}});        \
   }
 GPEMU_BLAS_ALL(SWAP, swap_v2)
 
-#define ROT(name, type, Int)                                                              \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, void* /*x*/, Int /*incx*/, void* /*y*/, \
-                             Int /*incy*/, const void* /*c*/, const void* /*s*/) {        \
-    return elementwise(#name, handle, n, type, {2, 2, 3});                                \
+#define ROT(name, type, Int)                                                            \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, void* x, Int incx, void* y, Int incy, \
+                             const void* /*c*/, const void* /*s*/) {                    \
+    return elementwise(#name, handle, n, type, {2, 2, 3}, {{x, incx}, {y, incy}});      \
   }
 GPEMU_BLAS_ALL(ROT, rot_v2)
 GPEMU_BLAS_BOTH(ROT, cublasCsrot_v2, GPEMU_TYPE_COMPLEX64)
 GPEMU_BLAS_BOTH(ROT, cublasZdrot_v2, GPEMU_TYPE_COMPLEX128)
 
-#define ROTM(name, type, Int)                                                             \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, void* /*x*/, Int /*incx*/, void* /*y*/, \
-                             Int /*incy*/, const void* /*parameters*/) {                  \
-    return elementwise(#name, handle, n, type, {2, 2, 3});                                \
+#define ROTM(name, type, Int)                                                           \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, void* x, Int incx, void* y, Int incy, \
+                             const void* /*parameters*/) {                              \
+    return elementwise(#name, handle, n, type, {2, 2, 3}, {{x, incx}, {y, incy}});      \
   }
 GPEMU_BLAS_REAL(ROTM, rotm_v2)
 

@@ -13,7 +13,7 @@ bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
 }
 
 bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
-  return matrix != nullptr && valid_size(rows, columns, leading);
+  return (matrix != nullptr || rows == 0 || columns == 0) && valid_size(rows, columns, leading);
 }
 
 bool valid_mode(int mode) {
@@ -227,7 +227,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n
                                        size_t, int* info) {
   const auto rows = static_cast<double>(m);
   const auto columns = static_cast<double>(n);
-  return valid_matrix(m, n, a, lda) && tau != nullptr
+  return valid_matrix(m, n, a, lda) && (tau != nullptr || m == 0 || n == 0)
              ? submit_dense(handle,
                             {"cusolverDnXgeqrf", type_of_cuda(type),
                              operations_of_geqrf(rows, columns), 2 * rows * columns},

@@ -54,6 +54,24 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
   return status == GPEMU_CUDA_SUCCESS ? kSuccess : kExecutionFailed;
 }
 
+int leave_batch(int status, const void* handle, const char* function, gpemu_data_type type,
+                const DenseBatch& written) {
+  if (status != kSuccess || written.count == 0 || written.rows == 0 || written.columns == 0) {
+    return status;
+  }
+  const auto width = static_cast<uint64_t>(gpemu_data_type_bytes(type));
+  gpemu_cuda_result result = {};
+  result.address = address_of(written.addresses);
+  result.bytes = static_cast<uint64_t>(written.rows) * width;
+  result.pitch = static_cast<uint64_t>(written.leading) * width;
+  result.rows = static_cast<uint64_t>(written.columns);
+  result.matrices = static_cast<uint32_t>(written.count);
+  return gpemu_cuda_leave_uncomputed(&result, function, find_solver(handle)->stream) ==
+                 GPEMU_CUDA_SUCCESS
+             ? kSuccess
+             : kExecutionFailed;
+}
+
 int answer_work_size(const void* handle, int64_t elements, int* size) {
   if (find_solver(handle) == nullptr) {
     return kNotInitialized;

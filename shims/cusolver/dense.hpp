@@ -20,6 +20,16 @@ struct DenseWork {
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
                  std::initializer_list<const void*> written);
 
+/// Matrices whose addresses lie in an array on the device.
+struct DenseBatch {
+  const void* addresses;
+  int64_t rows, columns, leading, count;
+};
+
+/// Ends a call that leaves matrices not computed, unless it failed with `status`.
+int leave_batch(int status, const void* handle, const char* function, gpemu_data_type type,
+                const DenseBatch& written);
+
 /// Yields the size of a work area.
 ///
 /// The real sizes are not documented; these are blocks of 32 columns, as blocked algorithms keep.

@@ -17,7 +17,8 @@ bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
 }
 
 bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
-  return matrix != nullptr && valid_size(rows, columns, leading);
+  const bool is_empty = rows == 0 || columns == 0;
+  return (matrix != nullptr || is_empty) && valid_size(rows, columns, leading);
 }
 
 bool valid_fill(int fill) {
@@ -79,8 +80,10 @@ int report_pivots(int status, int* pivots, int count) {
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrfBatched(void* handle, int fill, int n, void* a,        \
                                                     int lda, int* info, int batch) {               \
     return valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0                            \
-               ? submit_dense(handle, cholesky("cusolverDn" #L "potrfBatched", T, n, batch), info, \
-                              batch, {})                                                           \
+               ? leave_batch(                                                                      \
+                     submit_dense(handle, cholesky("cusolverDn" #L "potrfBatched", T, n, batch),   \
+                                  info, batch, {}),                                                \
+                     handle, "cusolverDn" #L "potrfBatched", T, {a, n, n, lda, batch})             \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrsBatched(void* handle, int fill, int n, int columns,    \
@@ -88,8 +91,11 @@ int report_pivots(int status, int* pivots, int count) {
                                                     int batch) {                                   \
     return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb) &&   \
                    batch >= 0                                                                      \
-               ? submit_dense(handle, solve("cusolverDn" #L "potrsBatched", T, n, columns, batch), \
-                              info, 1, {})                                                         \
+               ? leave_batch(                                                                      \
+                     submit_dense(handle,                                                          \
+                                  solve("cusolverDn" #L "potrsBatched", T, n, columns, batch),     \
+                                  info, 1, {}),                                                    \
+                     handle, "cusolverDn" #L "potrsBatched", T, {b, n, columns, ldb, batch})       \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##getrf_bufferSize(void* handle, int m, int n, void*,         \
@@ -124,7 +130,7 @@ int report_pivots(int status, int* pivots, int count) {
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf(void* handle, int m, int n, void* a, int lda,         \
                                              void* tau, void*, int, int* info) {                   \
-    return valid_matrix(m, n, a, lda) && tau != nullptr                                            \
+    return valid_matrix(m, n, a, lda) && (tau != nullptr || m == 0 || n == 0)                      \
                ? submit_dense(                                                                     \
                      handle, {"cusolverDn" #L "geqrf", T, operations_of_geqrf(m, n), 2.0 * m * n}, \
                      info, 1, {a, tau})                                                            \
@@ -158,7 +164,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##gqr(void* handle, int m, int n, int k, void* a, int lda, \
                                               const void* tau, void*, int, int* info) {            \
-    return valid_matrix(m, n, a, lda) && n <= m && k >= 0 && k <= n && tau != nullptr              \
+    return valid_matrix(m, n, a, lda) && n <= m && k >= 0 && k <= n && (tau != nullptr || k == 0)  \
                ? submit_dense(                                                                     \
                      handle,                                                                       \
                      {"cusolverDn" #L#Q "gqr", T, operations_of_orgqr(m, n, k), 2.0 * m * n},      \
@@ -178,7 +184,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
                                               int k, const void* a, int lda, const void* tau,      \
                                               void* c, int ldc, void*, int, int* info) {           \
     const int order = side == 0 ? m : n;                                                           \
-    return (side == 0 || side == 1) && valid_transpose(transpose) && tau != nullptr &&             \
+    return (side == 0 || side == 1) && valid_transpose(transpose) && (tau != nullptr || k == 0) && \
                    valid_matrix(order, k, a, lda) && k <= order && valid_matrix(m, n, c, ldc)      \
                ? submit_dense(handle,                                                              \
                               {"cusolverDn" #L#Q "mqr", T,                                         \

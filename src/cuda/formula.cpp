@@ -21,6 +21,7 @@ constexpr std::array kLambdas = {
     Named{"direct_copy_kernel_cuda", Operation::kCopy},
     Named{"float16_copy_kernel_cuda", Operation::kCopy},
     Named{"bfloat16_copy_kernel_cuda", Operation::kCopy},
+    Named{"converting_copy_kernel_cuda", Operation::kCopy},
     Named{"::neg_kernel_cuda", Operation::kNegate},
     Named{"::rsqrt_kernel_cuda", Operation::kReciprocalSqrt},
     Named{"::sqrt_kernel_cuda", Operation::kSqrt},
@@ -147,6 +148,17 @@ std::optional<Operation> find_operation(std::string_view functor) {
   return found;
 }
 
+/// The type of a functor's arguments: of a lambda the first one's, of a class its template's.
+NumberType own_type(std::string_view functor) {
+  constexpr std::string_view kLambda = "{lambda(";
+  const std::size_t lambda = functor.rfind(kLambda);
+  const std::size_t open =
+      lambda == std::string_view::npos ? functor.rfind('<') : lambda + kLambda.size() - 1;
+  if (open == std::string_view::npos) return NumberType::kUnknown;
+  const auto types = bracketed(functor, open);
+  return types.empty() ? NumberType::kUnknown : number_type(types[0]);
+}
+
 /// AUnaryFunctor, BUnaryFunctor and BinaryFunctor: the types of two inputs, of the result, and what
 /// is done. The first two hold one input.
 std::optional<Formula> read_wrapper(std::string_view functor, std::size_t open, int scalar) {
@@ -159,7 +171,8 @@ std::optional<Formula> read_wrapper(std::string_view functor, std::size_t open, 
   formula.result = number_type(arguments[2]);
   formula.types = scalar < 0 ? std::array{first, second, first}
                              : std::array{scalar == 0 ? second : first, first, first};
-  formula.scalar_type = work_type(scalar == 0 ? first : second);
+  // The functor's own argument, which may be wider than the tensors' type.
+  formula.scalar_type = own_type(arguments[3]);
   const bool is_kind = *operation == Operation::kCompare || *operation == Operation::kCompareEqual;
   const Bytes functor_bytes = is_kind ? 4 : 1;
   const Bytes width = number_bytes(formula.scalar_type);
@@ -191,6 +204,14 @@ std::optional<Formula> read_scalar_lambda(std::string_view functor, NumberType t
   return formula;
 }
 
+/// The whole number whose bits are those of an unsigned word, or the type itself.
+NumberType word_type(std::string_view name) {
+  if (name == "unsigned short") return NumberType::kInt16;
+  if (name == "unsigned int") return NumberType::kInt32;
+  if (name == "unsigned long") return NumberType::kInt64;
+  return number_type(name);
+}
+
 /// A lambda: its arguments' types are the inputs'.
 std::optional<Formula> read_lambda(std::string_view functor) {
   constexpr std::string_view kLambda = "{lambda(";
@@ -204,7 +225,14 @@ std::optional<Formula> read_lambda(std::string_view functor) {
   if (!operation) return std::nullopt;
   Formula formula{.operation = *operation, .tensors = static_cast<int>(arguments.size())};
   for (std::size_t i = 0; i < arguments.size(); ++i) formula.types[i] = number_type(arguments[i]);
-  formula.result = is_truth(*operation) ? NumberType::kBool : type;
+  if (*operation == Operation::kWhere && arguments.size() == 3) {
+    // Since PyTorch 2.9 the choice moves words of the elements' size.
+    formula.types[1] = formula.types[2] = word_type(arguments[2]);
+    formula.result = formula.types[2];
+  }
+  if (*operation != Operation::kWhere) {
+    formula.result = is_truth(*operation) ? NumberType::kBool : type;
+  }
   if (*operation == Operation::kMaskedFill) {
     formula.result = formula.types[0];
     formula.scalar_type = formula.types[0];
@@ -214,7 +242,10 @@ std::optional<Formula> read_lambda(std::string_view functor) {
     formula.scalar_type = work_type(type);
     formula.functor_bytes = 3 * std::max<Bytes>(number_bytes(formula.scalar_type), 4);
   }
-  if (contains(functor, "bfloat16_copy_kernel_cuda")) {
+  const auto converted = template_arguments(functor, "converting_copy_kernel_cuda");
+  if (converted.size() == 2) {
+    formula.result = number_type(converted[1]);
+  } else if (contains(functor, "bfloat16_copy_kernel_cuda")) {
     formula.result = NumberType::kBFloat16;
   } else if (contains(functor, "float16_copy_kernel_cuda")) {
     formula.result = NumberType::kFloat16;
@@ -259,6 +290,18 @@ std::optional<Formula> read_any(std::string_view functor) {
     return read_wrapper(functor, functor.find('<'), wrapper.scalar);
   }
   if (functor.starts_with("at::native::CUDAFunctor")) return read_add(functor);
+  for (const Named& named : kClasses) {
+    const std::size_t at = functor.find(named.part);
+    const std::string_view before = functor.substr(0, std::min(at, functor.size()));
+    if (at == std::string_view::npos || before.find('<') != std::string_view::npos) continue;
+    const auto arguments = bracketed(functor, at + named.part.size() - 1);
+    if (arguments.size() != 1) return std::nullopt;
+    const NumberType type = number_type(arguments[0]);
+    return Formula{.operation = named.operation,
+                   .tensors = 2,
+                   .types = {type, type, type},
+                   .result = is_truth(named.operation) ? NumberType::kBool : type};
+  }
   if (functor.starts_with("at::native::AbsFunctor<")) {
     const auto arguments = bracketed(functor, functor.find('<'));
     if (arguments.size() != 1) return std::nullopt;
@@ -333,7 +376,14 @@ std::optional<double> real_unary(Operation operation, double a) {
   }
 }
 
-std::optional<double> more_real_unary(Operation operation, double a) {
+/// What arithmetic of a type makes of a number.
+double rounded(double value, NumberType type) {
+  std::array<std::byte, 8> bytes{};
+  store_number({.real = value}, type, bytes.data());
+  return load_number(bytes.data(), type).real;
+}
+
+std::optional<double> more_real_unary(Operation operation, double a, NumberType type) {
   switch (operation) {
     case Operation::kSigmoid:
       return 1 / (1 + std::exp(-a));
@@ -356,20 +406,20 @@ std::optional<double> more_real_unary(Operation operation, double a) {
     case Operation::kSquare:
       return a * a;
     case Operation::kCube:
-      return a * a * a;
+      return rounded(a * a, type) * a;
     default:
       return std::nullopt;
   }
 }
 
-std::optional<double> real_binary(Operation operation, double a, double b) {
+std::optional<double> real_binary(Operation operation, double a, double b, NumberType type) {
   switch (operation) {
     case Operation::kMultiply:
       return a * b;
     case Operation::kDivide:
       return a / b;
     case Operation::kDivideTrunc:
-      return std::trunc(a / b);
+      return std::trunc(rounded(a / b, type));
     case Operation::kMod:
       return std::fmod(a, b);
     case Operation::kRemainder: {
@@ -390,7 +440,8 @@ std::optional<double> real_binary(Operation operation, double a, double b) {
     case Operation::kCopySign:
       return std::copysign(a, b);
     case Operation::kSquaredDifference:
-      return (a - b) * (a - b);
+      a = rounded(a - b, type);
+      return a * a;
     default:
       return std::nullopt;
   }
@@ -604,8 +655,8 @@ std::optional<Number> evaluate(const Formula& formula, const FunctorState& state
   }
   if (is_real(type)) {
     auto real = real_unary(formula.operation, a.real);
-    if (!real) real = more_real_unary(formula.operation, a.real);
-    if (!real) real = real_binary(formula.operation, a.real, b.real);
+    if (!real) real = more_real_unary(formula.operation, a.real, type);
+    if (!real) real = real_binary(formula.operation, a.real, b.real, type);
     return real ? std::optional(Number{.real = *real}) : std::nullopt;
   }
   if (formula.operation == Operation::kBitwiseNot && type == NumberType::kBool) {

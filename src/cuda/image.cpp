@@ -4,9 +4,12 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <dlfcn.h>
 #include <elf.h>
 #include <string_view>
 #include <utility>
+
+#include "log.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -363,24 +366,55 @@ std::optional<std::vector<std::byte>> decompress_lz4(std::span<const std::byte> 
   return out.size() == bytes ? std::optional(std::move(out)) : std::nullopt;
 }
 
+namespace {
+
+using ZstandardDecompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
+
+/// The function of the system's library, or null, which is told.
+ZstandardDecompress find_zstandard() {
+  void* const library = ::dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
+  void* const found = library == nullptr ? nullptr : ::dlsym(library, "ZSTD_decompress");
+  if (found == nullptr) {
+    tell(
+        "libzstd.so.1 is not installed: kernels compressed by it are not read, and what they "
+        "leave in memory behind structs may be what lay there before. On Debian: apt-get "
+        "install libzstd1");
+  }
+  return reinterpret_cast<ZstandardDecompress>(found);
+}
+
+/// Decompresses a frame of Zstandard, or nothing when it is malformed or is not of the size.
+std::optional<std::vector<std::byte>> decompress_zstandard(std::span<const std::byte> frame,
+                                                           Bytes bytes) {
+  constexpr Bytes kMostBytes = kMiB * 256;
+  static const ZstandardDecompress decompress = find_zstandard();
+  if (decompress == nullptr || bytes > kMostBytes) return std::nullopt;
+  std::vector<std::byte> out(bytes);
+  const std::size_t got = decompress(out.data(), out.size(), frame.data(), frame.size());
+  return got == bytes ? std::optional(std::move(out)) : std::nullopt;
+}
+
+}  // namespace
+
 std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
                                               std::string_view kernel) {
   // The smallest costs least.
   std::span<const std::byte> best, content;
   Bytes best_bytes = 0;
+  bool best_lz4 = false;
   auto rest = entries_of(fat_binary);
   while (const auto entry = next_entry(rest, &content)) {
     const bool compressed = (entry->flags & kCompressedFlags) != 0;
-    const bool readable = !compressed || (entry->flags & kCompressedFlags) == kLz4Flag;
-    if (entry->kind != kElfEntry || !readable) continue;
+    if (entry->kind != kElfEntry) continue;
     if (!best.empty() && content.size() >= best.size()) continue;
     best = compressed ? part_of(content, 0, entry->compressed_bytes) : content;
     best_bytes = compressed ? entry->uncompressed_bytes : 0;
+    best_lz4 = (entry->flags & kLz4Flag) != 0;
   }
   if (best.empty()) return {};
   std::optional<std::vector<std::byte>> plain;
   if (best_bytes > 0) {
-    plain = decompress_lz4(best, best_bytes);
+    plain = best_lz4 ? decompress_lz4(best, best_bytes) : decompress_zstandard(best, best_bytes);
     if (!plain) return {};
     best = *plain;
   }

@@ -66,8 +66,8 @@ inline constexpr Bytes kUnknownSize = std::numeric_limits<Bytes>::max();
 [[nodiscard]] std::optional<Image> read_fat_binary(const std::byte* start, int architecture);
 
 /// Returns the parameters of a kernel in a fat binary, or in what the compiler wraps one in, or
-/// none where nothing is known: all is for another compiler to finish, or compressed otherwise than
-/// by LZ4. They are the same for all architectures.
+/// none where nothing is known: all is for another compiler to finish, or compressed by Zstandard,
+/// of which the system has no library. They are the same for all architectures.
 [[nodiscard]] std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
                                                             std::string_view kernel);
 

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <string>
 
 #include "index_kernels.hpp"
@@ -14,10 +15,20 @@
 
 namespace gpemu::cuda {
 
-void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
+namespace {
+
+/// Bytes to the end of the unit in which PyTorch's allocator gives memory out. Source:
+/// kMinBlockSize in CUDACachingAllocator.cpp.
+constexpr Bytes to_unit(std::uint64_t address, Bytes bytes) {
   constexpr Bytes kUnit = 512;
+  return (address + bytes + kUnit - 1) / kUnit * kUnit - address;
+}
+
+}  // namespace
+
+void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
   if (address == 0 || bytes == 0) return;
-  if (how == Uncomputed::kOpen) bytes = (address + bytes + kUnit - 1) / kUnit * kUnit - address;
+  if (how == Uncomputed::kOpen) bytes = to_unit(address, bytes);
   work->ranges.push_back({address, bytes, how});
 }
 
@@ -117,12 +128,14 @@ KernelEffect elements_effect(const KernelName& name) {
   return effect;
 }
 
-/// What is changed in place, as weights are, stays as it was copied.
-Uncomputed how_written(const std::uint64_t* tensors, int count, int outputs, int output) {
-  for (int i = outputs; i < count; ++i) {
+/// What is changed in place, as weights are, stays as it was copied. Without a formula, the size of
+/// the elements is a guess.
+Uncomputed how_written(const KernelEffect& effect, const std::uint64_t* tensors, int count,
+                       int output) {
+  for (int i = effect.outputs; i < count; ++i) {
     if (tensors[i] == tensors[output]) return Uncomputed::kUpdated;
   }
-  return Uncomputed::kWritten;
+  return effect.formula ? Uncomputed::kWritten : Uncomputed::kOpen;
 }
 
 /// Reads the types that tensors have in memory where the kernel converts them: the loader's and the
@@ -181,7 +194,8 @@ void compute_contiguous(const KernelEffect& effect, void* const* arguments,
 struct Elements {
   Elements(const KernelEffect& effect, void* const* arguments)
       : count(static_cast<Bytes>(std::max(read<std::int32_t>(arguments[0]), 0))) {
-    std::memcpy(tensors.data(), arguments[2], static_cast<std::size_t>(effect.tensors) * 8);
+    std::memcpy(tensors.data(), arguments[effect.addresses_at],
+                static_cast<std::size_t>(effect.tensors) * 8);
   }
 
   Bytes count;
@@ -207,8 +221,10 @@ bool leave_elements(const KernelEffect& effect, void* const* arguments) {
   for (int i = 0; i < effect.outputs; ++i) {
     const std::uint64_t address = tensors[static_cast<std::size_t>(i)];
     if (address == 0) continue;
-    leave_uncomputed(address, elements.count * effect.element_bytes,
-                     how_written(tensors.data(), effect.tensors, effect.outputs, i), effect.writer);
+    const Uncomputed how = how_written(effect, tensors.data(), effect.tensors, i);
+    const Bytes bytes = elements.count * effect.element_bytes;
+    leave_uncomputed(address, how == Uncomputed::kOpen ? to_unit(address, bytes) : bytes, how,
+                     effect.writer);
   }
   return true;
 }
@@ -224,7 +240,7 @@ void describe_elements(const KernelEffect& effect, void* const* arguments, Kerne
   }
   for (int i = 0; i < effect.outputs; ++i) {
     add_range(work, tensors[static_cast<std::size_t>(i)], count * effect.element_bytes,
-              how_written(tensors.data(), effect.tensors, effect.outputs, i));
+              how_written(effect, tensors.data(), effect.tensors, i));
   }
   if (effect.formula) compute_contiguous(effect, arguments, tensors.data(), work);
 }
@@ -338,7 +354,7 @@ void describe_strided(const KernelEffect& effect, const gpemu_cuda_launch& launc
     (stride < 0 ? before : extent) += steps * static_cast<Bytes>(std::abs(std::int64_t{stride}));
   }
   add_range(work, strided.addresses[0] - before, before + extent,
-            how_written(strided.addresses.data(), tensors, 1, 0));
+            how_written(effect, strided.addresses.data(), tensors, 0));
   if (effect.formula && tensors == effect.tensors) compute_strided(effect, launch, strided, work);
 }
 
@@ -416,10 +432,11 @@ void describe_reduction(const KernelEffect& effect, const gpemu_cuda_launch& lau
     }
     const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, offset + 8), 0));
     const Bytes source = (offset + kConfigBytes + kCalculatorBytes + 7) / 8 * 8;
-    add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes,
-              Uncomputed::kWritten);
+    const Uncomputed how =
+        effect.reduction == Reduction::kUnknown ? Uncomputed::kOpen : Uncomputed::kWritten;
+    add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes, how);
     // The second result, of minima with their places, is one of indices.
-    add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, Uncomputed::kWritten);
+    add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, how);
     if (effect.reduction != Reduction::kUnknown) {
       compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
     }
@@ -527,8 +544,17 @@ bool is_scalar(std::string_view type) {
 bool read_parameter(std::string_view type, const ParameterPlace* place, Parameter* parameter) {
   if (type.ends_with('*')) {
     type.remove_suffix(1);
+    if (type.ends_with("* const")) type.remove_suffix(6);
     if (type.ends_with(" const")) return false;
     if (type.ends_with("(")) return false;
+    if (type.ends_with('*')) {
+      type.remove_suffix(1);
+      if (type.ends_with(" const")) return false;
+      parameter->kind = Parameter::Kind::kPointers;
+      parameter->element_bytes = std::max(type_bytes(type), 4U);
+      if (type != "int") parameter->how = Uncomputed::kUpdated;
+      return true;
+    }
     const std::uint32_t bytes = type_bytes(type);
     parameter->element_bytes = bytes == 0 ? 8 : bytes;
     return true;
@@ -554,6 +580,21 @@ bool read_parameter(std::string_view type, const ParameterPlace* place, Paramete
   return true;
 }
 
+/// PyTorch compiles some element-wise kernels at run time: the number of elements, then an array of
+/// the tensors' addresses, the result first. Source: jit_vectorized_code_template in jit_utils.cpp.
+KernelEffect jitted_effect(std::string_view name, const FindParameters& find_parameters) {
+  if (!find_parameters || !name.ends_with("_kernel") || !contains(name, "_vectorized")) return {};
+  const auto places = find_parameters();
+  if (places.size() < 2 || places[0].bytes != 4 || places[1].bytes % 8 != 0) return {};
+  const Bytes tensors = places[1].bytes / 8;
+  if (tensors < 1 || tensors > Bytes{kMaxTensors}) return {};
+  return {.kind = Kind::kElements,
+          .element_bytes = 8,
+          .tensors = static_cast<int>(tensors),
+          .addresses_at = 1,
+          .parameters = {}};
+}
+
 KernelEffect parameters_effect(const KernelName& name, const FindParameters& find_parameters) {
   KernelEffect effect{.kind = Kind::kParameters, .parameters = {}};
   std::vector<ParameterPlace> places;
@@ -564,6 +605,9 @@ KernelEffect parameters_effect(const KernelName& name, const FindParameters& fin
   const std::size_t count = name.is_cpp ? name.parameters.size() : places.size();
   for (std::size_t i = 0; i < count; ++i) {
     Parameter parameter{.argument = static_cast<std::uint32_t>(i)};
+    if (name.is_cpp && (name.parameters[i] == "int" || name.parameters[i] == "unsigned int")) {
+      effect.integers.push_back(parameter.argument);
+    }
     const ParameterPlace* const place = i < places.size() ? &places[i] : nullptr;
     // Of other languages' kernels only the sizes are known: what fills a word may be an address.
     if (!read_parameter(name.is_cpp ? std::string_view(name.parameters[i]) : "?", place,
@@ -605,14 +649,16 @@ KernelEffect nonzero_effect(const KernelName& name) {
   effect.input_type = nonzero_type(name.function);
   if (effect.input_type == NumberType::kUnknown) return effect;
   const std::string_view function = name.function;
+  effect.address_first = contains(function, "::transform_iterator<at::native::NonZeroOp<") ||
+                         contains(function, "transform_iterator<at::native::(anonymous");
   const auto width = [&name](std::size_t at) {
     return static_cast<std::uint8_t>(type_bytes(name.parameters[at]));
   };
-  if (contains(function, "cub::DeviceReduceSingleTileKernel<") && name.parameters.size() > 3 &&
+  if (contains(function, "DeviceReduceSingleTileKernel<") && name.parameters.size() > 3 &&
       name.parameters[1] == "int*") {
     effect.kind = Kind::kCountNonzero;
     effect.count_bytes = width(2);
-  } else if (contains(function, "cub::DeviceSelectSweepKernel<") && name.parameters.size() > 8 &&
+  } else if (contains(function, "DeviceSelectSweepKernel<") && name.parameters.size() > 8 &&
              name.parameters[2] == "long*" && name.parameters[3] == "int*") {
     effect.kind = Kind::kFindNonzero;
     effect.count_bytes = width(7);
@@ -654,8 +700,8 @@ void describe_nonzero(const KernelEffect& effect, const gpemu_cuda_launch& launc
   const void* const counted = arguments[finds ? 7 : 2];
   const std::int64_t count =
       effect.count_bytes == 4 ? read<std::int32_t>(counted) : read<std::int64_t>(counted);
-  // The iterator holds an operator without members, then the address.
-  const auto input = read<std::uint64_t>(arguments[finds ? 1 : 0], 8);
+  // CUB's iterator holds an operator without members, then the address; thrust's the address first.
+  const auto input = read<std::uint64_t>(arguments[finds ? 1 : 0], effect.address_first ? 0 : 8);
   const auto number_to = read<std::uint64_t>(arguments[finds ? 3 : 1]);
   const auto places_to = finds ? read<std::uint64_t>(arguments[2]) : 0;
   add_range(work, number_to, 4, Uncomputed::kWritten);
@@ -704,6 +750,36 @@ void describe_tensor(const Parameter& parameter, const std::byte* from, KernelWo
             parameter.how);
 }
 
+/// The integers among the parameters of 4 bytes that sizes may be.
+std::vector<Bytes> integers_of(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+  constexpr std::int32_t kMost = 1 << 24;
+  std::vector<Bytes> integers;
+  for (const std::uint32_t argument : effect.integers) {
+    const auto value = read<std::int32_t>(launch.arguments[argument]);
+    if (value > 0 && value < kMost) integers.push_back(static_cast<Bytes>(value));
+  }
+  return integers;
+}
+
+/// Matrices whose addresses are known: as many as the grid or the last integer says, each no larger
+/// than the product of the two largest integers.
+void describe_pointers(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                       const Parameter& parameter, std::uint64_t array, KernelWork* work) {
+  constexpr Bytes kMost = Bytes{1} << 16;
+  std::vector<Bytes> integers = integers_of(effect, launch);
+  Bytes count = std::max({launch.grid[0], launch.grid[1], launch.grid[2]});
+  if (!integers.empty()) count = std::max(count, integers.back());
+  count = std::min(count, kMost);
+  std::ranges::sort(integers, std::greater());
+  integers.resize(2, 1);
+  const Bytes bytes = integers[0] * integers[1] * parameter.element_bytes;
+  for (Bytes i = 0; i < count; ++i) {
+    std::uint64_t address = 0;
+    if (!load_for_kernel(array + i * 8, &address, 8) || device_bytes_at(address, 1) == 0) break;
+    add_range(work, address, bytes, parameter.how);
+  }
+}
+
 void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& launch,
                          KernelWork* work) {
   Bytes elements = effect.is_small ? 1 : threads_of(launch);
@@ -720,6 +796,9 @@ void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& la
     switch (parameter.kind) {
       case Parameter::Kind::kPointer:
         add_range(work, read<std::uint64_t>(from), bytes, parameter.how);
+        break;
+      case Parameter::Kind::kPointers:
+        describe_pointers(effect, launch, parameter, read<std::uint64_t>(from), work);
         break;
       case Parameter::Kind::kAccessor:
       case Parameter::Kind::kTensorInfo:
@@ -765,7 +844,8 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindParameters& 
     effect = nonzero_effect(name);
     if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_parameters);
   } else if (!mangled_name.empty()) {
-    effect = parameters_effect(name, find_parameters);
+    if (!name.is_cpp) effect = jitted_effect(mangled_name, find_parameters);
+    if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_parameters);
   }
   if (effect.kind != Kind::kNone) effect.writer = writer_id(mangled_name);
   return effect;

@@ -58,6 +58,7 @@ struct KernelEffect {
   struct Parameter {
     enum class Kind : std::uint8_t {
       kPointer,
+      kPointers,    ///< to an array of addresses of matrices, as MAGMA's kernels take them.
       kAccessor,    ///< PyTorch's: an address, sizes, strides.
       kTensorInfo,  ///< PyTorch's: the same for up to 25 dimensions.
       kWords,       ///< a struct of which only the size is known; each word may be an address.
@@ -77,6 +78,7 @@ struct KernelEffect {
   int tensors = 1;                  ///< of element-wise kernels; lists of multi-tensor kernels.
   int outputs = 1;                  ///< how many of these are written, from `output` on.
   int output = 0;
+  int addresses_at = 2;          ///< of element-wise kernels: the argument with the addresses.
   bool in_place = false;         ///< multi-tensor: the outputs are changed in place.
   Bytes most_tensors = 0;        ///< multi-tensor: in a list.
   Bytes before_blocks = 0;       ///< multi-tensor: from the tensors' sizes to what blocks work on.
@@ -84,6 +86,7 @@ struct KernelEffect {
   bool counts_elements = false;  ///< parameters: argument 0 is the number of elements.
   std::uint8_t count_bytes = 4;
   std::optional<Formula> formula;  ///< of element-wise kernels: how to compute them.
+  bool address_first = false;      ///< nonzero: of what the iterator holds.
   bool casts = false;              ///< element-wise: tensors are of types given at the launch.
   Reduction reduction = Reduction::kUnknown;
   NumberType input_type = NumberType::kUnknown;   ///< of a reduction.
@@ -93,7 +96,8 @@ struct KernelEffect {
   NumberType index_type = NumberType::kInt64;  ///< motion.
   int dimensions = 0;                          ///< of cat.
   int most_tensors_of_cat = 0;
-  int strided_tensors_of_cat = 0;  ///< as many, or 1 where all are contiguous.
+  int strided_tensors_of_cat = 0;       ///< as many, or 1 where all are contiguous.
+  std::vector<std::uint32_t> integers;  ///< the arguments that are integers of 4 bytes.
   std::vector<Parameter> parameters;
 };
 

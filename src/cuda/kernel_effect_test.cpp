@@ -148,8 +148,8 @@ TEST_F(KernelEffectTest, NewResultsReadAsZeros) {
   launch(kMix, arguments.data());
   EXPECT_EQ(content_[0], 0);
   EXPECT_EQ(content_[1], 0);
-  EXPECT_EQ(content_[2], kOld);
-  EXPECT_EQ(content_[16], kOld);
+  // The size of the elements is a guess: all to the end of the unit counts.
+  EXPECT_EQ(content_[63], 0);
 }
 
 TEST_F(KernelEffectTest, WhatIsChangedInPlaceStays) {

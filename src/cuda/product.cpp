@@ -153,7 +153,19 @@ gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result, c
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   KernelWork work;
   work.writer = gpemu::cuda::writer_id(function);
-  GPEMU_CUDA_TRY(add_rows(*result, &work));
+  if (result->matrices == 0) {
+    GPEMU_CUDA_TRY(add_rows(*result, &work));
+  } else {
+    std::vector<std::uint64_t> addresses(result->matrices);
+    if (!gpemu::cuda::load_for_kernel(result->address, addresses.data(), addresses.size() * 8)) {
+      return GPEMU_CUDA_SUCCESS;  // Nobody knows which memory it is.
+    }
+    gpemu_cuda_result matrix = *result;
+    for (const std::uint64_t address : addresses) {
+      matrix.address = address;
+      GPEMU_CUDA_TRY(add_rows(matrix, &work));
+    }
+  }
   return gpemu::cuda::perform_on(*found, std::move(work));
 }
 
