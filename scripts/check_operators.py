@@ -94,8 +94,17 @@ class Worker:
     def move(self, value):
         torch = self.torch
         if isinstance(value, torch.Tensor):
-            # Strides and aliases within the tensor stay, as samples have them.
-            return value.detach().to("cuda") if value.device.type == "cpu" else value
+            if value.device.type != "cpu":
+                return value
+            if value.layout != torch.strided or not value.numel():
+                return value.detach().to("cuda")
+            # As samples have it: strides, aliases, and what lies around it in its storage.
+            size = value.untyped_storage().nbytes() // value.element_size()
+            whole = torch.as_strided(value.detach(), (size,), (1,), 0).to("cuda")
+            view = (value.size(), value.stride(), value.storage_offset())
+            moved = torch.as_strided(whole, *view)
+            moved = moved.conj() if value.is_conj() else moved
+            return torch._neg_view(moved) if value.is_neg() else moved
         if isinstance(value, (list, tuple)):
             moved = [self.move(item) for item in value]
             return type(value)(*moved) if hasattr(value, "_fields") else type(value)(moved)

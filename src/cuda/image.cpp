@@ -137,6 +137,9 @@ class CubinReader {
       read_attributes(content_of(of), nullptr);
     } else if (name.starts_with(kInfo) && name.size() > kInfo.size() + 1) {
       read_attributes(content_of(of), kernel(name.substr(kInfo.size() + 1)));
+    } else if (name == ".nv_debug_ptx_txt") {
+      const auto text = content_of(of);
+      image_.ptx.assign(reinterpret_cast<const char*>(text.data()), text.size());
     } else if (name == kConstant) {
       image_.constant = of.sh_size;
     } else if (name.starts_with(kShared)) {

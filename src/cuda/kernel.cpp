@@ -103,24 +103,27 @@ FoundKernel& found_kernel(const void* host_function) {
   return found_kernels[reinterpret_cast<std::uintptr_t>(host_function) / 16 % found_kernels.size()];
 }
 
-/// Returns what the compiler wrote down of a kernel's parameters, or nothing.
-std::vector<ParameterPlace> parameters_of(const gpemu_cuda_kernel& kernel) {
+/// Returns what the compiler wrote down of a kernel, as far as it did.
+CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
+  CodeFacts facts;
   if (kernel.module == nullptr) {
-    return kernel.owner == nullptr
-               ? std::vector<ParameterPlace>()
-               : kernel_parameters(static_cast<const std::byte*>(kernel.owner), kernel.name);
+    if (kernel.owner != nullptr) {
+      facts.places = kernel_parameters(static_cast<const std::byte*>(kernel.owner), kernel.name);
+    }
+    return facts;
   }
-  if (!kernel.module->image) return {};
+  if (!kernel.module->image) return facts;
   const auto found = kernel.module->image->kernels.find(kernel.name);
-  return found == kernel.module->image->kernels.end() ? std::vector<ParameterPlace>()
-                                                      : found->second.parameters;
+  if (found != kernel.module->image->kernels.end()) facts.places = found->second.parameters;
+  facts.ptx = kernel.module->image->ptx;
+  return facts;
 }
 
 const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
   if (!kernel.analysed.load(std::memory_order_acquire)) {
     std::call_once(kernel.analysis, [&kernel] {
       kernel.traits = cost::kernel_traits(kernel.name);
-      kernel.effect = kernel_effect(kernel.name, [&kernel] { return parameters_of(kernel); });
+      kernel.effect = kernel_effect(kernel.name, [&kernel] { return facts_of_code(kernel); });
       kernel.analysed.store(true, std::memory_order_release);
     });
   }

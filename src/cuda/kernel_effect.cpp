@@ -12,6 +12,7 @@
 #include "kernel_name.hpp"
 #include "mover.hpp"
 #include "product.hpp"
+#include "ptx.hpp"
 
 namespace gpemu::cuda {
 
@@ -432,6 +433,11 @@ void describe_reduction(const KernelEffect& effect, const gpemu_cuda_launch& lau
     }
     const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, offset + 8), 0));
     const Bytes source = (offset + kConfigBytes + kCalculatorBytes + 7) / 8 * 8;
+    // Where a block is one thread, other members look like it.
+    if (device_bytes_at(read<std::uint64_t>(argument, source), 1) == 0 ||
+        device_bytes_at(read<std::uint64_t>(argument, source + 8), 1) == 0) {
+      continue;
+    }
     const Uncomputed how =
         effect.reduction == Reduction::kUnknown ? Uncomputed::kOpen : Uncomputed::kWritten;
     add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes, how);
@@ -582,9 +588,12 @@ bool read_parameter(std::string_view type, const ParameterPlace* place, Paramete
 
 /// PyTorch compiles some element-wise kernels at run time: the number of elements, then an array of
 /// the tensors' addresses, the result first. Source: jit_vectorized_code_template in jit_utils.cpp.
-KernelEffect jitted_effect(std::string_view name, const FindParameters& find_parameters) {
-  if (!find_parameters || !name.ends_with("_kernel") || !contains(name, "_vectorized")) return {};
-  const auto places = find_parameters();
+KernelEffect jitted_effect(std::string_view name, const FindCode& find_code) {
+  if (!find_code || !name.ends_with("_kernel")) return {};
+  const auto places = find_code().places;
+  // Of the one for strides, calculators of offsets and what loads and stores follow.
+  constexpr std::size_t kStridedParameters = 7;
+  if (!contains(name, "_vectorized") && places.size() < kStridedParameters) return {};
   if (places.size() < 2 || places[0].bytes != 4 || places[1].bytes % 8 != 0) return {};
   const Bytes tensors = places[1].bytes / 8;
   if (tensors < 1 || tensors > Bytes{kMaxTensors}) return {};
@@ -595,13 +604,32 @@ KernelEffect jitted_effect(std::string_view name, const FindParameters& find_par
           .parameters = {}};
 }
 
-KernelEffect parameters_effect(const KernelName& name, const FindParameters& find_parameters) {
+/// Of a kernel whose text is known.
+KernelEffect text_effect(const PtxFacts& facts) {
+  KernelEffect effect{.kind = Kind::kParameters, .integers = facts.integers, .parameters = {}};
+  for (const WrittenParameter& written : facts.written) {
+    effect.parameters.push_back({.how = written.updates ? Uncomputed::kUpdated : Uncomputed::kOpen,
+                                 .argument = written.argument,
+                                 .element_bytes = written.element_bytes,
+                                 .bytes_of_thread = written.bytes_of_thread,
+                                 .in_loop = written.in_loop});
+  }
+  effect.read_pointers = facts.read;
+  if (effect.parameters.empty()) effect.kind = Kind::kNone;
+  return effect;
+}
+
+KernelEffect parameters_effect(const KernelName& name, const FindCode& find_code) {
   KernelEffect effect{.kind = Kind::kParameters, .parameters = {}};
   std::vector<ParameterPlace> places;
   const bool open = std::ranges::any_of(name.parameters, [](const std::string& type) {
     return !type.ends_with('*') && !is_scalar(type);
   });
-  if ((open || !name.is_cpp) && find_parameters) places = find_parameters();
+  if ((open || !name.is_cpp) && find_code) {
+    const CodeFacts facts = find_code();
+    if (const auto ptx = read_ptx(facts.ptx, name.mangled)) return text_effect(*ptx);
+    places = facts.places;
+  }
   const std::size_t count = name.is_cpp ? name.parameters.size() : places.size();
   for (std::size_t i = 0; i < count; ++i) {
     Parameter parameter{.argument = static_cast<std::uint32_t>(i)};
@@ -780,6 +808,41 @@ void describe_pointers(const KernelEffect& effect, const gpemu_cuda_launch& laun
   }
 }
 
+/// How far a kernel whose text is known writes at most: what all its threads write, but no more
+/// than the product of its integers, which are sizes; in loops the product of the two largest.
+Bytes written_bytes(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                    const Parameter& parameter) {
+  constexpr Bytes kMost = Bytes{1} << 40;
+  std::vector<Bytes> integers = integers_of(effect, launch);
+  std::ranges::sort(integers, std::greater());
+  if (parameter.in_loop && integers.size() > 2) integers.resize(2);
+  Bytes elements = 1;
+  for (const Bytes integer : integers) elements = std::min(kMost, elements * integer);
+  const Bytes of_threads = threads_of(launch) * parameter.bytes_of_thread;
+  const Bytes of_sizes = elements * parameter.element_bytes;
+  if (integers.empty()) return of_threads;
+  return parameter.in_loop ? std::max(of_threads, of_sizes) : std::min(of_threads, of_sizes);
+}
+
+/// A pointer of a kernel whose text is known. What begins there is new, unless it is read as well.
+/// Of torch.compile's reductions the first integer counts the results: what lies behind these may
+/// have been written or belong to others, so it stays and counts as not updated.
+void describe_written(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                      const Parameter& parameter, std::uint64_t address, KernelWork* work) {
+  const Bytes most = written_bytes(effect, launch, parameter);
+  const bool is_read = std::ranges::any_of(effect.read_pointers, [&](std::uint32_t argument) {
+    return read<std::uint64_t>(launch.arguments[argument]) == address;
+  });
+  if (is_read || parameter.how == Uncomputed::kUpdated) {
+    return add_range(work, address, most, Uncomputed::kUpdated);
+  }
+  const std::vector<Bytes> integers = integers_of(effect, launch);
+  const Bytes least =
+      integers.empty() ? most : std::min(most, integers.front() * parameter.element_bytes);
+  add_range(work, address, most, Uncomputed::kUpdated);
+  add_range(work, address, least, Uncomputed::kOpen);
+}
+
 void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& launch,
                          KernelWork* work) {
   Bytes elements = effect.is_small ? 1 : threads_of(launch);
@@ -795,6 +858,10 @@ void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& la
     const Bytes bytes = elements * parameter.element_bytes;
     switch (parameter.kind) {
       case Parameter::Kind::kPointer:
+        if (parameter.bytes_of_thread > 0) {
+          describe_written(effect, launch, parameter, read<std::uint64_t>(from), work);
+          break;
+        }
         add_range(work, read<std::uint64_t>(from), bytes, parameter.how);
         break;
       case Parameter::Kind::kPointers:
@@ -816,7 +883,7 @@ void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& la
 
 }  // namespace
 
-KernelEffect kernel_effect(std::string_view mangled_name, const FindParameters& find_parameters) {
+KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_code) {
   const KernelName name = read_kernel_name(mangled_name);
   const std::string_view function = name.function;
   KernelEffect effect;
@@ -834,7 +901,7 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindParameters& 
              !name.parameters.empty()) {
     effect = lists_effect(name);
   } else if (const Motion motion = read_motion(name); motion != Motion::kNone) {
-    effect = parameters_effect(name, find_parameters);
+    effect = parameters_effect(name, find_code);
     KernelEffect moved = effect;
     moved.kind = Kind::kMotion;
     moved.motion = motion;
@@ -842,10 +909,10 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindParameters& 
     if (read_motion_types(name, &moved)) effect = moved;
   } else if (contains(function, "NonZeroOp<")) {
     effect = nonzero_effect(name);
-    if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_parameters);
+    if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_code);
   } else if (!mangled_name.empty()) {
-    if (!name.is_cpp) effect = jitted_effect(mangled_name, find_parameters);
-    if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_parameters);
+    if (!name.is_cpp) effect = jitted_effect(mangled_name, find_code);
+    if (effect.kind == Kind::kNone) effect = parameters_effect(name, find_code);
   }
   if (effect.kind != Kind::kNone) effect.writer = writer_id(mangled_name);
   return effect;

@@ -70,6 +70,8 @@ struct KernelEffect {
     std::uint32_t element_bytes = 4;
     std::uint32_t dimensions = 0;  ///< of an accessor.
     std::uint32_t bytes = 0;       ///< of words.
+    Bytes bytes_of_thread = 0;     ///< of a pointer in a known text: as in WrittenParameter.
+    bool in_loop = false;          ///< the same.
   };
 
   Kind kind = Kind::kNone;
@@ -96,17 +98,23 @@ struct KernelEffect {
   NumberType index_type = NumberType::kInt64;  ///< motion.
   int dimensions = 0;                          ///< of cat.
   int most_tensors_of_cat = 0;
-  int strided_tensors_of_cat = 0;       ///< as many, or 1 where all are contiguous.
-  std::vector<std::uint32_t> integers;  ///< the arguments that are integers of 4 bytes.
+  int strided_tensors_of_cat = 0;            ///< as many, or 1 where all are contiguous.
+  std::vector<std::uint32_t> read_pointers;  ///< arguments that the kernel's text reads from.
+  std::vector<std::uint32_t> integers;       ///< the arguments that are integers of 4 bytes.
   std::vector<Parameter> parameters;
 };
 
+/// What is known of a kernel besides its name.
+struct CodeFacts {
+  std::vector<ParameterPlace> places;  ///< of its parameters.
+  std::string_view ptx;                ///< what it was made of; may be empty.
+};
+
 /// Asked only where a name leaves the sizes of parameters open, for it takes milliseconds.
-using FindParameters = std::function<std::vector<ParameterPlace>()>;
+using FindCode = std::function<CodeFacts()>;
 
 /// Analyses a mangled name. Takes tens of microseconds, for the names are long.
-[[nodiscard]] KernelEffect kernel_effect(std::string_view mangled_name,
-                                         const FindParameters& find_parameters);
+[[nodiscard]] KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_code);
 
 /// What one launch does to memory; holds for the launches of a graph, too.
 struct KernelWork {

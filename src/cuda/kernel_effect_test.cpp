@@ -89,7 +89,7 @@ TEST(KernelEffect, WritesNoPointersToConstants) {
 }
 
 TEST(KernelEffect, TakesStructsForWhatTheCompilerSaysOfThem) {
-  const auto places = [] { return std::vector<ParameterPlace>{{0, 4}, {8, 48}}; };
+  const auto places = [] { return CodeFacts{.places = {{0, 4}, {8, 48}}, .ptx = {}}; };
   const KernelEffect effect = kernel_effect("_Z3runi6Params", places);
   ASSERT_EQ(effect.parameters.size(), 1U);
   EXPECT_EQ(effect.parameters[0].kind, KernelEffect::Parameter::Kind::kWords);

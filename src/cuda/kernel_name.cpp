@@ -152,10 +152,12 @@ int number_in(std::string_view text) {
 KernelName read_kernel_name(std::string_view mangled) {
   const std::string text = demangle(mangled);
   const std::size_t list = parameters_of(text);
-  if (list == std::string::npos) return {.function = std::string(mangled), .parameters = {}};
+  if (list == std::string::npos)
+    return {.function = std::string(mangled), .parameters = {}, .mangled = mangled};
   KernelName name{.function = std::string(without_result(std::string_view(text).substr(0, list))),
                   .parameters = {},
-                  .is_cpp = true};
+                  .is_cpp = true,
+                  .mangled = mangled};
   const std::string_view inside = std::string_view(text).substr(list + 1, text.size() - list - 2);
   for (const std::string_view part : split_list(inside)) name.parameters.emplace_back(part);
   return name;

@@ -13,6 +13,7 @@ struct KernelName {
   std::string function;                 ///< with its template arguments, without result.
   std::vector<std::string> parameters;  ///< their types; none where the name is not C++.
   bool is_cpp = false;
+  std::string_view mangled;  ///< what was read.
 };
 
 /// Reads a mangled name. Takes tens of microseconds for long names.

@@ -791,7 +791,8 @@ bool known_to_kernel(std::uint64_t address, Bytes bytes) {
 
 bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes) {
   const Side side = side_of(address, bytes);
-  if (!side.on_device() || !side.inside) return false;
+  const bool locked = side.kind == GPEMU_CUDA_MEMORY_HOST;  // Which kernels may read as well.
+  if ((!side.on_device() && !locked) || !side.inside) return false;
   if (!side.shared && !memory().contents.all_known(address, bytes)) return false;
   read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return true;

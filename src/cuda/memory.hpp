@@ -35,7 +35,8 @@ void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
 /// Whether all of a range is known, so that load_for_kernel can read it.
 [[nodiscard]] bool known_to_kernel(std::uint64_t address, Bytes bytes);
 
-/// Reads known content of a device's memory, and returns whether all of it is.
+/// Reads known content of a device's memory or of the host's locked one, and returns whether all of
+/// it is.
 [[nodiscard]] bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes);
 
 /// Returns how many bytes of device memory lie at an address without a gap, at most `bytes`.

@@ -3,7 +3,7 @@
 through the driver."""
 
 import torch
-from conformance import Skipped, device_ms, fails, main, refused_or
+from conformance import EMULATED, Skipped, device_ms, fails, main, refused_or
 
 try:
     import triton
@@ -86,6 +86,30 @@ def test_compiled_training():
         loss.backward()
         optimizer.step()
     assert all(weight.grad is not None for weight in model.parameters())
+
+
+def test_compiled_code_keeps_what_it_reads():
+    """And what it changes in place, as weights; its results are not what memory held before."""
+    needs_triton()
+    model = torch.nn.Sequential(torch.nn.Linear(64, 128), torch.nn.LayerNorm(128))
+    weights = [weight.detach().clone() for weight in model.parameters()]
+    data = torch.rand(16, 64)
+    own = data.cuda()
+    result = torch.compile(model.cuda())(own)
+    result.sum().backward()
+    old = [torch.full((size,), 7.5).cuda() for size in (1000, 1000, 100_000)]
+    del old
+    rows = torch.compile(lambda x: (x * 2).relu())(own)
+
+    @torch.compile
+    def step(weight, change):
+        weight.add_(change, alpha=-0.1)
+
+    step(own, torch.ones_like(own))
+    for weight, before in zip(model.parameters(), weights):
+        assert torch.equal(weight.detach().cpu(), before)
+    assert EMULATED and torch.equal(own.cpu(), data)
+    assert not (rows == 7.5).any()
 
 
 def test_compiled_with_changing_shapes():
