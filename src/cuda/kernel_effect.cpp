@@ -879,6 +879,8 @@ void describe_parameters(const KernelEffect& effect, const gpemu_cuda_launch& la
         break;
     }
   }
+  // What is taken to reach into another parameter's memory must not hide where that begins.
+  std::ranges::stable_sort(work->ranges, {}, &KernelWork::Range::address);
 }
 
 }  // namespace

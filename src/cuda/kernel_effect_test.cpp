@@ -247,6 +247,20 @@ TEST_F(KernelEffectTest, PointersReadAsZerosForAsManyElementsAsThreads) {
   EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(content_));
 }
 
+TEST_F(KernelEffectTest, RangesThatReachIntoOthersHideNoStart) {
+  std::array<std::int64_t, 512> old{}, read{};
+  old.fill(kOld);
+  std::uint64_t block = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(sizeof(old), &block), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_poke(block, old.data(), sizeof(old)), GPEMU_CUDA_SUCCESS);
+  std::uint64_t second = block + 512;
+  std::array<void*, 2> arguments = {&second, &block};
+  launch("_Z3runPlS_", arguments.data());
+  ASSERT_EQ(gpemu_cuda_peek(second, read.data(), 2048), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(std::ranges::count(read, kOld), 0);
+  EXPECT_EQ(gpemu_cuda_free(block), GPEMU_CUDA_SUCCESS);
+}
+
 /// What flips a vector: a calculator of offsets for two tensors, then their addresses.
 struct Flip {
   std::int32_t dimensions = 1;
