@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "kernel_name.hpp"
@@ -317,7 +318,7 @@ double round_half_even(double value) {
   return std::nearbyint(value);
 }
 
-std::optional<double> real_unary(Operation operation, double a) {
+[[gnu::always_inline]] inline std::optional<double> real_unary(Operation operation, double a) {
   switch (operation) {
     case Operation::kCopy:
       return a;
@@ -383,7 +384,8 @@ double rounded(double value, NumberType type) {
   return load_number(bytes.data(), type).real;
 }
 
-std::optional<double> more_real_unary(Operation operation, double a, NumberType type) {
+[[gnu::always_inline]] inline std::optional<double> more_real_unary(Operation operation, double a,
+                                                                    NumberType type) {
   switch (operation) {
     case Operation::kSigmoid:
       return 1 / (1 + std::exp(-a));
@@ -412,7 +414,8 @@ std::optional<double> more_real_unary(Operation operation, double a, NumberType 
   }
 }
 
-std::optional<double> real_binary(Operation operation, double a, double b, NumberType type) {
+[[gnu::always_inline]] inline std::optional<double> real_binary(Operation operation, double a,
+                                                                double b, NumberType type) {
   switch (operation) {
     case Operation::kMultiply:
       return a * b;
@@ -447,7 +450,8 @@ std::optional<double> real_binary(Operation operation, double a, double b, Numbe
   }
 }
 
-std::optional<std::int64_t> whole_unary(Operation operation, std::int64_t a) {
+[[gnu::always_inline]] inline std::optional<std::int64_t> whole_unary(Operation operation,
+                                                                      std::int64_t a) {
   const auto bits = static_cast<std::uint64_t>(a);
   switch (operation) {
     case Operation::kCopy:
@@ -473,7 +477,9 @@ std::optional<std::int64_t> whole_unary(Operation operation, std::int64_t a) {
   }
 }
 
-std::optional<std::int64_t> whole_binary(Operation operation, std::int64_t a, std::int64_t b) {
+[[gnu::always_inline]] inline std::optional<std::int64_t> whole_binary(Operation operation,
+                                                                       std::int64_t a,
+                                                                       std::int64_t b) {
   const bool divides = b != 0 && b != -1;
   switch (operation) {
     case Operation::kMultiply:
@@ -526,10 +532,11 @@ bool is_true(const Number& number, NumberType type) {
 }
 
 /// Operations with truth values as results.
-bool evaluate_truth(const Formula& formula, const FunctorState& state, const Number& a,
-                    const Number& b) {
+[[gnu::always_inline]] inline bool evaluate_truth(Operation operation, const Formula& formula,
+                                                  const FunctorState& state, const Number& a,
+                                                  const Number& b) {
   const NumberType type = formula.types[0];
-  switch (formula.operation) {
+  switch (operation) {
     case Operation::kLogicalNot:
       return !is_true(a, type);
     case Operation::kLogicalAnd:
@@ -545,12 +552,13 @@ bool evaluate_truth(const Formula& formula, const FunctorState& state, const Num
     case Operation::kSignBit:
       return is_real(type) ? std::signbit(a.real) : a.whole < 0;
     default:
-      return is_real(type) ? compare(formula.operation, state.kind, a.real, b.real)
-                           : compare(formula.operation, state.kind, a.whole, b.whole);
+      return is_real(type) ? compare(operation, state.kind, a.real, b.real)
+                           : compare(operation, state.kind, a.whole, b.whole);
   }
 }
 
-Number clamp(const FunctorState& state, const Number& a, NumberType type) {
+[[gnu::always_inline]] inline Number clamp(const FunctorState& state, const Number& a,
+                                           NumberType type) {
   constexpr std::int32_t kMin = 0, kMax = 1;
   if (is_real(type) && std::isnan(a.real)) return a;
   const auto limited = [&state](auto value, auto lower, auto upper) {
@@ -562,7 +570,8 @@ Number clamp(const FunctorState& state, const Number& a, NumberType type) {
           .whole = limited(a.whole, state.lower.whole, state.upper.whole)};
 }
 
-Number add(const Formula& formula, const Number& a, const Number& b, const Number& alpha) {
+[[gnu::always_inline]] inline Number add(const Formula& formula, const Number& a, const Number& b,
+                                         const Number& alpha) {
   const NumberType type = formula.types[0];
   if (type == NumberType::kBool) return {.whole = (a.whole != 0) || (alpha.whole * b.whole != 0)};
   if (!is_real(type)) {
@@ -571,8 +580,10 @@ Number add(const Formula& formula, const Number& a, const Number& b, const Numbe
     return {.whole = static_cast<std::int64_t>(sum)};
   }
   if (type == NumberType::kFloat64) return {.real = std::fma(alpha.real, b.real, a.real)};
-  return {.real = std::fma(static_cast<float>(alpha.real), static_cast<float>(b.real),
-                           static_cast<float>(a.real))};
+  const auto first = static_cast<float>(a.real), second = static_cast<float>(b.real);
+  // The same, and ten times as fast.
+  if (alpha.real == 1) return {.real = second + first};
+  return {.real = std::fma(static_cast<float>(alpha.real), second, first)};
 }
 
 }  // namespace
@@ -627,21 +638,19 @@ FunctorState read_functor(const Formula& formula, const std::byte* functor) {
   return state;
 }
 
-std::optional<Number> evaluate(const Formula& formula, const FunctorState& state,
-                               std::span<const Number> tensors) {
-  std::array<Number, 3> inputs{};
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < inputs.size(); ++i) {
-    if (static_cast<int>(i) == formula.scalar) {
-      inputs[i] = state.scalar;
-    } else if (next < tensors.size()) {
-      inputs[i] = tensors[next++];
-    }
-  }
-  const auto& [a, b, c] = inputs;
+namespace {
+
+/// Computes one element. With a constant for the operation, what is left of this is its own code.
+[[gnu::always_inline]] inline std::optional<Number> evaluate_one(Operation operation,
+                                                                 const Formula& formula,
+                                                                 const FunctorState& state,
+                                                                 const Number& a, const Number& b,
+                                                                 const Number& c) {
   const NumberType type = formula.types[0];
-  if (is_truth(formula.operation)) return Number{.whole = evaluate_truth(formula, state, a, b)};
-  switch (formula.operation) {
+  if (is_truth(operation)) {
+    return Number{.whole = evaluate_truth(operation, formula, state, a, b)};
+  }
+  switch (operation) {
     case Operation::kAdd:
       return add(formula, a, b, state.upper);
     case Operation::kWhere:
@@ -654,17 +663,64 @@ std::optional<Number> evaluate(const Formula& formula, const FunctorState& state
       break;
   }
   if (is_real(type)) {
-    auto real = real_unary(formula.operation, a.real);
-    if (!real) real = more_real_unary(formula.operation, a.real, type);
-    if (!real) real = real_binary(formula.operation, a.real, b.real, type);
+    auto real = real_unary(operation, a.real);
+    if (!real) real = more_real_unary(operation, a.real, type);
+    if (!real) real = real_binary(operation, a.real, b.real, type);
     return real ? std::optional(Number{.real = *real}) : std::nullopt;
   }
-  if (formula.operation == Operation::kBitwiseNot && type == NumberType::kBool) {
+  if (operation == Operation::kBitwiseNot && type == NumberType::kBool) {
     return Number{.whole = a.whole == 0};
   }
-  auto whole = whole_unary(formula.operation, a.whole);
-  if (!whole) whole = whole_binary(formula.operation, a.whole, b.whole);
+  auto whole = whole_unary(operation, a.whole);
+  if (!whole) whole = whole_binary(operation, a.whole, b.whole);
   return whole ? std::optional(Number{.whole = *whole}) : std::nullopt;
+}
+
+/// Where an input's elements lie: one for all where the step is 0.
+struct Input {
+  const Number* first = nullptr;
+  std::size_t step = 0;
+
+  const Number& operator[](std::size_t i) const { return first[i * step]; }
+};
+
+template <Operation kOperation>
+bool evaluate_each(const Formula& formula, const FunctorState& state,
+                   const std::array<Input, 3>& inputs, std::span<Number> results) {
+  const auto [a, b, c] = inputs;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto value = evaluate_one(kOperation, formula, state, a[i], b[i], c[i]);
+    if (!value) return false;
+    // By its members: as a whole it would be waited for until it has gone through memory.
+    results[i].real = value->real;
+    results[i].whole = value->whole;
+  }
+  return true;
+}
+
+using EvaluateEach = bool (*)(const Formula&, const FunctorState&, const std::array<Input, 3>&,
+                              std::span<Number>);
+constexpr auto kEvaluateEach = []<std::size_t... kOperations>(std::index_sequence<kOperations...>) {
+  return std::array<EvaluateEach, sizeof...(kOperations)>{
+      &evaluate_each<static_cast<Operation>(kOperations)>...};
+}(std::make_index_sequence<static_cast<std::size_t>(Operation::kMaskedFill) + 1>());
+
+}  // namespace
+
+bool evaluate(const Formula& formula, const FunctorState& state,
+              std::span<const std::vector<Number>> tensors, std::span<Number> results) {
+  static constexpr Number kNone;
+  std::array<Input, 3> inputs{Input{&kNone}, Input{&kNone}, Input{&kNone}};
+  std::size_t next = 0;
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    if (static_cast<int>(i) == formula.scalar) {
+      inputs[i] = {&state.scalar};
+    } else if (next < tensors.size()) {
+      inputs[i] = {tensors[next++].data(), 1};
+    }
+  }
+  return kEvaluateEach[static_cast<std::size_t>(formula.operation)](formula, state, inputs,
+                                                                    results);
 }
 
 }  // namespace gpemu::cuda

@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "number.hpp"
 
@@ -109,9 +110,10 @@ struct FunctorState {
 };
 [[nodiscard]] FunctorState read_functor(const Formula& formula, const std::byte* functor);
 
-/// Computes one element of the inputs, in their order, or nothing where the operation is not
-/// defined.
-[[nodiscard]] std::optional<Number> evaluate(const Formula& formula, const FunctorState& state,
-                                             std::span<const Number> tensors);
+/// Computes elements of the inputs, in their order, each as long as the results. Returns false
+/// where the operation is not defined.
+[[nodiscard]] bool evaluate(const Formula& formula, const FunctorState& state,
+                            std::span<const std::vector<Number>> tensors,
+                            std::span<Number> results);
 
 }  // namespace gpemu::cuda

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 namespace gpemu::cuda {
 namespace {
@@ -61,31 +62,7 @@ std::int64_t to_whole(double real) {
   return static_cast<std::int64_t>(real);
 }
 
-}  // namespace
-
-Bytes number_bytes(NumberType type) {
-  switch (type) {
-    case NumberType::kUint8:
-    case NumberType::kInt8:
-    case NumberType::kBool:
-      return 1;
-    case NumberType::kInt16:
-    case NumberType::kFloat16:
-    case NumberType::kBFloat16:
-      return 2;
-    case NumberType::kInt32:
-    case NumberType::kFloat32:
-      return 4;
-    case NumberType::kInt64:
-    case NumberType::kFloat64:
-      return 8;
-    case NumberType::kUnknown:
-      break;
-  }
-  return 0;
-}
-
-Number load_number(const std::byte* from, NumberType type) {
+[[gnu::always_inline]] inline Number load(const std::byte* from, NumberType type) {
   switch (type) {
     case NumberType::kUint8:
       return {.whole = read<std::uint8_t>(from)};
@@ -113,7 +90,7 @@ Number load_number(const std::byte* from, NumberType type) {
   return {};
 }
 
-void store_number(Number number, NumberType type, std::byte* to) {
+[[gnu::always_inline]] inline void store(Number number, NumberType type, std::byte* to) {
   switch (type) {
     case NumberType::kUint8:
     case NumberType::kInt8:
@@ -139,6 +116,38 @@ void store_number(Number number, NumberType type, std::byte* to) {
   }
 }
 
+}  // namespace
+
+Bytes number_bytes(NumberType type) {
+  switch (type) {
+    case NumberType::kUint8:
+    case NumberType::kInt8:
+    case NumberType::kBool:
+      return 1;
+    case NumberType::kInt16:
+    case NumberType::kFloat16:
+    case NumberType::kBFloat16:
+      return 2;
+    case NumberType::kInt32:
+    case NumberType::kFloat32:
+      return 4;
+    case NumberType::kInt64:
+    case NumberType::kFloat64:
+      return 8;
+    case NumberType::kUnknown:
+      break;
+  }
+  return 0;
+}
+
+Number load_number(const std::byte* from, NumberType type) {
+  return load(from, type);
+}
+
+void store_number(Number number, NumberType type, std::byte* to) {
+  store(number, type, to);
+}
+
 Number convert_number(Number number, NumberType from, NumberType to) {
   if (is_real(from) == is_real(to)) {
     return to == NumberType::kBool ? Number{.whole = number.whole != 0} : number;
@@ -146,6 +155,54 @@ Number convert_number(Number number, NumberType from, NumberType to) {
   if (is_real(to)) return {.real = static_cast<double>(number.whole)};
   if (to == NumberType::kBool) return {.whole = number.real != 0};
   return {.whole = to_whole(number.real)};
+}
+
+namespace {
+
+/// Calls `visit` with the type as a constant, so that a loop in it is compiled for each type.
+template <typename Visit>
+void with_constant(NumberType type, Visit visit) {
+  using enum NumberType;
+  switch (type) {
+    case kFloat32:
+      return visit(std::integral_constant<NumberType, kFloat32>());
+    case kFloat64:
+      return visit(std::integral_constant<NumberType, kFloat64>());
+    case kBFloat16:
+      return visit(std::integral_constant<NumberType, kBFloat16>());
+    case kInt32:
+      return visit(std::integral_constant<NumberType, kInt32>());
+    case kInt64:
+      return visit(std::integral_constant<NumberType, kInt64>());
+    case kBool:
+      return visit(std::integral_constant<NumberType, kBool>());
+    default:
+      return visit(type);
+  }
+}
+
+}  // namespace
+
+void load_numbers(const std::byte* from, Bytes stride, NumberType type, NumberType as,
+                  std::span<Number> to) {
+  with_constant(type, [&](auto constant) {
+    const NumberType loaded = constant;
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = load(from + i * stride, loaded);
+  });
+  convert_numbers(type, as, to);
+}
+
+void store_numbers(std::span<const Number> numbers, NumberType type, std::byte* to) {
+  const Bytes width = number_bytes(type);
+  with_constant(type, [&](auto constant) {
+    const NumberType stored = constant;
+    for (std::size_t i = 0; i < numbers.size(); ++i) store(numbers[i], stored, to + i * width);
+  });
+}
+
+void convert_numbers(NumberType from, NumberType to, std::span<Number> numbers) {
+  if (from == to || (is_real(from) && is_real(to))) return;
+  for (Number& number : numbers) number = convert_number(number, from, to);
 }
 
 }  // namespace gpemu::cuda

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "gpemu/base/units.hpp"
 
@@ -46,5 +47,12 @@ void store_number(Number number, NumberType type, std::byte* to);
 
 /// Returns the number as one of another type has it, by the rules of C++ and PyTorch.
 [[nodiscard]] Number convert_number(Number number, NumberType from, NumberType to);
+
+/// The same for many elements, several times as fast: they lie `stride` bytes apart. What is read
+/// is converted to another type at once.
+void load_numbers(const std::byte* from, Bytes stride, NumberType type, NumberType as,
+                  std::span<Number> to);
+void store_numbers(std::span<const Number> numbers, NumberType type, std::byte* to);
+void convert_numbers(NumberType from, NumberType to, std::span<Number> numbers);
 
 }  // namespace gpemu::cuda

@@ -22,6 +22,14 @@ struct Loaded {
   [[nodiscard]] Number at(Bytes offset, NumberType type) const {
     return load_number(&bytes[offset], type);
   }
+  /// Reads the elements of a tensor as numbers of another type.
+  void read(const Places& places, NumberType type, NumberType as, std::span<Number> to) const {
+    if (places.dimensions == 1) {
+      return load_numbers(bytes.data(), places.strides[0], type, as, to);
+    }
+    for (Bytes i = 0; i < to.size(); ++i) to[i] = at(places.offset(i), type);
+    convert_numbers(type, as, to);
+  }
 };
 
 bool load(std::uint64_t address, const Places& places, NumberType type, Loaded* loaded) {
@@ -102,32 +110,26 @@ bool compute_elements(const ElementWork& work) {
   const Bytes width = number_bytes(result.type);
   const auto inputs = static_cast<std::size_t>(formula.tensors);
   if (count == 0 || count > Bytes{kMostElements} || width == 0) return false;
-  std::array<Loaded, 3> loaded;
+  std::array<std::vector<Number>, 3> numbers;
   for (std::size_t i = 0; i < inputs; ++i) {
     const TensorView& input = work.tensors[i + 1];
-    if (number_bytes(input.type) == 0 ||
-        !load(input.address, input.places, input.type, &loaded[i])) {
+    Loaded loaded;
+    if (number_bytes(input.type) == 0 || !load(input.address, input.places, input.type, &loaded)) {
       return false;
     }
+    numbers[i].resize(count);
+    loaded.read(input.places, input.type, formula.types[i], numbers[i]);
   }
-  std::vector<std::byte> values(count * width);
-  for (Bytes i = 0; i < count; ++i) {
-    std::array<Number, 3> numbers{};
-    for (std::size_t j = 0; j < inputs; ++j) {
-      const TensorView& input = work.tensors[j + 1];
-      const Number number = loaded[j].at(input.places.offset(i), input.type);
-      numbers[j] = convert_number(number, input.type, formula.types[j]);
-    }
-    const auto value =
-        evaluate(formula, work.state, std::span<const Number>(numbers).first(inputs));
-    if (!value) return false;
+  std::vector<Number> results(count);
+  if (!evaluate(formula, work.state, std::span(numbers).first(inputs), results)) return false;
+  std::vector<std::byte> values(count * std::max(width, number_bytes(formula.result)));
+  if (formula.result != result.type) {
     // Through the functor's own type, which may hold less than the arithmetic.
-    std::array<std::byte, 8> own{};
-    store_number(*value, formula.result, own.data());
-    store_number(
-        convert_number(load_number(own.data(), formula.result), formula.result, result.type),
-        result.type, &values[i * width]);
+    store_numbers(results, formula.result, values.data());
+    load_numbers(values.data(), number_bytes(formula.result), formula.result, result.type, results);
   }
+  values.resize(count * width);
+  store_numbers(results, result.type, values.data());
   store(values, result, width);
   return true;
 }
