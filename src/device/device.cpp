@@ -95,29 +95,33 @@ void fill_gaps(layout::EngineRecord& engine, TimePoint now, const Interval& fill
   }
 }
 
+/// Where this process's work on an engine ends.
+struct OwnTail {
+  std::int64_t& ns;
+  std::atomic<std::int64_t>& published;  ///< what others see of it.
+};
+
 /// Puts work at the end of an engine's timeline, not before `earliest`. Several processes may do so
-/// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody. `own_tail`
-/// is this process's, and `published` what others see of it. A tail that is further away than
-/// anybody queues is damage, and the work comes after this process's own instead. Requires:
-/// Segment::OwnUse::mutex.
-Interval append_to(layout::EngineRecord& engine, std::int64_t& own_tail,
-                   std::atomic<std::int64_t>& published, TimePoint now, TimePoint earliest,
+/// at once: whoever's exchange succeeds first comes first, and nobody waits for anybody. A tail
+/// that is further away than anybody queues is damage, and the work comes after this process's own
+/// instead. Requires: Segment::OwnUse::mutex.
+Interval append_to(layout::EngineRecord& engine, OwnTail own, TimePoint now, TimePoint earliest,
                    Duration cost, IdleTime& idle) {
   std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
   const std::int64_t now_ns = now.time_since_epoch().count();
   const std::int64_t latest =
-      saturating_add(std::max(now_ns, own_tail), layout::kLongestQueue.count());
+      saturating_add(std::max(now_ns, own.ns), layout::kLongestQueue.count());
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::int64_t queued = 0;
   do {
-    queued = tail <= latest ? tail : own_tail;
+    queued = tail <= latest ? tail : own.ns;
     start = std::max(earliest.time_since_epoch().count(), queued);
     end = saturating_add(start, cost.count());
     // Before the exchange, so that nobody cuts the timeline before this work's end.
-    published.store(std::max(own_tail, end), std::memory_order_relaxed);
+    own.published.store(std::max(own.ns, end), std::memory_order_relaxed);
   } while (!engine.tail_ns.compare_exchange_weak(tail, end));
-  own_tail = std::max(own_tail, end);
+  own.ns = std::max(own.ns, end);
   idle.add(TimePoint(Duration(queued)), TimePoint(Duration(start)));
   if (start > std::max(queued, now_ns)) {
     layout::GapRecord& gap = engine.gaps[engine.gap_count++ % std::size(engine.gaps)];
@@ -321,7 +325,7 @@ Interval Stream::append(TimePoint earliest, Engine engine, Bytes bytes, Duration
   if (interval.busy > Duration::zero()) fill_gaps(record, now, interval);
   if (interval.busy < cost || cost == Duration::zero()) {
     const Interval rest =
-        append_to(record, own.tail_ns[engine_index], device.holding->engine_tail_ns[engine_index],
+        append_to(record, {own.tail_ns[engine_index], device.holding->engine_tail_ns[engine_index]},
                   now, earliest, cost - interval.busy, idle);
     if (interval.busy == Duration::zero()) interval.start = rest.start;
     interval.end = rest.end;

@@ -135,7 +135,7 @@ struct Offsets {
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         end(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)) {}
 
-  static constexpr std::uint64_t facts = sizeof(Header);
+  static constexpr std::uint64_t kFacts = sizeof(Header);
   std::uint64_t engines;
   std::uint64_t processes;
   std::uint64_t holdings;

@@ -338,7 +338,7 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
   header->policy = static_cast<std::uint8_t>(config.policy);
   header->temporary = config.temporary ? 1 : 0;
   copy_text(header->name, config.name);
-  auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::facts);
+  auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
     copy_text(record->gpu, config.devices[i].gpu);
     copy_text(record->uuid, device_uuid(config.name, i));
@@ -366,7 +366,7 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
                   .temporary = header->temporary != 0,
                   .devices = {}};
   const auto* record =
-      reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::facts);
+      reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::uint32_t i = 0; i < header->device_count; ++i, ++record) {
     if (!are_plausible(*record)) {
       return damaged(node, fmt::format("the description of device {} is impossible", i));
@@ -377,7 +377,8 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
 }
 
 bool is_unused(const FileDescriptor& file) {
-  return !locked_by_others(file.get(), layout::kTakenLocks, 2 * layout::kProcessCapacity);
+  return !locked_by_others(file.get(), layout::kTakenLocks,
+                           std::int64_t{2} * layout::kProcessCapacity);
 }
 
 void sweep(const std::filesystem::path& folder) {

@@ -54,8 +54,8 @@ Result<void> hold(std::string_view name, Bytes bytes, bool keep) {
   device->synchronize();
   fmt::print("holds\n");
   std::fflush(stdout);
-  while (keep) ::pause();
-  return {};
+  if (!keep) return {};
+  while (true) ::pause();
 }
 
 Result<void> crowd(std::string_view name) {
