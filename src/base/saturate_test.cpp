@@ -26,5 +26,20 @@ TEST(SaturateTest, DifferencesEndAtTheLimitsOfTheirRange) {
   EXPECT_EQ(saturating_subtract(-1, kMin), kMax);
 }
 
+TEST(Units, NumbersBecomeTheNearestDuration) {
+  EXPECT_EQ(from_nanoseconds(2.5), Duration(3));
+  EXPECT_EQ(from_nanoseconds(-2.5), Duration(-3));
+  EXPECT_EQ(from_nanoseconds(0.49999999999999994), Duration(0));
+  EXPECT_EQ(from_nanoseconds(4503599627370497.0), Duration(4503599627370497));
+  EXPECT_EQ(from_seconds(1.5), Duration(1'500'000'000));
+  EXPECT_EQ(from_milliseconds(-1.5), Duration(-1'500'000));
+}
+
+TEST(Units, NumbersBeyondAllDurationsBecomeTheLongest) {
+  EXPECT_EQ(from_seconds(1e300), Duration::max());
+  EXPECT_EQ(from_seconds(-std::numeric_limits<double>::infinity()), Duration::min());
+  EXPECT_EQ(from_seconds(std::numeric_limits<double>::quiet_NaN()), Duration(0));
+}
+
 }  // namespace
 }  // namespace gpemu

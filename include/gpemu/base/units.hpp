@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 
 namespace gpemu {
@@ -32,12 +31,26 @@ inline constexpr Bytes kGiB = 1024 * kMiB;
   return static_cast<double>(bytes) / static_cast<double>(kMiB);
 }
 
-/// Returns the duration nearest to `seconds`. Requires: |seconds| below 2^63 ns, about 292 years.
-[[nodiscard]] inline Duration from_seconds(double seconds) {
-  return Duration(std::llround(seconds * 1e9));
+/// Returns the duration nearest to a number of nanoseconds, from halves the one farther from zero;
+/// the longest there is where the number lies beyond, and none of what is not a number.
+[[nodiscard]] constexpr Duration from_nanoseconds(double nanoseconds) {
+  constexpr double kEnd = 0x1p63;  // about 292 years
+  if (nanoseconds >= kEnd) return Duration::max();
+  if (nanoseconds < -kEnd) return Duration::min();
+  if (nanoseconds != nanoseconds) return Duration(0);
+  // Not std::llround, which is a call: each operation that is queued comes by here.
+  const auto whole = static_cast<std::int64_t>(nanoseconds);
+  const double rest = nanoseconds - static_cast<double>(whole);
+  return Duration(whole + (rest >= 0.5 ? 1 : 0) - (rest <= -0.5 ? 1 : 0));
 }
-[[nodiscard]] inline Duration from_milliseconds(double milliseconds) {
-  return Duration(std::llround(milliseconds * 1e6));
+
+/// As from_nanoseconds.
+[[nodiscard]] constexpr Duration from_seconds(double seconds) {
+  return from_nanoseconds(seconds * 1e9);
+}
+/// As from_nanoseconds.
+[[nodiscard]] constexpr Duration from_milliseconds(double milliseconds) {
+  return from_nanoseconds(milliseconds * 1e6);
 }
 
 }  // namespace gpemu
