@@ -240,9 +240,8 @@ std::string guessed_text(const Json& evidence) {
       std::ranges::find_if(evidence, [name](const Json& entry) { return entry["name"] == name; });
   if (guessed == evidence.end()) return {};
   return fmt::format(
-      "guessed   {:.1f} % of the GPU's time: what {} launches do is guessed, from above; --ops "
-      "lists "
-      "them\n",
+      "guessed   {:.1f} % of the GPU's time: {} launches of kernels that are not recognised, whose "
+      "times may be far off; --ops lists them\n",
       percent((*guessed)["time_ns"].get<std::int64_t>(), total_ns(evidence)),
       (*guessed)["count"].get<std::int64_t>());
 }

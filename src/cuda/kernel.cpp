@@ -38,8 +38,8 @@ struct gpemu_cuda_kernel {
   const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
   gpemu::cuda::KernelEffect effect;               ///< valid once analysed.
   std::once_flag parameters_read;
-  std::atomic<bool> has_parameters{false};             ///< asked first, as `analysed`.
-  std::vector<gpemu::cost::ParameterKind> parameters;  ///< valid once read.
+  std::atomic<bool> has_parameters{false};               ///< asked first, as `analysed`.
+  std::vector<gpemu::cuda::LaunchParameter> parameters;  ///< valid once read.
   std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
   std::atomic<std::int32_t> carveout{-1};
 };
@@ -171,7 +171,9 @@ cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& l
   if (!kernel.has_parameters.load(std::memory_order_acquire)) {
     decode(kernel);
     std::call_once(kernel.parameters_read, [&kernel] {
-      kernel.parameters = parameter_kinds(kernel.name, kernel.code);
+      kernel.parameters =
+          launch_parameters(kernel.name, kernel.code == nullptr ? facts_of_code(kernel).places
+                                                                : kernel.code->parameters);
       kernel.has_parameters.store(true, std::memory_order_release);
     });
   }

@@ -33,14 +33,16 @@ void add_integer(std::uint64_t value, LaunchFacts& facts) {
   facts.integers[facts.integer_count++] = static_cast<double>(value);
 }
 
-/// The pointers that were seen, of those that count.
-struct Pointers {
-  std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};
+/// Adds up what the arguments of a launch tell. Requires: the lock of `memory`.
+struct Reader {
+  const Memory& memory;
+  LaunchFacts facts;
+  std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};  ///< pointers, of those that count.
 
   /// Adds a pointer, unless it is one of those before; returns whether it points to memory of a
-  /// GPU. Requires: the lock.
-  bool add(const Memory& state, std::uint64_t address, LaunchFacts& facts) {
-    const auto* const block = block_at(state, address);
+  /// GPU.
+  bool add_pointer(std::uint64_t address) {
+    const auto* const block = block_at(memory, address);
     if (block == nullptr) return false;
     if (facts.pointers == LaunchFacts::kMostPointers) return true;
     const auto end = seen.begin() + facts.pointers;
@@ -50,51 +52,79 @@ struct Pointers {
         static_cast<double>(block->first + block->second.bytes - address);
     return true;
   }
+
+  void add_integer32(const void* from) {
+    const auto value = read<std::uint32_t>(from);
+    if (value < kLeastFloat) add_integer(value, facts);
+  }
+
+  /// Adds what may be a pointer, or else an integer of 64 bits.
+  void add_word(const void* from) {
+    const auto value = read<std::uint64_t>(from);
+    if (!add_pointer(value)) add_integer(value, facts);
+  }
+
+  /// Adds the pointers to memory of a GPU in a struct, and what lies between them as integers of 32
+  /// bits, of which the upper half of one of 64 bits is 0.
+  void add_struct(const std::byte* from, Bytes bytes) {
+    constexpr Bytes kPointer = 8, kInteger = 4;
+    for (Bytes at = 0; at + kInteger <= bytes;) {
+      const bool pointer = at % kPointer == 0 && at + kPointer <= bytes &&
+                           add_pointer(read<std::uint64_t>(from + at));
+      if (!pointer) add_integer32(from + at);
+      at += pointer ? kPointer : kInteger;
+    }
+  }
 };
 
 }  // namespace
 
-std::vector<ParameterKind> parameter_kinds(std::string_view name, const KernelCode* code) {
-  std::vector<ParameterKind> kinds;
+std::vector<LaunchParameter> launch_parameters(std::string_view name,
+                                               const std::vector<ParameterPlace>& places) {
+  std::vector<LaunchParameter> result;
   if (const auto parameters = cost::kernel_parameters(name)) {
-    for (const cost::KernelParameter& parameter : *parameters) kinds.push_back(parameter.kind);
-  } else if (code != nullptr) {
-    for (const ParameterPlace& place : code->parameters) {
-      kinds.push_back(place.bytes == 8   ? ParameterKind::kPointer
-                      : place.bytes == 4 ? ParameterKind::kInteger32
-                                         : ParameterKind::kOther);
+    const bool sized = places.size() == parameters->size();
+    for (std::size_t i = 0; i < parameters->size(); ++i) {
+      result.push_back({.kind = (*parameters)[i].kind, .bytes = sized ? places[i].bytes : 0});
     }
+    return result;
   }
-  return kinds;
+  for (const ParameterPlace& place : places) {
+    result.push_back({.kind = place.bytes == 8   ? ParameterKind::kPointer
+                              : place.bytes == 4 ? ParameterKind::kInteger32
+                                                 : ParameterKind::kOther,
+                      .bytes = place.bytes});
+  }
+  return result;
 }
 
-LaunchFacts launch_facts(const std::vector<ParameterKind>& kinds, void* const* arguments,
+LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters, void* const* arguments,
                          LaunchFacts::Arithmetic arithmetic) {
-  LaunchFacts facts{.arithmetic = arithmetic};
-  if (kinds.empty()) return facts;
-  Pointers pointers;
+  constexpr Bytes kLargestNumber = 8;
+  if (parameters.empty() || arguments == nullptr) return {.arithmetic = arithmetic};
   const Memory& state = memory();
   const std::lock_guard lock(state.mutex);
-  for (std::size_t i = 0; arguments != nullptr && i < kinds.size(); ++i) {
-    if (arguments[i] == nullptr) continue;
-    switch (kinds[i]) {
-      case ParameterKind::kInteger32: {
-        const auto value = read<std::uint32_t>(arguments[i]);
-        if (value < kLeastFloat) add_integer(value, facts);
+  Reader reader{.memory = state, .facts = {.arithmetic = arithmetic}};
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    const void* const from = arguments[i];
+    if (from == nullptr) continue;
+    switch (parameters[i].kind) {
+      case ParameterKind::kInteger32:
+        reader.add_integer32(from);
         break;
-      }
       case ParameterKind::kInteger64:
       case ParameterKind::kConstPointer:
-      case ParameterKind::kPointer: {
-        const auto value = read<std::uint64_t>(arguments[i]);
-        if (!pointers.add(state, value, facts)) add_integer(value, facts);
+      case ParameterKind::kPointer:
+        reader.add_word(from);
         break;
-      }
       case ParameterKind::kOther:
+        if (parameters[i].bytes > kLargestNumber) {
+          reader.add_struct(static_cast<const std::byte*>(from), parameters[i].bytes);
+        }
         break;
     }
   }
-  return facts;
+  return reader.facts;
 }
 
 }  // namespace gpemu::cuda

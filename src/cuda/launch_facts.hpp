@@ -10,13 +10,23 @@
 
 namespace gpemu::cuda {
 
-/// What the arguments of a kernel may be, in order: where they may be pointers, what is there
-/// tells. From the mangled name, or else from the code; empty where neither tells.
-[[nodiscard]] std::vector<cost::ParameterKind> parameter_kinds(std::string_view name,
-                                                               const KernelCode* code);
+/// A parameter of a kernel.
+struct LaunchParameter {
+  cost::ParameterKind kind = cost::ParameterKind::kOther;
+  Bytes bytes = 0;  ///< 0 where it is not known.
 
-/// Reads the arguments of a launch. Requires: `arguments` has an address for each kind.
-[[nodiscard]] cost::LaunchFacts launch_facts(const std::vector<cost::ParameterKind>& kinds,
+  friend bool operator==(const LaunchParameter&, const LaunchParameter&) = default;
+};
+
+/// What the arguments of a kernel may be, in order: where they may be pointers, what is there
+/// tells. From the mangled name, or else from the code, which is what `places` come from and which
+/// tells the sizes; empty where neither tells.
+[[nodiscard]] std::vector<LaunchParameter> launch_parameters(
+    std::string_view name, const std::vector<ParameterPlace>& places);
+
+/// Reads the arguments of a launch, and what structs of known size hold. Requires: `arguments` has
+/// an address for each parameter.
+[[nodiscard]] cost::LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters,
                                              void* const* arguments,
                                              cost::LaunchFacts::Arithmetic arithmetic);
 

@@ -16,10 +16,10 @@ namespace {
 using cost::ParameterKind;
 using Arithmetic = cost::LaunchFacts::Arithmetic;
 
-KernelCode code_of(std::initializer_list<std::uint32_t> sizes) {
-  KernelCode code;
-  for (const std::uint32_t bytes : sizes) code.parameters.push_back({.offset = 0, .bytes = bytes});
-  return code;
+std::vector<ParameterPlace> places_of(std::initializer_list<std::uint32_t> sizes) {
+  std::vector<ParameterPlace> places;
+  for (const std::uint32_t bytes : sizes) places.push_back({.offset = 0, .bytes = bytes});
+  return places;
 }
 
 class LaunchFactsTest : public testing::Test {
@@ -27,15 +27,19 @@ class LaunchFactsTest : public testing::Test {
   static void SetUpTestSuite() { use_test_gpu(); }
 };
 
-TEST_F(LaunchFactsTest, KindsComeFromTheNameOrTheCode) {
-  EXPECT_EQ(parameter_kinds("_Z3addPKfPfi", nullptr),
-            (std::vector{ParameterKind::kConstPointer, ParameterKind::kPointer,
-                         ParameterKind::kInteger32}));
-  const KernelCode code = code_of({8, 8, 4, 1});
-  EXPECT_EQ(parameter_kinds("add_kernel", &code),
-            (std::vector{ParameterKind::kPointer, ParameterKind::kPointer,
-                         ParameterKind::kInteger32, ParameterKind::kOther}));
-  EXPECT_TRUE(parameter_kinds("add_kernel", nullptr).empty());
+TEST_F(LaunchFactsTest, ParametersComeFromTheNameOrTheCode) {
+  EXPECT_EQ(launch_parameters("_Z3addPKfPfi", {}),
+            (std::vector<LaunchParameter>{{.kind = ParameterKind::kConstPointer},
+                                          {.kind = ParameterKind::kPointer},
+                                          {.kind = ParameterKind::kInteger32}}));
+  EXPECT_EQ(launch_parameters("_Z3addPKf4Args", places_of({8, 48})),
+            (std::vector<LaunchParameter>{{.kind = ParameterKind::kConstPointer, .bytes = 8},
+                                          {.kind = ParameterKind::kOther, .bytes = 48}}));
+  EXPECT_EQ(launch_parameters("add_kernel", places_of({8, 4, 1})),
+            (std::vector<LaunchParameter>{{.kind = ParameterKind::kPointer, .bytes = 8},
+                                          {.kind = ParameterKind::kInteger32, .bytes = 4},
+                                          {.kind = ParameterKind::kOther, .bytes = 1}}));
+  EXPECT_TRUE(launch_parameters("add_kernel", {}).empty());
 }
 
 TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
@@ -46,9 +50,8 @@ TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
   std::uint32_t rows = 7, one = 1;
   float scale = 0.5F;
   void* arguments[] = {&first, &inside, &first, &null, &count, &host, &rows, &one, &scale};
-  const KernelCode code = code_of({8, 8, 8, 8, 8, 8, 4, 4, 4});
-  const cost::LaunchFacts facts =
-      launch_facts(parameter_kinds("kernel", &code), arguments, Arithmetic::kTensorCores);
+  const auto parameters = launch_parameters("kernel", places_of({8, 8, 8, 8, 8, 8, 4, 4, 4}));
+  const cost::LaunchFacts facts = launch_facts(parameters, arguments, Arithmetic::kTensorCores);
   ASSERT_EQ(facts.pointers, 2);  // The third is the first once more.
   EXPECT_EQ(facts.extents[0], 1 << 20);
   EXPECT_EQ(facts.extents[1], (1 << 21) - 512);
@@ -56,10 +59,36 @@ TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
   EXPECT_EQ(facts.integers[0], 1000);
   EXPECT_EQ(facts.integers[1], 7);
   EXPECT_EQ(facts.arithmetic, Arithmetic::kTensorCores);
-  EXPECT_EQ(launch_facts(parameter_kinds("kernel", &code), nullptr, Arithmetic::kOther).pointers,
-            0);
+  EXPECT_EQ(launch_facts(parameters, nullptr, Arithmetic::kOther).pointers, 0);
   EXPECT_EQ(gpemu_cuda_free(first), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(LaunchFactsTest, StructsAreLookedInto) {
+  struct Args {
+    std::uint32_t rows = 1000, columns = 512;
+    std::uint64_t data = 0;
+    float scale = 0.5F;
+    std::uint32_t depth = 64;
+    std::uint64_t count = 512'000;
+  } args;
+  ASSERT_EQ(gpemu_cuda_malloc(1 << 20, &args.data), GPEMU_CUDA_SUCCESS);
+  void* arguments[] = {&args};
+  const auto facts_of_size = [&](std::uint32_t bytes) {
+    return launch_facts({{.kind = ParameterKind::kOther, .bytes = bytes}}, arguments,
+                        Arithmetic::kOther);
+  };
+  const cost::LaunchFacts facts = facts_of_size(sizeof(args));
+  ASSERT_EQ(facts.pointers, 1);
+  EXPECT_EQ(facts.extents[0], 1 << 20);
+  ASSERT_EQ(facts.integer_count, 4);
+  EXPECT_EQ(facts.integers[0], 1000);
+  EXPECT_EQ(facts.integers[1], 512);
+  EXPECT_EQ(facts.integers[2], 64);
+  EXPECT_EQ(facts.integers[3], 512'000);
+  EXPECT_EQ(facts_of_size(0).pointers, 0);
+  EXPECT_EQ(facts_of_size(12).pointers, 0);  // The pointer is not whole.
+  EXPECT_EQ(gpemu_cuda_free(args.data), GPEMU_CUDA_SUCCESS);
 }
 
 }  // namespace
