@@ -9,7 +9,8 @@ time x (1 + bar). The exit code is 1 when that is not 85 to 95 % of all steps dr
 told not to fit, though it ran, and one that fails count as not held.
 
 Results are kept, one JSON object per line, so that a run that was stopped goes on where it was.
-They hold for the command that made them: with another, all steps are predicted anew.
+They hold for the command that made them: with another, all steps are predicted anew. Steps that
+failed are tried again.
 
 Usage: scripts/check_published.py [--rows 100] [--seed 1] [--results FILE] [--gpemu COMMAND]
        [--python PYTHON]
@@ -112,7 +113,8 @@ def read_results(path, digest):
     if not path.exists():
         return {}
     results = map(json.loads, path.read_text(encoding="utf-8").splitlines())
-    return {result["key"]: result for result in results if result["gpemu"] == digest}
+    return {result["key"]: result for result in results
+            if result["gpemu"] == digest and "memory_mib" in result}
 
 
 def ratio_of(step, result):
@@ -135,21 +137,28 @@ def line_of(step, result):
             f"published {step['ms']:.1f}: {'held' if holds(step, result) else 'NOT HELD'}")
 
 
+def three(ordered, middle, form):
+    """Returns the least of what is ordered, what is in the middle, and the most."""
+    return " ".join(format(value, form) for value in (ordered[0], middle, ordered[-1])) \
+        if ordered else "-"
+
+
 def print_table(pairs):
     groups = collections.defaultdict(list)
     for step, result in pairs:
         groups[" ".join(filter(None, (step[key] for key in GROUP)))].append((step, result))
     groups["all"] = pairs
-    print(f"{'group':34} {'steps':>5} {'held':>5} {'%':>4} {'mean bar':>8} "
-          f"{'median published / predicted':>29} {'no answer':>9}")
+    print(f"{'':51} {'bar':>16} {'published / predicted':>21}")
+    print(f"{'group':34} {'steps':>5} {'held':>5} {'%':>4} {'least mean most':>16} "
+          f"{'least median most':>21} {'no answer':>9}")
     for group, some in groups.items():
         ratios = sorted(filter(None, (ratio_of(step, result) for step, result in some)))
-        bars = [r["predicted"]["relative_error"] for _, r in some if "predicted" in r]
+        bars = sorted(r["predicted"]["relative_error"] for _, r in some if "predicted" in r)
         held = sum(holds(step, result) for step, result in some)
-        median = f"{ratios[len(ratios) // 2]:.2f}" if ratios else "-"
-        bar = f"{sum(bars) / len(bars):.0%}" if bars else "-"
-        print(f"{group:34} {len(some):5} {held:5} {100 * held / len(some):4.0f} {bar:>8} "
-              f"{median:>29} {len(some) - len(ratios):9}")
+        print(f"{group:34} {len(some):5} {held:5} {100 * held / len(some):4.0f} "
+              f"{three(bars, sum(bars) / max(len(bars), 1), '3.0%'):>16} "
+              f"{three(ratios, ratios and ratios[len(ratios) // 2], '.2f'):>21} "
+              f"{len(some) - len(ratios):9}")
 
 
 def install_timm(python):
