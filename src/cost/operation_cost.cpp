@@ -71,9 +71,9 @@ bool is_half(const gpemu_operation& operation) {
 /// The least bar of what is priced by other parameters than the GPU's own for this arithmetic.
 double least_error(const gpemu_operation& operation, const OperationWork& work) {
   if (!is_half(operation)) return kOtherGpuBar;
-  const bool convolution = work.kind == Kind::kConvolution ||
-                           work.kind == Kind::kGroupedConvolution ||
-                           work.kind == Kind::kDepthwiseConvolution;
+  if (work.kind == Kind::kGroupedConvolution) return kHalfGroupedBar;
+  const bool convolution =
+      work.kind == Kind::kConvolution || work.kind == Kind::kDepthwiseConvolution;
   return convolution ? kHalfConvolutionBar : kHalfBar;
 }
 

@@ -300,6 +300,26 @@ TEST(OperationCostModel, EvidenceIsThatOfTheGpuAndItsArithmetic) {
   EXPECT_LT(error(spec), error(toy_spec()));
 }
 
+TEST(OperationCostModel, InHalfPrecisionBarsGrowWithWhatIsNotKnown) {
+  profile::GpuSpec spec = toy_spec();
+  spec.name = "X-1";
+  spec.calibration = calibration("X-1", false);
+  spec.other_arithmetic = calibration("Y-1", true);
+  const auto bar = [&spec](std::int64_t groups, gpemu_data_type type) {
+    const gpemu_operation convolution = operation_of(
+        GPEMU_OPERATION_CONVOLUTION_FORWARD,
+        {32, 256, 256, groups, 2, 28, 28, 1, 3, 3, 1, 28, 28, 1, 1, 1, 1, 1, 1, 1}, type);
+    return OperationCostModel(spec).price(convolution).estimate.relative_error;
+  };
+  const gpemu_operation product =
+      operation_of(GPEMU_OPERATION_MATMUL, {1, 1024, 1024, 1024}, GPEMU_TYPE_FP16);
+  const double of_product = OperationCostModel(spec).price(product).estimate.relative_error;
+  EXPECT_LT(bar(1, GPEMU_TYPE_FP32), of_product);
+  EXPECT_LT(of_product, bar(1, GPEMU_TYPE_FP16));
+  EXPECT_EQ(bar(256, GPEMU_TYPE_FP16), bar(1, GPEMU_TYPE_FP16)) << "depthwise";
+  EXPECT_LT(bar(1, GPEMU_TYPE_FP16), bar(32, GPEMU_TYPE_FP16));
+}
+
 TEST(OperationCostModel, OtherArithmeticHasTheSharesOfAGpuThatKnowsIt) {
   const auto seconds = [](const profile::GpuSpec& spec, gpemu_data_type type) {
     const gpemu_operation product =
