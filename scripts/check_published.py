@@ -13,7 +13,7 @@ They hold for the command that made them: with another, all steps are predicted 
 failed are tried again.
 
 Usage: scripts/check_published.py [--rows 100] [--seed 1] [--results FILE] [--gpemu COMMAND]
-       [--python PYTHON]
+       [--python PYTHON] [--jobs 1]
        (PyTorch 2.8 as scripts/install_torch.sh 2.8.0 installs it; timm is installed beside it;
        some 10 s per step)
 """
@@ -24,12 +24,12 @@ import csv
 import hashlib
 import json
 import math
+import multiprocessing.pool
 import os
 import pathlib
 import random
 import subprocess
 import sys
-import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 DATA = ROOT / "tests/data/published"
@@ -180,6 +180,7 @@ def parse_arguments():
     parser.add_argument("--gpemu", type=pathlib.Path, default=ROOT / "build/release/tools/gpemu")
     parser.add_argument("--python", type=pathlib.Path, default=CACHE / "torch-2.8.0/bin/python",
                         help="with PyTorch and torchvision; see scripts/install_torch.sh 2.8.0")
+    parser.add_argument("--jobs", type=int, default=1, help="steps at the same time")
     options = parser.parse_args()
     for needed in (options.gpemu, options.python):
         if not needed.exists():
@@ -194,16 +195,16 @@ def main():
     digest = command_digest(options.gpemu)
     known = read_results(options.results, digest)
     steps = draw(read_steps(), options.rows, options.seed)
-    for number, step in enumerate(steps, 1):
-        key = key_of(step)
-        if key in known:
-            continue
-        begin = time.monotonic()
-        known[key] = {"key": key, "gpemu": digest, **predict(step, options)}
-        with options.results.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(known[key]) + "\n")
-        print(f"[{number}/{len(steps)}] {line_of(step, known[key])} "
-              f"({time.monotonic() - begin:.0f} s)", file=sys.stderr, flush=True)
+    todo = [step for step in steps if key_of(step) not in known]
+    with multiprocessing.pool.ThreadPool(options.jobs) as pool:
+        answers = pool.imap_unordered(lambda step: (step, predict(step, options)), todo)
+        for number, (step, answer) in enumerate(answers, 1):
+            key = key_of(step)
+            known[key] = {"key": key, "gpemu": digest, **answer}
+            with options.results.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(known[key]) + "\n")
+            print(f"[{number}/{len(todo)}] {line_of(step, known[key])}", file=sys.stderr,
+                  flush=True)
     pairs = [(step, known[key_of(step)]) for step in steps]
     print_table(pairs)
     share = sum(holds(step, result) for step, result in pairs) / len(pairs)
