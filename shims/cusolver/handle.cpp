@@ -92,6 +92,17 @@ GPEMU_SHIM_EXPORT int cusolverGetVersion(int* version) {
   return kSuccess;
 }
 
+GPEMU_SHIM_EXPORT int cusolverGetProperty(int type, int* value) {
+  int version = 0;
+  if (type < 0 || type > 2 || value == nullptr) {
+    return kInvalidValue;
+  }
+  cusolverGetVersion(&version);
+  const int parts[] = {version / 1000, version / 100 % 10, version % 100};
+  *value = parts[type];
+  return kSuccess;
+}
+
 GPEMU_SHIM_EXPORT int cusolverDnCreateParams(void** params) {
   return create_settings(params);
 }

@@ -7,6 +7,13 @@
 
 namespace {
 
+// Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10, CUSPARSE_VER_MAJOR, _MINOR and _PATCH.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {12, 5, 8};
+#else
+constexpr int kVersion[] = {12, 7, 10};
+#endif
+
 // cusparseMatDescr_t: the older interface's description of a matrix.
 struct Description {
   int type = 0, fill = 0, diagonal = 0, base = 0;
@@ -89,8 +96,14 @@ GPEMU_SHIM_EXPORT int cusparseGetVersion(const void* handle, int* version) {
   if (version == nullptr) {
     return kInvalidValue;
   }
-  // Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10, CUSPARSE_VERSION.
-  *version = GPEMU_CUDA_MAJOR == 12 ? 12508 : 12710;
+  *version = kVersion[0] * 1000 + kVersion[1] * 100 + kVersion[2];
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseGetProperty(int type, int* value) {
+  if (type < 0 || type > 2 || value == nullptr) {
+    return kInvalidValue;
+  }
+  *value = kVersion[type];
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_handle stream) {

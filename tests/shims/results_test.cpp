@@ -65,6 +65,21 @@ class Results : public testing::Test {
   void* const none_ = nullptr;
 };
 
+/// JAX asks for them before it uses the GPU.
+TEST_F(Results, PropertiesAreThePartsOfTheVersion) {
+  const auto composed = [this](const char* function) {
+    int parts[3] = {};
+    for (int type = 0; type < 3; ++type) EXPECT_EQ(call(function, type, &parts[type]), 0);
+    EXPECT_NE(call(function, 3, parts), 0);
+    return parts[0] * 1000 + parts[1] * 100 + parts[2];
+  };
+  int sparse = 0, solver = 0;
+  ASSERT_EQ(call("cusparseGetVersion", static_cast<const void*>(sparse_), &sparse), 0);
+  ASSERT_EQ(call("cusolverGetVersion", &solver), 0);
+  EXPECT_EQ(composed("cusparseGetProperty"), sparse);
+  EXPECT_EQ(composed("cusolverGetProperty"), solver);
+}
+
 TEST_F(Results, SparseRowsAreCompressed) {
   const int* const rows = on_device({0, 0, 2, 2, 2, 3});
   int* const offsets = on_device({9, 9, 9, 9, 9, 9});
