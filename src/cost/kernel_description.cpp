@@ -16,6 +16,7 @@ namespace gpemu::cost {
 namespace {
 
 using Elements = KernelTraits::Elements;
+using Arithmetic = LaunchFacts::Arithmetic;
 
 /// Elements per block of multi_tensor_apply_kernel. Source: PyTorch, kChunkSize in
 /// aten/src/ATen/native/cuda/MultiTensorApply.cuh.
@@ -422,11 +423,18 @@ DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_opera
   result.operation.arguments = nullptr;
   result.operation.type = traits.type;
   if (context.facts != nullptr) {
-    const GuessedWork work = guess_work(*context.facts, threads);
-    // An argument that is no pointer may hold some.
-    bytes = context.facts->pointers > 0 ? work.bytes : bytes;
+    LaunchFacts facts = *context.facts;
+    // Where the code does not say what it calculates with, the name may.
+    if (facts.arithmetic == Arithmetic::kUnknown &&
+        traits.operation_class == OperationClass::kMatmul) {
+      const bool half = gpemu_data_type_bytes(traits.type) == 2;
+      facts.arithmetic = half ? Arithmetic::kTensorCores : Arithmetic::kMultiplies;
+    }
+    const GuessedWork work = guess_work(facts, threads);
+    // A struct of unknown size may hold pointers.
+    bytes = facts.pointers > 0 ? work.bytes : bytes;
     result.operation.shape[kKernelFlops] = entry(work.flops);
-    if (context.facts->arithmetic == LaunchFacts::Arithmetic::kTensorCores) {
+    if (facts.arithmetic == Arithmetic::kTensorCores) {
       result.operation.compute_type = GPEMU_TYPE_FP16;
     }
   }

@@ -64,7 +64,9 @@ double guess_bytes(const LaunchFacts& facts, double threads) {
 /// largest of those whose operands and result fit where three pointers point to.
 double guess_flops(const LaunchFacts& facts) {
   const int count = facts.integer_count;
-  if (facts.arithmetic == LaunchFacts::Arithmetic::kOther || facts.pointers < 3) return 0;
+  const bool multiplies = facts.arithmetic == LaunchFacts::Arithmetic::kMultiplies ||
+                          facts.arithmetic == LaunchFacts::Arithmetic::kTensorCores;
+  if (!multiplies || facts.pointers < 3) return 0;
   auto extents = facts.extents;
   std::sort(extents.begin(), extents.begin() + facts.pointers, std::greater());
   const double each = number_bytes(facts);

@@ -31,11 +31,12 @@ profile::GpuSpec a100() {
 }
 
 /// Prices a launch of a kernel that is not recognised.
-OperationCost price(const LaunchFacts& facts, std::int64_t blocks, std::int64_t threads) {
+OperationCost price(const LaunchFacts& facts, std::int64_t blocks, std::int64_t threads,
+                    const char* name = "add_kernel") {
   const gpemu_operation launch{.struct_size = sizeof(gpemu_operation),
                                .kind = GPEMU_OPERATION_KERNEL,
                                .shape = {blocks, 1, 1, threads, 1, 1},
-                               .name = "add_kernel"};
+                               .name = name};
   return OperationCostModel(a100()).price(
       describe_kernel(kernel_traits(launch.name), launch, {.facts = &facts}));
 }
@@ -69,6 +70,20 @@ TEST(LaunchFacts, AProductOnTensorCoresStaysBelowTheirPeak) {
   EXPECT_EQ(work.flops, 2 * kSize * kSize * kSize);
   // By threads: 16,267 TFLOP/s.
   EXPECT_GE(to_seconds(price(product, 1024, 128).estimate.time), work.flops / 312e12);
+}
+
+TEST(LaunchFacts, TheNameTellsAProductWhereTheCodeCannotBeRead) {
+  constexpr double kSize = 4096, kMatrix = 4 * kSize * kSize;
+  const auto seconds = [](Arithmetic arithmetic, const char* name) {
+    return to_seconds(
+        price(facts_of({kMatrix, kMatrix, kMatrix}, {kSize, kSize, kSize}, arithmetic), 1024, 128,
+              name)
+            .estimate.time);
+  };
+  constexpr double kLeast = 2 * kSize * kSize * kSize / 19.5e12;
+  EXPECT_GE(seconds(Arithmetic::kUnknown, "my_sgemm"), kLeast);
+  EXPECT_LT(seconds(Arithmetic::kUnknown, "my_add"), kLeast);
+  EXPECT_LT(seconds(Arithmetic::kOther, "my_sgemm"), kLeast);
 }
 
 TEST(LaunchFacts, SizesOfAProductMustFitItsPointers) {

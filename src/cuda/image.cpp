@@ -153,7 +153,7 @@ class CubinReader {
   /// Finds out what instructions calculate with.
   [[nodiscard]] cost::LaunchFacts::Arithmetic arithmetic_of(std::span<const std::byte> text) const {
     using Arithmetic = cost::LaunchFacts::Arithmetic;
-    if (image_.architecture < kFirstWideCode) return Arithmetic::kOther;
+    if (image_.architecture < kFirstWideCode) return Arithmetic::kUnknown;
     std::size_t multiplies = 0;
     for (std::size_t at = 0; at + kInstructionBytes <= text.size(); at += kInstructionBytes) {
       const std::uint16_t code = read_at<std::uint16_t>(text, at) & 0xfff;

@@ -29,7 +29,7 @@ struct KernelCode {
   Bytes static_shared = 0;
   Bytes local = 0;  ///< of a thread.
   std::vector<ParameterPlace> parameters;
-  cost::LaunchFacts::Arithmetic arithmetic = cost::LaunchFacts::Arithmetic::kOther;
+  cost::LaunchFacts::Arithmetic arithmetic = cost::LaunchFacts::Arithmetic::kUnknown;
 };
 
 /// A __device__ or __constant__ variable.

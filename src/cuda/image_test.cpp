@@ -284,7 +284,7 @@ TEST(Image, SeesWhatInstructionsCalculateWith) {
   EXPECT_EQ(arithmetic(0x223, 64, 70), Arithmetic::kMultiplies);   // FFMA
   EXPECT_EQ(arithmetic(0x223, 63, 70), Arithmetic::kOther);
   EXPECT_EQ(arithmetic(0x918, 64, 80), Arithmetic::kOther);
-  EXPECT_EQ(arithmetic(0x23c, 1, 61), Arithmetic::kOther);  // Instructions of other lengths.
+  EXPECT_EQ(arithmetic(0x23c, 1, 61), Arithmetic::kUnknown);  // Instructions of other lengths.
 }
 
 }  // namespace

@@ -179,7 +179,7 @@ cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& l
   }
   return launch_facts(
       kernel.parameters, launch.arguments,
-      kernel.code == nullptr ? cost::LaunchFacts::Arithmetic::kOther : kernel.code->arithmetic);
+      kernel.code == nullptr ? cost::LaunchFacts::Arithmetic::kUnknown : kernel.code->arithmetic);
 }
 
 /// Registers are given out to warps in units, and warps in groups. Source: the CUDA Occupancy

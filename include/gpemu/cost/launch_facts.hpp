@@ -14,7 +14,8 @@ struct LaunchFacts {
 
   /// What a kernel's instructions calculate with.
   enum class Arithmetic : std::uint8_t {
-    kOther,        ///< or not known.
+    kUnknown,  ///< the code cannot be read.
+    kOther,
     kMultiplies,   ///< FP32 multiply-adds are a large part of the code.
     kTensorCores,  ///< some are for tensor cores.
   };
@@ -25,7 +26,7 @@ struct LaunchFacts {
   int pointers = 0;
   std::array<double, kMostIntegers> integers{};  ///< those greater than 1, in order.
   int integer_count = 0;
-  Arithmetic arithmetic = Arithmetic::kOther;
+  Arithmetic arithmetic = Arithmetic::kUnknown;
 };
 
 /// A guess of what a launch does.
