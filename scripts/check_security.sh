@@ -7,6 +7,10 @@
 # Usage: scripts/check_security.sh [--signals N] [--damages N] [--seed N]
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+  sed -n '4,7s/^# \{0,1\}//p' "$0"
+  exit 0
+fi
 scripts/setup.sh
 
 cmake --preset dev --log-level=WARNING

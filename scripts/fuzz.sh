@@ -6,16 +6,29 @@
 # Usage: scripts/fuzz.sh [SECONDS [TARGET...]]     (default: 60, every target)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [[ ${1:-} == -h || ${1:-} == --help ]]; then
+  sed -n '3,6s/^# \{0,1\}//p' "$0"
+  exit 0
+fi
 seconds=${1:-60}
 shift || true
-
-scripts/setup.sh lint
-cmake --preset fuzz --log-level=WARNING
-cmake --build build/fuzz --target gpemu_fuzzers
+if [[ ! $seconds =~ ^[0-9]+$ ]]; then
+  echo "fuzz: '$seconds' is no number of seconds; see scripts/fuzz.sh --help" >&2
+  exit 2
+fi
 targets=("$@")
 if ((${#targets[@]} == 0)); then
   for source in tests/fuzz/*_fuzz.cpp; do targets+=("$(basename "$source" _fuzz.cpp)"); done
 fi
+for target in "${targets[@]}"; do
+  [[ -f tests/fuzz/${target}_fuzz.cpp ]] && continue
+  echo "fuzz: there is no tests/fuzz/${target}_fuzz.cpp" >&2
+  exit 2
+done
+
+scripts/setup.sh lint
+cmake --preset fuzz --log-level=WARNING
+cmake --build build/fuzz --target "${targets[@]/%/_fuzz}"
 
 mkdir -p build/fuzz/crashes
 for target in "${targets[@]}"; do
