@@ -320,8 +320,6 @@ double round_half_even(double value) {
 
 [[gnu::always_inline]] inline std::optional<double> real_unary(Operation operation, double a) {
   switch (operation) {
-    case Operation::kCopy:
-      return a;
     case Operation::kNegate:
       return -a;
     case Operation::kAbs:
@@ -454,7 +452,6 @@ double rounded(double value, NumberType type) {
                                                                       std::int64_t a) {
   const auto bits = static_cast<std::uint64_t>(a);
   switch (operation) {
-    case Operation::kCopy:
     case Operation::kFloor:
     case Operation::kCeil:
     case Operation::kRound:
@@ -651,6 +648,8 @@ namespace {
     return Number{.whole = evaluate_truth(operation, formula, state, a, b)};
   }
   switch (operation) {
+    case Operation::kCopy:
+      return convert_number(a, type, formula.result);
     case Operation::kAdd:
       return add(formula, a, b, state.upper);
     case Operation::kWhere:

@@ -98,6 +98,20 @@ TEST(KernelEffect, TakesStructsForWhatTheCompilerSaysOfThem) {
   EXPECT_EQ(effect_of("_Z3runi6Params").kind, Kind::kNone);
 }
 
+TEST(Formula, CopiesAreOfTheirResultsType) {
+  const auto copied = [](NumberType from, NumberType to, Number number) {
+    const Formula formula{.operation = Operation::kCopy, .types = {from}, .result = to};
+    const std::vector<Number> tensor{number};
+    std::vector<Number> results(1);
+    EXPECT_TRUE(evaluate(formula, {}, {&tensor, 1}, results));
+    return results[0];
+  };
+  EXPECT_EQ(copied(NumberType::kBool, NumberType::kFloat64, {.whole = 1}).real, 1);
+  EXPECT_EQ(copied(NumberType::kInt64, NumberType::kFloat32, {.whole = -3}).real, -3);
+  EXPECT_EQ(copied(NumberType::kFloat32, NumberType::kInt32, {.real = -1.5}).whole, -1);
+  EXPECT_EQ(copied(NumberType::kFloat32, NumberType::kBool, {.real = 0.5}).whole, 1);
+}
+
 class KernelEffectTest : public testing::Test {
  protected:
   static constexpr std::int64_t kOld = 0x0707070707070707;
