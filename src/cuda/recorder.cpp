@@ -13,6 +13,7 @@
 #include <memory>
 #include <mutex>
 #include <pthread.h>
+#include <set>
 #include <string>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -86,6 +87,7 @@ struct Recorder {
   std::mutex read_mutex;                    ///< of the totals of reads.
   std::unordered_map<WriterId, int> reads;  ///< their places in the totals; guarded.
   std::map<std::uint64_t, int> polls;       ///< small reads, by address; guarded.
+  std::set<WriterId> polled;                ///< those whose results were; guarded.
 };
 
 /// Returns the mapped record of this process, or one in memory where none is asked for.
@@ -420,10 +422,11 @@ void count_read(Recorder& state, Bytes bytes, WriterId writer) {
 }
 
 /// Whether these few bytes were now read so often that a loop waits for them. Requires: the lock.
-bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes) {
+bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes, WriterId writer) {
   constexpr std::size_t kMostAddresses = 4096;
   if (bytes > kPolledBytes || state.polls.size() > kMostAddresses) return false;
-  return ++state.polls[address] == kPolls;
+  // Said once of each kernel: programs have what it writes at several addresses.
+  return ++state.polls[address] == kPolls && state.polled.insert(writer).second;
 }
 
 }  // namespace
@@ -436,7 +439,7 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
   {
     const std::lock_guard lock(state.read_mutex);
     count_read(state, bytes, writer);
-    polled = is_polled(state, address, bytes);
+    polled = is_polled(state, address, bytes, writer);
   }
   if (!first && !polled && !is_strict()) return;
   const std::string name = readable_name(writer_name(writer));
