@@ -44,8 +44,8 @@ struct Image {
   Bytes constant = 0;    ///< of __constant__ variables.
   std::unordered_map<std::string, KernelCode> kernels;
   std::unordered_map<std::string, DeviceVariable> variables;
-  std::string
-      ptx;  ///< what it was made of, where the compiler was asked for lines, as Triton does.
+  /// What it was made of, where the compiler was asked for lines, as Triton does.
+  std::string ptx;
 };
 
 /// Reads machine code, an ELF file of the compiler's ("cubin"), or nothing when it is malformed.

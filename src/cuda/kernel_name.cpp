@@ -152,8 +152,9 @@ int number_in(std::string_view text) {
 KernelName read_kernel_name(std::string_view mangled) {
   const std::string text = demangle(mangled);
   const std::size_t list = parameters_of(text);
-  if (list == std::string::npos)
+  if (list == std::string::npos) {
     return {.function = std::string(mangled), .parameters = {}, .mangled = mangled};
+  }
   KernelName name{.function = std::string(without_result(std::string_view(text).substr(0, list))),
                   .parameters = {},
                   .is_cpp = true,

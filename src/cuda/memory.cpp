@@ -149,6 +149,10 @@ struct Side {
   Bytes covered = 0;   ///< how much of the range lies in memory from its start, if it begins there.
   bool shared = true;  ///< whether its content must be looked for in the pages.
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
+  /// Whether all of it is a device's memory, or the host's locked one.
+  [[nodiscard]] bool is_read_by_kernels() const {
+    return inside && (on_device() || kind == GPEMU_CUDA_MEMORY_HOST);
+  }
   /// Whether the host or other processes may write it at any time.
   [[nodiscard]] bool is_shared() const {
     return kind == GPEMU_CUDA_MEMORY_MANAGED || (on_device() && shared);
@@ -783,7 +787,7 @@ bool known_to_kernel(std::uint64_t address, Bytes bytes) {
   thread_local RecentRanges unknown;
   if (unknown.contain(range)) return false;
   const Side side = side_of(address, bytes);
-  if (!side.on_device() || !side.inside) return false;
+  if (!side.is_read_by_kernels()) return false;
   if (side.shared || contents.all_known(address, bytes)) return true;
   if (contents.changes() == range.changes) unknown.add(range);
   return false;
@@ -791,8 +795,7 @@ bool known_to_kernel(std::uint64_t address, Bytes bytes) {
 
 bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes) {
   const Side side = side_of(address, bytes);
-  const bool locked = side.kind == GPEMU_CUDA_MEMORY_HOST;  // Which kernels may read as well.
-  if ((!side.on_device() && !locked) || !side.inside) return false;
+  if (!side.is_read_by_kernels()) return false;
   if (!side.shared && !memory().contents.all_known(address, bytes)) return false;
   read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
   return true;

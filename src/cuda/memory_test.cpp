@@ -101,6 +101,17 @@ TEST_F(MemoryTest, NoticesWhatCameBetweenTwoLaunchesOfTheSame) {
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MemoryTest, KernelsKnowWhatLiesInLockedMemory) {
+  void* pinned = nullptr;
+  ASSERT_EQ(gpemu_cuda_host_alloc(64, 0, &pinned), GPEMU_CUDA_SUCCESS);
+  std::uint8_t read = 0;
+  EXPECT_TRUE(known_to_kernel(bits(pinned), 64));
+  EXPECT_TRUE(load_for_kernel(bits(pinned), &read, 1));
+  EXPECT_FALSE(known_to_kernel(bits(&read), 1));
+  EXPECT_FALSE(load_for_kernel(bits(&read), &read, 1));
+  ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(MemoryTest, RefusesWhatLiesBeyondTheEnd) {
   std::array<std::uint8_t, 64> host{};
   const std::uint64_t address = allocate(1000);
