@@ -77,8 +77,9 @@ char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
       strncmp(base, "libnccl", 7) != 0) {
     return (char*)name;
   }
-  /* NVIDIA's run-time compiler needs no GPU: where it is installed, it compiles. */
-  const int compiler = strncmp(base, "libnvrtc.", 9) == 0;
+  /* NVIDIA's run-time compiler and linker need no GPU: where they are installed, they work. */
+  const int compiler =
+      strncmp(base, "libnvrtc.", 9) == 0 || strncmp(base, "libnvJitLink.", 13) == 0;
   const int last_try = flag == LA_SER_DEFAULT || (flag == LA_SER_ORIG && slash != NULL);
   if (compiler ? !last_try || access(name, R_OK) == 0 : flag != LA_SER_ORIG) return (char*)name;
   char* const found = stand_in(base);
