@@ -630,16 +630,17 @@ KernelEffect parameters_effect(const KernelName& name, const FindCode& find_code
     if (const auto ptx = read_ptx(facts.ptx, name.mangled)) return text_effect(*ptx);
     places = facts.places;
   }
-  const std::size_t count = name.is_cpp ? name.parameters.size() : places.size();
+  // Numba mangles Python's arguments, each of which is several parameters of the kernel.
+  const bool named = name.is_cpp && (places.empty() || places.size() == name.parameters.size());
+  const std::size_t count = named ? name.parameters.size() : places.size();
   for (std::size_t i = 0; i < count; ++i) {
     Parameter parameter{.argument = static_cast<std::uint32_t>(i)};
-    if (name.is_cpp && (name.parameters[i] == "int" || name.parameters[i] == "unsigned int")) {
+    if (named && (name.parameters[i] == "int" || name.parameters[i] == "unsigned int")) {
       effect.integers.push_back(parameter.argument);
     }
     const ParameterPlace* const place = i < places.size() ? &places[i] : nullptr;
     // Of other languages' kernels only the sizes are known: what fills a word may be an address.
-    if (!read_parameter(name.is_cpp ? std::string_view(name.parameters[i]) : "?", place,
-                        &parameter)) {
+    if (!read_parameter(named ? std::string_view(name.parameters[i]) : "?", place, &parameter)) {
       continue;
     }
     for (const InPlace& known : kInPlace) {
@@ -649,7 +650,7 @@ KernelEffect parameters_effect(const KernelName& name, const FindCode& find_code
     }
     effect.parameters.push_back(parameter);
   }
-  if (!name.parameters.empty()) {
+  if (named && !name.parameters.empty()) {
     const std::uint32_t bytes = type_bytes(name.parameters[0]);
     const bool whole = name.parameters[0].ends_with("int") || name.parameters[0].ends_with("long");
     effect.counts_elements = whole && (bytes == 4 || bytes == 8);

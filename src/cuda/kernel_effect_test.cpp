@@ -98,6 +98,18 @@ TEST(KernelEffect, TakesStructsForWhatTheCompilerSaysOfThem) {
   EXPECT_EQ(effect_of("_Z3runi6Params").kind, Kind::kNone);
 }
 
+TEST(KernelEffect, TakesNumbasArgumentsForWhatTheCompilerSaysOfThem) {
+  // One array is several parameters: its owner, its sizes, its address, its shape and strides.
+  const auto places = [] {
+    return CodeFacts{.places = {{0, 8}, {8, 8}, {16, 8}, {24, 8}, {32, 8}, {40, 8}, {48, 8}},
+                     .ptx = {}};
+  };
+  const KernelEffect effect = kernel_effect("_Z3add5ArrayIfLi1EE", places);
+  ASSERT_EQ(effect.parameters.size(), 7U);
+  EXPECT_EQ(effect.parameters[4].argument, 4U);
+  EXPECT_EQ(effect.parameters[4].bytes, 8U);
+}
+
 TEST(Formula, CopiesAreOfTheirResultsType) {
   const auto copied = [](NumberType from, NumberType to, Number number) {
     const Formula formula{.operation = Operation::kCopy, .types = {from}, .result = to};

@@ -82,8 +82,9 @@ struct Reader {
 std::vector<LaunchParameter> launch_parameters(std::string_view name,
                                                const std::vector<ParameterPlace>& places) {
   std::vector<LaunchParameter> result;
-  if (const auto parameters = cost::kernel_parameters(name)) {
-    const bool sized = places.size() == parameters->size();
+  const auto parameters = cost::kernel_parameters(name);
+  const bool sized = parameters && places.size() == parameters->size();
+  if (parameters && (sized || places.empty())) {
     for (std::size_t i = 0; i < parameters->size(); ++i) {
       result.push_back({.kind = (*parameters)[i].kind, .bytes = sized ? places[i].bytes : 0});
     }

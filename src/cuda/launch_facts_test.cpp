@@ -40,6 +40,10 @@ TEST_F(LaunchFactsTest, ParametersComeFromTheNameOrTheCode) {
                                           {.kind = ParameterKind::kInteger32, .bytes = 4},
                                           {.kind = ParameterKind::kOther, .bytes = 1}}));
   EXPECT_TRUE(launch_parameters("add_kernel", {}).empty());
+  // Numba's names have Python's arguments, its code the kernel's parameters.
+  EXPECT_EQ(launch_parameters("_Z3add5ArrayIfLi1EE", places_of({8, 4})),
+            (std::vector<LaunchParameter>{{.kind = ParameterKind::kPointer, .bytes = 8},
+                                          {.kind = ParameterKind::kInteger32, .bytes = 4}}));
 }
 
 TEST_F(LaunchFactsTest, PointersAreThoseToMemory) {
