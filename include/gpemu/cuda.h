@@ -426,10 +426,14 @@ typedef struct gpemu_cuda_launch {
   uint64_t dynamic_shared_bytes;
   int32_t cooperative;
   void* const* arguments; /* may be NULL */
+  const void* packed;     /* the arguments side by side instead, as the kernel has them, or NULL */
+  uint64_t packed_bytes;
 } gpemu_cuda_launch;
 
 /* Queues a kernel. Errors: INVALID_CONFIGURATION beyond the launch limits,
- * LAUNCH_OUT_OF_RESOURCES (registers), INVALID_HANDLE. */
+ * LAUNCH_OUT_OF_RESOURCES (registers), INVALID_HANDLE, INVALID_VALUE for fewer packed bytes than
+ * the kernel has, NOT_SUPPORTED for packed arguments of a kernel whose machine code cannot be read.
+ */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
                                                      const gpemu_cuda_launch* launch,
                                                      gpemu_cuda_stream_handle stream);

@@ -116,6 +116,28 @@ int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int val
              : static_cast<int>(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
 }
 
+int read_packed_arguments(gpemu_cuda_launch& launch, void* const* extra) {
+  // Source: cuda.h, CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE.
+  constexpr uintptr_t kEnd = 0, kPointer = 1, kSize = 2;
+  if (extra == nullptr) {
+    return GPEMU_CUDA_SUCCESS;
+  }
+  for (; reinterpret_cast<uintptr_t>(*extra) != kEnd; extra += 2) {
+    const auto name = reinterpret_cast<uintptr_t>(*extra);
+    if (extra[1] == nullptr) {
+      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    }
+    if (name == kPointer) {
+      launch.packed = extra[1];
+    } else if (name == kSize) {
+      launch.packed_bytes = *static_cast<const size_t*>(extra[1]);
+    } else {
+      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
 int apply_launch_attributes(gpemu_cuda_launch& launch, const LaunchAttribute* attributes,
                             uint32_t count) {
   if (count > 0 && attributes == nullptr) {

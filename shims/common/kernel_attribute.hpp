@@ -35,6 +35,10 @@ static_assert(sizeof(LaunchAttribute) == 72);
 int apply_launch_attributes(gpemu_cuda_launch& launch, const LaunchAttribute* attributes,
                             uint32_t count);
 
+/// Takes over into a launch the arguments that come packed in `extra`, which may be null, as
+/// cuLaunchKernel has it. Errors: INVALID_VALUE.
+int read_packed_arguments(gpemu_cuda_launch& launch, void* const* extra);
+
 /// Yields how many clusters of a launch fit on the current device at once.
 int count_active_clusters(int* clusters, gpemu_cuda_kernel_handle kernel,
                           const gpemu_cuda_launch& launch, const LaunchAttribute* attributes,

@@ -4,6 +4,7 @@
 
 #include "copy.hpp"
 #include "graph_memory.hpp"
+#include "kernel_attribute.hpp"
 
 namespace {
 
@@ -62,7 +63,6 @@ struct UpdateResult {
   Node error_node, error_from_node;
 };
 
-// Arguments that come packed in `extra` are not looked at: the grid prices the kernel.
 int describe_kernel(const KernelParameters* from, Kernel kernel, Parameters* to) {
   if (from == nullptr) {
     return kInvalidValue;
@@ -74,7 +74,7 @@ int describe_kernel(const KernelParameters* from, Kernel kernel, Parameters* to)
                 .dynamic_shared_bytes = from->shared_bytes,
                 .cooperative = 0,
                 .arguments = from->arguments};
-  return kSuccess;
+  return read_packed_arguments(to->launch, from->extra);
 }
 
 int describe_kernel_v1(const KernelParameters* from, Parameters* to) {

@@ -25,10 +25,16 @@ int launch(Kernel kernel, const gpemu_cuda_launch& description, Stream stream) {
   return in_context([&] { return gpemu_cuda_launch_kernel(kernel, &description, stream); });
 }
 
-int launch_with(const LaunchConfig* config, Kernel kernel, void** arguments, Stream stream) {
-  gpemu_cuda_launch description = launch_of(*config, arguments);
-  const int status =
-      apply_launch_attributes(description, config->attributes, config->attribute_count);
+int launch_with(const LaunchConfig& config, Kernel kernel, void** arguments, void** extra,
+                Stream stream) {
+  if (arguments != nullptr && extra != nullptr) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_launch description = launch_of(config, arguments);
+  int status = apply_launch_attributes(description, config.attributes, config.attribute_count);
+  if (status == kSuccess) {
+    status = read_packed_arguments(description, extra);
+  }
   return status == kSuccess ? launch(kernel, description, stream) : status;
 }
 
@@ -61,18 +67,16 @@ int check_device(Device device) {
 
 }  // namespace
 
-// ---- Launches. Arguments packed in `extra` are not looked at: the grid prices the kernel ----
+// ---- Launches ----
 
 GPEMU_TWINS(
     cuLaunchKernel, _ptsz,
     (Kernel kernel, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
      unsigned block_y, unsigned block_z, unsigned shared_bytes, Stream stream, void** arguments,
      void** extra),
-    if (arguments != nullptr && extra != nullptr) {
-      return kInvalidValue;
-    } const LaunchConfig config{
+    const LaunchConfig config{
         {grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes, stream, nullptr, 0};
-    return launch(kernel, launch_of(config, arguments), on(stream));)
+    return launch_with(config, kernel, arguments, extra, on(stream));)
 
 GPEMU_TWINS(
     cuLaunchCooperativeKernel, _ptsz,
@@ -85,9 +89,9 @@ GPEMU_TWINS(
 
 GPEMU_TWINS(cuLaunchKernelEx, _ptsz,
             (const LaunchConfig* config, Kernel kernel, void** arguments, void** extra),
-            return config == nullptr || (arguments != nullptr && extra != nullptr)
+            return config == nullptr
                        ? kInvalidValue
-                       : launch_with(config, kernel, arguments, on(config->stream));)
+                       : launch_with(*config, kernel, arguments, extra, on(config->stream));)
 
 // ---- Attributes ----
 

@@ -6,6 +6,7 @@
 
 #include "copy3d.hpp"
 #include "graph_memory.hpp"
+#include "kernel_attribute.hpp"
 
 namespace {
 
@@ -66,7 +67,6 @@ struct EdgeData {
   unsigned char bytes[8];
 };
 
-// Arguments that come packed in `extra` are not looked at: the grid prices the kernel.
 int describe_kernel(const KernelParameters& from, Parameters* to) {
   to->kind = GPEMU_CUDA_NODE_KERNEL;
   to->launch = {.grid = {from.grid.x, from.grid.y, from.grid.z},
@@ -74,7 +74,8 @@ int describe_kernel(const KernelParameters& from, Parameters* to) {
                 .dynamic_shared_bytes = from.shared_bytes,
                 .cooperative = 0,
                 .arguments = from.arguments};
-  return find_kernel(from.function, &to->kernel);
+  const int status = read_packed_arguments(to->launch, from.extra);
+  return status == kSuccess ? find_kernel(from.function, &to->kernel) : status;
 }
 
 int describe_copy_node(const Copy3D& from, Parameters* to) {

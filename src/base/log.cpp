@@ -28,11 +28,14 @@ bool log_enabled(LogLevel level) {
   return level <= threshold;
 }
 
-void log_line(LogLevel level, std::string_view message) {
-  const std::string line = fmt::format(
-      "gpemu: {}: {}\n", kLevelNames[static_cast<std::size_t>(level)], printable(message));
+void notice(std::string_view message) {
+  const std::string line = fmt::format("gpemu: {}\n", message);
   // Nobody is left to tell when standard error itself cannot be written.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
+}
+
+void log_line(LogLevel level, std::string_view message) {
+  notice(fmt::format("{}: {}", kLevelNames[static_cast<std::size_t>(level)], printable(message)));
 }
 
 }  // namespace gpemu

@@ -88,12 +88,13 @@ void ContentMap::assign_range(std::uint64_t start, Range assigned) {
   ranges_.emplace(start, assigned);
 }
 
-ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes) const {
+ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes, bool goes_on) const {
   auto range = first_behind(start);
   if (range == ranges_.end()) return {.bytes = bytes};
   if (range->first > start) return {.bytes = std::min(bytes, range->first - start)};
   const Range& first = range->second;
-  std::uint64_t end = first.open && range->first == start ? start + bytes : first.end;
+  const bool open = goes_on && first.open && range->first == start;
+  std::uint64_t end = open ? start + bytes : first.end;
   while (end - start < bytes && ++range != ranges_.end() && range->first == end &&
          range->second.goes_on_as(first)) {
     end = range->second.end;
@@ -103,14 +104,19 @@ ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes) const {
 
 ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
   const std::lock_guard lock(mutex_);
-  return part_of(start, bytes);
+  return part_of(start, bytes, true);
 }
 
-bool ContentMap::are_alike(std::uint64_t a, std::uint64_t b, Bytes bytes) const {
+ContentMap::Part ContentMap::assigned_part(std::uint64_t start, Bytes bytes) const {
   const std::lock_guard lock(mutex_);
-  const Part first = part_of(a, bytes);
+  return part_of(start, bytes, false);
+}
+
+bool ContentMap::are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) const {
+  const std::lock_guard lock(mutex_);
+  const Part first = part_of(to, bytes, false);
   if (first.bytes < bytes || in_pages(first.content)) return false;
-  const Part second = part_of(b, bytes);
+  const Part second = part_of(from, bytes, true);
   return second.bytes == bytes && second.content == first.content && second.writer == first.writer;
 }
 

@@ -79,6 +79,10 @@ class ContentMap {
   /// Returns what begins at `start`, and for how much of `bytes` it goes on. Requires: bytes > 0.
   [[nodiscard]] Part part(std::uint64_t start, Bytes bytes) const;
 
+  /// As part, but of an open range no more than was assigned: for those who change what is there,
+  /// to whom whatever lies behind it is as it was.
+  [[nodiscard]] Part assigned_part(std::uint64_t start, Bytes bytes) const;
+
   /// A number that is another one after each change: what was found out at a number holds as long
   /// as it stays.
   [[nodiscard]] std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
@@ -86,17 +90,17 @@ class ContentMap {
   /// Whether all of a range is known. Requires: bytes > 0.
   [[nodiscard]] bool all_known(std::uint64_t start, Bytes bytes) const;
 
-  /// Whether two ranges of this size are the same throughout, and not in pages: then nothing is to
-  /// be copied between them. Requires: bytes > 0.
-  [[nodiscard]] bool are_alike(std::uint64_t a, std::uint64_t b, Bytes bytes) const;
+  /// Whether a range is throughout what a copy of the other would make it, and not in pages: then
+  /// nothing is to be copied. Requires: bytes > 0.
+  [[nodiscard]] bool are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) const;
 
  private:
   using Ranges = std::map<std::uint64_t, Range>;
 
   void assign_range(std::uint64_t start, Range assigned);
 
-  /// As part. Requires: the lock.
-  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes) const;
+  /// As part, or as assigned_part. Requires: the lock.
+  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes, bool goes_on) const;
 
   /// Returns the first range that ends behind `start`. Requires: the lock.
   [[nodiscard]] Ranges::const_iterator first_behind(std::uint64_t start) const;

@@ -101,6 +101,13 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
            .memory = {}};
   switch (parameters.kind) {
     case GPEMU_CUDA_NODE_KERNEL: {
+      if (parameters.launch.packed != nullptr) {
+        std::vector<void*> arguments;
+        gpemu_cuda_node_parameters plain = parameters;
+        GPEMU_CUDA_TRY(
+            unpack_launch(parameters.kernel, parameters.launch, &arguments, &plain.launch));
+        return describe_node(plain, device, work);
+      }
       const PricedLaunch priced = price_launch(parameters.kernel, parameters.launch, device);
       GPEMU_CUDA_TRY(priced.status);
       work->cost = priced.cost;

@@ -585,5 +585,55 @@ TEST_F(GraphTest, WorkThatWaitsForACopyHoldsUpNoOtherStream) {
   EXPECT_EQ(gpemu_cuda_host_free(host), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
+  // One product of 1 x 1 matrices, of which the array of results is changed after the capture.
+  constexpr std::uint64_t kBytes = 4096;
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(kBytes, &memory), GPEMU_CUDA_SUCCESS);
+  const auto poke = [memory](std::uint64_t at, const auto& value) {
+    ASSERT_EQ(gpemu_cuda_poke(memory + at, &value, sizeof(value)), GPEMU_CUDA_SUCCESS);
+  };
+  const auto peek = [memory](std::uint64_t at) {
+    float value = -1;
+    EXPECT_EQ(gpemu_cuda_peek(memory + at, &value, sizeof(value)), GPEMU_CUDA_SUCCESS);
+    return value;
+  };
+  poke(0, std::array<std::uint64_t, 3>{memory + 256, memory + 512, memory + 768});
+  poke(256, 3.0F);
+  poke(512, 5.0F);
+  poke(768, 7.0F);
+  poke(1024, 9.0F);
+  const gpemu_cuda_product product{.a = memory,
+                                   .b = memory + 8,
+                                   .c = memory + 16,
+                                   .m = 1,
+                                   .n = 1,
+                                   .k = 1,
+                                   .batch = 1,
+                                   .leading_a = 1,
+                                   .leading_b = 1,
+                                   .leading_c = 1,
+                                   .stride_a = 1,
+                                   .stride_b = 1,
+                                   .stride_c = 1,
+                                   .transpose_a = 0,
+                                   .transpose_b = 0,
+                                   .arrays = 1,
+                                   .type = GPEMU_TYPE_FP32,
+                                   .type_c = GPEMU_TYPE_FP32,
+                                   .known = 1,
+                                   .alpha = 1,
+                                   .beta = 0};
+  const Exec exec = captured(
+      [&] { EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_SUCCESS); });
+  poke(16, memory + 1024);
+  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_stream_synchronize(stream_), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(peek(768), 7);
+  EXPECT_EQ(peek(1024), 15);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace gpemu::cuda

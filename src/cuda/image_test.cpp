@@ -10,6 +10,10 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/cuda.h"
+
+#include "test_gpu.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -53,7 +57,7 @@ std::string elf_of(std::vector<Section> sections, int architecture) {
     body += section.content;
   }
   Elf64_Ehdr header{};
-  header.e_ident[0] = 0x7f;
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_ABIVERSION] = 8;
   header.e_flags = static_cast<Elf64_Word>(architecture) << 8;
   header.e_shoff = sizeof(header) + body.size();
@@ -285,6 +289,31 @@ TEST(Image, SeesWhatInstructionsCalculateWith) {
   EXPECT_EQ(arithmetic(0x223, 63, 70), Arithmetic::kOther);
   EXPECT_EQ(arithmetic(0x918, 64, 80), Arithmetic::kOther);
   EXPECT_EQ(arithmetic(0x23c, 1, 61), Arithmetic::kUnknown);  // Instructions of other lengths.
+}
+
+TEST(Image, SaysWherePackedArgumentsLie) {
+  use_test_gpu();
+  const std::string elf = cubin_of_code(0x223, 1, 70);
+  gpemu_cuda_module_handle module = nullptr;
+  ASSERT_EQ(gpemu_cuda_module_load(elf.data(), &module), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  ASSERT_EQ(gpemu_cuda_module_kernel(module, "add", &kernel), GPEMU_CUDA_SUCCESS);
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(512, &memory), GPEMU_CUDA_SUCCESS);
+  const std::uint64_t old = 7;
+  ASSERT_EQ(gpemu_cuda_poke(memory, &old, sizeof(old)), GPEMU_CUDA_SUCCESS);
+  const std::string packed = bytes_of(memory) + words({128, 0});
+  gpemu_cuda_launch launch{.grid = {1, 1, 1}, .block = {32, 1, 1}, .packed = packed.data()};
+  launch.packed_bytes = 12;
+  EXPECT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE)
+      << "one byte too few";
+  launch.packed_bytes = packed.size();
+  EXPECT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, nullptr), GPEMU_CUDA_SUCCESS);
+  std::uint64_t read = 1;
+  EXPECT_EQ(gpemu_cuda_peek(memory, &read, sizeof(read)), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, 0U) << "not computed, and not what lay there";
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
 }
 
 }  // namespace

@@ -239,6 +239,31 @@ Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& la
 
 }  // namespace
 
+Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                     std::vector<void*>* arguments, gpemu_cuda_launch* plain) {
+  gpemu_cuda_kernel* const found = kernels().find(kernel);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  decode(*found);
+  const std::vector<ParameterPlace> places =
+      found->code == nullptr ? facts_of_code(*found).places : found->code->parameters;
+  if (places.empty() && launch.packed_bytes > 0) {
+    gpemu_cuda_not_supported("libcuda.so.1", "packed arguments of a kernel without machine code");
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
+  // The program's own memory, which nothing writes to.
+  auto* const packed = static_cast<std::byte*>(const_cast<void*>(launch.packed));
+  for (const ParameterPlace& place : places) {
+    if (place.bytes > launch.packed_bytes || place.offset > launch.packed_bytes - place.bytes) {
+      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    }
+    arguments->push_back(packed + place.offset);
+  }
+  *plain = launch;
+  plain->arguments = arguments->data();
+  plain->packed = nullptr;
+  return GPEMU_CUDA_SUCCESS;
+}
+
 void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                      KernelWork* work) {
   gpemu_cuda_kernel* const found = kernels().find(kernel);
@@ -623,6 +648,13 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
                                            const gpemu_cuda_launch* launch,
                                            gpemu_cuda_stream_handle stream) {
   if (launch == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (launch->packed != nullptr) {
+    std::vector<void*> arguments;
+    gpemu_cuda_launch plain{};
+    GPEMU_CUDA_TRY(attach());
+    GPEMU_CUDA_TRY(gpemu::cuda::unpack_launch(kernel, *launch, &arguments, &plain));
+    return gpemu_cuda_launch_kernel(kernel, &plain, stream);
+  }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   // Source: CUDA C++ Programming Guide, "Multi-Device System", on streams.

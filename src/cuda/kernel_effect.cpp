@@ -810,7 +810,8 @@ void describe_pointers(const KernelEffect& effect, const gpemu_cuda_launch& laun
 }
 
 /// How far a kernel whose text is known writes at most: what all its threads write, but no more
-/// than the product of its integers, which are sizes; in loops the product of the two largest.
+/// than the product of its integers, which are sizes, for each block; in loops the product of the
+/// two largest.
 Bytes written_bytes(const KernelEffect& effect, const gpemu_cuda_launch& launch,
                     const Parameter& parameter) {
   constexpr Bytes kMost = Bytes{1} << 40;
@@ -819,6 +820,7 @@ Bytes written_bytes(const KernelEffect& effect, const gpemu_cuda_launch& launch,
   if (parameter.in_loop && integers.size() > 2) integers.resize(2);
   Bytes elements = 1;
   for (const Bytes integer : integers) elements = std::min(kMost, elements * integer);
+  for (const std::uint32_t blocks : launch.grid) elements = std::min(kMost, elements * blocks);
   const Bytes of_threads = threads_of(launch) * parameter.bytes_of_thread;
   const Bytes of_sizes = elements * parameter.element_bytes;
   if (integers.empty()) return of_threads;
@@ -951,9 +953,14 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
   }
 }
 
-namespace {
+KernelWork work_on_anything(WriterId writer) {
+  KernelWork work;
+  work.writer = writer;
+  work.reads.push_back({.start = 0, .bytes = ~Bytes{0}, .writes = true});
+  return work;
+}
 
-void run(const KernelWork& work) {
+void perform_now(const KernelWork& work) {
   if (work.compute && work.compute()) return;
   for (const KernelWork::Range& range : work.ranges) {
     leave_uncomputed(range.address, range.bytes, range.how, work.writer);
@@ -964,10 +971,8 @@ void run(const KernelWork& work) {
   }
 }
 
-}  // namespace
-
 void perform(const KernelWork& work) {
-  if (!mover().busy()) return run(work);
+  if (!mover().busy()) return perform_now(work);
   std::vector<Access> accesses = work.reads;
   for (const KernelWork::Range& range : work.ranges) {
     accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
@@ -977,7 +982,7 @@ void perform(const KernelWork& work) {
                         .bytes = work.fill_value.size() * work.fill_count,
                         .writes = true});
   }
-  mover().in_order(accesses, [work] { run(work); });
+  mover().in_order(accesses, [work] { perform_now(work); });
 }
 
 void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch) {

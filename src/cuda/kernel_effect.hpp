@@ -144,8 +144,14 @@ void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed 
 /// Finds out what a launch does from its arguments, which may be gone later.
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
 
+/// Returns work that may read and write any memory: which, `compute` finds out.
+[[nodiscard]] KernelWork work_on_anything(WriterId writer);
+
 /// Does it to the memory, as far as that lies on a device.
 void perform(const KernelWork& work);
+
+/// As perform, without waiting for what is under way. For the `compute` of other work.
+void perform_now(const KernelWork& work);
 
 /// Both at once.
 void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch);

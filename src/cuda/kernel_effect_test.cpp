@@ -178,6 +178,47 @@ TEST_F(KernelEffectTest, NewResultsReadAsZeros) {
   EXPECT_EQ(content_[63], 0);
 }
 
+TEST_F(KernelEffectTest, ManagedMemoryHasWhatKernelsWrite) {
+  std::uint64_t managed = 0;
+  ASSERT_EQ(gpemu_cuda_malloc_managed(4096, 1, &managed), GPEMU_CUDA_SUCCESS);
+  auto* const floats = reinterpret_cast<float*>(managed);
+  floats[0] = floats[3] = 7;
+  std::int32_t count = 3;
+  float value = 1.5F;
+  std::array<void*, 3> arguments = {&count, &value, &managed};
+  launch(kFill, arguments.data());
+  EXPECT_EQ(floats[0], 1.5F);
+  EXPECT_EQ(floats[3], 7);
+  // Nobody sees the program read it, so what is not computed counts at once.
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  std::array<void*, 2> own = {&count, &managed};
+  launch("_Z3addiPf", own.data());
+  EXPECT_EQ(floats[0], 0);
+  EXPECT_GT(gpemu_cuda_not_computed_bytes(), before);
+  EXPECT_EQ(gpemu_cuda_free(managed), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(KernelEffectTest, WhatIsWrittenBehindAnOpenResultIsNotUpdatedEither) {
+  std::int32_t count = 32;
+  char functor = 0;
+  std::array<std::uint64_t, 3> tensors = {address_, address_ + 256, address_ + 384};
+  std::array<void*, 3> arguments = {&count, &functor, tensors.data()};
+  launch(kMix, arguments.data());  // A result of unknown elements, 256 bytes at least.
+  copy(address_, reinterpret_cast<std::uint64_t>(content_.data()));
+  launch(kMix, arguments.data());
+  const std::array<std::int64_t, 16> written = {1, 2, 3};
+  ASSERT_EQ(gpemu_cuda_memcpy(address_ + 128, reinterpret_cast<std::uint64_t>(written.data()),
+                              sizeof(written), GPEMU_CUDA_COPY_DEFAULT, nullptr, 1),
+            GPEMU_CUDA_SUCCESS);
+  tensors = {address_, address_, address_ + 384};
+  launch(kMix, arguments.data());  // In place, over both.
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  std::array<std::int64_t, 16> read{};
+  ASSERT_EQ(gpemu_cuda_peek(address_ + 128, read.data(), sizeof(read)), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read[0], 1);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(read));
+}
+
 TEST_F(KernelEffectTest, WhatIsChangedInPlaceStays) {
   std::int32_t count = 2;
   char functor = 0;

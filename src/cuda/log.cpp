@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/base/log.hpp"
 #include "gpemu/cuda.h"
 
 #include "handle_table.hpp"
@@ -39,7 +40,7 @@ Logs& logs() {
 }  // namespace
 
 void tell(std::string_view message) {
-  fmt::print(stderr, "gpemu: {}\n", message);
+  notice(message);
   std::vector<gpemu_cuda_log> receivers;
   {
     const std::lock_guard lock(logs().mutex);

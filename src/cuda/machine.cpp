@@ -47,6 +47,21 @@ Machine& machine() {
   return *instance;
 }
 
+/// A fork waits until no thread attaches or makes a context, so that the child does not inherit a
+/// lock of a thread that it does not have. Registered when the library is loaded, before any thread
+/// can fork, and last: the lock of the machine is taken before those of the others, here as well as
+/// in all that runs under it.
+[[maybe_unused]] const bool handles_forks = [] {
+  device::handle_forks();
+  handle_forks_of_recorder();
+  ::pthread_atfork([] { machine().mutex.lock(); }, [] { machine().mutex.unlock(); },
+                   [] {
+                     if (machine().phase == Phase::kAttached) machine().phase = Phase::kForked;
+                     machine().mutex.unlock();
+                   });
+  return true;
+}();
+
 /// More contexts than any program pushes on a thread's stack.
 constexpr std::size_t kMaxContexts = 64;
 
@@ -282,26 +297,26 @@ Status status_of(Phase phase) {
 Status attach_first(Phase phase) {
   if (phase != Phase::kDetached) return status_of(phase);
   Machine& state = machine();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   if (state.phase != Phase::kDetached) return status_of(state.phase);
-  ::pthread_atfork(nullptr, nullptr, [] {
-    if (machine().phase == Phase::kAttached) machine().phase = Phase::kForked;
-  });
   const Result<void> attached = attach_now(state);
-  if (!attached) tell(attached.error().message);
   state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
+  lock.unlock();
+  // Whoever is told may fork.
+  if (!attached) tell(attached.error().message);
   return status_of(state.phase);
 }
 
 /// Makes the primary context of a device unless it is made. Errors: NO_DEVICE, OUT_OF_MEMORY.
 Status make_context(DeviceState& device) {
   Machine& state = machine();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   if (device.active) return GPEMU_CUDA_SUCCESS;
   std::unique_ptr<device::Device> first;
   if (device.device == nullptr) {
     auto opened = device::Device::open(state.node, device.index, *state.clock);
     if (!opened) {
+      lock.unlock();
       tell(opened.error().message);
       return GPEMU_CUDA_ERROR_NO_DEVICE;
     }
@@ -309,6 +324,7 @@ Status make_context(DeviceState& device) {
   }
   const auto context = (first ? first : device.device)->allocate(state.context_bytes);
   if (!context) {
+    lock.unlock();
     tell(context.error().message);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }

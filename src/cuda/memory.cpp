@@ -115,7 +115,7 @@ void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer =
   Memory& state = memory();
   bool changes = false;
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = state.contents.part(address + done, bytes - done);
+    const ContentMap::Part part = state.contents.assigned_part(address + done, bytes - done);
     if (in_pages(part.content) && part.bytes < kStaleBytes) {
       clear_pages(address + done, part.bytes);
     } else if (in_pages(part.content)) {
@@ -152,6 +152,10 @@ struct Side {
   /// Whether all of it is a device's memory, or the host's locked one.
   [[nodiscard]] bool is_read_by_kernels() const {
     return inside && (on_device() || kind == GPEMU_CUDA_MEMORY_HOST);
+  }
+  /// Whether it begins in memory that kernels write: a device's, or managed memory.
+  [[nodiscard]] bool is_written_by_kernels() const {
+    return on_device() || kind == GPEMU_CUDA_MEMORY_MANAGED;
   }
   /// Whether the host or other processes may write it at any time.
   [[nodiscard]] bool is_shared() const {
@@ -711,11 +715,18 @@ class RecentRanges {
   std::array<RecentRange, 256> ranges_{};
 };
 
+/// Makes a range of memory that others read at any time zeros in place of what a kernel writes.
+/// Nobody sees those reads, so it counts as read now.
+void clear_shared(std::uint64_t address, Bytes bytes, WriterId writer) {
+  clear_pages(address, bytes);
+  record_not_computed(address, bytes, writer);
+}
+
 /// Makes a range that a kernel changed in place not updated where its pages hold something.
 void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
   ContentMap& contents = memory().contents;
   for (Bytes done = 0; done < bytes;) {
-    const ContentMap::Part part = contents.part(address + done, bytes - done);
+    const ContentMap::Part part = contents.assigned_part(address + done, bytes - done);
     if (part.content == Content::kKept) {
       contents.assign(address + done, part.bytes, Content::kNotUpdated, writer);
     } else if (part.content == Content::kZeros) {
@@ -732,7 +743,7 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
   const Bytes bytes = element_bytes * count;
   if (bytes == 0) return;
   const Side side = side_of(address, bytes);
-  if (!side.on_device() || !side.inside) return;
+  if (!side.is_written_by_kernels() || !side.inside) return;
   const auto* const first = static_cast<const std::byte*>(value);
   if (std::all_of(first, first + element_bytes,
                   [](std::byte byte) { return byte == std::byte{}; })) {
@@ -742,7 +753,8 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
   // The host reads sizes, flags and scalars.
   constexpr Bytes kMaxFilled = 256 * kKiB;
   if (bytes > kMaxFilled) {
-    side.shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kNotComputed, writer);
+    side.shared ? clear_shared(address, bytes, writer)
+                : drop(address, bytes, Content::kNotComputed, writer);
     return;
   }
   if (!side.shared) keep(address, bytes);
@@ -757,13 +769,12 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   thread_local RecentRanges left;
   if (left.contain(range)) return;
   const Side side = side_of(address, bytes);
-  if (!side.on_device()) return;
+  if (!side.is_written_by_kernels()) return;
   const Bytes covered = std::min(bytes, side.covered);
   if (covered == 0) return;
-  if (side.shared) {
-    if (how != Uncomputed::kUpdated) clear_pages(address, covered);
-    return;
-  }
+  if (side.shared && how == Uncomputed::kUpdated)
+    return record_not_computed(address, covered, writer);
+  if (side.shared) return clear_shared(address, covered, writer);
   if (how == Uncomputed::kUpdated) {
     leave_not_updated(address, covered, writer);
   } else {
@@ -775,7 +786,7 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
 
 void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
   const Side side = side_of(address, bytes);
-  if (!side.on_device() || !side.inside) return;
+  if (!side.is_written_by_kernels() || !side.inside) return;
   if (!side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
 }
@@ -803,7 +814,7 @@ bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes) {
 
 Bytes device_bytes_at(std::uint64_t address, Bytes bytes) {
   const Side side = side_of(address, bytes);
-  return side.on_device() ? std::min(bytes, side.covered) : 0;
+  return side.is_written_by_kernels() ? std::min(bytes, side.covered) : 0;
 }
 
 void release_memory(DeviceState& device) {

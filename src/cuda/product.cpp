@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "product.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <optional>
 #include <vector>
@@ -117,12 +118,25 @@ using gpemu::Bytes;
 using gpemu::cuda::KernelWork;
 using gpemu::cuda::resolve_for_work;
 using gpemu::cuda::Uncomputed;
+using gpemu::cuda::WriterId;
 
 namespace {
 
+/// Returns the addresses in an array of a device; none where they are not known, for then nobody
+/// knows which memory they are of.
+std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
+  constexpr Bytes kAddressBytes = 8;
+  if (gpemu::cuda::device_bytes_at(array, count * kAddressBytes) < count * kAddressBytes) return {};
+  std::vector<std::uint64_t> addresses(count);
+  if (!gpemu::cuda::load_for_kernel(array, addresses.data(), count * kAddressBytes)) return {};
+  return addresses;
+}
+
+/// More rows of one call are one range, with what lies between them.
+constexpr Bytes kMostRows = Bytes{1} << 16;
+
 /// Adds rows, as one range where nothing lies between them. Errors: INVALID_VALUE.
 gpemu_cuda_status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
-  constexpr Bytes kMostRows = Bytes{1} << 20;
   const Uncomputed how = result.updates != 0 ? Uncomputed::kUpdated : Uncomputed::kWritten;
   Bytes extent = 0;
   if (result.bytes == 0 || result.address == 0) return GPEMU_CUDA_SUCCESS;
@@ -134,8 +148,13 @@ gpemu_cuda_status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
       __builtin_add_overflow(extent, result.bytes, &extent)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  if (result.rows == 1 || result.pitch <= result.bytes || result.rows > kMostRows) {
+  if (result.rows == 1 || result.pitch <= result.bytes) {
     work->ranges.push_back({result.address, extent, how});
+    return GPEMU_CUDA_SUCCESS;
+  }
+  if (work->ranges.size() + result.rows > kMostRows) {
+    // What lies between them is not theirs, so it stays.
+    work->ranges.push_back({result.address, extent, Uncomputed::kUpdated});
     return GPEMU_CUDA_SUCCESS;
   }
   for (Bytes row = 0; row < result.rows; ++row) {
@@ -153,20 +172,21 @@ gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result, c
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
   KernelWork work;
   work.writer = gpemu::cuda::writer_id(function);
-  if (result->matrices == 0) {
-    GPEMU_CUDA_TRY(add_rows(*result, &work));
-  } else {
-    std::vector<std::uint64_t> addresses(result->matrices);
-    if (!gpemu::cuda::load_for_kernel(result->address, addresses.data(), addresses.size() * 8)) {
-      return GPEMU_CUDA_SUCCESS;  // Nobody knows which memory it is.
+  GPEMU_CUDA_TRY(add_rows(*result, &work));
+  if (result->matrices == 0) return gpemu::cuda::perform_on(*found, std::move(work));
+  KernelWork later = gpemu::cuda::work_on_anything(work.writer);
+  later.compute = [matrix = *result, writer = work.writer] {
+    for (const std::uint64_t address : addresses_at(matrix.address, matrix.matrices)) {
+      gpemu_cuda_result one = matrix;
+      one.address = address;
+      one.matrices = 0;
+      KernelWork each;
+      each.writer = writer;
+      if (add_rows(one, &each) == GPEMU_CUDA_SUCCESS) gpemu::cuda::perform_now(each);
     }
-    gpemu_cuda_result matrix = *result;
-    for (const std::uint64_t address : addresses) {
-      matrix.address = address;
-      GPEMU_CUDA_TRY(add_rows(matrix, &work));
-    }
-  }
-  return gpemu::cuda::perform_on(*found, std::move(work));
+    return true;
+  };
+  return gpemu::cuda::perform_on(*found, std::move(later));
 }
 
 namespace {
@@ -174,13 +194,22 @@ namespace {
 /// Describes what a product writes and reads. Errors: INVALID_VALUE.
 gpemu_cuda_status add_product(const gpemu_cuda_product& p, KernelWork* work) {
   const auto width = static_cast<Bytes>(gpemu_data_type_bytes(p.type_c));
-  for (std::int64_t i = 0; i < p.batch; ++i) {
-    const gpemu_cuda_result result{.address = p.c + static_cast<Bytes>(i * p.stride_c) * width,
-                                   .bytes = static_cast<Bytes>(p.m) * width,
-                                   .pitch = static_cast<Bytes>(p.leading_c) * width,
-                                   .rows = static_cast<Bytes>(p.n),
-                                   .updates = p.known != 0 && p.beta != 0 ? 1 : 0};
+  gpemu_cuda_result result{.address = p.c,
+                           .bytes = static_cast<Bytes>(p.m) * width,
+                           .pitch = static_cast<Bytes>(p.leading_c) * width,
+                           .rows = static_cast<Bytes>(p.n),
+                           .updates = p.known != 0 && p.beta != 0 ? 1 : 0};
+  // As rows of each matrix, or as matrices without what lies between their rows.
+  if (p.batch > static_cast<std::int64_t>(kMostRows)) {
+    result.bytes += static_cast<Bytes>(p.n - 1) * result.pitch;
+    result.pitch = static_cast<Bytes>(p.stride_c) * width;
+    result.rows = static_cast<Bytes>(p.batch);
     GPEMU_CUDA_TRY(add_rows(result, work));
+  } else {
+    for (std::int64_t i = 0; i < p.batch; ++i) {
+      result.address = p.c + static_cast<Bytes>(i * p.stride_c) * width;
+      GPEMU_CUDA_TRY(add_rows(result, work));
+    }
   }
   const auto read = [work](std::uint64_t address, std::int64_t elements, gpemu_data_type type) {
     work->reads.push_back({.start = address,
@@ -192,26 +221,30 @@ gpemu_cuda_status add_product(const gpemu_cuda_product& p, KernelWork* work) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// The products whose operands' addresses lie in arrays of a device; none where these are not
+/// Describes a product of operands whose addresses are known. Errors: INVALID_VALUE.
+gpemu_cuda_status describe_product(const gpemu_cuda_product& p, WriterId writer, KernelWork* work) {
+  work->writer = writer;
+  GPEMU_CUDA_TRY(add_product(p, work));
+  work->compute = [p] { return gpemu::cuda::compute_product(p); };
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Multiplies operands whose addresses lie in arrays of a device now; not where those are not
 /// known.
-std::vector<gpemu_cuda_product> products_of(const gpemu_cuda_product& p) {
-  if (p.arrays == 0) return {p};
-  const auto count = static_cast<std::size_t>(p.batch);
-  std::vector<std::uint64_t> a(count), b(count), c(count);
-  if (!gpemu::cuda::load_for_kernel(p.a, a.data(), count * 8) ||
-      !gpemu::cuda::load_for_kernel(p.b, b.data(), count * 8) ||
-      !gpemu::cuda::load_for_kernel(p.c, c.data(), count * 8)) {
-    return {};
+void multiply_in_arrays(const gpemu_cuda_product& p, WriterId writer) {
+  const auto count = static_cast<Bytes>(p.batch);
+  const auto a = addresses_at(p.a, count), b = addresses_at(p.b, count),
+             c = addresses_at(p.c, count);
+  gpemu_cuda_product one = p;
+  one.batch = 1;
+  one.arrays = 0;
+  for (std::size_t i = 0; i < std::min({a.size(), b.size(), c.size()}); ++i) {
+    one.a = a[i];
+    one.b = b[i];
+    one.c = c[i];
+    KernelWork work;
+    if (describe_product(one, writer, &work) == GPEMU_CUDA_SUCCESS) gpemu::cuda::perform_now(work);
   }
-  std::vector<gpemu_cuda_product> products(count, p);
-  for (std::size_t i = 0; i < count; ++i) {
-    products[i].a = a[i];
-    products[i].b = b[i];
-    products[i].c = c[i];
-    products[i].batch = 1;
-    products[i].arrays = 0;
-  }
-  return products;
 }
 
 }  // namespace
@@ -227,12 +260,16 @@ gpemu_cuda_status gpemu_cuda_multiply(const gpemu_cuda_product* product, const c
   }
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
-  for (const gpemu_cuda_product& one : products_of(*product)) {
-    KernelWork work;
-    work.writer = gpemu::cuda::writer_id(function);
-    GPEMU_CUDA_TRY(add_product(one, &work));
-    work.compute = [one] { return gpemu::cuda::compute_product(one); };
-    GPEMU_CUDA_TRY(gpemu::cuda::perform_on(*found, std::move(work)));
+  const WriterId writer = gpemu::cuda::writer_id(function);
+  KernelWork work;
+  if (product->arrays == 0) {
+    GPEMU_CUDA_TRY(describe_product(*product, writer, &work));
+  } else {
+    work = gpemu::cuda::work_on_anything(writer);
+    work.compute = [arrays = *product, writer] {
+      multiply_in_arrays(arrays, writer);
+      return true;
+    };
   }
-  return GPEMU_CUDA_SUCCESS;
+  return gpemu::cuda::perform_on(*found, std::move(work));
 }

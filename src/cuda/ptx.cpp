@@ -271,8 +271,17 @@ class KernelReader {
       known_ = false;
     }
     const bool elsewhere = contains(operation, ".shared") || contains(operation, ".local") ||
-                           contains(operation, ".param") || contains(operation, "matrix");
-    if ((!reads && !writes) || (elsewhere && !copies)) return;
+                           contains(operation, ".param") || contains(operation, "matrix") ||
+                           starts("tcgen05");
+    if (elsewhere && !copies) return;
+    if (!reads && !writes) {
+      // Whoever names an address may write there: wmma.store does.
+      known_ &=
+          std::ranges::none_of(statement.operands,
+                               [](std::string_view operand) { return operand.starts_with('['); }) ||
+          starts("prefetch");
+      return;
+    }
     for (std::size_t i = 0; i < statement.operands.size(); ++i) {
       const std::string_view operand = statement.operands[i];
       if (!operand.starts_with('[') || (copies && i == 0)) continue;

@@ -54,6 +54,9 @@ TEST(Ptx, KnowsNothingOfAddressesFromElsewhere) {
   EXPECT_FALSE(read_ptx(kernel_of("mov.b64 %rd3, run_param_0;"), "run"));
   EXPECT_FALSE(
       read_ptx(kernel_of("cp.async.bulk.global.shared::cta.bulk_group [%rd1], [%r1], 4;"), "run"));
+  EXPECT_FALSE(read_ptx(
+      kernel_of("wmma.store.d.sync.aligned.row.m16n16k16.global.f32 [%rd1], {%f1, %f2}, %r1;"),
+      "run"));
   EXPECT_TRUE(read_ptx(kernel_of("call.uni __assertfail, (param0, param1);"), "run"));
   EXPECT_FALSE(read_ptx(kernel_of(""), "ru"));
 }

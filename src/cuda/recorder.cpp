@@ -23,6 +23,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/log.hpp"
 #include "gpemu/cuda/process_record.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 
@@ -101,7 +102,7 @@ ProcessRecord* make_totals(const std::string& folder) {
           ::mmap(nullptr, sizeof(ProcessRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
     }
     if (mapped != MAP_FAILED) return new (mapped) ProcessRecord;
-    fmt::print(stderr, "gpemu: cannot record in {}: {}\n", path, errno_message(errno));
+    notice(fmt::format("cannot record in {}: {}", path, errno_message(errno)));
   }
   return new ProcessRecord;
 }
@@ -121,21 +122,14 @@ Recorder* make_recorder() {
 
 std::atomic<Recorder*> current_recorder{nullptr};
 
+constinit std::mutex recorder_mutex;
+
 /// Never destroyed, for threads of the program may still run while it exits. A child after fork
 /// makes one of its own: what its parent counts is its parent's.
 Recorder& recorder() {
   Recorder* found = current_recorder.load(std::memory_order_acquire);
   if (found != nullptr) return *found;
-  static std::mutex mutex;
-  static std::once_flag registered;
-  std::call_once(registered, [] {
-    ::pthread_atfork([] { mutex.lock(); }, [] { mutex.unlock(); },
-                     [] {
-                       current_recorder = nullptr;
-                       mutex.unlock();
-                     });
-  });
-  const std::lock_guard lock(mutex);
+  const std::lock_guard lock(recorder_mutex);
   if (current_recorder.load() == nullptr) current_recorder = make_recorder();
   return *current_recorder.load();
 }
@@ -183,9 +177,9 @@ void add_line(Recorder& state, std::string_view line) {
   }
   std::int64_t& left_out = state.totals->lines_left_out;
   if (std::atomic_ref(left_out).fetch_add(1) == 0) {
-    fmt::print(stderr,
-               "gpemu: no space for records of operations: TMPDIR can name another folder; "
-               "what follows is left out\n");
+    notice(
+        "no space for records of operations: TMPDIR can name another folder; what follows is left "
+        "out");
   }
 }
 
@@ -324,6 +318,14 @@ std::int64_t count_on_device(RecordedDevice& device, BusyTime& busy,
 
 }  // namespace
 
+void handle_forks_of_recorder() {
+  ::pthread_atfork([] { recorder_mutex.lock(); }, [] { recorder_mutex.unlock(); },
+                   [] {
+                     current_recorder = nullptr;
+                     recorder_mutex.unlock();
+                   });
+}
+
 void record_device(const DeviceState& device) {
   if (device.ordinal >= ProcessRecord::kMaxDevices) return;
   RecordedDevice& entry = recorder().totals->devices[device.ordinal];
@@ -399,9 +401,9 @@ void record_not_locked(Bytes bytes) {
 void record_not_kept(Bytes bytes) {
   const std::atomic_ref not_kept(recorder().totals->not_kept_bytes);
   if (not_kept.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed) != 0) return;
-  fmt::print(stderr,
-             "gpemu: the program reads memory that a large copy from pinned memory wrote, which "
-             "--drop-data does not keep: zeros\n");
+  notice(
+      "the program reads memory that a large copy from pinned memory wrote, which --drop-data does "
+      "not keep: zeros");
 }
 
 namespace {
@@ -444,10 +446,10 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
   if (!first && !polled && !is_strict()) return;
   const std::string name = readable_name(writer_name(writer));
   if (is_strict()) {
-    fmt::print(stderr,
-               "gpemu: --strict ends the program: it reads {} bytes that {} writes, whose values "
-               "are not computed\n",
-               bytes, name);
+    notice(
+        fmt::format("--strict ends the program: it reads {} bytes that {} writes, whose values are "
+                    "not computed",
+                    bytes, name));
     ::_exit(kStrictExitCode);
   }
   if (polled) {
@@ -503,7 +505,7 @@ void gpemu_cuda_not_supported(const char* library, const char* function) {
     gpemu::cuda::tell(fmt::format("{} ({}) is not supported", function_name, library_name));
   }
   if (gpemu::cuda::is_strict()) {
-    fmt::print(stderr, "gpemu: --strict ends the program at {}\n", function_name);
+    gpemu::notice(fmt::format("--strict ends the program at {}", function_name));
     ::_exit(gpemu::cuda::kStrictExitCode);
   }
 }

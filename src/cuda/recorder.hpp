@@ -20,6 +20,9 @@ struct RecordedWork {
   const gpemu_operation* operation = nullptr;  ///< null for copies over links; copied.
 };
 
+/// Has a fork wait for the making of the recorder. Called once, when the library is loaded.
+void handle_forks_of_recorder();
+
 /// Counts a device whose context was made. What is counted goes to the folder that GPEMU_RECORD_DIR
 /// names, see ProcessRecord; with GPEMU_RECORD_OPERATIONS, each operation and mark does as well.
 void record_device(const DeviceState& device);

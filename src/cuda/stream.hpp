@@ -93,6 +93,11 @@ struct PricedLaunch {
 [[nodiscard]] PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel,
                                         const gpemu_cuda_launch& launch, const DeviceState& device);
 
+/// Points `arguments` at each of a launch's packed arguments, and makes `plain` the launch with
+/// them. Errors: INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED as gpemu_cuda_launch_kernel has them.
+[[nodiscard]] Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                                   std::vector<void*>* arguments, gpemu_cuda_launch* plain);
+
 /// Finds out what a kernel's launch does to memory.
 void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                      KernelWork* work);

@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "lock_file.hpp"
 
+#include <algorithm>
 #include <fcntl.h>
 #include <mutex>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
+
+#include "gpemu/device/node.hpp"
+
+#include "process_id.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -50,42 +56,71 @@ bool locked_by_others(int descriptor, std::int64_t first, std::int64_t count) {
   return ::fcntl(descriptor, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
 
-LockFile::LockFile(const FileDescriptor& file)
-    : descriptor_(::fcntl(file.get(), F_DUPFD_CLOEXEC, 0)) {
+void for_each_lock_of_others(int descriptor, std::int64_t first, std::int64_t count,
+                             const std::function<void(std::int64_t, std::int64_t)>& visit) {
+  if (count <= 0) return;
+  struct flock range = byte_range(F_RDLCK, first, count);
+  if (::fcntl(descriptor, F_OFD_GETLK, &range) != 0) return visit(first, count);
+  if (range.l_type == F_UNLCK) return;
+  // The lock may reach beyond what was asked about; without a length it has no end.
+  const std::int64_t end = first + count;
+  const std::int64_t locked = std::clamp<std::int64_t>(range.l_start, first, end);
+  const std::int64_t locked_end =
+      range.l_len == 0 || range.l_len > end - locked
+          ? end
+          : std::clamp<std::int64_t>(range.l_start + range.l_len, locked, end);
+  // A lock that is none of these bytes would be asked for again and again.
+  if (locked_end == locked) return visit(first, count);
+  visit(locked, locked_end - locked);
+  for_each_lock_of_others(descriptor, first, locked - first, visit);
+  for_each_lock_of_others(descriptor, locked_end, end - locked_end, visit);
+}
+
+ForkHold::ForkHold() {
+  open_lock_files().mutex.lock();
+}
+
+ForkHold::~ForkHold() {
+  open_lock_files().mutex.unlock();
+}
+
+LockFile::LockFile(FileDescriptor file, const ForkHold& /*hold*/) : file_(std::move(file)) {
   struct stat status{};
-  if (::fstat(descriptor_, &status) == 0) {
+  if (::fstat(file_.get(), &status) == 0) {
     inode_ = status.st_ino;
     file_system_ = status.st_dev;
   }
-  OpenLockFiles& open = open_lock_files();
-  const std::lock_guard lock(open.mutex);
-  open.files.push_back(this);
+  open_lock_files().files.push_back(this);
 }
 
 LockFile::~LockFile() {
-  OpenLockFiles& open = open_lock_files();
-  const std::lock_guard lock(open.mutex);
-  std::erase(open.files, this);
-  if (descriptor_ >= 0) ::close(descriptor_);
+  const ForkHold hold;
+  std::erase(open_lock_files().files, this);
+  file_ = FileDescriptor();
 }
 
 bool LockFile::lock(std::int64_t offset) {
   struct flock range = byte_range(F_WRLCK, offset, 1);
-  return ::fcntl(descriptor_, F_OFD_SETLK, &range) == 0;
+  return ::fcntl(file_.get(), F_OFD_SETLK, &range) == 0;
 }
 
 void LockFile::unlock(std::int64_t offset) {
   struct flock range = byte_range(F_UNLCK, offset, 1);
-  ::fcntl(descriptor_, F_OFD_SETLK, &range);
+  ::fcntl(file_.get(), F_OFD_SETLK, &range);
 }
 
 void LockFile::close_in_child() {
   struct stat status{};
-  if (descriptor_ >= 0 && ::fstat(descriptor_, &status) == 0 && status.st_ino == inode_ &&
+  const int descriptor = file_.release();
+  if (descriptor >= 0 && ::fstat(descriptor, &status) == 0 && status.st_ino == inode_ &&
       status.st_dev == file_system_) {
-    ::close(descriptor_);
+    ::close(descriptor);
   }
-  descriptor_ = -1;
+}
+
+void handle_forks() {
+  static_cast<void>(own_pid());
+  static_cast<void>(open_lock_files());
 }
 
 }  // namespace gpemu::device

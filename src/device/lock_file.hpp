@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <functional>
 #include <sys/types.h>
 
 #include "gpemu/base/file.hpp"
@@ -13,6 +13,21 @@ namespace gpemu::device {
 /// kernel's word, from any pid or mount namespace. True when the kernel cannot say.
 [[nodiscard]] bool locked_by_others(int descriptor, std::int64_t first, std::int64_t count);
 
+/// Calls `visit(first, count)` for each stretch of those bytes that somebody else has locked; for
+/// all of them when the kernel cannot say. Asks once more often than twice the number of stretches.
+void for_each_lock_of_others(int descriptor, std::int64_t first, std::int64_t count,
+                             const std::function<void(std::int64_t, std::int64_t)>& visit);
+
+/// While one of these exists no other thread forks: for the time between opening a file and its
+/// LockFile. Requires: the thread has no other, and does not fork itself.
+class ForkHold {
+ public:
+  ForkHold();
+  ForkHold(const ForkHold&) = delete;
+  ForkHold& operator=(const ForkHold&) = delete;
+  ~ForkHold();
+};
+
 /// The open file of a segment that carries a process's locks, whose end is the end of all of them.
 ///
 /// A forked child would inherit it, and a dead parent live on in its child. So it is never mapped
@@ -20,14 +35,15 @@ namespace gpemu::device {
 /// of fork. Thread safety: any thread may make and destroy these; fork waits for that.
 class LockFile {
  public:
-  /// Shares the open file, whose own descriptor may be closed then.
-  explicit LockFile(const FileDescriptor& file);
+  /// Takes an open file, which was opened under the same hold, so that no child can have it.
+  LockFile(FileDescriptor file, const ForkHold& hold);
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
   ~LockFile();
 
-  /// Returns the descriptor; -1 in a forked child, or when the process can open no more files.
-  [[nodiscard]] int get() const { return descriptor_; }
+  /// Returns the descriptor; -1 in a forked child.
+  [[nodiscard]] int get() const { return file_.get(); }
+  [[nodiscard]] const FileDescriptor& file() const { return file_; }
 
   /// Locks one byte until this object ends, unless somebody else has: never waits.
   [[nodiscard]] bool lock(std::int64_t offset);
@@ -42,7 +58,7 @@ class LockFile {
   void close_in_child();
 
  private:
-  int descriptor_;
+  FileDescriptor file_;
   ino_t inode_ = 0;
   dev_t file_system_ = 0;
 };

@@ -15,6 +15,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node.hpp"
 
+#include "lock_file.hpp"
+
 namespace gpemu::device {
 
 /// A mapping of a file that others may cut short. Read by a signal handler.
@@ -66,6 +68,7 @@ Result<void*> checked(void* memory, std::size_t size) {
 }  // namespace
 
 Result<Mapping> Mapping::of_file(int descriptor, std::size_t size) {
+  const ForkHold hold;
   const FileDescriptor file(
       ::open(fmt::format("/proc/self/fd/{}", descriptor).c_str(), O_RDWR | O_CLOEXEC));
   if (!file.valid()) {

@@ -17,9 +17,11 @@ Result<void> check_config(const NodeConfig& config) {
                 layout::kMaxDevices, config.devices.size());
   }
   for (const DeviceConfig& device : config.devices) {
-    if (device.memory_bytes == 0 || device.gpu.empty() || device.gpu.size() >= layout::kNameBytes) {
+    if (device.memory_bytes == 0 || !is_gpu_name(device.gpu) ||
+        device.gpu.size() >= layout::kNameBytes) {
       return fail(ErrorCode::kInvalidArgument,
-                  "a device of node '{}' has no memory, or no GPU name of up to {} characters",
+                  "a device of node '{}' has no memory, or no GPU name of up to {} characters "
+                  "without '/' and \".toml\"",
                   config.name, layout::kNameBytes - 1);
     }
   }

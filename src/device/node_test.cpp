@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/node.hpp"
 
+#include <atomic>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -8,6 +9,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -15,6 +17,8 @@
 
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/node_view.hpp"
+
+#include "layout.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -308,6 +312,60 @@ TEST_F(NodeTest, ADeadParentIsDeadThoughItsChildLives) {
   EXPECT_EQ(node->device_snapshot(0, TimePoint()).memory_used, 0U);
   EXPECT_TRUE(Node::remove("n1", true, directory_));
   for (const int end : {pipe[0], pipe[1], forked[0], forked[1]}) ::close(end);
+}
+
+/// Returns how many descriptors of this process are of files in a folder.
+int descriptors_in(const std::filesystem::path& folder) {
+  int count = 0;
+  for (int descriptor = 3; descriptor < 64; ++descriptor) {
+    std::error_code error;
+    const auto target =
+        std::filesystem::read_symlink(fmt::format("/proc/self/fd/{}", descriptor), error);
+    if (!error && target.parent_path() == folder) ++count;
+  }
+  return count;
+}
+
+TEST_F(NodeTest, NoChildGetsASegmentThatAnotherThreadOpensMeanwhile) {
+  ASSERT_TRUE(Node::create(config("n1"), directory_));
+  std::atomic<bool> ends{false};
+  std::thread opens([&] {
+    while (!ends) static_cast<void>(Node::open("n1", directory_));
+  });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_TRUE(in_child([&] { return descriptors_in(directory_) == 0; })) << i;
+  }
+  ends = true;
+  opens.join();
+}
+
+TEST_F(NodeTest, NothingThatIsWrittenMakesAHolderDead) {
+  NodeConfig exclusive = config("n1");
+  exclusive.policy = SharingPolicy::kExclusive;
+  const auto node = Node::create(exclusive, directory_).value();
+  sim::RealClock clock;
+  const auto device = Device::open(node, 0, clock).value();
+  ASSERT_TRUE(device->allocate(768 * kKiB));
+  const int file = ::open((directory_ / "n1").c_str(), O_RDWR | O_CLOEXEC);
+  const layout::Offsets offsets(exclusive.devices.size());
+  const std::vector<std::byte> zeros(offsets.holdings - offsets.processes);
+  ASSERT_EQ(::pwrite(file, zeros.data(), zeros.size(), static_cast<off_t>(offsets.processes)),
+            static_cast<ssize_t>(zeros.size()));
+  ::close(file);
+  EXPECT_EQ(NodeView::open("n1", directory_).value()->device_snapshot(0, TimePoint())->memory_used,
+            768 * kKiB);
+  EXPECT_TRUE(in_child([&] {
+    const auto other = Node::open("n1", directory_).value();
+    return Device::open(other, 0, clock).error().code == ErrorCode::kUnavailable;
+  }));
+}
+
+TEST_F(NodeTest, AGpuIsNamedByNoPath) {
+  for (const char* const name : {"/dev/pts/0", "folder/V100", "V100.toml", ""}) {
+    NodeConfig named = config("n1");
+    named.devices[0].gpu = name;
+    EXPECT_EQ(Node::create(named, directory_).error().code, ErrorCode::kInvalidArgument) << name;
+  }
 }
 
 TEST_F(NodeTest, AChildDoesNotCloseAFileThatTookTheDescriptorsNumber) {

@@ -88,7 +88,7 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
                state_->read<layout::HoldingRecord>(
                    layout::kProcessCapacity, offsets.holdings + device * layout::kProcessCapacity *
                                                                     sizeof(layout::HoldingRecord)));
-  const Slots alive = slots_alive(state_->file.get(), processes, -1);
+  const Slots alive = slots_alive(state_->file.get(), -1);
   return make_snapshot(index, state_->facts.devices[device],
                        {.engines = engines, .processes = processes, .holdings = holdings}, alive,
                        now);

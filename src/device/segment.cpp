@@ -54,22 +54,24 @@ bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
 
+/// Opens a file by `open(arguments...)` such that no forked child gets it.
+template <typename Open, typename... Arguments>
+Result<std::unique_ptr<LockFile>> lock_file(Open open, const Arguments&... arguments) {
+  const ForkHold hold;
+  GPEMU_ASSIGN(FileDescriptor file, open(arguments...));
+  return std::make_unique<LockFile>(std::move(file), hold);
+}
+
 }  // namespace
 
 Result<std::unique_ptr<Node::Segment>> Node::Segment::adopt(NodePath path,
-                                                            const FileDescriptor& file,
+                                                            std::unique_ptr<LockFile> locks,
                                                             NodeFacts facts) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->owner_pid_ = own_pid();
   segment->path_ = std::move(path);
   segment->facts_ = std::move(facts);
-  if (file.valid()) {
-    segment->locks_ = std::make_unique<LockFile>(file);
-    if (segment->locks_->get() < 0) {
-      return fail(ErrorCode::kResourceLimit, "cannot open a node segment: {}",
-                  errno_message(errno));
-    }
-  }
+  segment->locks_ = std::move(locks);
   GPEMU_TRY(segment->map());
   GPEMU_TRY(segment->register_process());
   return segment;
@@ -100,7 +102,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_anonymous(const Nod
   GPEMU_ASSIGN(
       NodeFacts facts,
       parse_static_part(static_part(config), layout::Offsets(config.devices.size()).end, path));
-  return adopt(std::move(path), FileDescriptor(), std::move(facts));
+  return adopt(std::move(path), nullptr, std::move(facts));
 }
 
 Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
@@ -109,12 +111,13 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
   const std::uint64_t size = layout::Offsets(config.devices.size()).end;
-  GPEMU_ASSIGN(const FileDescriptor file, allocate_file(folder, config.mode, size));
+  GPEMU_ASSIGN(std::unique_ptr<LockFile> locks,
+               lock_file(allocate_file, folder, config.mode, size));
   std::vector<std::byte> bytes = static_part(config);
-  GPEMU_TRY(write_static_part(file, bytes, folder));
+  GPEMU_TRY(write_static_part(locks->file(), bytes, folder));
   GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
-  GPEMU_CHECK(try_lock(file.get(), LOCK_SH), "a new file is locked");
-  GPEMU_ASSIGN(auto segment, adopt(path, file, std::move(facts)));
+  GPEMU_CHECK(try_lock(locks->get(), LOCK_SH), "a new file is locked");
+  GPEMU_ASSIGN(auto segment, adopt(path, std::move(locks), std::move(facts)));
   const std::string self = fmt::format("/proc/self/fd/{}", segment->locks_->get());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (errno == EEXIST) {
@@ -128,14 +131,15 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
 }
 
 Result<std::unique_ptr<Node::Segment>> Node::Segment::open_file(const NodePath& path) {
-  GPEMU_ASSIGN(const FileDescriptor file, open_segment(path, O_RDWR));
+  GPEMU_ASSIGN(std::unique_ptr<LockFile> locks, lock_file(open_segment, path, O_RDWR));
   struct stat status{};
   // Before the content is looked at, so that a temporary node cannot be swept from under it.
-  if (!try_lock(file.get(), LOCK_SH) || ::fstat(file.get(), &status) != 0 || status.st_nlink == 0) {
+  if (!try_lock(locks->get(), LOCK_SH) || ::fstat(locks->get(), &status) != 0 ||
+      status.st_nlink == 0) {
     return fail(ErrorCode::kNotFound, "the node '{}' is being removed", path.name);
   }
-  GPEMU_ASSIGN(NodeFacts facts, read_facts(file, path));
-  return adopt(path, file, std::move(facts));
+  GPEMU_ASSIGN(NodeFacts facts, read_facts(locks->file(), path));
+  return adopt(path, std::move(locks), std::move(facts));
 }
 
 Result<void> Node::Segment::register_process() {
@@ -221,7 +225,6 @@ DeviceTables Node::Segment::tables(int device) const {
 }
 
 Slots Node::Segment::others_alive() const {
-  // A private node has one process.
   if (!locks_) return {};
   Slots others = alive();
   if (slot_ >= 0) others.reset(static_cast<std::size_t>(slot_));
@@ -229,7 +232,13 @@ Slots Node::Segment::others_alive() const {
 }
 
 Slots Node::Segment::alive() const {
-  if (locks_ && locks_->get() < 0) {
+  if (!locks_) {
+    // A private node has one process.
+    Slots own;
+    if (slot_ >= 0) own.set(static_cast<std::size_t>(slot_));
+    return own;
+  }
+  if (locks_->get() < 0) {
     // A forked child has no open file to ask by.
     Slots used;
     for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
@@ -237,7 +246,7 @@ Slots Node::Segment::alive() const {
     }
     return used;
   }
-  return slots_alive(locks_ ? locks_->get() : -1, processes_, slot_);
+  return slots_alive(locks_->get(), slot_);
 }
 
 void Node::Segment::trim(int device, std::size_t engine) {

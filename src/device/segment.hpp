@@ -94,7 +94,7 @@ class Node::Segment {
  private:
   Segment() = default;
   [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(NodePath path,
-                                                              const FileDescriptor& file,
+                                                              std::unique_ptr<LockFile> locks,
                                                               NodeFacts facts);
   /// Errors: kResourceLimit when the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();

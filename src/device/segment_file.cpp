@@ -124,8 +124,8 @@ std::uint64_t checksum(std::vector<std::byte> bytes) {
 }
 static_assert(sizeof(layout::Header) % 8 == 0 && sizeof(layout::FactsRecord) % 8 == 0);
 
-/// Returns whether numbers are ones that a GPU could have: whoever may write a segment can give it
-/// a checksum, too.
+/// Returns whether a name and numbers are ones that a GPU could have: whoever may write a segment
+/// can give it a checksum, too.
 bool are_plausible(const layout::FactsRecord& record) {
   constexpr double kMost = 1e12;  // of watts and megahertz, so that products of them are finite.
   const GpuFacts& facts = record.facts;
@@ -139,10 +139,11 @@ bool are_plausible(const layout::FactsRecord& record) {
                                                       facts.pcie_lanes,
                                                       facts.nvlink_links,
                                                       facts.nvlink_gpus};
-  return record.memory_bytes > 0 && record.memory_bytes <= Bytes{1} << 60 &&
-         is_size(record.max_power_w) && is_size(record.idle_power_w) &&
-         is_size(facts.base_clock_mhz) && is_size(facts.boost_clock_mhz) &&
-         is_size(facts.memory_clock_mhz) && std::ranges::min(counts) >= 0;
+  return is_gpu_name(text_of(record.gpu)) && record.memory_bytes > 0 &&
+         record.memory_bytes <= Bytes{1} << 60 && is_size(record.max_power_w) &&
+         is_size(record.idle_power_w) && is_size(facts.base_clock_mhz) &&
+         is_size(facts.boost_clock_mhz) && is_size(facts.memory_clock_mhz) &&
+         std::ranges::min(counts) >= 0;
 }
 
 DeviceFacts facts_of(const layout::FactsRecord& record) {
@@ -226,6 +227,10 @@ Result<void> for_each_file(const std::filesystem::path& folder, Visit visit) {
 }
 
 }  // namespace
+
+bool is_gpu_name(std::string_view text) {
+  return !text.empty() && !text.contains('/') && !text.ends_with(".toml");
+}
 
 std::filesystem::path user_folder(uid_t user) {
   return fmt::format("/dev/shm/gpemu-{}", user);

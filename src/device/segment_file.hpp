@@ -15,6 +15,10 @@
 
 namespace gpemu::device {
 
+/// Returns whether a text can be the name of a device's GPU: not a path, which whoever looks it up
+/// would open.
+[[nodiscard]] bool is_gpu_name(std::string_view text);
+
 /// What never changes of a device, checked, in this process's own memory.
 struct DeviceFacts {
   std::string gpu;

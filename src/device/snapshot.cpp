@@ -30,17 +30,15 @@ Duration work_done(const layout::EngineRecord& engine, std::int64_t busy_ns, std
 
 }  // namespace
 
-Slots slots_alive(int descriptor, std::span<const layout::ProcessRecord> processes,
-                  std::ptrdiff_t own_slot) {
+Slots slots_alive(int descriptor, std::ptrdiff_t own_slot) {
   Slots alive;
-  for (std::size_t slot = 0; slot < processes.size(); ++slot) {
-    if (std::cmp_equal(slot, own_slot)) {
-      alive.set(slot);
-    } else if (descriptor >= 0 && processes[slot].used.load() != 0) {
-      const std::int64_t lock = layout::kAliveLocks + static_cast<std::int64_t>(slot);
-      alive.set(slot, locked_by_others(descriptor, lock, 1));
-    }
-  }
+  if (own_slot >= 0) alive.set(static_cast<std::size_t>(own_slot));
+  for_each_lock_of_others(descriptor, layout::kAliveLocks, layout::kProcessCapacity,
+                          [&alive](std::int64_t first, std::int64_t count) {
+                            for (std::int64_t i = 0; i < count; ++i) {
+                              alive.set(static_cast<std::size_t>(first - layout::kAliveLocks + i));
+                            }
+                          });
   return alive;
 }
 

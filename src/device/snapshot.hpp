@@ -23,10 +23,10 @@ struct DeviceTables {
   std::span<const layout::HoldingRecord> holdings;
 };
 
-/// Returns the slots whose holders live, by the locks on an open segment; `own_slot` (-1: none) is
-/// not asked about, for nobody conflicts with their own lock.
-[[nodiscard]] Slots slots_alive(int descriptor, std::span<const layout::ProcessRecord> processes,
-                                std::ptrdiff_t own_slot);
+/// Returns the slots whose holders live, by the locks on an open segment alone: nothing that is
+/// written there makes a holder dead. `own_slot` (-1: none) is not asked about, for nobody
+/// conflicts with their own lock. Requires: 0 <= descriptor.
+[[nodiscard]] Slots slots_alive(int descriptor, std::ptrdiff_t own_slot);
 
 /// Returns until when the given slots need an engine, or `now_ns` if that is later. A time after
 /// `latest_ns` is not believed.

@@ -116,6 +116,35 @@ assert cuda.cudaDeviceSynchronize() == 0
 assert ctypes.string_at(back, size.value) == bytes([3]) * size.value
 """
 
+# Processes that fork while a thread of theirs attaches: the child gets an answer, too.
+FORK_AT_START = """
+import ctypes, os, signal, threading
+cuda = ctypes.CDLL("libcudart.so.12")
+failed = 0
+for _ in range(30):
+    starter = os.fork()  # None has attached before.
+    if starter == 0:
+        thread = threading.Thread(target=cuda.cudaGetDeviceCount,
+                                  args=(ctypes.byref(ctypes.c_int()),))
+        thread.start()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            cuda.cudaGetDeviceCount(ctypes.byref(ctypes.c_int()))
+            os._exit(0)
+        os._exit(1 if os.waitpid(child, 0)[1] else 0)
+    failed += os.waitpid(starter, 0)[1] != 0
+assert failed == 0, failed
+"""
+
+# Something to be told of: a function that is not supported.
+TOLD = """
+import ctypes
+cuda = ctypes.CDLL("libcudart.so.12")
+assert cuda.cudaMalloc3DArray(None, None, None, 0) != 0
+print("went on")
+"""
+
 # A function behind seconds of work on one stream, then one on an idle stream.
 HOST_FUNCTIONS = """
 import ctypes
@@ -397,6 +426,16 @@ class RunTest(unittest.TestCase):
         process = self.start(sys.executable, "-c", FORK)
         _, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 0, errors)
+
+    def test_a_fork_while_a_thread_attaches_leaves_no_lock_behind(self):
+        process = self.start(sys.executable, "-c", FORK_AT_START)
+        _, errors = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_a_message_that_cannot_be_written_ends_no_program(self):
+        process = self.start("sh", "-c", 'exec "$0" -c "$1" 2>/dev/full', sys.executable, TOLD)
+        output, errors = process.communicate()
+        self.assertEqual((process.returncode, output), (0, "went on\n"), errors)
 
     def test_keeps_streams_and_events_of_devices_apart(self):
         process = self.start(sys.executable, "-c", DEVICES,

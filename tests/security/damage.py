@@ -112,6 +112,18 @@ def check_patterns(bench):
                 code == 0 and "good" in text and is_clean(text) and shown and seconds < 20,
                 f"exit {code} after {seconds:.1f} s",
             )
+    for name in (b"/dev/pts/0", b"../../../etc/passwd", b"V100.toml"):
+        at = segment.whole.index(b"V100-PCIE-32GB\0")
+        content = segment.whole[:at] + name.ljust(64, b"\0") + segment.whole[at + 64 :]
+        (bench.nodes / "named").write_bytes(sealed(content, segment.fixed))
+        os.chown(bench.nodes / "named", OTHER, OTHER)
+        answers = [bench.run(*command, timeout=10) for command in (
+            (bench.gpemu_here, "smi", "--period-ms", 1, f"{OTHER}/named"),
+            (bench.gpemu_here, "run", "--node", f"{OTHER}/named", "--", "true"),
+            (bench.gpemu_here, "train", "--node", f"{OTHER}/named", "--model", "resnet18",
+             "--synthetic"))]
+        bench.check(f"a GPU named {name.decode()}: no path is opened",
+                    {code for code, _, _ in answers} == {6}, str(answers))
     for name in ("at-104-2", "at-120-6", "at-128-6", "at-136-6", "at-128-to-144", "at-104-to-144"):
         os.chown(bench.nodes / name, OTHER, OTHER)
         answers = [bench.run(bench.gpemu_here, *command, f"{OTHER}/{name}", timeout=10)

@@ -15,7 +15,11 @@ enum class LogLevel { kError, kWarning, kInfo, kDebug };
 /// Returns whether messages of this level are written.
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// Writes one line to standard error in one system call. Thread safety: any thread.
+/// Writes "gpemu: " and a message as one line to standard error, in one system call, whatever the
+/// threshold. Does nothing where standard error cannot be written. Thread safety: any thread.
+void notice(std::string_view message);
+
+/// As notice, with the level before the message and nothing in it that is not printable.
 void log_line(LogLevel level, std::string_view message);
 
 template <typename... Args>

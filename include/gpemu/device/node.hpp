@@ -16,6 +16,11 @@
 
 namespace gpemu::device {
 
+/// Has a fork wait while this process opens a node, so that no child keeps its parent's locks.
+/// Whoever registers handlers of fork (pthread_atfork) that take a lock under which nodes are
+/// opened calls this first.
+void handle_forks();
+
 /// What runs work on a device. A device has one of each.
 enum class Engine : std::uint8_t { kCompute, kCopyHostToDevice, kCopyDeviceToHost };
 inline constexpr int kEngineCount = 3;
