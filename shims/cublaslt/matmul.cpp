@@ -282,10 +282,6 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   if (product.m == 0 || product.n == 0 || product.batch == 0) {
     return kSuccess;
   }
-  if (product.k == 0) {
-    return elementwise("cublasLtMatmul", product.type, product.batch * product.m * product.n,
-                       stream);
-  }
   gpemu_operation operation{};
   operation.struct_size = sizeof(operation);
   operation.kind = GPEMU_OPERATION_MATMUL;
@@ -296,7 +292,12 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[1] = product.m;
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
-  if (const int status = status_of(gpemu_cuda_submit(&operation, stream)); status != kSuccess) {
+  // Without a sum, the result is scaled and no more.
+  const int status = product.k == 0
+                         ? elementwise("cublasLtMatmul", product.type,
+                                       product.batch * product.m * product.n, stream)
+                         : status_of(gpemu_cuda_submit(&operation, stream));
+  if (status != kSuccess) {
     return status;
   }
   const Matmul& matmul = *alive<Matmul>().find(descriptor);
@@ -327,7 +328,14 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, co
     return kInvalidValue;
   }
   const Size size = size_of(*to, 0);
-  return elementwise("cublasLtMatrixTransform",
-                     type_of_cuda(static_cast<int>(to->get<uint32_t>(kLayoutType, 0))),
-                     size.rows * size.columns * to->get<int32_t>(kLayoutBatch, 1), stream);
+  const gpemu_data_type type = type_of_cuda(static_cast<int>(to->get<uint32_t>(kLayoutType, 0)));
+  const int64_t elements = size.rows * size.columns * to->get<int32_t>(kLayoutBatch, 1);
+  const int status = elementwise("cublasLtMatrixTransform", type, elements, stream);
+  if (status != kSuccess) {
+    return status;
+  }
+  gpemu_cuda_result written{};
+  written.address = address_of(c);
+  written.bytes = static_cast<uint64_t>(elements * gpemu_data_type_bytes(type));
+  return status_of(gpemu_cuda_leave_uncomputed(&written, "cublasLtMatrixTransform", stream));
 }
