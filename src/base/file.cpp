@@ -3,11 +3,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+
+#include <fmt/format.h>
 
 namespace gpemu {
 namespace {
@@ -38,6 +42,35 @@ bool is_pipe_without_name(const struct stat& status) {
   struct stat made{};
   return ::fstat(reader.get(), &made) == 0 && made.st_dev == status.st_dev;
 }
+
+/// Returns a name for a file without one.
+std::string path_of(const FileDescriptor& file) {
+  return fmt::format("/proc/self/fd/{}", file.get());
+}
+
+/// Opens a file that has no name and goes with the process. Not valid where the file system makes
+/// none, or without /proc, by which it gets its name.
+FileDescriptor open_unnamed(const std::filesystem::path& folder) {
+  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+  return file.valid() && ::access(path_of(file).c_str(), F_OK) == 0 ? std::move(file)
+                                                                    : FileDescriptor();
+}
+
+/// While it lives, no signal ends this thread.
+class SignalsHeld {
+ public:
+  SignalsHeld() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &old_);
+  }
+  SignalsHeld(const SignalsHeld&) = delete;
+  SignalsHeld& operator=(const SignalsHeld&) = delete;
+  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
+
+ private:
+  sigset_t old_{};
+};
 
 }  // namespace
 
@@ -105,12 +138,13 @@ AtomicFile::AtomicFile(std::filesystem::path path, std::string temporary, FileDe
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
-      temporary_(std::exchange(other.temporary_, {})),
+      temporary_(std::move(other.temporary_)),
+      named_(std::exchange(other.named_, false)),
       file_(std::move(other.file_)),
       buffer_(std::move(other.buffer_)) {}
 
 AtomicFile::~AtomicFile() {
-  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  if (named_) ::unlink(temporary_.c_str());
 }
 
 Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
@@ -126,12 +160,24 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
     const std::filesystem::path target = std::filesystem::canonical(path, no_link);
     if (!no_link) return create(target);
   }
-  std::string temporary = path.string() + ".XXXXXX";
-  FileDescriptor file(::mkostemp(temporary.data(), O_CLOEXEC));
-  if (!file.valid()) {
+  const auto refuse = [&path] {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
+  };
+  // A name that is too long, say, is to be told now and not when all is written.
+  struct stat old{};
+  if (::stat(path.c_str(), &old) != 0 && errno != ENOENT) return refuse();
+  const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
+  std::uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) return refuse();
+  const std::string temporary = folder / fmt::format("gpemu-{:016x}.tmp", number);
+  AtomicFile made(path, temporary, open_unnamed(folder));
+  if (!made.file_.valid()) {
+    made.file_ =
+        FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+    if (!made.file_.valid()) return refuse();
+    made.named_ = true;
   }
-  return AtomicFile(path, std::move(temporary), std::move(file));
+  return made;
 }
 
 Result<void> AtomicFile::append(std::string_view content) {
@@ -148,11 +194,19 @@ Result<void> AtomicFile::flush() {
 Result<void> AtomicFile::commit() {
   GPEMU_TRY(flush());
   if (temporary_.empty()) return {};
-  if (::fchmod(file_.get(), 0644) != 0 || ::fsync(file_.get()) != 0 ||
-      ::rename(temporary_.c_str(), path_.c_str()) != 0) {
+  const auto refuse = [this] {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path_.string(), errno_message(errno));
+  };
+  if (::fchmod(file_.get(), 0644) != 0 || ::fsync(file_.get()) != 0) return refuse();
+  // Only what has a name can replace a file. One that ended the process between would leave it.
+  const SignalsHeld held;
+  if (!named_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(),
+                          AT_SYMLINK_FOLLOW) != 0) {
+    return refuse();
   }
-  temporary_.clear();
+  named_ = true;
+  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return refuse();
+  named_ = false;
   return {};
 }
 

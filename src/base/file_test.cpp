@@ -2,6 +2,7 @@
 #include "gpemu/base/file.hpp"
 
 #include <array>
+#include <fcntl.h>
 #include <filesystem>
 #include <string>
 #include <sys/stat.h>
@@ -33,6 +34,41 @@ TEST(ReadFile, ReadsAPipeOfTheShell) {
     ASSERT_EQ(::write(writer.get(), "text", 4), 4);
   }
   EXPECT_EQ(read_file("/dev/fd/" + std::to_string(reader.get())).value(), "text");
+}
+
+class AtomicFileTest : public testing::Test {
+ protected:
+  void SetUp() override { std::filesystem::create_directories(folder_); }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+
+  const std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) /
+                                        ("gpemu_atomic_file_" + std::to_string(::getpid()));
+  const std::filesystem::path path_ = folder_ / "out";
+};
+
+TEST_F(AtomicFileTest, HasNoNameUntilItIsCompleteSoThatNothingStaysOfAKilledProcess) {
+  if (!FileDescriptor(::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600)).valid()) {
+    GTEST_SKIP() << "the file system makes no files without names";
+  }
+  auto file = AtomicFile::create(path_);
+  ASSERT_TRUE(file);
+  ASSERT_TRUE(file->append(std::string(std::size_t{1} << 20, 'x')));
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+  ASSERT_TRUE(file->commit());
+  EXPECT_EQ(std::filesystem::file_size(path_), std::size_t{1} << 20);
+}
+
+TEST_F(AtomicFileTest, LeavesNoOtherNameBehind) {
+  for (const char* const content : {"first", "second"}) {
+    ASSERT_TRUE(write_file_atomically(path_, content));
+    EXPECT_EQ(read_file(path_).value_or("unread"), content);
+  }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(AtomicFileTest, RefusesANameThatIsTooLongBeforeTheContentIsThere) {
+  EXPECT_TRUE(write_file_atomically(folder_ / std::string(255, 'x'), "").has_value());
+  EXPECT_FALSE(AtomicFile::create(folder_ / std::string(256, 'x')).has_value());
 }
 
 }  // namespace

@@ -44,8 +44,9 @@ class FileDescriptor {
 
 /// Replaces a file's content as a whole: readers see the old content or the new, never a part.
 /// The new content goes to a temporary file in the same folder first, which no failure leaves
-/// behind. A symbolic link stays, and the file that it names is replaced; a special file is written
-/// to as it is.
+/// behind; it has no name until it is complete, where the file system can do that, so that nothing
+/// stays of a process that is ended either. A symbolic link stays, and the file that it names is
+/// replaced; a special file is written to as it is.
 class AtomicFile {
  public:
   /// Errors: kIo with the path and the reason.
@@ -68,7 +69,8 @@ class AtomicFile {
   [[nodiscard]] Result<void> flush();
 
   std::filesystem::path path_;
-  std::string temporary_;  ///< empty: nothing to drop.
+  std::string temporary_;  ///< what it is called until it is complete; empty: it is written to.
+  bool named_ = false;     ///< whether a file of that name is there, to be dropped.
   FileDescriptor file_;
   std::string buffer_;
 };
