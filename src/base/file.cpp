@@ -50,8 +50,8 @@ std::string path_of(const FileDescriptor& file) {
 
 /// Opens a file that has no name and goes with the process. Not valid where the file system makes
 /// none, or without /proc, by which it gets its name.
-FileDescriptor open_unnamed(const std::filesystem::path& folder) {
-  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600));
+FileDescriptor open_unnamed(const std::filesystem::path& folder, mode_t mode) {
+  FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
   return file.valid() && ::access(path_of(file).c_str(), F_OK) == 0 ? std::move(file)
                                                                     : FileDescriptor();
 }
@@ -165,18 +165,21 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   };
   // A name that is too long, say, is to be told now and not when all is written.
   struct stat old{};
-  if (::stat(path.c_str(), &old) != 0 && errno != ENOENT) return refuse();
+  const bool replaces = ::stat(path.c_str(), &old) == 0;
+  if (!replaces && errno != ENOENT) return refuse();
+  const mode_t mode = replaces ? old.st_mode & 0777 : 0666;  // less the process's umask
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) return refuse();
   const std::string temporary = folder / fmt::format("gpemu-{:016x}.tmp", number);
-  AtomicFile made(path, temporary, open_unnamed(folder));
+  AtomicFile made(path, temporary, open_unnamed(folder, mode));
   if (!made.file_.valid()) {
     made.file_ =
-        FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+        FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (!made.file_.valid()) return refuse();
     made.named_ = true;
   }
+  if (replaces && ::fchmod(made.file_.get(), mode) != 0) return refuse();
   return made;
 }
 
@@ -197,7 +200,7 @@ Result<void> AtomicFile::commit() {
   const auto refuse = [this] {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path_.string(), errno_message(errno));
   };
-  if (::fchmod(file_.get(), 0644) != 0 || ::fsync(file_.get()) != 0) return refuse();
+  if (::fsync(file_.get()) != 0) return refuse();
   // Only what has a name can replace a file. One that ended the process between would leave it.
   const SignalsHeld held;
   if (!named_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(),

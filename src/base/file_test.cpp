@@ -41,6 +41,14 @@ class AtomicFileTest : public testing::Test {
   void SetUp() override { std::filesystem::create_directories(folder_); }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
+  /// Returns the permissions of the file after its content was replaced.
+  mode_t mode_when_written() const {
+    EXPECT_TRUE(write_file_atomically(path_, "new").has_value());
+    struct stat status{};
+    EXPECT_EQ(::stat(path_.c_str(), &status), 0);
+    return status.st_mode & 07777;
+  }
+
   const std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) /
                                         ("gpemu_atomic_file_" + std::to_string(::getpid()));
   const std::filesystem::path path_ = folder_ / "out";
@@ -69,6 +77,20 @@ TEST_F(AtomicFileTest, LeavesNoOtherNameBehind) {
 TEST_F(AtomicFileTest, RefusesANameThatIsTooLongBeforeTheContentIsThere) {
   EXPECT_TRUE(write_file_atomically(folder_ / std::string(255, 'x'), "").has_value());
   EXPECT_FALSE(AtomicFile::create(folder_ / std::string(256, 'x')).has_value());
+}
+
+TEST_F(AtomicFileTest, MakesFilesWithThePermissionsThatTheProcessGives) {
+  const mode_t old = ::umask(027);
+  EXPECT_EQ(mode_when_written(), 0640);
+  ::umask(old);
+}
+
+TEST_F(AtomicFileTest, KeepsThePermissionsOfTheFileThatItReplaces) {
+  ASSERT_TRUE(write_file_atomically(path_, "old"));
+  for (const mode_t mode : {0600, 0666}) {
+    ASSERT_EQ(::chmod(path_.c_str(), mode), 0);
+    EXPECT_EQ(mode_when_written(), mode);
+  }
 }
 
 }  // namespace

@@ -45,8 +45,9 @@ class FileDescriptor {
 /// Replaces a file's content as a whole: readers see the old content or the new, never a part.
 /// The new content goes to a temporary file in the same folder first, which no failure leaves
 /// behind; it has no name until it is complete, where the file system can do that, so that nothing
-/// stays of a process that is ended either. A symbolic link stays, and the file that it names is
-/// replaced; a special file is written to as it is.
+/// stays of a process that is ended either. The file keeps its permissions; a new one has those
+/// that the process's umask leaves. A symbolic link stays, and the file that it names is replaced;
+/// a special file is written to as it is.
 class AtomicFile {
  public:
   /// Errors: kIo with the path and the reason.
