@@ -106,6 +106,11 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
                 path.string());
   }
   ::fcntl(file.get(), F_SETFL, 0);
+  const auto too_large = [&path, max_bytes] {
+    return fail(ErrorCode::kInvalidArgument, "{} is larger than {} bytes", path.string(),
+                max_bytes);
+  };
+  if (static_cast<Bytes>(status.st_size) > max_bytes) return too_large();
   std::string content;
   content.reserve(static_cast<std::size_t>(status.st_size) + 1);
   while (true) {
@@ -118,10 +123,7 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
     if (count < 0) {
       return fail(ErrorCode::kIo, "cannot read {}: {}", path.string(), errno_message(errno));
     }
-    if (content.size() > max_bytes) {
-      return fail(ErrorCode::kInvalidArgument, "{} is larger than {} bytes", path.string(),
-                  max_bytes);
-    }
+    if (content.size() > max_bytes) return too_large();
     if (count == 0) return content;
   }
 }

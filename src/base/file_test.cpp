@@ -36,6 +36,17 @@ TEST(ReadFile, ReadsAPipeOfTheShell) {
   EXPECT_EQ(read_file("/dev/fd/" + std::to_string(reader.get())).value(), "text");
 }
 
+TEST(ReadFile, RefusesWhatIsTooLargeBeforeItTakesMemoryForIt) {
+  const std::filesystem::path path =
+      std::filesystem::path(testing::TempDir()) / ("gpemu_large_" + std::to_string(::getpid()));
+  ASSERT_TRUE(write_file_atomically(path, ""));
+  ASSERT_EQ(::truncate(path.c_str(), off_t{1} << 42), 0);  // 4 TiB, none of it on the disk.
+  const auto content = read_file(path, 100);
+  std::filesystem::remove(path);
+  ASSERT_FALSE(content);
+  EXPECT_EQ(content.error().message, path.string() + " is larger than 100 bytes");
+}
+
 class AtomicFileTest : public testing::Test {
  protected:
   void SetUp() override { std::filesystem::create_directories(folder_); }
