@@ -128,6 +128,14 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
   }
 }
 
+int take_space(const FileDescriptor& file, std::size_t offset, std::size_t size) {
+  int error = EINTR;
+  while (error == EINTR) {
+    error = ::posix_fallocate(file.get(), static_cast<off_t>(offset), static_cast<off_t>(size));
+  }
+  return error;
+}
+
 bool is_special_file(const std::filesystem::path& path) {
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(path, ignored);

@@ -48,7 +48,7 @@ bool LineFile::map_next() {
   used_ = 0;
   // Space that is only promised would end the program by SIGBUS on a full disk.
   void* window = MAP_FAILED;
-  if (::posix_fallocate(file_.get(), static_cast<off_t>(offset_), kWindow) == 0) {
+  if (take_space(file_, offset_, kWindow) == 0) {
     window = ::mmap(nullptr, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(),
                     static_cast<off_t>(offset_));
   }

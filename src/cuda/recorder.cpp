@@ -96,13 +96,15 @@ ProcessRecord* make_totals(const std::string& folder) {
   if (!folder.empty()) {
     const std::string path = fmt::format("{}/{}.record", folder, ::getpid());
     const FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    void* mapped = MAP_FAILED;
-    if (file.valid() && ::posix_fallocate(file.get(), 0, sizeof(ProcessRecord)) == 0) {
-      mapped =
+    int error = file.valid() ? take_space(file, 0, sizeof(ProcessRecord)) : errno;
+    if (error == 0) {
+      void* const mapped =
           ::mmap(nullptr, sizeof(ProcessRecord), PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+      if (mapped != MAP_FAILED) return new (mapped) ProcessRecord;
+      error = errno;
     }
-    if (mapped != MAP_FAILED) return new (mapped) ProcessRecord;
-    notice(fmt::format("cannot record in {}: {}", path, errno_message(errno)));
+    if (file.valid()) ::unlink(path.c_str());  // A part of a record is none.
+    notice(fmt::format("cannot record in {}: {}", path, errno_message(error)));
   }
   return new ProcessRecord;
 }

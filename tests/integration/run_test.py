@@ -443,6 +443,17 @@ class RunTest(unittest.TestCase):
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 0, errors)
 
+    def test_says_why_there_is_no_space_for_a_record_and_leaves_none(self):
+        program = ('import ctypes, os, pathlib, resource\n'
+                   'resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n'
+                   'ctypes.CDLL("libcudart.so.12").cudaFree(None)\n'
+                   'folder = pathlib.Path(os.environ["GPEMU_RECORD_DIR"])\n'
+                   'print(*folder.glob("*.record"))')
+        process = self.start(sys.executable, "-c", program)
+        output, errors = process.communicate()
+        self.assertEqual((process.returncode, output), (0, "\n"), errors)
+        self.assertRegex(errors, r"cannot record in \S+: File too large\n")
+
     def refuse(self, code, text, *words, options=("--gpu", GPU)):
         process = self.start(*words, options=options)
         output, errors = process.communicate()

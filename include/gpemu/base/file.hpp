@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -38,6 +39,10 @@ class FileDescriptor {
 /// might never end, kInvalidArgument when it is larger than `max_bytes`.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             Bytes max_bytes = 256 * kMiB);
+
+/// Takes space on the disk for the first `size` bytes of a file after `offset`, so that a mapping
+/// of them can be written to. Returns 0, or the reason as errno would have it.
+[[nodiscard]] int take_space(const FileDescriptor& file, std::size_t offset, std::size_t size);
 
 /// Returns whether a path names a device, a pipe or a socket: nothing that may be replaced.
 [[nodiscard]] bool is_special_file(const std::filesystem::path& path);
