@@ -35,6 +35,7 @@ import pathlib
 import re
 import resource
 import select
+import shlex
 import shutil
 import signal
 import subprocess
@@ -274,7 +275,9 @@ class Shell:
     def execute(self, command, limit_s):
         """Returns exit code and lines of output; the code is None after `limit_s` seconds."""
         self.command_file.write_text(command + "\n")
-        self.process.stdin.write(f". {self.command_file} </dev/null >{self.output_file} 2>&1 "
+        command_file, output_file = (shlex.quote(str(path))
+                                     for path in (self.command_file, self.output_file))
+        self.process.stdin.write(f". {command_file} </dev/null >{output_file} 2>&1 "
                                  f"{self.child}>&-; echo $? >&{self.child}\n")
         self.process.stdin.flush()
         ready, _, _ = select.select([self.reports], [], [], limit_s)

@@ -147,6 +147,13 @@ class Executing(unittest.TestCase):
         tally = self.execute("```sh", "while true; do read -t 1 <>/dev/zero; done", "true", "```")
         self.assertEqual((tally.executed, len(tally.failures)), (1, 1))
 
+    def test_works_in_a_folder_with_a_space_in_its_name(self):
+        temporary = self.root / "a folder"
+        temporary.mkdir()
+        with mock.patch.object(tempfile, "tempdir", str(temporary)):
+            tally = self.execute("```console", "$ gpemu a", "gpemu a", "```")
+        self.assertEqual((tally.compared, tally.failures), (1, []))
+
     def test_finds_output_that_differs(self):
         tally = self.execute("```console", "$ gpemu a", "gpemu b", "```")
         self.assertEqual(len(tally.failures), 1)
