@@ -6,12 +6,13 @@
 #
 # Usage: scripts/build_wheel.sh [FOLDER]     (default: build/packages)
 set -euo pipefail
+folder=${1:+$(realpath -m -- "$1")}
 cd "$(dirname "$0")/.."
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   sed -n '3,7s/^# \{0,1\}//p' "$0"
   exit 0
 fi
-folder=${1:-build/packages}
+folder=${folder:-build/packages}
 scripts/setup.sh
 mkdir -p "$folder"
 folder=$(realpath "$folder")
@@ -21,7 +22,8 @@ trap 'rm -rf "$raw"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-[[ -x $tools/bin/python ]] || python3 -m venv "$tools"
+# One that was not made to its end has no pip.
+"$tools/bin/python" -m pip --version &>/dev/null || python3 -m venv --clear "$tools"
 pip=("$tools/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install auditwheel==6.8.2 wheel==0.48.0
 # The compiler that CMake takes elsewhere, not the one that Python was built with.

@@ -6,6 +6,7 @@
 #
 # Usage: scripts/check_packages.sh [FOLDER]     (the packages; default: build/packages)
 set -euo pipefail
+packages=${1:+$(realpath -m -- "$1")}
 cd "$(dirname "$0")/.."
 if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   sed -n '3,7s/^# \{0,1\}//p' "$0"
@@ -15,14 +16,16 @@ if ((EUID != 0)); then
   echo "check_packages: only root may make a bare Debian and enter it; run it as root" >&2
   exit 1
 fi
-packages=$(realpath -m "${1:-build/packages}")
+packages=${packages:-$PWD/build/packages}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpemu
 bare=$cache/bare-debian-12.tar
 scripts/setup.sh package
-rm -f "$packages"/*.whl "$packages"/*.deb
+# Of gpemu's only: the folder may hold others.
+rm -f "$packages"/gpemu-*.whl "$packages"/gpemu_*.deb "$packages"/libgpemu-dev_*.deb
 scripts/build_wheel.sh "$packages"
 scripts/build_deb.sh "$packages"
-for file in "$packages"/*.whl "$packages"/*.deb; do
+made=("$packages"/gpemu-*.whl "$packages"/gpemu_*.deb "$packages"/libgpemu-dev_*.deb)
+for file in "${made[@]}"; do
   if ! grep -qF "$(basename "$file")" docs/how-to/install.md; then
     echo "check_packages: docs/how-to/install.md does not name $(basename "$file"): does it" \
       "need a newer system than before?" >&2
@@ -44,7 +47,9 @@ if [[ ! -f $bare ]]; then
   }
   rm -f "$work"/bare/var/cache/apt/archives/*.deb
   tar -C "$work/bare" --one-file-system -cf "$work/bare.tar" .
-  mv "$work/bare.tar" "$bare"
+  # In two steps: from another file system it is copied, and a part of it must not be taken for all.
+  mv "$work/bare.tar" "$bare.new"
+  mv "$bare.new" "$bare"
   rm -rf --one-file-system "$work/bare"
 fi
 
@@ -64,17 +69,17 @@ for kind in wheel deb; do
   tar -C "$root" -xf "$bare"
   mkdir -p "$root/check/recordings"
   cp profiles/gpemu-vldb25/operations/alexnet.json "$root/check/recordings"
-  cp "$packages"/*.whl "$packages"/*.deb tests/python/*_test.py tests/packages/* "$root/check"
+  cp "${made[@]}" tests/python/*_test.py tests/packages/* "$root/check"
   echo "check_packages: the $kind in a bare Debian 12"
   enter "$root" "$kind"
   rm -rf --one-file-system "$root"
 done
 
 echo "check_packages: a program that uses the libraries of libgpemu-dev"
-for package in "$packages"/*.deb; do dpkg-deb -x "$package" "$work/files"; done
+for package in "${made[@]:1}"; do dpkg-deb -x "$package" "$work/files"; done
 cmake -S tests/consumer/cpp -B "$work/client" -DCMAKE_PREFIX_PATH="$work/files/usr" \
   -DCMAKE_BUILD_TYPE=Release >/dev/null
 cmake --build "$work/client" >/dev/null
 GPEMU_PROFILES=$work/files/usr/share/gpemu/profiles.db "$work/client/client" >/dev/null
 echo "check_packages: ok"
-ls -l "$packages"
+ls -l "${made[@]}"
