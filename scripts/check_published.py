@@ -28,6 +28,7 @@ import multiprocessing.pool
 import os
 import pathlib
 import random
+import shutil
 import subprocess
 import sys
 
@@ -165,6 +166,7 @@ def install_timm(python):
     if (TIMM / "complete").exists():
         return
     print(f"check_published: installing timm in {TIMM}", file=sys.stderr)
+    shutil.rmtree(TIMM, ignore_errors=True)  # pip would leave what is there as it is.
     subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
                     "--no-deps", "--target", TIMM, *TIMM_PACKAGES], check=True)
     (TIMM / "complete").touch()

@@ -40,7 +40,8 @@ wheels=$folder/wheels
 if [[ "$(cat "$folder/complete" 2>/dev/null)" != "${wanted[*]}" ]]; then
   echo "install_torch: installing PyTorch $version in $folder" >&2
   mkdir -p "$(dirname "$folder")"
-  if [[ ! -x $python ]] && ! python3 -m venv "$folder" >&2; then
+  # One that was not made to its end has no pip.
+  if ! "$python" -m pip --version &>/dev/null && ! python3 -m venv --clear "$folder" >&2; then
     echo "install_torch: python3 makes no virtual environment; on Debian:" \
       "apt-get install python3-venv" >&2
     exit 1
