@@ -56,7 +56,7 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
   if (options.gpus.empty()) return device::Node::open_default();
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
-  return device::Node::create(config);
+  return device::Node::create_under_free_name(std::move(config));
 }
 
 Result<void> check(const RunProgramOptions& options) {

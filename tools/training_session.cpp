@@ -60,7 +60,7 @@ Result<void> TrainingSession::create_node(const GpuOptions& options) {
     // Nobody else shares a virtual clock.
     GPEMU_ASSIGN(node_, device::Node::create_private(config));
   } else {
-    GPEMU_ASSIGN(node_, device::Node::create(config));
+    GPEMU_ASSIGN(node_, device::Node::create_under_free_name(std::move(config)));
   }
   return {};
 }

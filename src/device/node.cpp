@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <system_error>
 #include <unistd.h>
 #include <utility>
 
@@ -10,6 +11,9 @@
 
 namespace gpemu::device {
 namespace {
+
+/// Tried for one node. More containers than this on a host have other trouble.
+constexpr int kMostNames = 1000;
 
 Result<void> check_config(const NodeConfig& config) {
   if (config.devices.empty() || config.devices.size() > layout::kMaxDevices) {
@@ -53,6 +57,20 @@ Result<std::shared_ptr<Node>> Node::create(const NodeConfig& config,
   GPEMU_TRY(check_config(config));
   GPEMU_ASSIGN(auto segment, Segment::create_file(config, directory));
   return std::shared_ptr<Node>(new Node(std::move(segment)));
+}
+
+Result<std::shared_ptr<Node>> Node::create_under_free_name(NodeConfig config,
+                                                           const std::filesystem::path& directory) {
+  const std::string name = config.name;
+  for (int number = 2;; ++number) {
+    auto node = create(config, directory);
+    std::error_code ignored;
+    const bool taken =
+        !node && node.error().code == ErrorCode::kInvalidArgument &&
+        std::filesystem::exists(std::filesystem::symlink_status(directory / config.name, ignored));
+    if (!taken || number > kMostNames) return node;
+    config.name = fmt::format("{}-{}", name, number);
+  }
 }
 
 Result<std::shared_ptr<Node>> Node::create_private(const NodeConfig& config) {

@@ -75,6 +75,19 @@ TEST_F(NodeTest, RefusesANameThatIsTaken) {
   EXPECT_NE(again.error().message.find("n1"), std::string::npos);
 }
 
+TEST_F(NodeTest, TakesTheNextNameThatIsFree) {
+  // Two containers with /dev/shm in common: each has a process of the pid.
+  const auto first = Node::create_under_free_name(config("run-2", true), directory_);
+  const auto second = Node::create_under_free_name(config("run-2", true), directory_);
+  const auto third = Node::create_under_free_name(config("run-2", true), directory_);
+  ASSERT_TRUE(first && second && third);
+  EXPECT_EQ((*first)->name(), "run-2");
+  EXPECT_EQ((*second)->name(), "run-2-2");
+  EXPECT_EQ((*third)->name(), "run-2-3");
+  EXPECT_EQ(Node::create_under_free_name(config("a b"), directory_).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
 TEST_F(NodeTest, RefusesNamesThatAreNoFileNames) {
   for (const char* name : {"", ".", "..", "root/../b", "x y", ".hidden"}) {
     EXPECT_EQ(Node::create(config(name), directory_).error().code, ErrorCode::kInvalidArgument);

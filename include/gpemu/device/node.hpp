@@ -126,6 +126,11 @@ class Node {
   [[nodiscard]] static Result<std::shared_ptr<Node>> create(
       const NodeConfig& config, const std::filesystem::path& directory = default_directory());
 
+  /// As create, under the configuration's name or, while that is taken, NAME-2, NAME-3 and so on:
+  /// for names made of pids, which are others in each pid namespace. Errors: as create.
+  [[nodiscard]] static Result<std::shared_ptr<Node>> create_under_free_name(
+      NodeConfig config, const std::filesystem::path& directory = default_directory());
+
   /// Creates a node in this process's own memory, seen by nobody else: for tests and simulations.
   [[nodiscard]] static Result<std::shared_ptr<Node>> create_private(const NodeConfig& config);
 
