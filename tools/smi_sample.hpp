@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/device/monitor.hpp"
 
 namespace gpemu::tools {
@@ -29,5 +31,11 @@ struct SmiSample {
   std::string time;  ///< local, "2026/01/31 23:59:59.123".
   std::vector<SmiDevice> devices;
 };
+
+/// Returns when to take a sample of a series with so many seconds from one to the next; the last
+/// time that there is when that lies beyond.
+[[nodiscard]] inline TimePoint sample_time(TimePoint start, double period_s, std::int64_t number) {
+  return saturating_add(start, from_seconds(period_s * static_cast<double>(number)));
+}
 
 }  // namespace gpemu::tools

@@ -46,6 +46,13 @@ std::string answer(Subject subject, std::string_view fields, CsvFormat format) {
   return query ? query->header() + query->lines(sample()) : query.error().message;
 }
 
+TEST(SampleTimeTest, IsTheLastThatThereIsWhereThePeriodsLieBeyond) {
+  const TimePoint start{Duration(7)};
+  EXPECT_EQ(sample_time(start, 0.5, 3), start + std::chrono::milliseconds(1500));
+  EXPECT_EQ(sample_time(start, 1e10, 1), TimePoint::max());
+  EXPECT_EQ(sample_time(start, 1e300, 1'000'000'000), TimePoint::max());
+}
+
 TEST(SmiQueryTest, AnswersAsNvidiaSmiDoes) {
   EXPECT_EQ(answer(Subject::kDevices, "index, name,utilization.gpu,memory.used,power.draw", {}),
             "index, name, utilization.gpu [%], memory.used [MiB], power.draw [W]\n"

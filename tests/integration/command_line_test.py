@@ -168,6 +168,12 @@ class CommandLineTest(unittest.TestCase):
         self.assertEqual(nodes, ["(node: one)", "(node: two)"])
         self.assertNotIn("node:", self.run_gpemu("smi", "-L", "one")[0])
 
+    def test_refuses_periods_that_are_none(self):
+        for period in ("nan", "-1", "0", "inf"):
+            errors = self.run_gpemu("smi", f"--loop={period}", expect=2)[1]
+            self.assertIn("--loop", errors)
+            self.assertEqual(errors.count("\n"), 1, errors)
+
     def complete(self, *words):
         """Returns what bash offers for words of which the last is not whole."""
         script = self.run_gpemu("completion", "bash")[0]
