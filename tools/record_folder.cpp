@@ -6,7 +6,9 @@
 #include <fcntl.h>
 #include <string>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace gpemu::tools {
 namespace {
@@ -19,8 +21,14 @@ void remove_abandoned(const std::filesystem::path& parent) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+    // Others may have put anything here. What is theirs is neither waited for nor removed.
+    struct stat status{};
+    if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
     const FileDescriptor lock(
-        ::open((entry.path() / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW));
+        ::open((entry.path() / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (lock.valid() && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
       std::filesystem::remove_all(entry.path(), ignored);
     }
@@ -31,7 +39,9 @@ void remove_abandoned(const std::filesystem::path& parent) {
 
 Result<RecordFolder> RecordFolder::create() {
   std::error_code error;
-  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  // The program may have another folder than the command.
+  if (!error) parent = std::filesystem::absolute(parent, error);
   if (error) {
     return fail(ErrorCode::kIo, "TMPDIR must name a folder for records: {}", error.message());
   }
