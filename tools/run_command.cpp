@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <chrono>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -118,20 +119,37 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
   return {};
 }
 
-/// Returns the files among the GPUs that were asked for, for the program to find them, too.
-std::string gpu_files(const std::vector<std::string>& gpus) {
+/// Returns the files of GPUs, with ':' between them, for the program to find them, too: those among
+/// the GPUs that were asked for or, for GPUs of a node, those that the caller names.
+///
+/// Errors: kInvalidArgument for a path with a ':' in it.
+Result<std::string> gpu_files(const std::vector<std::string>& gpus) {
+  const char* const inherited = std::getenv("GPEMU_GPU_FILES");
+  if (gpus.empty()) return inherited == nullptr ? "" : inherited;
   std::vector<std::string> files;
   for (const std::string& gpu : gpus) {
-    const std::string name = gpu.substr(0, gpu.rfind(':'));
+    // Without the count, if there is one.
+    const std::size_t colon = gpu.rfind(':');
+    const bool counted = colon != std::string::npos &&
+                         gpu.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+    const std::string name = counted ? gpu.substr(0, colon) : gpu;
     if (!name.contains('/') && !name.ends_with(".toml")) continue;
     std::error_code error;
-    files.push_back(std::filesystem::absolute(name, error).string());
+    const std::string path = std::filesystem::absolute(name, error).string();
+    if (path.contains(':')) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--gpu {}: the path of a GPU's file may hold no ':', and {} does; move or rename "
+                  "it",
+                  gpu, path);
+    }
+    files.push_back(path);
   }
   return fmt::format("{}", fmt::join(files, ":"));
 }
 
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
+  GPEMU_ASSIGN(const std::string files, gpu_files(options.gpus));
   GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
   std::shared_ptr<device::Node> node;
   Environment settings;
@@ -150,9 +168,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   }
   GPEMU_ASSIGN(Environment environment, stand_in_environment(records.path()));
   environment.insert(environment.end(), settings.begin(), settings.end());
-  if (const std::string files = gpu_files(options.gpus); !files.empty()) {
-    environment.emplace_back("GPEMU_GPU_FILES", files);
-  }
+  if (!files.empty()) environment.emplace_back("GPEMU_GPU_FILES", files);
   if (options.context_mib) {
     environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
   }

@@ -398,13 +398,39 @@ class RunTest(unittest.TestCase):
         # Else the inner one's clock would be the outer one's, and its time nothing.
         inner = ("import os, sys; sys.exit(any(name in os.environ for name in "
                  "('GPEMU_CLOCK', 'GPEMU_GPU', 'GPEMU_STRICT', 'GPEMU_RECORD_OPERATIONS', "
-                 "'GPEMU_CONTEXT_MIB')))")
+                 "'GPEMU_CONTEXT_MIB', 'GPEMU_GPU_FILES')))")
+        path = self.folder / "edited.toml"
+        path.write_text((ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8"), encoding="utf-8")
         process = self.start(COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
-                             inner, options=("--gpu", GPU, "--clock", "virtual", "--strict",
+                             inner, options=("--gpu", str(path), "--clock", "virtual", "--strict",
                                              "--context", "500",
                                              "--ops", str(self.folder / "outer.ops")))
         _, errors = process.communicate()
         self.assertEqual(process.returncode, 0, errors)
+
+    def test_hands_on_the_files_of_a_nodes_gpus(self):
+        path = self.folder / "edited.toml"
+        text = (ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8")
+        path.write_text(text.replace("value = 900,", "value = 1800,"), encoding="utf-8")
+        subprocess.run([COMMAND, "node", "create", "n0", "--gpu", path], env=self.environment,
+                       check=True, stdout=subprocess.DEVNULL)
+        self.environment["GPEMU_GPU_FILES"] = str(path)
+        process = self.start(sys.executable, "-c", PROGRAM, "0", options=("--node", "n0"))
+        _, errors = process.communicate()
+        self.assertEqual(process.returncode, 0, errors)
+
+    def test_finds_relative_folders_when_the_program_goes_elsewhere(self):
+        (self.folder / "profiles.db").symlink_to(
+            pathlib.Path(COMMAND).resolve().parent.parent / "share/gpemu/profiles.db")
+        environment = {**self.environment, "GPEMU_NODE_DIR": "nodes", "TMPDIR": "tmp",
+                       "GPEMU_PROFILES": "profiles.db"}
+        words = ["run", "--gpu", GPU, "--json", "json", "--", "sh", "-c", 'cd / && exec "$@"', "sh"]
+        done = subprocess.run([pathlib.Path(COMMAND).resolve(), *words, sys.executable, "-c",
+                               PROGRAM, "0"], env=environment, cwd=self.folder,
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        summary = json.loads((self.folder / "json").read_text())
+        self.assertEqual(summary["devices"][0]["operations"], 6)
 
     def test_calls_a_host_function_before_one_that_is_due_later(self):
         process = self.start(sys.executable, "-c", HOST_FUNCTIONS)
@@ -485,6 +511,9 @@ class RunTest(unittest.TestCase):
         self.refuse(2, "share the file", "true",
                     options=("--gpu", GPU, "--json", str(self.folder / "out"),
                              "--trace", str(self.folder / "out")))
+        (self.folder / "a:b").mkdir()
+        for gpu in ("a:b/gpu.toml", "a:b/gpu.toml:2"):
+            self.refuse(2, "may hold no ':'", "true", options=("--gpu", str(self.folder / gpu)))
         self.refuse(2, "there is no option '--strickt'", "true",
                     options=("--gpu", GPU, "--strickt"))
 
