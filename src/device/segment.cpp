@@ -28,7 +28,7 @@ Result<FileDescriptor> allocate_file(const std::filesystem::path& folder, mode_t
   }
   ::fchmod(file.get(), mode);
   // Really allocated: a sparse segment would kill its users later when the file system is full.
-  if (const int error = ::posix_fallocate(file.get(), 0, static_cast<off_t>(size)); error != 0) {
+  if (const int error = take_space(file, 0, size); error != 0) {
     return fail(
         error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
         "cannot allocate {} KiB for a node segment in {}: {}; free some space there, or name "
