@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -38,14 +39,19 @@ struct Number {
 /// Returns the size of an element, 0 of kUnknown.
 [[nodiscard]] Bytes number_bytes(NumberType type);
 
-/// Reads an element.
+/// What arithmetic of FP32 and conversions make of a NaN: 0x7fffffff in FP32. Source:
+/// "Floating-Point Standard" in NVIDIA's CUDA C++ Programming Guide.
+inline constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
+
+/// Reads an element. A NaN keeps its sign and payload.
 [[nodiscard]] Number load_number(const std::byte* from, NumberType type);
 
 /// Writes an element; reals are rounded to the nearest, by way of FP32 to the smaller types, as
-/// GPUs and PyTorch do.
+/// GPUs and PyTorch do. What was read as the same type has its bits again.
 void store_number(Number number, NumberType type, std::byte* to);
 
-/// Returns the number as one of another type has it, by the rules of C++ and PyTorch.
+/// Returns the number as one of another type has it: rounded, cut off or clamped as kernels of
+/// PyTorch do.
 [[nodiscard]] Number convert_number(Number number, NumberType from, NumberType to);
 
 /// The same for many elements, several times as fast: they lie `stride` bytes apart. What is read
