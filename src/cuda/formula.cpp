@@ -130,6 +130,12 @@ NumberType work_type(NumberType type) {
                                                                        : type;
 }
 
+/// How many inputs an operation has, with the functor's own.
+std::size_t inputs_of(Operation operation) {
+  if (operation == Operation::kWhere) return 3;
+  return operation < Operation::kAdd ? 1 : 2;
+}
+
 std::optional<Operation> find_operation(std::string_view functor) {
   // The wrapped functor's own name comes last.
   std::optional<Operation> found;
@@ -181,6 +187,13 @@ std::optional<Formula> read_wrapper(std::string_view functor, std::size_t open, 
   return formula;
 }
 
+/// The size of a lambda that may capture something: what it does, and behind it a pointer of the
+/// compiler's, for such lambdas of PyTorch are for the host, too. Seen in what PyTorch 2.8 passes;
+/// they are `__nv_hdl_wrapper_t` in the names of the host's functions.
+constexpr Bytes lambda_bytes(Bytes captured) {
+  return (captured + 7) / 8 * 8 + 8;
+}
+
 /// compare_scalar_kernel, pow_tensor_scalar_kernel_impl: the type, and an input of the functor.
 std::optional<Formula> read_scalar_lambda(std::string_view functor, NumberType type) {
   Formula formula{.types = {type, type, type}, .result = type};
@@ -189,20 +202,36 @@ std::optional<Formula> read_scalar_lambda(std::string_view functor, NumberType t
     formula.result = NumberType::kBool;
     formula.scalar = 1;
     formula.scalar_type = type;
-    formula.functor_bytes = 2 * std::max<Bytes>(number_bytes(type), 4);
+    formula.functor_bytes = lambda_bytes(2 * std::max<Bytes>(number_bytes(type), 4));
     return formula;
   }
   if (!contains(functor, "::pow_tensor_scalar_kernel_impl<")) return std::nullopt;
-  if (functor.ends_with("#1}")) formula.operation = Operation::kSquare;
-  if (functor.ends_with("#2}")) formula.operation = Operation::kCube;
-  if (functor.ends_with("#3}")) return std::nullopt;
-  if (functor.ends_with("#4}")) {
+  formula.functor_bytes = lambda_bytes(0);
+  if (functor.ends_with("#1}")) {
+    formula.operation = Operation::kSquare;
+  } else if (functor.ends_with("#2}")) {
+    formula.operation = Operation::kCube;
+  } else if (functor.ends_with("#4}")) {
     formula.operation = Operation::kPower;
     formula.scalar = 1;
     formula.scalar_type = type;
-    formula.functor_bytes = number_bytes(type);
+    formula.functor_bytes = lambda_bytes(number_bytes(type));
+  } else {
+    return std::nullopt;
   }
   return formula;
+}
+
+/// A division by a number that the host knows is a product with its reciprocal, which the lambda
+/// holds as the type that is computed with. Source: BinaryDivTruncKernel.cu.
+Formula divide_by_scalar(NumberType type) {
+  const NumberType held = work_type(type);
+  return {.operation = Operation::kMultiplyTrunc,
+          .types = {type, type, type},
+          .result = type,
+          .scalar = 1,
+          .scalar_type = held,
+          .functor_bytes = lambda_bytes(number_bytes(held))};
 }
 
 /// The whole number whose bits are those of an unsigned word, or the type itself.
@@ -224,24 +253,31 @@ std::optional<Formula> read_lambda(std::string_view functor) {
   if (auto formula = read_scalar_lambda(functor, number_type(arguments[0]))) return formula;
   const auto operation = find_operation(functor);
   if (!operation) return std::nullopt;
+  if (*operation == Operation::kDivideTrunc && arguments.size() == 1 && is_real(type)) {
+    return divide_by_scalar(type);
+  }
+  // A lambda with fewer arguments holds the others in a way of its own.
+  if (arguments.size() != inputs_of(*operation)) return std::nullopt;
   Formula formula{.operation = *operation, .tensors = static_cast<int>(arguments.size())};
   for (std::size_t i = 0; i < arguments.size(); ++i) formula.types[i] = number_type(arguments[i]);
-  if (*operation == Operation::kWhere && arguments.size() == 3) {
+  if (*operation == Operation::kWhere) {
     // Since PyTorch 2.9 the choice moves words of the elements' size.
     formula.types[1] = formula.types[2] = word_type(arguments[2]);
     formula.result = formula.types[2];
-  }
-  if (*operation != Operation::kWhere) {
+  } else {
     formula.result = is_truth(*operation) ? NumberType::kBool : type;
   }
   if (*operation == Operation::kMaskedFill) {
     formula.result = formula.types[0];
     formula.scalar_type = formula.types[0];
-    formula.functor_bytes = number_bytes(formula.types[0]);
+    formula.functor_bytes = lambda_bytes(number_bytes(formula.types[0]));
   }
+  if (*operation == Operation::kPower) formula.functor_bytes = lambda_bytes(0);
   if (*operation == Operation::kClamp) {
     formula.scalar_type = work_type(type);
-    formula.functor_bytes = 3 * std::max<Bytes>(number_bytes(formula.scalar_type), 4);
+    // Which limits there are, in 4 bytes, and both.
+    const Bytes width = number_bytes(formula.scalar_type);
+    formula.functor_bytes = lambda_bytes(width < 4 ? 8 : 3 * width);
   }
   const auto converted = template_arguments(functor, "converting_copy_kernel_cuda");
   if (converted.size() == 2) {
@@ -298,10 +334,13 @@ std::optional<Formula> read_any(std::string_view functor) {
     const auto arguments = bracketed(functor, at + named.part.size() - 1);
     if (arguments.size() != 1) return std::nullopt;
     const NumberType type = number_type(arguments[0]);
+    // Comparisons hold their kind.
+    const bool is_comparison = is_truth(named.operation);
     return Formula{.operation = named.operation,
                    .tensors = 2,
                    .types = {type, type, type},
-                   .result = is_truth(named.operation) ? NumberType::kBool : type};
+                   .result = is_comparison ? NumberType::kBool : type,
+                   .functor_bytes = is_comparison ? Bytes{4} : Bytes{1}};
   }
   if (functor.starts_with("at::native::AbsFunctor<")) {
     const auto arguments = bracketed(functor, functor.find('<'));
@@ -382,13 +421,18 @@ double rounded(double value, NumberType type) {
   return load_number(bytes.data(), type).real;
 }
 
+/// Each step of a type: of FP32 the power may become infinite.
+double one_and_exp(double value, NumberType type) {
+  return rounded(1 + rounded(std::exp(value), type), type);
+}
+
 [[gnu::always_inline]] inline std::optional<double> more_real_unary(Operation operation, double a,
                                                                     NumberType type) {
   switch (operation) {
     case Operation::kSigmoid:
-      return 1 / (1 + std::exp(-a));
+      return 1 / one_and_exp(-a, work_type(type));
     case Operation::kSilu:
-      return a / (1 + std::exp(-a));
+      return a / one_and_exp(-a, work_type(type));
     case Operation::kFloor:
       return std::floor(a);
     case Operation::kCeil:
@@ -417,6 +461,8 @@ double rounded(double value, NumberType type) {
   switch (operation) {
     case Operation::kMultiply:
       return a * b;
+    case Operation::kMultiplyTrunc:
+      return std::trunc(rounded(a * b, work_type(type)));
     case Operation::kDivide:
       return a / b;
     case Operation::kDivideTrunc:
@@ -528,6 +574,18 @@ bool is_true(const Number& number, NumberType type) {
   return is_real(type) ? number.real != 0 : number.whole != 0;
 }
 
+/// Whether a result is an input but for its sign: then a NaN keeps its payload.
+constexpr bool keeps_nan(Operation operation) {
+  return operation == Operation::kNegate || operation == Operation::kAbs ||
+         operation == Operation::kMaximum || operation == Operation::kMinimum ||
+         operation == Operation::kCopySign;
+}
+
+/// What arithmetic of a type makes of a result.
+[[gnu::always_inline]] inline Number arithmetic_result(double real, NumberType type) {
+  return {.real = std::isnan(real) && type != NumberType::kFloat64 ? kNan : real};
+}
+
 /// Operations with truth values as results.
 [[gnu::always_inline]] inline bool evaluate_truth(Operation operation, const Formula& formula,
                                                   const FunctorState& state, const Number& a,
@@ -579,8 +637,8 @@ bool is_true(const Number& number, NumberType type) {
   if (type == NumberType::kFloat64) return {.real = std::fma(alpha.real, b.real, a.real)};
   const auto first = static_cast<float>(a.real), second = static_cast<float>(b.real);
   // The same, and ten times as fast.
-  if (alpha.real == 1) return {.real = second + first};
-  return {.real = std::fma(static_cast<float>(alpha.real), second, first)};
+  if (alpha.real == 1) return arithmetic_result(second + first, type);
+  return arithmetic_result(std::fma(static_cast<float>(alpha.real), second, first), type);
 }
 
 }  // namespace
@@ -623,6 +681,7 @@ FunctorState read_functor(const Formula& formula, const std::byte* functor) {
       state.upper = number_at(formula.scalar >= 0 ? width : 0);
       break;
     case Operation::kMaskedFill:
+    case Operation::kMultiplyTrunc:
     case Operation::kPower:
       // Of powers with a tensor as exponent nothing is held.
       if (formula.functor_bytes >= width && width > 0) state.scalar = number_at(0);
@@ -665,7 +724,8 @@ namespace {
     auto real = real_unary(operation, a.real);
     if (!real) real = more_real_unary(operation, a.real, type);
     if (!real) real = real_binary(operation, a.real, b.real, type);
-    return real ? std::optional(Number{.real = *real}) : std::nullopt;
+    if (!real) return std::nullopt;
+    return keeps_nan(operation) ? Number{.real = *real} : arithmetic_result(*real, type);
   }
   if (operation == Operation::kBitwiseNot && type == NumberType::kBool) {
     return Number{.whole = a.whole == 0};

@@ -59,6 +59,7 @@ enum class Operation : std::uint8_t {
   kClamp,  ///< by the functor's limits.
   kAdd,    ///< a + alpha * b, with the functor's alpha.
   kMultiply,
+  kMultiplyTrunc,  ///< cut off: a division by a number, whose reciprocal the functor holds.
   kDivide,
   kDivideFloor,
   kDivideTrunc,
