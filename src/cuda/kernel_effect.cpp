@@ -441,8 +441,11 @@ void describe_reduction(const KernelEffect& effect, const gpemu_cuda_launch& lau
     const Uncomputed how =
         effect.reduction == Reduction::kUnknown ? Uncomputed::kOpen : Uncomputed::kWritten;
     add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes, how);
-    // The second result, of minima with their places, is one of indices.
-    add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, how);
+    // The second result, of minima with their places, is one of indices. Where the number of
+    // results is 1, nobody has set its address.
+    if (read<std::int32_t>(argument, source + 60) == 2) {
+      add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, how);
+    }
     if (effect.reduction != Reduction::kUnknown) {
       compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
     }

@@ -262,13 +262,20 @@ TEST_F(KernelEffectTest, ReductionsReadAsZeros) {
   reduction[2 + 11] = 32;
   reduction[2 + 12] = 4;
   reduction[2 + 13] = 128;
-  const std::array<std::uint64_t, 2> pointers = {address_ + 256, address_};
+  // Nobody sets the second result's address where there is one result.
+  const std::array<std::uint64_t, 3> pointers = {address_ + 256, address_, address_ + 64};
   std::memcpy(reinterpret_cast<char*>(reduction.data()) + 984, pointers.data(), sizeof(pointers));
+  std::int32_t* const results = &reduction[(984 + 60) / 4];
+  *results = 1;
   std::array<void*, 1> arguments = {reduction.data()};
   launch(kSum, arguments.data());
   EXPECT_EQ(content_[0] & 0xffffffff, 0);
   EXPECT_NE(content_[0], 0);
   EXPECT_EQ(content_[1], kOld);
+  EXPECT_EQ(content_[8], kOld);
+  *results = 2;
+  launch(kSum, arguments.data());
+  EXPECT_EQ(content_[8], 0);
 }
 
 TEST_F(KernelEffectTest, AddressesThatAreNotMemoryAreLeftAlone) {
