@@ -119,7 +119,6 @@ KernelEffect elements_effect(const KernelName& name) {
   if (effect.formula) {
     effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
   }
-  if (effect.casts) effect.element_bytes = std::max(effect.element_bytes, 8U);
   if (contains(name.function, "for_multi_outputs")) {
     effect.formula.reset();
     effect.element_bytes = std::max(effect.element_bytes, 4U);  // Exponents are whole numbers.
@@ -152,6 +151,15 @@ bool read_types(const KernelEffect& effect, const void* loader, const void* stor
   return true;
 }
 
+/// Returns the size of what a storer stores, of which the type's number in PyTorch comes first; the
+/// largest where it is not known. Source: c10/core/ScalarType.h.
+Bytes stored_bytes(const void* storer) {
+  constexpr std::array<std::uint8_t, 30> kBytes = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4,
+                                                   2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1,  1, 2, 4, 8};
+  const auto type = read<std::uint8_t>(storer);
+  return type < kBytes.size() ? kBytes.at(type) : 16;
+}
+
 /// Has the values computed, where they may be. Requires: a formula.
 void add_computation(ElementWork elements, KernelWork* work) {
   const TensorView& result = elements.tensors[0];
@@ -177,9 +185,6 @@ void compute_contiguous(const KernelEffect& effect, void* const* arguments,
   const Formula& formula = *effect.formula;
   std::array<NumberType, 4> types = types_of(formula);
   if (effect.casts && !read_types(effect, arguments[5], arguments[6], &types)) return;
-  if (effect.casts && !work->ranges.empty()) {
-    work->ranges[0].bytes = count * number_bytes(types[0]);
-  }
   if (count > Bytes{kMostElements}) return;
   ElementWork elements{.formula = formula,
                        .state = read_functor(formula, static_cast<const std::byte*>(arguments[1])),
@@ -239,8 +244,9 @@ void describe_elements(const KernelEffect& effect, void* const* arguments, Kerne
     work->fill_count = count;
     return;
   }
+  const Bytes width = effect.casts ? stored_bytes(arguments[6]) : effect.element_bytes;
   for (int i = 0; i < effect.outputs; ++i) {
-    add_range(work, tensors[static_cast<std::size_t>(i)], count * effect.element_bytes,
+    add_range(work, tensors[static_cast<std::size_t>(i)], count * width,
               how_written(effect, tensors.data(), effect.tensors, i));
   }
   if (effect.formula) compute_contiguous(effect, arguments, tensors.data(), work);
@@ -305,15 +311,19 @@ int strided_tensors(std::string_view functor) {
   return 1 + static_cast<int>(split_list(functor.substr(open + 1, end - open - 2)).size());
 }
 
-/// Has a strided kernel computed: behind the addresses come the functor and, where the kernel
-/// converts, the tensors' types. Source: gpu_kernel_impl in CUDALoops.cuh.
-void compute_strided(const KernelEffect& effect, const gpemu_cuda_launch& launch,
-                     const Strided& strided, KernelWork* work) {
-  const Formula& formula = *effect.formula;
+/// Where a strided kernel's lambda holds the functor: behind the addresses.
+const std::byte* functor_of(const Strided& strided, const gpemu_cuda_launch& launch) {
   const auto tensors = static_cast<Bytes>(strided.tensors);
   const Bytes functor_at =
       (4 + kMostDimensions * (kDividerBytes + 4 * tensors) + 7) / 8 * 8 + tensors * 8;
-  const auto* const functor = static_cast<const std::byte*>(launch.arguments[1]) + functor_at;
+  return static_cast<const std::byte*>(launch.arguments[1]) + functor_at;
+}
+
+/// Has a strided kernel computed: behind the functor come, where the kernel converts, the tensors'
+/// types. Source: gpu_kernel_impl in CUDALoops.cuh.
+void compute_strided(const KernelEffect& effect, const std::byte* functor, const Strided& strided,
+                     KernelWork* work) {
+  const Formula& formula = *effect.formula;
   std::array<NumberType, 4> types = types_of(formula);
   if (effect.casts) {
     const std::byte* const stored = functor + formula.functor_bytes;
@@ -331,9 +341,6 @@ void compute_strided(const KernelEffect& effect, const gpemu_cuda_launch& launch
       view.places.strides[static_cast<std::size_t>(j)] = strided.stride(j, i);
     }
   }
-  if (effect.casts && !work->ranges.empty()) {
-    work->ranges[0].bytes = elements.tensors[0].places.extent() + number_bytes(types[0]);
-  }
   add_computation(std::move(elements), work);
 }
 
@@ -347,8 +354,11 @@ void describe_strided(const KernelEffect& effect, const gpemu_cuda_launch& launc
     tensors = i;
   }
   if (!known) return;
+  const bool has_formula = effect.formula && tensors == effect.tensors;
+  const std::byte* const functor = functor_of(strided, launch);
   // Flipped dimensions have negative strides: the first element is not the lowest.
   Bytes extent = effect.element_bytes, before = 0;
+  if (effect.casts && has_formula) extent = stored_bytes(functor + effect.formula->functor_bytes);
   for (int i = 0; i < strided.dimensions; ++i) {
     const Bytes steps = std::max<Bytes>(strided.size(i), 1) - 1;
     const auto stride = static_cast<std::int32_t>(strided.stride(i, 0));
@@ -356,7 +366,7 @@ void describe_strided(const KernelEffect& effect, const gpemu_cuda_launch& launc
   }
   add_range(work, strided.addresses[0] - before, before + extent,
             how_written(effect, strided.addresses.data(), tensors, 0));
-  if (effect.formula && tensors == effect.tensors) compute_strided(effect, launch, strided, work);
+  if (has_formula) compute_strided(effect, functor, strided, work);
 }
 
 KernelEffect strided_effect(std::string_view function) {
@@ -365,10 +375,12 @@ KernelEffect strided_effect(std::string_view function) {
   effect.element_bytes = result_bytes(functor.empty() ? function : functor);
   effect.tensors = strided_tensors(functor);
   effect.formula = read_formula(functor);
+  if (effect.casts) effect.element_bytes = 16;
   if (!effect.formula) return effect;
   effect.tensors = effect.formula->tensors + 1;
-  effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
-  if (effect.casts) effect.element_bytes = std::max(effect.element_bytes, 8U);
+  if (!effect.casts) {
+    effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+  }
   return effect;
 }
 

@@ -58,6 +58,16 @@ constexpr const char* kFusedAdam =
 constexpr const char* kExpLists =
     "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEENS1_"
     "14UnaryOpFunctorIdLi2ELi1ELi1EEEJNS0_3ExpIdEEEEEvT_T0_DpT1_";
+constexpr const char* kEqualCast =
+    "_ZN2at6native27unrolled_elementwise_kernelINS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__28ce311f_"
+    "18_CompareEQKernel_cu_d8008c9616CompareEqFunctorIfEEEESt5arrayIPcLm3EELi4E23"
+    "TrivialOffsetCalculatorILi2EjESA_ILi1EjENS0_6memory12LoadWithCastILi2EEENSD_"
+    "13StoreWithCastILi1EEEEEviT_T0_T2_T3_T4_T5_";
+constexpr const char* kCopyCast =
+    "_ZN2at6native27unrolled_elementwise_kernelIZZZNS0_23direct_copy_kernel_cudaERNS_"
+    "18TensorIteratorBaseEENKUlvE1_clEvENKUlvE6_clEvEUlN3c107complexIdEEE_St5arrayIPcLm2EELi4E23"
+    "TrivialOffsetCalculatorILi1EjESE_NS0_6memory12LoadWithCastILi1EEENSF_13StoreWithCastILi1EEEEE"
+    "viT_T0_T2_T3_T4_T5_";
 constexpr const char* kGather =
     "_Z6gatherPKfN2at4cuda6detail10TensorInfoIljEENS1_10TensorInfoIKfjEE";
 
@@ -276,6 +286,48 @@ TEST_F(KernelEffectTest, ReductionsReadAsZeros) {
   *results = 2;
   launch(kSum, arguments.data());
   EXPECT_EQ(content_[8], 0);
+}
+
+TEST_F(KernelEffectTest, OperandsAreConvertedToTheFunctorsType) {
+  const std::int32_t whole = 16777217;
+  const float real = 16777216;
+  ASSERT_EQ(gpemu_cuda_poke(address_ + 128, &whole, 4), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_poke(address_ + 256, &real, 4), GPEMU_CUDA_SUCCESS);
+  std::int32_t count = 1, equal = 0;
+  char none = 0;
+  std::array<std::uint64_t, 3> tensors = {address_, address_ + 128, address_ + 256};
+  struct {
+    std::int8_t types[2] = {3, 6};
+    std::uint32_t bytes[2] = {4, 4};
+  } loader;
+  struct {
+    std::int8_t type = 11;
+    std::uint32_t bytes = 1;
+  } storer;
+  std::array<void*, 7> arguments = {&count, &equal, tensors.data(), &none, &none, &loader, &storer};
+  launch(kEqualCast, arguments.data());
+  EXPECT_EQ(content_[0] & 0xff, 1);
+}
+
+TEST_F(KernelEffectTest, ConvertedResultsAreAsLargeAsTheirType) {
+  std::array<std::int64_t, 128> old{}, read{};
+  old.fill(kOld);
+  std::uint64_t block = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(sizeof(old), &block), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_poke(block, old.data(), sizeof(old)), GPEMU_CUDA_SUCCESS);
+  std::int32_t count = 64;
+  char none = 0;
+  std::array<std::uint64_t, 2> tensors = {block, address_};
+  struct {
+    std::int8_t type = 6;
+    std::uint32_t bytes = 4;
+  } loader, storer;
+  storer = {10, 16};  // Complex numbers of FP64.
+  std::array<void*, 7> arguments = {&count, &none, tensors.data(), &none, &none, &loader, &storer};
+  launch(kCopyCast, arguments.data());
+  ASSERT_EQ(gpemu_cuda_peek(block, read.data(), sizeof(read)), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(std::ranges::count(read, kOld), 0);
+  EXPECT_EQ(gpemu_cuda_free(block), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(KernelEffectTest, AddressesThatAreNotMemoryAreLeftAlone) {
