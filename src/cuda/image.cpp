@@ -24,6 +24,9 @@ constexpr std::uint8_t kRegisterCount = 0x2f;
 /// A parameter: an index of 4 bytes, its number and its offset of 2 each, and 4 bytes of which the
 /// upper 14 bits are its size. Source: as above, for kernels of known parameters.
 constexpr std::uint8_t kParameter = 0x17;
+/// The same of kernels whose parameters take more than 4 KiB; the last 4 bytes are the size.
+/// Source: those of PyTorch 2.15 over lists of tensors, whose sizes MultiTensorApply.cuh tells.
+constexpr std::uint8_t kParameterOfMany = 0x45;
 
 /// Since Volta an instruction takes 16 bytes, and its first 12 bits say what it does. Source: what
 /// ptxas 12.8 writes for mma.sync (HMMA of Volta and later, IMMA, QMMA), wgmma (HGMMA), tcgen05
@@ -182,7 +185,10 @@ class CubinReader {
             std::uint64_t{first} * second * read_at<std::uint16_t>(value, 8);
         own->max_threads_per_block = static_cast<std::int32_t>(std::min(threads, kMostThreads));
       }
-      if (own != nullptr && attribute == kParameter && size >= 12) add_parameter(*own, value);
+      const bool is_parameter = attribute == kParameter || attribute == kParameterOfMany;
+      if (own != nullptr && is_parameter && size >= 12) {
+        add_parameter(*own, value, attribute == kParameter ? 18 : 0);
+      }
       KernelCode* const named = own == nullptr && size >= 8 ? kernel_of_symbol(first) : nullptr;
       if (named != nullptr && attribute == kRegisterCount) named->registers = second;
       if (named != nullptr && attribute == kFrameSize)
@@ -191,13 +197,14 @@ class CubinReader {
     }
   }
 
-  static void add_parameter(KernelCode& code, std::span<const std::byte> value) {
+  /// The size stands behind so many other bits.
+  static void add_parameter(KernelCode& code, std::span<const std::byte> value, int other_bits) {
     constexpr std::size_t kMost = 256;
     const auto number = read_at<std::uint16_t>(value, 4);
     if (number >= kMost) return;
     if (code.parameters.size() <= number) code.parameters.resize(number + 1U);
     code.parameters[number] = {.offset = read_at<std::uint16_t>(value, 6),
-                               .bytes = read_at<std::uint32_t>(value, 8) >> 18};
+                               .bytes = read_at<std::uint32_t>(value, 8) >> other_bits};
   }
 
   KernelCode* kernel_of_symbol(std::uint32_t index) {

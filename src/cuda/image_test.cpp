@@ -277,6 +277,25 @@ TEST(Image, ReadsTheSizesOfParameters) {
   EXPECT_EQ(image.kernels.at("add").parameters.size(), 3U);
 }
 
+TEST(Image, ReadsTheSizesOfManyParameters) {
+  const Image image =
+      image_of(elf_of({{"", SHT_NULL, ""},
+                       {".shstrtab", SHT_STRTAB, ""},
+                       {".strtab", SHT_STRTAB, std::string("\0add\0", 5)},
+                       {".symtab", SHT_SYMTAB, ""},
+                       {".nv.info", SHT_LOPROC, ""},
+                       // 25768 bytes at 0, 1 behind.
+                       {".nv.info.add", SHT_LOPROC,
+                        words({0x000c4504, 0, 0x64a80001, 1, 0x000c4504, 0, 0x00000000, 0x64a8})},
+                       {".text.add", SHT_PROGBITS, "code"}},
+                      80));
+  const auto& parameters = image.kernels.at("add").parameters;
+  ASSERT_EQ(parameters.size(), 2U);
+  EXPECT_EQ(parameters[0].bytes, 25768U);
+  EXPECT_EQ(parameters[1].offset, 25768U);
+  EXPECT_EQ(parameters[1].bytes, 1U);
+}
+
 TEST(Image, SeesWhatInstructionsCalculateWith) {
   using Arithmetic = cost::LaunchFacts::Arithmetic;
   const auto arithmetic = [](std::uint16_t code, std::uint32_t count, int architecture) {

@@ -488,20 +488,40 @@ constexpr std::array<Bytes, 5> kMostWithScalars = {96, 64, 48, 36, 30};
 constexpr std::array<Bytes, 2> kMostWithComplexScalars = {72, 60};
 constexpr Bytes kMostBlocks = 320;
 
+/// As many times more has a kernel with CUDA 13, whose parameters are larger than kMostParameters.
+constexpr Bytes kWideLists = 7;
+constexpr Bytes kMostParameters = 4096;
+
+/// Whether lists are wide: some versions' names say it, else the size does. Takes that of the name
+/// from its template arguments.
+bool are_wide(const FindCode& find_code, std::vector<std::string_view>* lists) {
+  if (!lists->empty() && (lists->back() == "true" || lists->back() == "false")) {
+    const bool wide = lists->back() == "true";
+    lists->pop_back();
+    return wide;
+  }
+  if (!find_code) return false;
+  const auto places = find_code().places;
+  return !places.empty() && places[0].bytes > kMostParameters;
+}
+
 /// The functor is a template of the type, the lists, those that are read, and the one written.
-KernelEffect lists_effect(const KernelName& name) {
-  const auto lists = template_arguments(name.parameters[0], "ListMetadata");
+KernelEffect lists_effect(const KernelName& name, const FindCode& find_code) {
+  auto lists = template_arguments(name.parameters[0], "ListMetadata");
   KernelEffect effect{.kind = Kind::kMultiTensor, .in_place = true, .parameters = {}};
+  effect.wide = are_wide(find_code, &lists);
+  const Bytes times = effect.wide ? kWideLists : 1;
   effect.tensors = lists.empty() ? 0 : number_in(lists.back());
   if (effect.tensors < 1 || effect.tensors > static_cast<int>(kMostTensors.size())) return {};
   const auto depth = static_cast<std::size_t>(effect.tensors) - 1;
-  effect.most_tensors = kMostTensors[depth];
+  effect.most_tensors = kMostTensors[depth] * times;
   if (contains(name.parameters[0], "FusedOptimizer")) {
     effect.before_blocks = effect.most_tensors * 8;  // The addresses of each tensor's step.
   } else if (lists.size() == 2) {
     const Bytes scalar = type_bytes(lists[0]);
     const bool is_large = scalar == 16 && depth < kMostWithComplexScalars.size();
-    effect.most_tensors = is_large ? kMostWithComplexScalars[depth] : kMostWithScalars[depth];
+    effect.most_tensors =
+        times * (is_large ? kMostWithComplexScalars[depth] : kMostWithScalars[depth]);
     effect.before_blocks = effect.most_tensors * scalar;
   }
   effect.outputs = effect.tensors;
@@ -509,10 +529,13 @@ KernelEffect lists_effect(const KernelName& name) {
   const auto arguments = template_arguments(
       name.parameters[1],
       std::string_view(name.parameters[1]).substr(0, name.parameters[1].find('<')));
-  for (const std::string_view argument : arguments) {
-    effect.element_bytes = std::max(effect.element_bytes, type_bytes(argument));
+  // What is stored is of the first type.
+  if (!arguments.empty() && type_bytes(arguments[0]) != 0) {
+    effect.element_bytes = type_bytes(arguments[0]);
   }
-  if (!contains(name.parameters[1], "Fused") && arguments.size() >= 4) {
+  // Norms go to a buffer of the kernel's own.
+  if (contains(name.parameters[1], "::Lp")) effect.outputs = 0;
+  if (!contains(name.parameters[1], "Fused") && effect.outputs > 0 && arguments.size() >= 4) {
     const int output = number_in(arguments.back());
     if (output >= 0 && output < effect.tensors) {
       effect.output = output;
@@ -530,8 +553,11 @@ void describe_lists(const KernelEffect& effect, const gpemu_cuda_launch& launch,
   const std::byte* const counts = lists + depth * most * 8;
   const std::byte* const of_blocks = counts + most * 8 + effect.before_blocks;
   Bytes tensors = 0;
-  for (Bytes block = 0; block < std::min<Bytes>(launch.grid[0], kMostBlocks); ++block) {
-    tensors = std::max<Bytes>(tensors, static_cast<unsigned char>(of_blocks[block]) + 1U);
+  const Bytes most_blocks = kMostBlocks * (effect.wide ? kWideLists : 1);
+  for (Bytes block = 0; block < std::min<Bytes>(launch.grid[0], most_blocks); ++block) {
+    const Bytes tensor = effect.wide ? read<std::uint16_t>(of_blocks, block * 2)
+                                     : read<std::uint8_t>(of_blocks, block);
+    tensors = std::max(tensors, tensor + 1);
   }
   for (Bytes list = 0; list < static_cast<Bytes>(effect.outputs); ++list) {
     for (Bytes tensor = 0; tensor < std::min(tensors, most); ++tensor) {
@@ -919,7 +945,7 @@ KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_c
     effect = reduction_effect(name);
   } else if (pytorch && contains(function, "multi_tensor_apply_kernel") &&
              !name.parameters.empty()) {
-    effect = lists_effect(name);
+    effect = lists_effect(name, find_code);
   } else if (const Motion motion = read_motion(name); motion != Motion::kNone) {
     effect = parameters_effect(name, find_code);
     KernelEffect moved = effect;

@@ -82,6 +82,7 @@ struct KernelEffect {
   int output = 0;
   int addresses_at = 2;          ///< of element-wise kernels: the argument with the addresses.
   bool in_place = false;         ///< multi-tensor: the outputs are changed in place.
+  bool wide = false;             ///< multi-tensor: whether a tensor's number takes two bytes.
   Bytes most_tensors = 0;        ///< multi-tensor: in a list.
   Bytes before_blocks = 0;       ///< multi-tensor: from the tensors' sizes to what blocks work on.
   bool is_small = false;         ///< parameters: buffers are not as large as there are threads.

@@ -58,6 +58,12 @@ constexpr const char* kFusedAdam =
 constexpr const char* kExpLists =
     "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEENS1_"
     "14UnaryOpFunctorIdLi2ELi1ELi1EEEJNS0_3ExpIdEEEEEvT_T0_DpT1_";
+constexpr const char* kExpHalfLists =
+    "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEENS1_"
+    "14UnaryOpFunctorIN3c104HalfELi2ELi1ELi1EEEJNS0_3ExpIfEEEEEvT_T0_DpT1_";
+constexpr const char* kNormLists =
+    "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi1EEENS0_"
+    "13LpNormFunctorIfLNS0_8NormTypeE1EfLi1ELi1ELi0EEEJPfiEEEvT_T0_DpT1_";
 constexpr const char* kEqualCast =
     "_ZN2at6native27unrolled_elementwise_kernelINS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__28ce311f_"
     "18_CompareEQKernel_cu_d8008c9616CompareEqFunctorIfEEEESt5arrayIPcLm3EELi4E23"
@@ -474,6 +480,64 @@ TEST_F(KernelEffectTest, OtherListsReadAsZeros) {
   EXPECT_EQ(content_[8], 0);
   EXPECT_EQ(content_[11], 0);
   EXPECT_EQ(content_[12], kOld);
+}
+
+/// As PyTorch lays out two lists of tensors, or one.
+struct TwoLists {
+  std::uint64_t addresses[2][64] = {};
+  std::int64_t counts[64] = {};
+  unsigned char tensor_of_block[320] = {};
+};
+struct OneList {
+  std::uint64_t addresses[110] = {};
+  std::int64_t counts[110] = {};
+  unsigned char tensor_of_block[320] = {};
+};
+
+TEST_F(KernelEffectTest, ListsOfHalvesAreAsLongAsTheirElements) {
+  TwoLists lists;
+  lists.addresses[0][0] = address_;
+  lists.addresses[1][0] = address_ + 64;
+  lists.counts[0] = 4;
+  std::array<void*, 1> arguments = {&lists};
+  launch(kExpHalfLists, arguments.data());
+  EXPECT_EQ(content_[8], 0);
+  EXPECT_EQ(content_[9], kOld);
+}
+
+TEST_F(KernelEffectTest, ListsOfCuda13AreLonger) {
+  struct {
+    std::uint64_t addresses[2][448];
+    std::int64_t counts[448];
+    std::uint16_t tensor_of_block[2240];
+    std::int32_t chunk_of_block[2240];
+    std::int32_t start;
+  } lists{};
+  lists.addresses[1][0] = address_;
+  lists.addresses[1][300] = address_ + 64;
+  lists.counts[300] = 4;
+  lists.tensor_of_block[0] = 300;
+  std::array<void*, 1> arguments = {&lists};
+  const auto places = [&lists] { return CodeFacts{.places = {{0, sizeof(lists)}}, .ptx = {}}; };
+  gpemu_cuda_launch launch{};
+  launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
+  launch.arguments = arguments.data();
+  perform_launch(kernel_effect(kExpLists, places), launch);
+  copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
+  EXPECT_EQ(content_[0], kOld);
+  EXPECT_EQ(content_[8], 0);
+  EXPECT_EQ(content_[11], 0);
+  EXPECT_EQ(content_[12], kOld);
+}
+
+TEST_F(KernelEffectTest, NormsOfListsLeaveTheTensorsAlone) {
+  OneList list;
+  list.addresses[0] = address_;
+  list.counts[0] = 4;
+  std::array<void*, 1> arguments = {&list};
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  launch(kNormLists, arguments.data());
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before);
 }
 
 TEST_F(KernelEffectTest, WhoPollsWhatIsNotComputedIsToldOnce) {
