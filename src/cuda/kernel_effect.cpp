@@ -7,6 +7,7 @@
 #include <cstring>
 #include <functional>
 #include <string>
+#include <utility>
 
 #include "index_kernels.hpp"
 #include "kernel_name.hpp"
@@ -55,6 +56,27 @@ Bytes threads_of(const gpemu_cuda_launch& launch) {
   Bytes threads = 1;
   for (int i = 0; i < 3; ++i) threads *= Bytes{launch.grid[i]} * launch.block[i];
   return threads;
+}
+
+/// Part of the names of kernels that multiply gradients in place. Their lambda holds where to say
+/// that one is not finite, then where the factor lies. Source: AmpKernels.cu.
+constexpr std::string_view kUnscale = "non_finite_check_and_unscale_cuda_";
+
+/// Has gradients multiplied: those of the ranges that are written so far.
+void describe_unscale(const void* lambda, NumberType type, KernelWork* work) {
+  Unscale unscale{.type = type,
+                  .gradients = {},
+                  .found = read<std::uint64_t>(lambda),
+                  .factor = read<std::uint64_t>(lambda, 8)};
+  bool known = true;
+  for (const KernelWork::Range& range : work->ranges) {
+    unscale.gradients.push_back({.address = range.address, .bytes = range.bytes});
+    work->reads.push_back({.start = range.address, .bytes = range.bytes, .writes = false});
+    known = known && (!work->at_once || known_to_kernel(range.address, range.bytes));
+  }
+  work->reads.push_back({.start = unscale.factor, .bytes = 4, .writes = false});
+  add_range(work, unscale.found, 4, Uncomputed::kUpdated);
+  if (known) work->compute = [unscale = std::move(unscale)] { return compute_unscale(unscale); };
 }
 
 // ---- Element-wise kernels
@@ -118,6 +140,11 @@ KernelEffect elements_effect(const KernelName& name) {
   if (effect.formula && effect.formula->tensors != tensors - 1) effect.formula.reset();
   if (effect.formula) {
     effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+  }
+  effect.unscales = contains(functor, kUnscale);
+  if (effect.unscales) {
+    const auto types = functor_types(functor);
+    if (types.size() == 1) effect.input_type = number_type(types[0]);
   }
   if (contains(name.function, "for_multi_outputs")) {
     effect.formula.reset();
@@ -211,7 +238,9 @@ struct Elements {
 /// Leaves the results of the commonest kernels not computed, where nothing else is to be done;
 /// returns whether that is so. What describe_work and perform do, in a tenth of the time.
 bool leave_elements(const KernelEffect& effect, void* const* arguments) {
-  if (effect.kind != Kind::kElements || effect.casts || mover().busy()) return false;
+  if (effect.kind != Kind::kElements || effect.casts || effect.unscales || mover().busy()) {
+    return false;
+  }
   const Elements elements(effect, arguments);
   const auto& tensors = elements.tensors;
   if (effect.formula && elements.count <= Bytes{kMostElements}) {
@@ -249,6 +278,7 @@ void describe_elements(const KernelEffect& effect, void* const* arguments, Kerne
     add_range(work, tensors[static_cast<std::size_t>(i)], count * width,
               how_written(effect, tensors.data(), effect.tensors, i));
   }
+  if (effect.unscales) return describe_unscale(arguments[1], effect.input_type, work);
   if (effect.formula) compute_contiguous(effect, arguments, tensors.data(), work);
 }
 
@@ -366,6 +396,9 @@ void describe_strided(const KernelEffect& effect, const gpemu_cuda_launch& launc
   }
   add_range(work, strided.addresses[0] - before, before + extent,
             how_written(effect, strided.addresses.data(), tensors, 0));
+  if (effect.unscales && tensors == effect.tensors) {
+    add_range(work, read<std::uint64_t>(functor), 4, Uncomputed::kUpdated);
+  }
   if (has_formula) compute_strided(effect, functor, strided, work);
 }
 
@@ -374,6 +407,7 @@ KernelEffect strided_effect(std::string_view function) {
   const std::string_view functor = strided_functor(function, &effect.casts);
   effect.element_bytes = result_bytes(functor.empty() ? function : functor);
   effect.tensors = strided_tensors(functor);
+  effect.unscales = contains(functor, kUnscale);
   effect.formula = read_formula(functor);
   if (effect.casts) effect.element_bytes = 16;
   if (!effect.formula) return effect;
@@ -532,9 +566,11 @@ KernelEffect lists_effect(const KernelName& name, const FindCode& find_code) {
   // What is stored is of the first type.
   if (!arguments.empty() && type_bytes(arguments[0]) != 0) {
     effect.element_bytes = type_bytes(arguments[0]);
+    effect.input_type = number_type(arguments[0]);
   }
   // Norms go to a buffer of the kernel's own.
   if (contains(name.parameters[1], "::Lp")) effect.outputs = 0;
+  effect.unscales = name.parameters.size() == 3 && contains(name.parameters[2], kUnscale);
   if (!contains(name.parameters[1], "Fused") && effect.outputs > 0 && arguments.size() >= 4) {
     const int output = number_in(arguments.back());
     if (output >= 0 && output < effect.tensors) {
@@ -567,6 +603,7 @@ void describe_lists(const KernelEffect& effect, const gpemu_cuda_launch& launch,
                 effect.in_place ? Uncomputed::kUpdated : Uncomputed::kWritten);
     }
   }
+  if (effect.unscales) describe_unscale(launch.arguments[2], effect.input_type, work);
 }
 
 // ---- Other kernels
@@ -580,6 +617,8 @@ struct InPlace {
 constexpr std::array kInPlace = {
     InPlace{"batch_norm_update_stats", 0},
     InPlace{"batch_norm_update_stats", 1},
+    InPlace{"amp_update_scale_cuda_kernel", 0},
+    InPlace{"amp_update_scale_cuda_kernel", 1},
 };
 
 bool is_scalar(std::string_view type) {

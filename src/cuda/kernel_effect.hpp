@@ -91,8 +91,9 @@ struct KernelEffect {
   std::optional<Formula> formula;  ///< of element-wise kernels: how to compute them.
   bool address_first = false;      ///< nonzero: of what the iterator holds.
   bool casts = false;              ///< element-wise: tensors are of types given at the launch.
+  bool unscales = false;           ///< multiplies gradients and says whether all are finite.
   Reduction reduction = Reduction::kUnknown;
-  NumberType input_type = NumberType::kUnknown;   ///< of a reduction.
+  NumberType input_type = NumberType::kUnknown;   ///< of a reduction, or of lists.
   NumberType output_type = NumberType::kUnknown;  ///< of a reduction.
   Motion motion = Motion::kNone;
   bool combines = false;  ///< motion: elements are added to what is there, or the like.

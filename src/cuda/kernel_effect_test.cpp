@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,11 @@ constexpr const char* kExpHalfLists =
 constexpr const char* kNormLists =
     "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi1EEENS0_"
     "13LpNormFunctorIfLNS0_8NormTypeE1EfLi1ELi1ELi0EEEJPfiEEEvT_T0_DpT1_";
+constexpr const char* kUnscaleLists =
+    "_ZN2at6native46_GLOBAL__N__1df100ae_13_AmpKernels_cu_3810c27325multi_tensor_apply_kernelINS1_"
+    "18TensorListMetadataILi1EEENS1_14UnaryOpFunctorIfLi1ELi1ELi0EEEJZZZNS0_47_amp_foreach_non_"
+    "finite_check_and_unscale_cuda_EN3c108ArrayRefINS_6TensorEEERS9_RKS9_ENKUlvE_clEvENKUlvE0_"
+    "clEvEUlfE_EEEvT_T0_DpT1_";
 constexpr const char* kEqualCast =
     "_ZN2at6native27unrolled_elementwise_kernelINS0_13BinaryFunctorIffbNS0_51_GLOBAL__N__28ce311f_"
     "18_CompareEQKernel_cu_d8008c9616CompareEqFunctorIfEEEESt5arrayIPcLm3EELi4E23"
@@ -538,6 +544,44 @@ TEST_F(KernelEffectTest, NormsOfListsLeaveTheTensorsAlone) {
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
   launch(kNormLists, arguments.data());
   EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before);
+}
+
+TEST_F(KernelEffectTest, GradientsAreUnscaledAndSaidNotToBeFinite) {
+  OneList list;
+  list.addresses[0] = address_;
+  list.counts[0] = 2;
+  struct {
+    std::uint64_t found, factor;
+  } lambda = {address_ + 128, address_ + 132};
+  char functor = 0;
+  std::array<void*, 3> arguments = {&list, &functor, &lambda};
+  const auto unscale = [&](std::array<float, 2> gradients) {
+    const std::array<float, 2> found_and_factor = {0, 0.5F};
+    EXPECT_EQ(gpemu_cuda_poke(address_, gradients.data(), 8), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_poke(address_ + 128, found_and_factor.data(), 8), GPEMU_CUDA_SUCCESS);
+    launch(kUnscaleLists, arguments.data());
+    std::array<float, 3> results{};
+    std::memcpy(results.data(), content_.data(), 8);
+    std::memcpy(&results[2], &content_[16], 4);
+    return results;
+  };
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  EXPECT_EQ(unscale({3, 8}), (std::array<float, 3>{1.5F, 4, 0}));
+  const float infinity = std::numeric_limits<float>::infinity();
+  EXPECT_EQ(unscale({3, infinity}), (std::array<float, 3>{1.5F, infinity, 1}));
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before);
+  // Where they are not known, nobody knows whether they are finite.
+  std::array<std::uint64_t, 3> tensors = {address_, address_ + 256, address_ + 256};
+  std::array<void*, 3> mixed = {&list.counts[0], &functor, tensors.data()};
+  launch(kMix, mixed.data());
+  const std::array<float, 2> found_and_factor = {0, 0.5F};
+  EXPECT_EQ(gpemu_cuda_poke(address_ + 128, found_and_factor.data(), 8), GPEMU_CUDA_SUCCESS);
+  launch(kUnscaleLists, arguments.data());
+  const std::uint64_t mixed_bytes = gpemu_cuda_not_computed_bytes();
+  float found = 1;
+  EXPECT_EQ(gpemu_cuda_peek(lambda.found, &found, 4), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(found, 0);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - mixed_bytes, 4U);
 }
 
 TEST_F(KernelEffectTest, WhoPollsWhatIsNotComputedIsToldOnce) {

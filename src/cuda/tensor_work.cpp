@@ -223,6 +223,35 @@ bool compute_sequence(const Sequence& sequence) {
   return true;
 }
 
+bool compute_unscale(const Unscale& unscale) {
+  const Bytes width = number_bytes(unscale.type);
+  float factor = 0, found = 0;
+  if (!is_real(unscale.type) || !load_for_kernel(unscale.factor, &factor, sizeof(factor)) ||
+      !load_for_kernel(unscale.found, &found, sizeof(found))) {
+    return false;
+  }
+  Bytes left = Bytes{kMostElements};
+  std::vector<std::vector<std::byte>> results;
+  for (const Unscale::Piece& piece : unscale.gradients) {
+    if (piece.bytes / width > left) return false;
+    left -= piece.bytes / width;
+    auto& bytes = results.emplace_back(piece.bytes);
+    if (!load_for_kernel(piece.address, bytes.data(), bytes.size())) return false;
+    for (Bytes at = 0; at < bytes.size(); at += width) {
+      Number number = load_number(&bytes[at], unscale.type);
+      if (!std::isfinite(number.real)) found = 1;
+      if (factor == 1) continue;
+      number.real *= factor;
+      store_number(number, unscale.type, &bytes[at]);
+    }
+  }
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    store_by_kernel(unscale.gradients[i].address, results[i].data(), results[i].size());
+  }
+  store_by_kernel(unscale.found, &found, sizeof(found));
+  return true;
+}
+
 Reduction read_reduction(std::string_view operations) {
   struct Named {
     std::string_view part;

@@ -80,6 +80,22 @@ struct Sequence {
 /// Computes it where it is small. Returns whether it did.
 [[nodiscard]] bool compute_sequence(const Sequence& sequence);
 
+/// Gradients that are multiplied in place, and where it is said whether all are finite, in FP32: 0
+/// or 1.
+struct Unscale {
+  struct Piece {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+  };
+  NumberType type = NumberType::kUnknown;
+  std::vector<Piece> gradients;
+  std::uint64_t found = 0;   ///< stays where all are finite.
+  std::uint64_t factor = 0;  ///< in FP32.
+};
+
+/// As compute_elements.
+[[nodiscard]] bool compute_unscale(const Unscale& unscale);
+
 enum class Reduction : std::uint8_t {
   kSum,
   kMean,  ///< times the factor.
