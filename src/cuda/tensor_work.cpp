@@ -34,7 +34,7 @@ struct Loaded {
 
 bool load(std::uint64_t address, const Places& places, NumberType type, Loaded* loaded) {
   const Bytes extent = places.extent() + number_bytes(type);
-  if (extent > kMostBytes) return false;
+  if (extent > kMostBytes || places.before() != 0) return false;
   loaded->bytes.resize(extent);
   return load_for_kernel(address, loaded->bytes.data(), extent);
 }
@@ -43,14 +43,18 @@ constexpr bool is_negative(Bytes stride) {
   return static_cast<std::int64_t>(stride) < 0;
 }
 
-/// Stores results: in one piece where they lie side by side, else each by itself.
+/// Stores results in as few pieces as there are runs of elements side by side.
 void store(const std::vector<std::byte>& values, const TensorView& to, Bytes width) {
   const Bytes count = to.places.count();
-  if (to.places.extent() + width == count * width && to.places.offset(1) == width) {
+  if (to.places.dimensions == 1 && to.places.strides[0] == width) {
     return store_by_kernel(to.address, values.data(), values.size());
   }
-  for (Bytes i = 0; i < count; ++i) {
-    store_by_kernel(to.address + to.places.offset(i), &values[i * width], width);
+  for (Bytes start = 0, end = 0; start < count; start = end) {
+    const Bytes first = to.places.offset(start);
+    for (end = start + 1; end < count; ++end) {
+      if (to.places.offset(end) != first + (end - start) * width) break;
+    }
+    store_by_kernel(to.address + first, &values[start * width], (end - start) * width);
   }
 }
 
@@ -139,7 +143,7 @@ namespace {
 /// Adds to each offset what a tensor of indices says. Returns whether all are known and allowed.
 bool shift(const ElementMove::Index& index, std::vector<std::int64_t>* offsets) {
   Loaded loaded;
-  if (index.places.count() != offsets->size() || index.places.before() != 0 ||
+  if (index.places.count() != offsets->size() ||
       !load(index.address, index.places, index.type, &loaded)) {
     return false;
   }
@@ -345,7 +349,9 @@ bool compute_reduction(const ReductionWork& work) {
     return false;
   }
   const Bytes extent = work.input_places.extent() + work.within.extent() + in_width;
-  if (extent > kMostBytes) return false;
+  if (extent > kMostBytes || work.input_places.before() != 0 || work.within.before() != 0) {
+    return false;
+  }
   Loaded loaded{.bytes = std::vector<std::byte>(extent)};
   if (!load_for_kernel(work.input, loaded.bytes.data(), extent)) return false;
   const bool real = is_real(work.input_type);
