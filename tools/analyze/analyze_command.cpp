@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "gpemu/base/file.hpp"
+
+#include "analyze/analyze_report.hpp"
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "report/json_text.hpp"
+#include "report/output_file.hpp"
+#include "report/progress.hpp"
+#include "report/terminal.hpp"
+#include "train/training_session.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Steps of a pass in virtual time, where all but the first are alike.
+constexpr std::int64_t kVirtualSteps = 10;
+
+Duration mean_step(const train::TrainResult& result) {
+  return train::step_statistics(result, train::StepEnd::kTimeline).mean;
+}
+
+/// Returns the step time of batches that cost the host nothing.
+Result<Duration> run_virtual_pass(const RunOptions& options, train::SyntheticSource::Place place,
+                                  const std::atomic<bool>& stop) {
+  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, true));
+  train::SyntheticSource source(options.gpu.batch, kVirtualSteps, place);
+  GPEMU_ASSIGN(const train::TrainResult result, session.run(source, stop));
+  return mean_step(result);
+}
+
+/// What the two passes over real data share.
+struct RealPass {
+  std::string label;
+  Result<void> (*prepare)(const data::FolderDataset& dataset, const std::atomic<bool>& stop);
+};
+
+Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& report,
+                                         const std::atomic<bool>& stop) {
+  const RunOptions& options = report.options;
+  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, false));
+  GPEMU_ASSIGN(const DataPath path,
+               open_data(options.data, options.gpu, session.model().model(), stop));
+  report.images = path.dataset->samples().size();
+  report.bytes = path.dataset->total_bytes();
+  const std::int64_t all = path.loader->batches_per_epoch();
+  const std::int64_t steps = std::min(all, options.steps.value_or(all));
+  if (steps < 2) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a pass needs at least two batches to tell the time of a step: {} holds {} batches "
+                "of {}",
+                options.data.folder.string(), all, options.gpu.batch);
+  }
+  GPEMU_TRY(pass.prepare(*path.dataset, stop));
+  train::LoaderSource source(*path.loader, 1, steps);
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
+  Progress progress({.label = pass.label, .images = options.gpu.batch}, steps,
+                    options.output.quiet);
+  GPEMU_ASSIGN(train::TrainResult result,
+               session.run(source, stop, [&](const train::StepRecord& step) {
+                 progress.update(step.index + 1);
+               }));
+  if (result.stopped) {
+    return fail(ErrorCode::kInterrupted, "stopped in the pass '{}'; no result", pass.label);
+  }
+  if (!report.provenance.load) report.provenance.load.emplace();
+  *report.provenance.load += meter.read();
+  return result;
+}
+
+Result<void> run_analyze(const RunOptions& options) {
+  const OutputOptions& output = options.output;
+  GPEMU_TRY(check_outputs({file_of(output.json), output.report}));
+  AnalyzeReport report{.options = options,
+                       .provenance = provenance_at(std::chrono::system_clock::now())};
+  {
+    GPEMU_ASSIGN(const TrainingSession session, TrainingSession::create(options.gpu, true));
+    report.gpu = session.model().gpu().name;
+    report.model = session.model().model().name;
+    report.precision = session.model().precision();
+    report.plan = session.plan();
+  }
+  const InterruptGuard interrupt;
+  using Place = train::SyntheticSource::Place;
+  StallPasses& passes = report.passes;
+  GPEMU_ASSIGN(passes.ingestion, run_virtual_pass(options, Place::kDevice, interrupt.flag()));
+  GPEMU_ASSIGN(passes.copying, run_virtual_pass(options, Place::kHostMemory, interrupt.flag()));
+  const RealPass cached{
+      .label = "cached",
+      .prepare = [](const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
+        return dataset.fill_page_cache(&stop);
+      }};
+  GPEMU_ASSIGN(report.cached, run_real_pass(cached, report, interrupt.flag()));
+  passes.cached = mean_step(report.cached);
+  const RealPass cold{.label = "cold", .prepare = make_cold};
+  GPEMU_ASSIGN(report.cold, run_real_pass(cold, report, interrupt.flag()));
+  passes.cold = mean_step(report.cold);
+
+  if (!output.quiet && !is_printed(output.json)) print_out("{}", analyze_text(report));
+  if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(analyze_json(report))));
+  if (!output.report.empty()) {
+    GPEMU_TRY(write_file_atomically(output.report, analyze_page(report)));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_analyze_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "analyze", "Measure how long training waits for storage and for preprocessing");
+  command->footer(
+      "Example:\n"
+      "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n");
+  auto options = std::make_shared<RunOptions>();
+  set_option_defaults(*command);
+  add_gpu_options(*command, options->gpu);
+  add_data_options(*command, options->data);
+  command->get_option("--data")->required();
+  command->add_option("--steps", options->steps, "At most so many steps per pass")
+      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
+  command->add_option("--json", options->output.json,
+                      "Write the result as JSON; - prints it instead of the table");
+  command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
+  command->add_flag("--quiet", options->output.quiet, "No progress, no table");
+  set_action(*command, [options] { return run_analyze(*options); });
+}
+
+}  // namespace gpemu::tools

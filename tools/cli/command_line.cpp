@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "gpemu/base/text.hpp"
+
+#include "cli/command.hpp"
+#include "cli/help_text.hpp"
+#include "cli/similar_word.hpp"
+#include "report/terminal.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Carries an action's error through CLI11's parser to run_command_line().
+struct ActionFailed {
+  Error error;
+};
+
+int report(const Error& error) {
+  print_error("gpemu: {}\n", printable_message(error.message));
+  return exit_code(error.code);
+}
+
+/// Returns "; did you mean 'WORD'?", or nothing where no word is similar.
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::string similar = similar_word(word, known);
+  return similar.empty() ? "" : fmt::format("; did you mean '{}'?", similar);
+}
+
+/// Returns the subcommand of a name, or null.
+const CLI::App* subcommand(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* sub : command.get_subcommands({})) {
+    if (sub->check_name(name)) return sub;
+  }
+  return nullptr;
+}
+
+std::vector<std::string> command_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* sub : command.get_subcommands({})) names.push_back(sub->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : command.get_options()) {
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  }
+  return names;
+}
+
+/// Returns what values an option takes, for somebody who gave another.
+std::string wanted(const CLI::Option& option) {
+  const std::vector<std::string> choices = option_choices(option);
+  if (!choices.empty()) return fmt::format("give {}", fmt::join(choices, " or "));
+  const std::string range = option_range(option);
+  const bool is_whole = option.get_type_name().contains("INT");
+  return fmt::format("give a {}number{}{}", is_whole ? "whole " : "", range.empty() ? "" : ", ",
+                     range);
+}
+
+/// Returns what CLI11 says of an option's value in our words: "--batch: Value x not in range ...",
+/// "Could not convert: --batch = x", "--clock: x not in {real,virtual}", "--gpu: 1 required TEXT
+/// missing".
+std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
+  const std::string text = error.what();
+  const auto option_in = [&](std::size_t begin, std::size_t end) {
+    return command.get_option_no_throw(text.substr(begin, end - begin));
+  };
+  const auto between = [&text](std::size_t begin, std::string_view end) {
+    return text.substr(begin, text.rfind(end) - begin);
+  };
+  constexpr std::string_view kConvert = "Could not convert: ", kValue = "Value ";
+  if (text.starts_with(kConvert)) {
+    const std::size_t equals = text.find(" = ");
+    const CLI::Option* option = option_in(kConvert.size(), equals);
+    if (option != nullptr && equals != std::string::npos) {
+      return fmt::format("{} '{}': {}", option->get_name(), text.substr(equals + 3),
+                         wanted(*option));
+    }
+  }
+  const std::size_t colon = text.find(": ");
+  const CLI::Option* option = colon == std::string::npos ? nullptr : option_in(0, colon);
+  if (option == nullptr) return text;
+  const std::size_t detail = colon + 2;
+  if (text.ends_with(" missing")) return option->get_name() + ": its value is missing";
+  if (text.substr(detail).starts_with(kValue) && text.contains(" not in range ")) {
+    return fmt::format("{} '{}': {}", option->get_name(),
+                       between(detail + kValue.size(), " not in range "), wanted(*option));
+  }
+  if (text.contains(" not in {")) {
+    return fmt::format("{} '{}': {}", option->get_name(), between(detail, " not in {"),
+                       wanted(*option));
+  }
+  return text;
+}
+
+/// Returns what is wrong with words that no option or argument took; empty when there are none.
+std::string fault_of_rest(const CLI::App& command, std::string_view name) {
+  std::vector<std::string> rest = command.remaining();
+  std::erase(rest, "--");
+  if (rest.empty()) return {};
+  for (const std::string& word : rest) {
+    if (word.size() < 2 || !word.starts_with('-')) continue;
+    const std::string option = word.substr(0, word.find('='));
+    return fmt::format("there is no option '{}'{}; see `{} --help`", printable(option),
+                       suggestion(option, option_names(command)), name);
+  }
+  if (command.get_subcommands({}).empty()) {
+    return fmt::format("'{}' is one argument too many; see `{} --help`", printable(rest.front()),
+                       name);
+  }
+  return fmt::format("there is no command '{}'{}; `{} --help` lists them",
+                     printable(fmt::format("{} {}", name, rest.front())),
+                     suggestion(rest.front(), command_names(command)), name);
+}
+
+/// Returns what is wrong with the command line that ended in `command`, whose full name is `name`.
+std::string fault_of(const CLI::App& command, std::string_view name, const CLI::ParseError& error) {
+  // A word that nothing took is the cause where something else is missing.
+  const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
+  if (is_missing || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    std::string fault = fault_of_rest(command, name);
+    if (!fault.empty()) return fault;
+  }
+  if (is_missing && std::string_view(error.what()).starts_with("A subcommand")) {
+    return fmt::format("which command? `{} --help` lists them", name);
+  }
+  return fmt::format("{}; see `{} --help`", printable_message(value_fault(command, error)), name);
+}
+
+/// Reports what is wrong with the command line, and where its help is.
+int report_usage(const CLI::App& app, const CLI::ParseError& error) {
+  std::string name = "gpemu";
+  const CLI::App* innermost = &app;
+  while (!innermost->get_subcommands().empty()) {
+    innermost = innermost->get_subcommands().front();
+    name += " " + innermost->get_name();
+  }
+  return report({ErrorCode::kInvalidArgument, fault_of(*innermost, name, error)});
+}
+
+/// Returns the words of a command line without the "-" after a --json that prints anyhow, so that
+/// `--json -` prints JSON of all commands, be it a flag there or name a file.
+std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<std::string> words) {
+  const CLI::App* command = &app;
+  for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
+    if (const CLI::App* sub = subcommand(*command, words[i])) command = sub;
+    if (words[i] != "--json" || i + 1 == words.size() || words[i + 1] != "-") continue;
+    const CLI::Option* json = command->get_option_no_throw("--json");
+    if (json != nullptr && json->get_expected_max() == 0) {
+      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
+    }
+  }
+  return words;
+}
+
+/// Makes every option refuse "", which a script passes whose variable is not set.
+void refuse_empty_values(CLI::App& command) {
+  for (CLI::Option* option : command.get_options()) {
+    if (option->get_positional() || option->get_items_expected_max() == 0) continue;
+    option->check([](const std::string& value) {
+      return value.empty() ? std::string("its value is empty") : std::string();
+    });
+  }
+  for (CLI::App* sub : command.get_subcommands({})) refuse_empty_values(*sub);
+}
+
+int run(int argc, char** argv) {
+  CLI::App app("gpemu emulates GPUs for deep-learning systems work", "gpemu");
+  add_commands(app);
+  try {
+    std::vector<std::string> words =
+        without_dash_of_json(app, {argv + std::min(argc, 1), argv + argc});
+    std::ranges::reverse(words);  // As CLI11 takes them.
+    app.parse(std::move(words));
+  } catch (const CLI::RuntimeError& ended) {  // As its program did.
+    return ended.get_exit_code();
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return report_usage(app, error);
+    app.exit(error);  // Help was asked for.
+  } catch (const ActionFailed& failure) {
+    return report(failure.error);
+  }
+  return 0;
+}
+
+}  // namespace
+
+void set_action(CLI::App& command, std::function<Result<void>()> action) {
+  command.callback([action = std::move(action)] {
+    if (auto result = action(); !result) throw ActionFailed{std::move(result).error()};
+  });
+}
+
+void add_commands(CLI::App& app) {
+  app.require_subcommand(1);
+  app.formatter(help_formatter());
+  app.footer(
+      "Examples:\n"
+      "  gpemu data make photos\n"
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos\n"
+      "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
+      "  gpemu help train");
+  add_analyze_command(app);
+  add_completion_command(app);
+  add_cost_command(app);
+  add_data_command(app);
+  add_help_command(app);
+  add_node_command(app);
+  add_predict_command(app);
+  add_profile_command(app);
+  add_run_command(app);
+  add_smi_command(app);
+  add_train_command(app);
+  add_version_command(app);
+  refuse_empty_values(app);
+}
+
+int run_command_line(int argc, char** argv) {
+  fill_standard_descriptors();
+  int code = 0;
+  try {
+    code = run(argc, argv);
+  } catch (const std::exception& error) {
+    code = report({ErrorCode::kInternal, fmt::format("internal error: {}", error.what())});
+  }
+  // A fault that was reported counts more than output that it cut short.
+  const Result<void> written = finish_output();
+  return code == 0 && !written ? report(written.error()) : code;
+}
+
+}  // namespace gpemu::tools

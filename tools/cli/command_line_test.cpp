@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <gtest/gtest.h>
+
+#include "cli/command.hpp"
+#include "cli/similar_word.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+struct Outcome {
+  int code;
+  std::string output, errors;
+};
+
+Outcome run(std::vector<std::string> words) {
+  words.insert(words.begin(), "gpemu");
+  std::vector<char*> pointers;
+  for (std::string& word : words) pointers.push_back(word.data());
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const int code = run_command_line(static_cast<int>(pointers.size()), pointers.data());
+  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+void expect_refused(const std::vector<std::string>& words, const std::string& errors) {
+  const Outcome outcome = run(words);
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_EQ(outcome.output, "");
+  EXPECT_EQ(outcome.errors, errors);
+}
+
+TEST(CommandLine, NamesTheCommandThatWasMeant) {
+  expect_refused({"trian"},
+                 "gpemu: there is no command 'gpemu trian'; did you mean 'train'?; `gpemu --help` "
+                 "lists them\n");
+  expect_refused(
+      {"node", "crate", "n0"},
+      "gpemu: there is no command 'gpemu node crate'; did you mean 'create'?; `gpemu node "
+      "--help` lists them\n");
+  expect_refused({"frobnicate"},
+                 "gpemu: there is no command 'gpemu frobnicate'; `gpemu --help` lists them\n");
+}
+
+TEST(CommandLine, NamesTheOptionThatWasMeant) {
+  expect_refused({"train", "--modle", "resnet50"},
+                 "gpemu: there is no option '--modle'; did you mean '--model'?; see `gpemu train "
+                 "--help`\n");
+  expect_refused({"train", "--xyz=3"},
+                 "gpemu: there is no option '--xyz'; see `gpemu train --help`\n");
+}
+
+TEST(CommandLine, SaysWhichValuesAnOptionTakes) {
+  const std::vector<std::string> train = {"train", "--model", "resnet18"};
+  const auto refused = [&](const std::string& option, const std::string& value,
+                           const std::string& text) {
+    std::vector<std::string> words = train;
+    words.insert(words.end(), {option, value});
+    expect_refused(words, "gpemu: " + text + "; see `gpemu train --help`\n");
+  };
+  refused("--batch", "abc", "--batch 'abc': give a whole number, 1 to 1048576");
+  refused("--batch", "0", "--batch '0': give a whole number, 1 to 1048576");
+  refused("--steps", "-1", "--steps '-1': give a whole number, greater than 0");
+  refused("--steps", "1e3", "--steps '1e3': give a whole number, greater than 0");
+  refused("--clock", "fast", "--clock 'fast': give real or virtual");
+  refused("--json", "", "--json: its value is empty");
+  expect_refused({"train", "--model"},
+                 "gpemu: --model: its value is missing; see `gpemu train --help`\n");
+}
+
+TEST(CommandLine, NamesTheFaultRatherThanWhatFollowsFromIt) {
+  expect_refused(
+      {"cost", "--gpu", "T4", "--model", "resnet50", "--batch", "1,x"},
+      "gpemu: --batch 'x': give a whole number, 1 to 1048576; see `gpemu cost --help`\n");
+  expect_refused({"run", "--gpu", "T4", "--"},
+                 "gpemu: program is required; see `gpemu run --help`\n");
+}
+
+TEST(CommandLine, AsksForACommand) {
+  expect_refused({}, "gpemu: which command? `gpemu --help` lists them\n");
+  expect_refused({"data"}, "gpemu: which command? `gpemu data --help` lists them\n");
+}
+
+TEST(CommandLine, ShowsControlCharactersOfArguments) {
+  expect_refused(
+      {"tr\x1b[2J\nain"},
+      "gpemu: there is no command 'gpemu tr\\x1b[2J\\nain'; `gpemu --help` lists them\n");
+  const Outcome outcome = run({"data", "show", "/none/\x1b[31m\ngpemu: fine"});
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_TRUE(outcome.errors.starts_with(
+      "gpemu: there is no data set folder /none/\\x1b[31m\\ngpemu: fine; "))
+      << outcome.errors;
+}
+
+TEST(CommandLine, TakesADashAfterJsonEverywhere) {
+  const Outcome flag = run({"profile", "list", "--json"});
+  ASSERT_EQ(flag.code, 0) << flag.errors;
+  EXPECT_EQ(run({"profile", "list", "--json", "-"}).output, flag.output);
+  const Outcome file = run({"train", "--gpu", "V100-PCIE-32GB", "--model", "resnet18",
+                            "--synthetic", "--clock", "virtual", "--json", "-"});
+  ASSERT_EQ(file.code, 0) << file.errors;
+  EXPECT_TRUE(file.output.starts_with("{\n  \"format\": \"gpemu-train-1\"")) << file.output;
+  expect_refused({"data", "show", "none", "more"},
+                 "gpemu: 'more' is one argument too many; see `gpemu data show --help`\n");
+}
+
+TEST(SimilarWord, AllowsAChangeForEachThreeLetters) {
+  const std::vector<std::string> known = {"train", "trace", "node", "data"};
+  EXPECT_EQ(similar_word("trian", known), "train");
+  EXPECT_EQ(similar_word("trains", known), "train");
+  EXPECT_EQ(similar_word("nod", known), "node");
+  EXPECT_EQ(similar_word("no", known), "");
+  EXPECT_EQ(similar_word("xy", known), "");
+  EXPECT_EQ(similar_word("", known), "");
+  EXPECT_EQ(similar_word(std::string(100000, 'a'), known), "");
+}
+
+}  // namespace
+}  // namespace gpemu::tools

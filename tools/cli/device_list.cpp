@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/device_list.hpp"
+
+#include <charconv>
+
+#include "gpemu/device/device_config.hpp"
+
+namespace gpemu::tools {
+
+Result<std::vector<device::DeviceConfig>> read_device_list(const profile::Database& database,
+                                                           const std::vector<std::string>& texts) {
+  std::vector<device::DeviceConfig> devices;
+  for (const std::string& text : texts) {
+    const std::size_t colon = text.rfind(':');
+    int count = 1;
+    if (colon != std::string::npos) {
+      const char* const end = text.data() + text.size();
+      const auto [stop, error] = std::from_chars(text.data() + colon + 1, end, count);
+      if (error != std::errc() || stop != end || count < 1 || count > 4096) {
+        return fail(ErrorCode::kInvalidArgument,
+                    "--gpu {}: write NAME or NAME:COUNT with a count of 1 to 4096", text);
+      }
+    }
+    GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(text.substr(0, colon)));
+    devices.insert(devices.end(), static_cast<std::size_t>(count), device::device_config(spec));
+  }
+  return devices;
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/help_text.hpp"
+
+#include <cstdlib>
+#include <sstream>
+
+#include <gtest/gtest.h>
+
+#include "cli/command.hpp"
+#include "cli/completion.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// A command like ours.
+class HelpTextTest : public testing::Test {
+ protected:
+  HelpTextTest() {
+    app_.formatter(help_formatter());
+    CLI::App* run = app_.add_subcommand("run", "Run a program");
+    run->add_option("--gpu", gpu_, "Kind of GPU")->required();
+    run->add_option("--batch", batch_, "Samples per step")
+        ->check(CLI::Range(1, 1024))
+        ->capture_default_str();
+    run->add_option("--clock", clock_, "How time passes")
+        ->check(CLI::IsMember({"real", "virtual"}));
+    run->add_option("--kind", kind_, "Kind of time")
+        ->check(
+            CLI::IsMember(std::vector<std::string>{"forward", "backward_optimizer", "all_reduce"}));
+    run->add_option("--json", gpu_, "Write the result");
+    run->add_flag("-q,--quiet", quiet_, "No table")->excludes("--json");
+    run->add_option("folder", gpu_, "Folder to read");
+    run->footer("Example:\n  gpemu run .x\\n");
+  }
+
+  CLI::App app_{"Emulates", "gpemu"};
+  std::string gpu_, clock_, kind_;
+  int batch_ = 64;
+  bool quiet_ = false;
+};
+
+TEST_F(HelpTextTest, NamesValuesByWhatTheyAre) {
+  const CLI::App& run = *app_.get_subcommand("run");
+  EXPECT_EQ(option_usage(*run.get_option("--gpu")), "--gpu GPU");
+  EXPECT_EQ(option_usage(*run.get_option("--batch")), "--batch NUMBER");
+  EXPECT_EQ(option_usage(*run.get_option("--clock")), "--clock real|virtual");
+  EXPECT_EQ(option_usage(*run.get_option("--json")), "--json FILE");
+  EXPECT_EQ(option_usage(*run.get_option("--kind")), "--kind KIND");
+  EXPECT_EQ(option_meaning(*run.get_option("--kind")),
+            "Kind of time (one of forward, backward_optimizer, all_reduce)");
+  EXPECT_EQ(option_usage(*run.get_option("--quiet")), "-q,--quiet");
+  EXPECT_EQ(option_usage(*run.get_option("folder")), "folder");
+}
+
+TEST_F(HelpTextTest, SaysRangesDefaultsAndConditions) {
+  const CLI::App& run = *app_.get_subcommand("run");
+  EXPECT_EQ(option_meaning(*run.get_option("--gpu")), "Kind of GPU (required)");
+  EXPECT_EQ(option_meaning(*run.get_option("--batch")),
+            "Samples per step (1 to 1024; default: 64)");
+  EXPECT_EQ(option_meaning(*run.get_option("--quiet")), "No table (not with --json)");
+}
+
+TEST_F(HelpTextTest, IsAPageOfTheManual) {
+  const std::string page = man_page(*app_.get_subcommand("run"), "gpemu run");
+  EXPECT_NE(page.find(".TH gpemu\\-run 1"), std::string::npos) << page;
+  EXPECT_NE(page.find(".SH NAME\ngpemu\\-run \\- Run a program\n"), std::string::npos) << page;
+  EXPECT_NE(page.find(".TP\n.B \\-\\-batch NUMBER\nSamples per step (1 to 1024; default: 64)\n"),
+            std::string::npos)
+      << page;
+  EXPECT_NE(page.find("Example:\n  gpemu run .x\\en\n"), std::string::npos) << page;
+  EXPECT_NE(man_page(app_, "gpemu").find(".TP\n.BR gpemu\\-run (1)\nRun a program\n"),
+            std::string::npos);
+}
+
+TEST_F(HelpTextTest, CompletesWhatComesNext) {
+  const auto of_nothing = [](std::string_view) { return std::vector<std::string>(); };
+  const auto of_gpus = [](std::string_view name) {
+    return name == "--gpu" ? std::vector<std::string>{"A100", "V100", "V40"}
+                           : std::vector<std::string>();
+  };
+  using Candidates = std::vector<Candidate>;
+  EXPECT_EQ(candidates(app_, {"r"}, of_nothing), (Candidates{{"run", "Run a program"}}));
+  EXPECT_EQ(candidates(app_, {"run", "--g"}, of_nothing), (Candidates{{"--gpu", "Kind of GPU"}}));
+  EXPECT_EQ(candidates(app_, {"run", "--gpu", "V"}, of_gpus),
+            (Candidates{{"V100", ""}, {"V40", ""}}));
+  EXPECT_EQ(candidates(app_, {"run", "--clock", ""}, of_nothing),
+            (Candidates{{"real", ""}, {"virtual", ""}}));
+  // A value is no command, and a flag has no value.
+  EXPECT_EQ(candidates(app_, {"run", "--gpu", "run", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(app_, {"run", "--quiet", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(app_, {"run", "--gpu=V", "--c"}, of_gpus).front().word, "--clock");
+  // Files and programs are for the shell.
+  EXPECT_EQ(candidates(app_, {"run", "--json", ""}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(app_, {"run", "--", "--g"}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(app_, {}, of_gpus), Candidates{});
+}
+
+TEST(Wrapped, BreaksAtSpaces) {
+  EXPECT_EQ(wrapped("one two three", 0, 7), "one two\nthree");
+  EXPECT_EQ(wrapped("one two three", 2, 7), "one\n  two\n  three");
+  EXPECT_EQ(wrapped("extraordinary word", 0, 4), "extraordinary\nword");
+  EXPECT_EQ(wrapped("", 4, 80), "");
+}
+
+/// Calls `check` with each command and its full name.
+void for_each_command(const CLI::App& command, const std::string& name, const auto& check) {
+  check(command, name);
+  for (const CLI::App* sub : command.get_subcommands({})) {
+    if (!sub->get_group().empty()) for_each_command(*sub, name + " " + sub->get_name(), check);
+  }
+}
+
+TEST(Help, HasAnExampleOfEachCommand) {
+  CLI::App app("gpemu", "gpemu");
+  add_commands(app);
+  for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
+    EXPECT_NE(command.get_footer().find("Example"), std::string::npos) << name;
+    EXPECT_NE(command.get_footer().find("\n  "), std::string::npos) << name;
+    EXPECT_FALSE(command.get_description().empty()) << name;
+  });
+}
+
+TEST(Help, FitsATerminal) {
+  CLI::App app("gpemu", "gpemu");
+  add_commands(app);
+  ::setenv("COLUMNS", "80", 1);
+  for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
+    std::string help =
+        command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
+    help.resize(help.size() - command.get_footer().size());  // Commands to copy.
+    std::istringstream lines(help);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+  });
+  ::unsetenv("COLUMNS");
+}
+
+}  // namespace
+}  // namespace gpemu::tools

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cli/interrupt.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+std::atomic<bool> interrupted{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
+
+extern "C" void gpemu_note_interrupt(int /*signal*/) {
+  interrupted.store(true);
+}
+
+}  // namespace
+
+InterruptGuard::InterruptGuard() {
+  interrupted.store(false);
+  struct sigaction action{};
+  action.sa_handler = gpemu_note_interrupt;
+  action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
+  ::sigaction(SIGINT, &action, &old_interrupt_);
+  ::sigaction(SIGTERM, &action, &old_terminate_);
+}
+
+InterruptGuard::~InterruptGuard() {
+  ::sigaction(SIGINT, &old_interrupt_, nullptr);
+  ::sigaction(SIGTERM, &old_terminate_, nullptr);
+}
+
+const std::atomic<bool>& InterruptGuard::flag() const {
+  return interrupted;
+}
+
+}  // namespace gpemu::tools

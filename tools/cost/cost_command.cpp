@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/cost/recording.hpp"
+#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "cli/command.hpp"
+#include "cost/cost_eval_command.hpp"
+#include "cost/cost_fit_command.hpp"
+#include "cost/cost_recorded_command.hpp"
+#include "report/json_text.hpp"
+#include "report/provenance.hpp"
+#include "report/terminal.hpp"
+#include "report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+struct CostOptions {
+  std::string gpu;
+  std::string model;
+  std::string precision;
+  std::vector<int> batches;
+  bool as_json = false;
+};
+
+/// The cost of one batch size, or why there is none.
+struct Row {
+  int batch = 0;
+  Result<cost::StepCost> cost;
+};
+
+json describe(const cost::Estimate& estimate) {
+  return {{"ms", to_milliseconds(estimate.time)},
+          {"evidence", cost::evidence_name(estimate.evidence)},
+          {"relative_error", estimate.relative_error}};
+}
+
+json describe(const Row& row) {
+  if (!row.cost)
+    return {{"batch", row.batch}, {"fits", false}, {"reason", row.cost.error().message}};
+  const cost::StepCost& cost = *row.cost;
+  return {{"batch", row.batch},
+          {"fits", true},
+          {"forward", describe(cost.forward)},
+          {"backward_optimizer", describe(cost.backward_optimizer)},
+          {"copy_pinned", describe(cost.copy_pinned)},
+          {"copy_pageable", describe(cost.copy_pageable)},
+          {"memory",
+           {{"peak_mib", to_mib(cost.memory.peak)},
+            {"persistent_mib", to_mib(cost.memory.persistent)},
+            {"reserved_mib", to_mib(cost.memory.reserved)},
+            {"evidence", cost::evidence_name(cost.memory.evidence)},
+            {"relative_error", cost.memory.relative_error}}}};
+}
+
+void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) {
+  json costs = json::array();
+  for (const Row& row : rows) costs.push_back(describe(row));
+  nlohmann::ordered_json document = {{"format", "gpemu-cost-1"}};
+  add_provenance(document, provenance_at(std::chrono::system_clock::now()));
+  document["gpu"] = model.gpu().name;
+  document["model"] = model.model().name;
+  document["precision"] = model.precision();
+  document["parameters"] = model.model().parameters;
+  document["capacity_mib"] = to_mib(model.gpu().memory_bytes);
+  document["largest_batch"] = model.largest_batch();
+  document["costs"] = costs;
+  print_out("{}", json_text(document));
+}
+
+std::string cell(const cost::Estimate& estimate) {
+  return fmt::format("{:.3f}", to_milliseconds(estimate.time));
+}
+
+/// Returns the error bar of forward and backward together, taking both to be off the same way.
+double compute_error(const cost::StepCost& cost) {
+  const auto slack = [](const cost::Estimate& estimate) {
+    return to_seconds(estimate.time) * estimate.relative_error;
+  };
+  return (slack(cost.forward) + slack(cost.backward_optimizer)) / to_seconds(cost.compute());
+}
+
+std::vector<std::string> cells(const Row& row) {
+  if (!row.cost) return {std::to_string(row.batch), "-", "-", "-", "-", "-", "-", "no", "-", "-"};
+  const cost::StepCost& cost = *row.cost;
+  const cost::Evidence weaker = std::max(cost.forward.evidence, cost.backward_optimizer.evidence);
+  return {std::to_string(row.batch),
+          cell(cost.forward),
+          cell(cost.backward_optimizer),
+          fmt::format("{:.1f}%", 100 * compute_error(cost)),
+          cell(cost.copy_pinned),
+          cell(cost.copy_pageable),
+          fmt::format("{:.0f}", to_mib(cost.memory.peak)),
+          "yes",
+          std::string(cost::evidence_name(weaker)),
+          std::string(cost::evidence_name(cost.memory.evidence))};
+}
+
+void print_table(const cost::StepCostModel& model, const std::vector<Row>& rows) {
+  print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
+            model.precision(), model.largest_batch());
+  TextTable table({"batch", "forward ms", "backward+optimizer ms", std::string(plus_minus()),
+                   "pinned copy ms", "pageable copy ms", "peak MiB", "fits", "times are",
+                   "memory is"});
+  for (const Row& row : rows) table.add_row(cells(row));
+  print_out("{}", table.str());
+}
+
+Result<void> tell_cost(const CostOptions& options) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(
+      const cost::StepCostModel model,
+      cost::StepCostModel::create(database, options.model, options.gpu, options.precision));
+  std::vector<Row> rows;
+  rows.reserve(options.batches.size());
+  for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
+  if (options.as_json) {
+    print_json(model, rows);
+  } else {
+    print_table(model, rows);
+  }
+  const auto fits = [](const Row& row) { return row.cost.has_value(); };
+  if (std::ranges::none_of(rows, fits)) return std::unexpected(rows.front().cost.error());
+  return {};
+}
+
+struct CondenseOptions {
+  std::vector<std::string> files;
+  std::string folder;
+};
+
+Result<void> write_recordings(const CondenseOptions& options) {
+  GPEMU_ASSIGN(const std::vector<cost::Recording> recordings,
+               cost::condense({options.files.begin(), options.files.end()}));
+  std::error_code error;
+  std::filesystem::create_directories(options.folder, error);
+  if (error) {
+    return fail(ErrorCode::kIo, "cannot create {}: {}", options.folder, error.message());
+  }
+  for (const cost::Recording& recording : recordings) {
+    const auto path = std::filesystem::path(options.folder) / (recording.model + ".json");
+    GPEMU_TRY(write_file_atomically(path, cost::write_recording(recording)));
+    print_out("{}: {} operations, {} of them different; {}\n", path.string(),
+              std::transform_reduce(
+                  recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
+                  [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
+              recording.operations.size(),
+              recording.memory ? "memory" : "no memory, for it is no function of the batch");
+  }
+  return {};
+}
+
+void add_condense_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand(
+      "condense", "Make recordings of models for any batch from what `gpemu run --ops` wrote");
+  auto options = std::make_shared<CondenseOptions>();
+  command->add_option("files", options->files, "Files of operations")->required();
+  command->add_option("--output", options->folder, "Folder for one file a model")->required();
+  command->footer(
+      "Operations count that lie in NVTX ranges \"MODEL batch=BATCH PHASE\", at three batches or "
+      "more.\n"
+      "Example:\n"
+      "  gpemu cost condense resnet50.ops --output recordings");
+  set_action(*command, [options] { return write_recordings(*options); });
+}
+
+}  // namespace
+
+void add_cost_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("cost", "Report the time and memory of a training step, and its evidence");
+  auto options = std::make_shared<CostOptions>();
+  command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
+  command->add_option("--model", options->model, "Model, e.g. resnet50");
+  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--precision", options->precision,
+                      "Precision, e.g. fp32; default: as measured");
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->footer(
+      "An error bar of 10 % says that in 9 of 10 cases the truth is between time / 1.1 and\n"
+      "time x 1.1. The exit code is 4, out of memory, when none of the batches fits.\n"
+      "Examples:\n"
+      "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
+      "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
+  add_condense_command(*command);
+  add_cost_fit_command(*command);
+  add_cost_eval_command(*command);
+  add_cost_recorded_command(*command);
+  set_action(*command, [command, options]() -> Result<void> {
+    if (!command->get_subcommands().empty()) return {};
+    for (const char* const option : {"--gpu", "--model", "--batch"}) {
+      if (command->count(option) == 0) {
+        return fail(ErrorCode::kInvalidArgument, "{} is required", option);
+      }
+    }
+    return tell_cost(*options);
+  });
+}
+
+}  // namespace gpemu::tools

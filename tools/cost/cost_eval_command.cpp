@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/cost_eval_command.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/calibrate/bars.hpp"
+#include "gpemu/calibrate/evaluate.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "cli/command.hpp"
+#include "cost/cost_eval_memory.hpp"
+#include "cost/recorded_gpus.hpp"
+#include "report/json_text.hpp"
+#include "report/terminal.hpp"
+#include "report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using calibrate::PredictedStep;
+using nlohmann::json;
+
+struct EvalOptions {
+  std::string folder;
+  std::vector<std::string> protocols;
+  std::string group = "gpu";
+  bool as_json = false;
+  bool check = false;
+  std::string gpus_folder;
+  bool memory = false;
+};
+
+constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
+
+/// Errors of some steps, as shares.
+struct Errors {
+  std::vector<double> sizes;
+  double sum = 0;
+  std::array<double, 2> phases{};  ///< sums of the sizes of forward's and backward's.
+  double bars = 0;                 ///< their sum.
+  int held = 0;                    ///< steps that lie within their bars.
+
+  void add(const PredictedStep& step, double bar) {
+    bars += bar;
+    held += step.miss() <= bar ? 1 : 0;
+    sizes.push_back(std::abs(step.error()));
+    sum += step.error();
+    for (std::size_t i = 0; i < phases.size(); ++i) {
+      phases[i] += std::abs(step.predicted_seconds[i] / step.measured_seconds[i] - 1);
+    }
+  }
+
+  [[nodiscard]] double count() const { return static_cast<double>(sizes.size()); }
+  [[nodiscard]] double mean() const {
+    double total = 0;
+    for (const double size : sizes) total += size;
+    return total / count();
+  }
+  [[nodiscard]] double coverage() const { return held / count(); }
+  [[nodiscard]] double quantile(double share) const {
+    std::vector<double> sorted = sizes;
+    std::ranges::sort(sorted);
+    const auto last = static_cast<double>(sorted.size() - 1);
+    return sorted[static_cast<std::size_t>(std::lround(share * last))];
+  }
+};
+
+std::string group_of(const PredictedStep& step, const std::string& group,
+                     const calibrate::RecordedSteps& recorded,
+                     const std::vector<calibrate::CalibratedGpu>& gpus) {
+  const std::string& model = recorded.models[step.model];
+  if (group == "gpu") return gpus[step.gpu].spec.name;
+  if (group == "family") return std::string(calibrate::family_of(model));
+  if (group == "model") return model;
+  return fmt::format("{:3}", step.batch);  // So that the text's order is the number's.
+}
+
+void print_table(std::string_view protocol, const std::string& group,
+                 const std::map<std::string, Errors>& groups) {
+  TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
+                   "backward", fmt::format("{} bar", plus_minus()), "within"});
+  double means = 0;
+  for (const auto& [name, errors] : groups) {
+    table.add_row({name, std::to_string(errors.sizes.size()), percent(errors.mean(), 1),
+                   percent(errors.quantile(0.5), 1), percent(errors.quantile(0.9), 1),
+                   percent(errors.quantile(1), 1),
+                   fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
+                   percent(errors.phases[0] / errors.count(), 1),
+                   percent(errors.phases[1] / errors.count(), 1),
+                   percent(errors.bars / errors.count(), 1), percent(errors.coverage(), 1)});
+    means += errors.mean();
+  }
+  print_out("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
+            group == "family"  ? "families"
+            : group == "batch" ? "batches"
+                               : group + "s",
+            percent(means / static_cast<double>(groups.size()), 1));
+}
+
+json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,
+              const calibrate::RecordedSteps& recorded,
+              const std::vector<calibrate::CalibratedGpu>& gpus) {
+  json rows = json::array();
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const PredictedStep& step = steps[i];
+    const auto ms = [](const std::array<double, 2>& seconds) {
+      return json{{"forward", 1e3 * seconds[0]}, {"backward", 1e3 * seconds[1]}};
+    };
+    rows.push_back({{"gpu", gpus[step.gpu].spec.name},
+                    {"model", recorded.models[step.model]},
+                    {"batch", step.batch},
+                    {"measured_ms", ms(step.measured_seconds)},
+                    {"predicted_ms", ms(step.predicted_seconds)},
+                    {"error", step.error()},
+                    {"bar", bars[i]}});
+  }
+  return rows;
+}
+
+/// Returns the GPUs whose bars are stated and hold too few steps, or too many.
+std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
+                                    const std::vector<double>& bars,
+                                    const std::vector<calibrate::CalibratedGpu>& gpus,
+                                    calibrate::Protocol protocol) {
+  std::vector<Errors> errors(gpus.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) errors[steps[i].gpu].add(steps[i], bars[i]);
+  std::vector<std::string> wrong;
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    const profile::GpuSpec& spec = gpus[gpu].spec;
+    const bool stated =
+        protocol != calibrate::Protocol::kGpuOut || calibrate::states_transferred_bar(spec);
+    const double coverage = errors[gpu].coverage();
+    const bool right =
+        coverage >= calibrate::kLeastCoverage && coverage <= calibrate::kMostCoverage;
+    if (stated && !errors[gpu].sizes.empty() && !right) wrong.push_back(spec.name);
+  }
+  return wrong;
+}
+
+/// A GPU's file, whose parameters may get bars.
+struct GpuFile {
+  std::filesystem::path path;
+  std::string text;
+  profile::Calibration calibration;
+  std::string other_arithmetic_like;
+};
+
+/// Reads the files of GPUs. Errors: kNotFound for one without parameters.
+Result<std::vector<GpuFile>> read_gpu_files(const std::string& folder,
+                                            const std::vector<calibrate::CalibratedGpu>& gpus) {
+  if (!std::filesystem::is_directory(folder)) {
+    return fail(ErrorCode::kNotFound, "--write: there is no folder {}", folder);
+  }
+  std::vector<GpuFile> files;
+  for (const calibrate::CalibratedGpu& gpu : gpus) {
+    const auto path = std::filesystem::path(folder) / (gpu.spec.name + ".toml");
+    GPEMU_ASSIGN(std::string text, read_file(path));
+    GPEMU_ASSIGN(profile::GpuSpec spec, profile::parse_gpu_spec(text, path.string()));
+    if (!spec.calibration) {
+      return fail(ErrorCode::kNotFound,
+                  "{} has no parameters; \"gpemu cost fit --write\" finds them", path.string());
+    }
+    files.push_back({.path = path,
+                     .text = std::move(text),
+                     .calibration = *std::move(spec.calibration),
+                     .other_arithmetic_like = std::move(spec.other_arithmetic_like)});
+  }
+  return files;
+}
+
+/// Writes bars into the GPUs' files, beside the parameters that are there.
+Result<void> write_bars(std::vector<GpuFile> files,
+                        const std::vector<profile::CalibrationBars>& bars) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    GpuFile& file = files[i];
+    file.calibration.bars = bars[i];
+    GPEMU_ASSIGN(file.text,
+                 profile::replace_calibration(file.text, file.path.string(), file.calibration,
+                                              file.other_arithmetic_like));
+  }
+  for (const GpuFile& file : files) {
+    GPEMU_TRY(write_file_atomically(file.path, file.text));
+    print_error("gpemu: wrote {}\n", file.path.string());
+  }
+  return {};
+}
+
+/// Notes in the bars of each GPU what a protocol's steps tell.
+void note_bars(const std::vector<calibrate::CalibratedGpu>& gpus,
+               const std::vector<PredictedStep>& steps, calibrate::Protocol protocol,
+               std::vector<profile::CalibrationBars>& bars) {
+  double profile::CalibrationBars::* bar = nullptr;
+  switch (protocol) {
+    case calibrate::Protocol::kInSample:
+      return;
+    case calibrate::Protocol::kFamilyOut:
+      bar = &profile::CalibrationBars::unseen_model;
+      break;
+    case calibrate::Protocol::kGpuOut:
+      bar = &profile::CalibrationBars::other_gpu;
+      break;
+    case calibrate::Protocol::kOneBatch:
+      bar = &profile::CalibrationBars::known_batch;
+      break;
+  }
+  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
+    bars[gpu].*bar = calibrate::stated_bar(gpus, steps, protocol, static_cast<int>(gpu));
+  }
+}
+
+Result<void> evaluate(const EvalOptions& options) {
+  if (options.memory) {
+    GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
+    return evaluate_memory(recordings, options.as_json);
+  }
+  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.folder));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
+  std::vector<GpuFile> files;
+  if (!options.gpus_folder.empty()) {
+    GPEMU_ASSIGN(files, read_gpu_files(options.gpus_folder, gpus));
+  }
+  json document = json::object();
+  std::vector<std::string> faults;
+  std::vector<profile::CalibrationBars> stated(gpus.size());
+  for (std::size_t i = 0; i < calibrate::kProtocolNames.size(); ++i) {
+    const std::string name(calibrate::kProtocolNames[i]);
+    if (std::ranges::find(options.protocols, name) == options.protocols.end()) continue;
+    const auto progress = [&](int done, int all) {
+      print_error("gpemu: {}: fit {} of {}\n", name, done, all);
+    };
+    const auto protocol = static_cast<calibrate::Protocol>(i);
+    GPEMU_ASSIGN(const std::vector<PredictedStep> steps,
+                 calibrate::evaluate(recorded, gpus, protocol, progress));
+    note_bars(gpus, steps, protocol, stated);
+    const std::vector<double> bars = calibrate::crossed_bars(recorded, gpus, steps, protocol);
+    const std::vector<std::string> wrong = wrong_bars(steps, bars, gpus, protocol);
+    for (const std::string& gpu : wrong) faults.push_back(fmt::format("{} of {}", name, gpu));
+    if (options.as_json) {
+      document[name] = describe(steps, bars, recorded, gpus);
+      continue;
+    }
+    std::map<std::string, Errors> groups;
+    for (std::size_t j = 0; j < steps.size(); ++j) {
+      groups[group_of(steps[j], options.group, recorded, gpus)].add(steps[j], bars[j]);
+    }
+    print_table(name, options.group, groups);
+    print_out("bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
+              100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
+              wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
+  }
+  if (options.as_json) print_out("{}", json_text(document));
+  GPEMU_TRY(write_bars(std::move(files), stated));
+  if (options.check && !faults.empty()) {
+    return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_cost_eval_command(CLI::App& cost) {
+  CLI::App* command = cost.add_subcommand(
+      "eval", "Tell how far the model of operations is off measured training steps");
+  auto options = std::make_shared<EvalOptions>();
+  options->protocols.assign(calibrate::kProtocolNames.begin(), calibrate::kProtocolNames.end());
+  command
+      ->add_option("recordings", options->folder,
+                   "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+      ->required();
+  command->add_option("--protocol", options->protocols, "What a prediction may know; default: all")
+      ->delimiter(',')
+      ->check(CLI::IsMember(std::vector<std::string>(calibrate::kProtocolNames.begin(),
+                                                     calibrate::kProtocolNames.end())));
+  command->add_option("--by", options->group, "Rows of the table: gpu, family, model or batch")
+      ->check(CLI::IsMember(std::vector<std::string>(kGroups.begin(), kGroups.end())));
+  command->add_flag("--json", options->as_json, "Print each step as JSON");
+  command
+      ->add_option("--write", options->gpus_folder,
+                   "Folder of the GPUs' files, which get the bars, e.g. gpus")
+      ->excludes("--protocol");
+  command->add_flag(
+      "--check", options->check,
+      "Fail where a bar of 90 % holds less than 85 or more than 95 % of a GPU's steps");
+  command->add_flag("--memory", options->memory, "Compare peak memory, not times")
+      ->excludes("--protocol")
+      ->excludes("--by")
+      ->excludes("--write")
+      ->excludes("--check");
+  command->footer(
+      "in-sample: fitted to the very steps. family-out: one family of models at a time is in no\n"
+      "fit. gpu-out: one GPU at a time is in no fit but for its host's, from batch 1 and 2.\n"
+      "one-batch: of a twelfth of the models, only batch 32 is known, and corrects the others.\n"
+      "Errors are those of a whole step, predicted / measured - 1. A bar is what holds 90 % of "
+      "the\n"
+      "other families' steps, in gpu-out the other GPUs'; none is stated for GPUs before Maxwell\n"
+      "there. Each fit takes some 15 s of a core.\n"
+      "--memory: what the recorded tensors take, beside the measured peak at the same batches; no "
+      "fit.\n"
+      "Examples:\n"
+      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
+      "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");
+  set_action(*command, [options] { return evaluate(*options); });
+}
+
+}  // namespace gpemu::tools

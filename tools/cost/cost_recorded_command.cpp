@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cost/cost_recorded_command.hpp"
+
+#include <memory>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/cost/phase_time.hpp"
+
+#include "cli/command.hpp"
+#include "cost/recorded_gpus.hpp"
+#include "report/json_text.hpp"
+#include "report/terminal.hpp"
+#include "report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+struct RecordedOptions {
+  std::string recordings;
+  std::vector<std::string> gpus;
+  std::vector<int> batches;
+  bool as_json = false;
+};
+
+constexpr std::array kPhaseNames = {"forward", "backward"};
+constexpr std::array kPhaseWaits = {cost::kHostForward, cost::kHostBackward};
+
+/// A phase of a model at a batch on a GPU, in ms.
+struct PhaseCost {
+  double device = 0;     ///< its operations alone.
+  double with_host = 0;  ///< as launched by the host of the GPU's calibration, which then waits.
+};
+
+/// `wait` is the parameter that tells what the host takes to begin the phase and notice its end.
+PhaseCost cost_of(const calibrate::RecordedSteps& recorded, const cost::Phase& phase, int batch,
+                  const cost::OperationCostModel& model, const profile::OperationParameters& host,
+                  profile::OperationParameter wait) {
+  cost::PhaseTimes times{.wait = host[wait]};
+  for (const cost::Launch& launch : phase) {
+    const cost::RecordedOperation& operation = recorded.operations[launch.operation];
+    times.operations.push_back(to_seconds(model.price(operation.at(batch)).estimate.time));
+    times.launches.push_back(host[launch.host_cost] * host[cost::kHostScale]);
+  }
+  const double device = std::accumulate(times.operations.begin(), times.operations.end(), 0.0);
+  return {.device = 1e3 * device, .with_host = 1e3 * times.seconds()};
+}
+
+Result<void> tell(const RecordedOptions& options) {
+  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded,
+               read_recorded_steps(options.recordings, options.batches));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  TextTable table({"GPU", "model", "batch", "phase", "device ms", "with its host ms"});
+  Json rows = Json::array();
+  for (const std::string& name : options.gpus) {
+    GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(name));
+    if (!spec.calibration) {
+      return fail(ErrorCode::kUnsupported, "the file of {} has no calibration", name);
+    }
+    const cost::OperationCostModel model(spec);
+    for (std::size_t i = 0; i < recorded.models.size(); ++i) {
+      for (const int batch : options.batches) {
+        Json row = {{"gpu", spec.name}, {"model", recorded.models[i]}, {"batch", batch}};
+        for (std::size_t j = 0; j < kPhaseNames.size(); ++j) {
+          const PhaseCost cost = cost_of(recorded, recorded.steps[i][j], batch, model,
+                                         spec.calibration->parameters, kPhaseWaits.at(j));
+          row[kPhaseNames.at(j)] = {{"device_ms", cost.device}, {"with_host_ms", cost.with_host}};
+          table.add_row({spec.name, recorded.models[i], std::to_string(batch), kPhaseNames.at(j),
+                         fmt::format("{:.3f}", cost.device),
+                         fmt::format("{:.3f}", cost.with_host)});
+        }
+        rows.push_back(std::move(row));
+      }
+    }
+  }
+  print_out("{}", options.as_json ? json_text(rows) : table.str());
+  return {};
+}
+
+}  // namespace
+
+void add_cost_recorded_command(CLI::App& cost) {
+  CLI::App* command = cost.add_subcommand(
+      "recorded", "Tell what recorded models take on GPUs, by the model of operations");
+  auto options = std::make_shared<RecordedOptions>();
+  command
+      ->add_option("recordings", options->recordings,
+                   "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+      ->required();
+  command->add_option("--gpu", options->gpus, "Kinds of GPU, e.g. V100-PCIE-32GB")
+      ->required()
+      ->delimiter(',');
+  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64")
+      ->required()
+      ->delimiter(',')
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_flag("--json", options->as_json, "Print JSON");
+  command->footer(
+      "\"with its host\" adds what the host takes that the GPU, or the one that it is like, was\n"
+      "measured on: launches that the GPU waits for, and the wait at the end of a phase.\n"
+      "Example:\n"
+      "  gpemu cost recorded profiles/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch 32,64");
+  set_action(*command, [options] { return tell(*options); });
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "data/data_bench.hpp"
+
+#include <ctime>
+#include <mutex>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "gpemu/data/image.hpp"
+#include "gpemu/data/loader.hpp"
+#include "gpemu/data/sample_reader.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+Duration read_clock(clockid_t clock) {
+  timespec time{};
+  ::clock_gettime(clock, &time);
+  return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
+}
+
+/// Runs `epoch`, which fills in the counts, and adds the times.
+template <typename Epoch>
+Result<DataBenchEpoch> measure(const Epoch& epoch) {
+  const Duration start = read_clock(CLOCK_MONOTONIC);
+  const Duration cpu_start = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+  GPEMU_ASSIGN(DataBenchEpoch result, epoch());
+  result.elapsed = read_clock(CLOCK_MONOTONIC) - start;
+  result.cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
+  return result;
+}
+
+Result<DataBenchEpoch> load_epoch(data::Loader& loader, std::uint64_t number,
+                                  const std::atomic<bool>& stop) {
+  DataBenchEpoch result;
+  loader.start_epoch(number);
+  while (!stop) {
+    GPEMU_ASSIGN(const std::optional<data::Batch> batch, loader.next());
+    if (!batch) return result;
+    result.images += batch->size();
+    result.corrupt += batch->work().corrupt;
+  }
+  return fail(ErrorCode::kInterrupted, "stopped");
+}
+
+/// Decodes every file once, on as many threads as there are workers.
+class DecodeEpoch {
+ public:
+  DecodeEpoch(const data::FolderDataset& dataset, int workers, const std::atomic<bool>& stop)
+      : dataset_(dataset), workers_(workers), stop_(stop) {}
+
+  Result<DataBenchEpoch> run() {
+    {
+      std::vector<std::jthread> threads(static_cast<std::size_t>(workers_));
+      for (std::jthread& thread : threads) thread = std::jthread([this] { work(); });
+    }
+    if (error_) return std::unexpected(*std::move(error_));
+    return DataBenchEpoch{.images = static_cast<std::int64_t>(dataset_.samples().size())};
+  }
+
+ private:
+  void work() {
+    data::SampleReader reader;
+    data::ImageTransform transform;
+    const std::size_t count = dataset_.samples().size();
+    for (std::size_t i = next_++; i < count; i = next_++) {
+      const Result<void> result = decode(dataset_.samples()[i], reader, transform);
+      if (result) continue;
+      const std::lock_guard lock(mutex_);
+      if (!error_) error_ = result.error();
+      next_ = count;
+    }
+  }
+
+  Result<void> decode(const data::Sample& sample, data::SampleReader& reader,
+                      data::ImageTransform& transform) const {
+    if (stop_) return fail(ErrorCode::kInterrupted, "stopped");
+    GPEMU_ASSIGN(const auto jpeg, reader.read(sample.path));
+    if (const auto size = transform.decode_only(jpeg); !size) {
+      return fail(ErrorCode::kCorruptData, "corrupt image {}: {}", sample.path.string(),
+                  size.error().message);
+    }
+    return {};
+  }
+
+  const data::FolderDataset& dataset_;
+  const int workers_;
+  const std::atomic<bool>& stop_;
+  std::atomic<std::size_t> next_{0};
+  std::mutex mutex_;  ///< guards error_.
+  std::optional<Error> error_;
+};
+
+}  // namespace
+
+Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
+                                                   const DataBenchOptions& options,
+                                                   const std::atomic<bool>& stop) {
+  GPEMU_TRY(dataset.fill_page_cache());
+  std::optional<data::Loader> loader;
+  if (!options.decode_only) {
+    const data::LoaderOptions loader_options{.batch = options.batch,
+                                             .workers = options.workers,
+                                             .seed = options.seed,
+                                             .drop_last = false};
+    GPEMU_ASSIGN(loader, data::Loader::create(dataset, loader_options, data::pageable_allocator()));
+  }
+  std::vector<DataBenchEpoch> epochs;
+  for (int i = 0; i < options.epochs; ++i) {
+    GPEMU_ASSIGN(const DataBenchEpoch epoch, measure([&] {
+                   return loader ? load_epoch(*loader, static_cast<std::uint64_t>(i), stop)
+                                 : DecodeEpoch(dataset, options.workers, stop).run();
+                 }));
+    epochs.push_back(epoch);
+  }
+  return epochs;
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/text.hpp"
+#include "gpemu/data/dataset.hpp"
+#include "gpemu/data/image.hpp"
+#include "gpemu/data/make_dataset.hpp"
+
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "data/data_bench.hpp"
+#include "report/json_text.hpp"
+#include "report/number_text.hpp"
+#include "report/progress.hpp"
+#include "report/provenance.hpp"
+#include "report/terminal.hpp"
+#include "train/run_options.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+constexpr std::array<int, 7> kShownPercentiles = {10, 25, 50, 75, 90, 95, 99};
+
+struct MakeOptions {
+  std::filesystem::path folder;
+  data::MakeDatasetOptions make;
+  std::vector<std::string> sizes;
+  bool quiet = false;
+};
+
+struct DataShowOptions {
+  std::filesystem::path folder;
+  bool as_json = false;
+};
+
+struct BenchOptions {
+  std::filesystem::path folder;
+  DataBenchOptions bench;
+  bool as_json = false;
+};
+
+struct TransformOptions {
+  std::filesystem::path image;
+  std::filesystem::path output;
+  std::uint64_t seed = 0;
+  std::uint64_t epoch = 0;
+  std::uint64_t sample = 0;
+  int crop = 224;
+};
+
+/// Reads "PERCENT:KILOBYTES".
+Result<data::SizePercentile> parse_percentile(std::string_view text) {
+  data::SizePercentile size;
+  const char* const begin = text.data();
+  const char* const end = begin + text.size();
+  const auto percent = std::from_chars(begin, end, size.percent);
+  if (percent.ec == std::errc() && percent.ptr != end && *percent.ptr == ':') {
+    const auto kilobytes = std::from_chars(percent.ptr + 1, end, size.kilobytes);
+    if (kilobytes.ec == std::errc() && kilobytes.ptr == end) return size;
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "'{}' is no size percentile; write PERCENT:KILOBYTES, e.g. 50:108", text);
+}
+
+json describe(const data::FolderDataset& dataset) {
+  std::vector<Bytes> sizes;
+  for (const data::Sample& sample : dataset.samples()) sizes.push_back(sample.bytes);
+  std::ranges::sort(sizes);
+  json percentiles = json::object();
+  for (const int percent : kShownPercentiles) {
+    const auto rank =
+        static_cast<std::size_t>(std::ceil(percent / 100.0 * static_cast<double>(sizes.size())));
+    percentiles[fmt::to_string(percent)] = static_cast<double>(sizes[rank - 1]) / 1000;
+  }
+  return {{"folder", dataset.root().string()},
+          {"images", sizes.size()},
+          {"classes", dataset.classes().size()},
+          {"bytes", dataset.total_bytes()},
+          {"size_percentiles_kb", std::move(percentiles)}};
+}
+
+void print_description(const json& description) {
+  print_out("{}: {} images in {} classes, {:.1f} MB\n",
+            printable(description["folder"].get<std::string>()),
+            description["images"].get<std::size_t>(), description["classes"].get<std::size_t>(),
+            description["bytes"].get<double>() / 1e6);
+  print_out("file size:");
+  for (const int percent : kShownPercentiles) {
+    print_out("  {} % {:.0f} KB", percent,
+              description["size_percentiles_kb"][fmt::to_string(percent)].get<double>());
+  }
+  print_out("\n");
+}
+
+Result<void> show_data(const DataShowOptions& options) {
+  GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
+  const json description = describe(dataset);
+  if (options.as_json) {
+    print_out("{}", json_text(description));
+  } else {
+    print_description(description);
+  }
+  return {};
+}
+
+Result<void> make_data(MakeOptions options) {
+  if (!options.sizes.empty()) options.make.sizes.clear();
+  for (const std::string& text : options.sizes) {
+    GPEMU_ASSIGN(const data::SizePercentile size, parse_percentile(text));
+    options.make.sizes.push_back(size);
+  }
+  const InterruptGuard interrupt;
+  options.make.stop = &interrupt.flag();
+  {
+    Progress progress({.label = "making images", .unit = "images"}, options.make.images,
+                      options.quiet);
+    options.make.progress = [&](int done) { progress.update(done); };
+    GPEMU_TRY(data::make_dataset(options.folder, options.make));
+  }
+  GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
+  if (!options.quiet) print_description(describe(dataset));
+  return {};
+}
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t middle = values.size() / 2;
+  return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+Result<void> bench_data(const BenchOptions& options) {
+  GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
+  const InterruptGuard interrupt;
+  Provenance provenance = provenance_at(std::chrono::system_clock::now());
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
+  GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
+               run_data_bench(dataset, options.bench, interrupt.flag()));
+  provenance.load = meter.read();
+  provenance.load->queued.reset();  // The threads that were measured have ended.
+  std::vector<double> rates;
+  std::vector<double> cpu_rates;
+  for (const DataBenchEpoch& epoch : epochs) {
+    rates.push_back(static_cast<double>(epoch.images) / to_seconds(epoch.elapsed));
+    cpu_rates.push_back(static_cast<double>(epoch.images) / to_seconds(epoch.cpu));
+  }
+  const std::string_view what = options.bench.decode_only ? "decode only" : "loader";
+  if (options.as_json) {
+    nlohmann::ordered_json result = {{"format", "gpemu-data-bench-1"}};
+    add_provenance(result, provenance);
+    result["what"] = what;
+    result["workers"] = options.bench.workers;
+    result["images"] = epochs.front().images;
+    result["corrupt"] = epochs.front().corrupt;
+    result["images_per_s"] = rates;
+    result["images_per_cpu_s"] = cpu_rates;
+    print_out("{}", json_text(result));
+  } else {
+    const auto passes = std::ssize(epochs);
+    print_out("{}, {} worker{}: {} images/s, {} per CPU second (median of {} epoch{})\n", what,
+              options.bench.workers, plural(options.bench.workers), rounded(median(rates)),
+              rounded(median(cpu_rates)), passes, plural(passes));
+    if (const DataBenchEpoch& first = epochs.front(); first.corrupt > 0) {
+      print_out("{} of {} images are corrupt; `gpemu train --strict-images` names the first\n",
+                first.corrupt, first.images);
+    }
+    if (const auto warning = load_warning(provenance, "how fast it loads")) {
+      print_out("{}\n", *warning);
+    }
+  }
+  return {};
+}
+
+Result<void> transform_image(const TransformOptions& options) {
+  GPEMU_ASSIGN(const std::string jpeg, read_file(options.image));
+  const auto size = static_cast<std::size_t>(options.crop);
+  std::vector<float> pixels(3 * size * size);
+  data::ImageTransform transform(options.crop);
+  sim::Rng rng(options.seed, options.epoch, options.sample);
+  const auto drawn = transform.apply(std::as_bytes(std::span(jpeg)), rng, pixels);
+  if (!drawn) {
+    return fail(drawn.error().code, "corrupt image {}: {}", options.image.string(),
+                drawn.error().message);
+  }
+  const auto bytes = std::as_bytes(std::span(pixels));
+  GPEMU_TRY(write_file_atomically(options.output,
+                                  {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  const data::Region& crop = drawn->crop;
+  const json result = {{"crop", {crop.x, crop.y, crop.width, crop.height}},
+                       {"flip", drawn->flip},
+                       {"shape", {3, options.crop, options.crop}}};
+  print_out("{}\n", result.dump());
+  return {};
+}
+
+void add_make(CLI::App& data) {
+  auto options = std::make_shared<MakeOptions>();
+  options->make.threads = usable_cores();
+  CLI::App* make = data.add_subcommand("make", "Write a data set of JPEG images for trying things");
+  make->add_option("folder", options->folder, "Folder to make; must not exist or be empty")
+      ->required();
+  make->add_option("--images", options->make.images, "Number of images")->capture_default_str();
+  make->add_option("--classes", options->make.classes, "Number of class folders")
+      ->capture_default_str();
+  make->add_option("--seed", options->make.seed, "The same seed makes the same images")
+      ->capture_default_str();
+  make->add_option("--size-percentiles", options->sizes,
+                   "File sizes as PERCENT:KILOBYTES,...; default: those of GPEmu's experiments, "
+                   "10:23,25:61,50:108,75:148,90:187,95:215,99:375")
+      ->delimiter(',');
+  make->add_option("--threads", options->make.threads, "Threads; default: cores");
+  make->add_flag("--quiet", options->quiet, "No progress bar and no summary");
+  make->footer(
+      "Examples:\n"
+      "  gpemu data make photos\n"
+      "  gpemu data make large --images 20000 --size-percentiles 10:50,50:400,99:2000");
+  set_action(*make, [options] { return make_data(*options); });
+}
+
+void add_show(CLI::App& data) {
+  auto options = std::make_shared<DataShowOptions>();
+  CLI::App* show =
+      data.add_subcommand("show", "Show how many images a data set has, and how large");
+  show->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")
+      ->required();
+  show->add_flag("--json", options->as_json, "Print JSON");
+  show->footer("Example:\n  gpemu data show photos");
+  set_action(*show, [options] { return show_data(*options); });
+}
+
+void add_bench(CLI::App& data) {
+  auto options = std::make_shared<BenchOptions>();
+  options->bench.workers = usable_cores();
+  CLI::App* bench = data.add_subcommand(
+      "bench", "Measure how fast this host loads a data set, with no GPU to wait for");
+  bench->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")
+      ->required();
+  bench->add_option("--workers", options->bench.workers, "Threads; default: cores")
+      ->check(CLI::Range(1, 1024));
+  bench->add_option("--epochs", options->bench.epochs, "Passes over the data set")
+      ->check(CLI::Range(1, 1000))
+      ->capture_default_str();
+  bench->add_option("--batch", options->bench.batch, "Images per batch")->capture_default_str();
+  bench->add_option("--seed", options->bench.seed, "Seed of order and augmentation")
+      ->capture_default_str();
+  bench->add_flag("--decode-only", options->bench.decode_only,
+                  "Instead, only decode whole images with libjpeg-turbo, for comparison");
+  bench->add_flag("--json", options->as_json, "Print JSON");
+  bench->footer(
+      "Examples:\n"
+      "  gpemu data bench photos --workers 2\n"
+      "  gpemu data bench photos --decode-only --json");
+  set_action(*bench, [options] { return bench_data(*options); });
+}
+
+void add_transform(CLI::App& data) {
+  auto options = std::make_shared<TransformOptions>();
+  CLI::App* transform = data.add_subcommand(
+      "transform", "Make one training sample of an image, and report what was drawn for it");
+  transform->add_option("image", options->image, "JPEG file")->required();
+  transform
+      ->add_option("--output", options->output,
+                   "File for the sample: raw float32 of the host's byte order, [3, crop, crop]")
+      ->required();
+  transform->add_option("--seed", options->seed, "Seed of the augmentation")->capture_default_str();
+  transform->add_option("--epoch", options->epoch, "Epoch")->capture_default_str();
+  transform->add_option("--sample", options->sample, "Number of the sample in its data set")
+      ->capture_default_str();
+  transform->add_option("--crop", options->crop, "Height and width of the sample")
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  transform->footer(
+      "Example:\n  gpemu data transform photos/class_000/image_0000000.jpg --output sample.f32 "
+      "--seed 1");
+  set_action(*transform, [options] { return transform_image(*options); });
+}
+
+}  // namespace
+
+void add_data_command(CLI::App& app) {
+  CLI::App* data = app.add_subcommand("data", "Make, show and measure data sets of images");
+  data->require_subcommand(1);
+  data->footer("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
+  add_make(*data);
+  add_show(*data);
+  add_bench(*data);
+  add_transform(*data);
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/text.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_view.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/sim/clock.hpp"
+
+#include "cli/command.hpp"
+#include "cli/device_list.hpp"
+#include "report/json_text.hpp"
+#include "report/terminal.hpp"
+#include "report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+struct NodeOptions {
+  std::string name;
+  std::vector<std::string> gpus;
+  std::string policy = "fifo";
+  std::string access = "owner";
+  bool force = false;
+  bool as_json = false;
+};
+
+Result<void> create_node(const NodeOptions& options) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  device::NodeConfig config{.name = options.name};
+  GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
+  config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
+                                                : device::SharingPolicy::kFifo;
+  config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
+  GPEMU_ASSIGN(const auto node, device::Node::create(config));
+  print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
+            node->device_count() == 1 ? "" : "s");
+  return {};
+}
+
+std::string_view policy_name(device::SharingPolicy policy) {
+  return policy == device::SharingPolicy::kExclusive ? "exclusive" : "fifo";
+}
+
+Result<json> describe(const device::NodeView& node) {
+  json devices = json::array();
+  const TimePoint now = sim::RealClock().now();
+  for (int i = 0; i < node.device_count(); ++i) {
+    GPEMU_ASSIGN(const device::DeviceSnapshot device, node.device_snapshot(i, now));
+    devices.push_back({{"index", i},
+                       {"gpu", device.gpu},
+                       {"uuid", device.uuid},
+                       {"pci_bus_id", device.pci_bus_id},
+                       {"memory_total_mib", to_mib(device.memory_total)},
+                       {"memory_used_mib", to_mib(device.memory_used)},
+                       {"processes", device.processes.size()}});
+  }
+  return json{{"name", node.name()},
+              {"policy", policy_name(node.policy())},
+              {"temporary", node.temporary()},
+              {"devices", std::move(devices)}};
+}
+
+Result<void> show_node(const NodeOptions& options) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name));
+  GPEMU_ASSIGN(const json description, describe(*node));
+  if (options.as_json) {
+    print_out("{}", json_text(description));
+    return {};
+  }
+  print_out("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
+            node->temporary() ? ", belongs to one run" : "");
+  TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
+  for (const json& device : description["devices"]) {
+    table.add_row({fmt::to_string(device["index"].get<int>()), device["gpu"],
+                   fmt::format("{:.0f} / {:.0f}", device["memory_used_mib"].get<double>(),
+                               device["memory_total_mib"].get<double>()),
+                   fmt::to_string(device["processes"].get<int>()), device["pci_bus_id"],
+                   device["uuid"]});
+  }
+  print_out("{}", table.str());
+  return {};
+}
+
+Result<json> describe(const std::string& name) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(name));
+  return describe(*node);
+}
+
+Result<void> list_nodes(const NodeOptions& options) {
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list());
+  json nodes = json::array();
+  TextTable table({"node", "devices", "first gpu", "policy"});
+  std::string problems;
+  for (const device::NodeEntry& entry : entries) {
+    const Result<json> node =
+        entry.problem ? std::unexpected(*entry.problem) : describe(entry.name);
+    // Removed since it was listed.
+    if (!node && node.error().code == ErrorCode::kNotFound) continue;
+    if (!node) {
+      table.add_row({printable(entry.name), "-", "damaged", "-"});
+      nodes.push_back({{"name", printable(entry.name)}, {"problem", node.error().message}});
+      problems += fmt::format("{}\n", node.error().message);
+      continue;
+    }
+    table.add_row({entry.name, fmt::to_string((*node)["devices"].size()),
+                   (*node)["devices"][0]["gpu"], (*node)["policy"]});
+    nodes.push_back(*node);
+  }
+  if (options.as_json) {
+    print_out("{}", json_text(nodes));
+  } else if (table.empty()) {
+    print_out("no nodes in {}\n", device::Node::default_directory().string());
+  } else {
+    print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_node_command(CLI::App& app) {
+  CLI::App* node = app.add_subcommand("node", "Create, list, show and remove emulated machines");
+  node->require_subcommand(1);
+  node->footer("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
+  auto options = std::make_shared<NodeOptions>();
+
+  CLI::App* create = node->add_subcommand("create", "Create a node that stays until it is removed");
+  create->add_option("name", options->name, "Name of the node")->required();
+  create->add_option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
+      ->required();
+  create
+      ->add_option("--policy", options->policy,
+                   "fifo: any process may use a device; exclusive: one process per device")
+      ->check(CLI::IsMember({"fifo", "exclusive"}))
+      ->capture_default_str();
+  create
+      ->add_option("--access", options->access,
+                   "Who may attach, by USER/NAME: owner, group or all. The others can take all of "
+                   "the node's memory, falsify its numbers and damage it, but not crash gpemu")
+      ->check(CLI::IsMember({"owner", "group", "all"}))
+      ->capture_default_str();
+  create->footer(
+      "Examples:\n"
+      "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
+      "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
+  set_action(*create, [options] { return create_node(*options); });
+
+  CLI::App* list = node->add_subcommand("list", "List the nodes of this host");
+  list->add_flag("--json", options->as_json, "Print JSON");
+  list->footer("Examples:\n  gpemu node list\n  gpemu node list --json");
+  set_action(*list, [options] { return list_nodes(*options); });
+
+  CLI::App* show = node->add_subcommand("show", "Show a node's devices");
+  show->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
+  show->add_flag("--json", options->as_json, "Print JSON");
+  show->footer("Example:\n  gpemu node show n0");
+  set_action(*show, [options] { return show_node(*options); });
+
+  CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
+  remove->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
+  remove->add_flag("--force", options->force,
+                   "Remove it though processes use it, or though it is no node");
+  remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
+  set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
+}
+
+}  // namespace gpemu::tools

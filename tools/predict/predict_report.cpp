@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/predict_report.hpp"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/device/device_config.hpp"
+
+#include "report/markup.hpp"
+#include "report/page.hpp"
+#include "report/terminal.hpp"
+#include "report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::ordered_json;
+
+/// Classes of operations that the table names.
+constexpr std::size_t kTopClasses = 3;
+
+/// Colours of predict::kStepLimitNames.
+constexpr std::array<Colour, predict::kStepLimitCount> kLimitColours = {
+    Colour::kCompute, Colour::kMemory, Colour::kLatency, Colour::kCopy, Colour::kHostWork};
+
+double per_second(const PredictAnswer& answer) {
+  const double steps = 1 / to_seconds(answer.step.time.time);
+  return steps * std::max(answer.recording->batch, 1);
+}
+
+double share_of(Duration part, Duration whole) {
+  return whole > Duration::zero() ? to_seconds(part) / to_seconds(whole) : 0;
+}
+
+Duration total(const predict::StepPrediction& step) {
+  Duration sum{};
+  for (const predict::ClassTime& entry : step.classes) sum += entry.time;
+  return sum;
+}
+
+std::string top_classes(const predict::StepPrediction& step) {
+  std::vector<std::string> texts;
+  for (std::size_t i = 0; i < std::min(kTopClasses, step.classes.size()); ++i) {
+    const predict::ClassTime& entry = step.classes[i];
+    texts.push_back(fmt::format("{} {:.0f} %", cost::operation_class_name(entry.operation_class),
+                                100 * share_of(entry.time, total(step))));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
+std::string_view sign_name(predict::StepSign sign) {
+  return predict::kStepSignNames[static_cast<std::size_t>(sign)];
+}
+
+std::string limit_text(const predict::StepPrediction& step) {
+  const auto limit = static_cast<std::size_t>(step.limit());
+  return fmt::format("{} {:.0f} %", predict::kStepLimitNames[limit],
+                     100 * share_of(step.parts[limit], step.time.time));
+}
+
+std::vector<std::string> cells(const PredictAnswer& answer) {
+  const StepRecording& recording = *answer.recording;
+  const bool fits = answer.fits();
+  return {answer.gpu.name,
+          recording.batch > 0 ? std::to_string(recording.batch) : "-",
+          fits ? fmt::format("{:.2f}", to_milliseconds(answer.step.time.time)) : "-",
+          fits ? fmt::format("{:.0f}%", 100 * answer.step.time.relative_error) : "-",
+          fits ? fmt::format("{:.1f}", per_second(answer)) : "-",
+          fmt::format("{:.0f}", to_mib(recording.peak_memory)),
+          fmt::format("{:.0f}", to_mib(answer.gpu.memory_bytes)),
+          fits ? "yes" : "no",
+          fits ? std::string(cost::evidence_name(answer.step.time.evidence)) : "-",
+          fits ? limit_text(answer.step) : "-",
+          fits ? top_classes(answer.step) : "-"};
+}
+
+/// Returns what was recorded, a line for each that differs.
+std::vector<std::string> basis(const PredictReport& report) {
+  std::vector<std::string> lines;
+  const auto add = [&lines](std::string line) {
+    if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
+  };
+  for (const PredictAnswer& answer : report.answers) {
+    const StepRecording& recording = *answer.recording;
+    add(fmt::format(
+        "on {}{}: {} steps by {}, {} operations in the one that counts{}", recording.gpu.name,
+        recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
+        recording.found.steps.size(), sign_name(recording.found.sign), answer.operations(),
+        !recording.exit_code
+            ? ""
+            : fmt::format("; the program ended with exit code {}", *recording.exit_code)));
+    if (recording.exit_code && recording.found.sign == predict::StepSign::kSequence) {
+      add("layers recur, too: see whether so many operations are a whole step");
+    }
+    if (recording.found.steps.size() <= predict::kWarmUpSteps) {
+      add(fmt::format("only {} steps: they may still contain what first steps do",
+                      recording.found.steps.size()));
+    }
+    if (recording.processes > 1) {
+      add(fmt::format("{} processes used the GPU; only the one that asked for the most counts",
+                      recording.processes));
+    }
+    if (!recording.unsupported.empty()) {
+      add(fmt::format("calls that are not supported: {}", fmt::join(recording.unsupported, ", ")));
+    }
+    if (answer.memory_asked_for > 0) {
+      add(fmt::format(
+          "{}{}: recorded with its own {:.0f} MiB, in which the program ran; with more "
+          "it kept {:.0f} MiB",
+          answer.gpu.name, recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
+          to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
+    }
+    if (!answer.why_other.empty()) {
+      add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, recording.gpu.name,
+                      answer.why_other));
+    }
+  }
+  return lines;
+}
+
+ordered_json describe(const PredictAnswer& answer) {
+  const StepRecording& recording = *answer.recording;
+  ordered_json row = {{"gpu", answer.gpu.name},
+                      {"batch", recording.batch > 0 ? ordered_json(recording.batch) : nullptr},
+                      {"fits", answer.fits()},
+                      {"memory_mib",
+                       {{"peak", to_mib(recording.peak_memory)},
+                        {"context", to_mib(device::kContextBytes)},
+                        {"asked_for", to_mib(answer.memory_asked_for)},
+                        {"capacity", to_mib(answer.gpu.memory_bytes)}}},
+                      {"recorded_on", recording.gpu.name},
+                      {"why_other", answer.why_other},
+                      {"steps", recording.found.steps.size()},
+                      {"steps_by", sign_name(recording.found.sign)},
+                      {"operations", answer.operations()}};
+  if (!answer.fits()) {
+    row["step"] = nullptr;
+    return row;
+  }
+  const predict::StepPrediction& step = answer.step;
+  ordered_json parts = ordered_json::object();
+  for (std::size_t i = 0; i < step.parts.size(); ++i) {
+    parts[std::string(predict::kStepLimitNames[i])] = to_milliseconds(step.parts[i]);
+  }
+  ordered_json classes = ordered_json::array();
+  for (const predict::ClassTime& entry : step.classes) {
+    classes.push_back({{"name", cost::operation_class_name(entry.operation_class)},
+                       {"operations", entry.operations},
+                       {"ms", to_milliseconds(entry.time)}});
+  }
+  row["step"] = {
+      {"ms", to_milliseconds(step.time.time)},
+      {"relative_error", step.time.relative_error},
+      {"evidence", cost::evidence_name(step.time.evidence)},
+      {"steps_per_s", 1 / to_seconds(step.time.time)},
+      {"samples_per_s", recording.batch > 0 ? ordered_json(per_second(answer)) : ordered_json()},
+      {"limit", predict::kStepLimitNames[static_cast<std::size_t>(step.limit())]},
+      {"parts_ms", std::move(parts)},
+      {"host_ms", to_milliseconds(step.host)},
+      {"busy_ms", to_milliseconds(step.busy)},
+      {"classes", std::move(classes)}};
+  return row;
+}
+
+}  // namespace
+
+Bytes PredictAnswer::needed_memory() const {
+  return recording->peak_memory + device::kContextBytes;
+}
+
+int PredictAnswer::operations() const {
+  int count = 0;
+  for (const predict::ClassTime& entry : step.classes) count += entry.operations;
+  return count;
+}
+
+std::string predict_text(const PredictReport& report) {
+  const bool batch = report.answers.front().recording->batch > 0;
+  TextTable table({"GPU", "batch", "step ms", std::string(plus_minus()),
+                   batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits", "times are",
+                   "limited by", "of its operations' time"});
+  for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
+  return fmt::format(
+      "{}\n{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x "
+      "1.15.\nData "
+      "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
+      "takes {:.0f} MiB besides.\n{}\n",
+      table.str(), plus_minus(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"));
+}
+
+ordered_json predict_json(const PredictReport& report) {
+  ordered_json answers = ordered_json::array();
+  for (const PredictAnswer& answer : report.answers) answers.push_back(describe(answer));
+  std::set<std::string> unsupported;
+  for (const PredictAnswer& answer : report.answers) {
+    unsupported.insert(answer.recording->unsupported.begin(), answer.recording->unsupported.end());
+  }
+  ordered_json json = {{"format", "gpemu-predict-1"}};
+  add_provenance(json, report.provenance);
+  json["program"] = report.words;
+  json["not_supported"] = unsupported;
+  json["answers"] = std::move(answers);
+  return json;
+}
+
+StackedBars predict_plot(const PredictReport& report) {
+  StackedBars plot{.title = "What a training step is made of",
+                   .x_label = "time of a step",
+                   .unit = "ms",
+                   .parts = {},
+                   .bars = {}};
+  for (std::size_t i = 0; i < kLimitColours.size(); ++i) {
+    plot.parts.push_back({std::string(predict::kStepLimitNames[i]), kLimitColours[i]});
+  }
+  for (const PredictAnswer& answer : report.answers) {
+    const int batch = answer.recording->batch;
+    StackedBar bar{
+        .label = fmt::format("{}{}", answer.gpu.name, batch > 0 ? fmt::format(", {}", batch) : ""),
+        .values = {},
+        .note = "does not fit"};
+    if (answer.fits()) {
+      for (const Duration part : answer.step.parts) bar.values.push_back(to_milliseconds(part));
+      bar.relative_error = answer.step.time.relative_error;
+    }
+    plot.bars.push_back(std::move(bar));
+  }
+  return plot;
+}
+
+std::string predict_page(const PredictReport& report) {
+  const bool batch = report.answers.front().recording->batch > 0;
+  Page page("Training steps of " + shortened(shell_line(report.words), 60));
+  page.paragraph(
+      "What a step of the program takes on each GPU, from a few steps that were recorded without "
+      "waiting for one. Data loading is not modelled: batches are ready.");
+  Page::Rows steps, memory;
+  for (const PredictAnswer& answer : report.answers) {
+    const std::vector<std::string> all = cells(answer);
+    const std::string error = answer.fits()
+                                  ? fmt::format("{:.0f}", 100 * answer.step.time.relative_error)
+                                  : std::string("-");
+    steps.push_back({all[0], all[1], all[2], error, all[4], all[8], all[9]});
+    memory.push_back({all[0], all[1], all[5], fmt::format("{:.0f}", to_mib(device::kContextBytes)),
+                      all[6], all[7], all[10]});
+  }
+  page.heading("Time");
+  page.plot(predict_plot(report));
+  page.table({"GPU", "batch", "step (ms)", "± (%)", batch ? "samples/s" : "steps/s", "evidence",
+              "limited by"},
+             steps);
+  page.paragraph(
+      "±15 % says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.");
+  page.heading("Memory and operations");
+  page.table({"GPU", "batch", "held (MiB)", "context (MiB)", "capacity (MiB)", "fits",
+              "what its operations' time goes into"},
+             memory);
+  page.heading("What was recorded");
+  for (const std::string& line : basis(report)) page.paragraph(line);
+  add_provenance(page, report.provenance);
+  return page.html();
+}
+
+}  // namespace gpemu::tools

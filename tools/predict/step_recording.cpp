@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/step_recording.hpp"
+
+#include <algorithm>
+#include <fcntl.h>
+#include <filesystem>
+#include <limits>
+#include <map>
+#include <optional>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/ranges.h>
+
+#include "gpemu/base/file.hpp"
+
+#include "record/record_folder.hpp"
+#include "record/run_records.hpp"
+#include "run/child_process.hpp"
+#include "run/stand_ins.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `gpus/` has.
+constexpr Bytes kPlenty = Bytes{1} << 40;
+
+/// A program that has asked for so many operations without a step, or another one, does no more: a
+/// step of large networks has some ten thousand.
+constexpr std::size_t kGiveUpOperations = 1'000'000;
+
+/// So many bytes of records are read before it is asked whether they are enough: a program of tiny
+/// steps writes faster than they are read. A step of large networks takes a few MiB.
+constexpr std::size_t kReadAtOnce = 8 << 20;
+
+constexpr std::size_t kLinesShown = 15;
+
+/// Reads the lines of one process while it writes them.
+class LiveProcess {
+ public:
+  explicit LiveProcess(const std::filesystem::path& path)
+      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), reader_(path.filename().string()) {}
+
+  /// Reads the lines that are whole by now, at most `most_bytes` of them; returns whether there
+  /// were any.
+  [[nodiscard]] Result<bool> read(std::size_t most_bytes) {
+    bool any = false;
+    std::string buffer(kBufferBytes, '\0');
+    for (const std::size_t start = offset_; offset_ - start < most_bytes;) {
+      const ssize_t count =
+          ::pread(file_.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset_));
+      if (count <= 0) return any;
+      // The rest of the file is zeros.
+      std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
+      rest = rest.substr(0, rest.find('\0'));
+      const std::size_t end = rest.rfind('\n');
+      if (end == std::string_view::npos) return any;
+      rest = rest.substr(0, end + 1);
+      offset_ += rest.size();
+      any = true;
+      while (!rest.empty()) {
+        const std::size_t length = rest.find('\n');
+        GPEMU_TRY(reader_.add_line(rest.substr(0, length)));
+        rest.remove_prefix(length + 1);
+      }
+    }
+    return any;
+  }
+
+  [[nodiscard]] const predict::ProgramWork& work() const { return reader_.work(); }
+
+ private:
+  static constexpr std::size_t kBufferBytes = 1 << 20;
+  FileDescriptor file_;
+  std::size_t offset_ = 0;
+  predict::WorkReader reader_;
+};
+
+/// Reads what the processes of a run record while they do.
+class LiveRun {
+ public:
+  explicit LiveRun(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Reads at most `most_bytes` of each process; returns whether there was anything new.
+  [[nodiscard]] Result<bool> read(std::size_t most_bytes) {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
+      const std::filesystem::path& path = entry.path();
+      if (path.extension() == ".lines") processes_.try_emplace(path.stem().string(), path);
+    }
+    bool any = false;
+    for (auto& [number, process] : processes_) {
+      GPEMU_ASSIGN(const bool read, process.read(most_bytes));
+      any = any || read;
+    }
+    return any;
+  }
+
+  [[nodiscard]] int processes() const { return static_cast<int>(processes_.size()); }
+
+  /// Returns the process that asked for the most and its number; null when there is none.
+  [[nodiscard]] const std::pair<const std::string, LiveProcess>* main() const {
+    const auto found = std::ranges::max_element(
+        processes_, {}, [](const auto& entry) { return entry.second.work().events.size(); });
+    return found == processes_.end() ? nullptr : &*found;
+  }
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, LiveProcess> processes_;
+};
+
+/// Returns the last lines of what a program printed.
+std::string last_lines(const std::filesystem::path& output) {
+  const Result<std::string> text = read_file(output, 4096 * kMiB);
+  if (!text) return {};
+  std::string_view rest = *text;
+  while (rest.ends_with('\n')) rest.remove_suffix(1);
+  std::size_t begin = rest.size();
+  for (std::size_t i = 0; i < kLinesShown && begin != std::string_view::npos && begin > 0; ++i) {
+    begin = rest.rfind('\n', begin - 1);
+  }
+  if (begin != std::string_view::npos && begin > 0) rest.remove_prefix(begin + 1);
+  std::string shown;
+  while (!rest.empty()) {
+    const std::size_t end = std::min(rest.find('\n'), rest.size());
+    shown += fmt::format("\n  | {}", rest.substr(0, end));
+    rest.remove_prefix(std::min(end + 1, rest.size()));
+  }
+  return shown;
+}
+
+std::vector<std::string> words_at(const StepRecordingOptions& options) {
+  std::vector<std::string> words = options.words;
+  if (options.batch == 0) return words;
+  constexpr std::string_view kPlace = "{batch}";
+  for (std::string& word : words) {
+    for (std::size_t at = word.find(kPlace); at != std::string::npos; at = word.find(kPlace)) {
+      word.replace(at, kPlace.size(), std::to_string(options.batch));
+    }
+  }
+  return words;
+}
+
+/// Errors: kIo when processes could not record all that they did.
+Result<void> check_space(const std::filesystem::path& folder) {
+  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(folder));
+  const bool full = std::ranges::any_of(
+      processes, [](const RecordedProcess& process) { return process.totals.lines_left_out > 0; });
+  if (!full) return {};
+  return fail(ErrorCode::kIo,
+              "{}: no space for records of operations; TMPDIR can name another folder",
+              folder.string());
+}
+
+/// Adds what the process counted itself: memory, and calls that are not supported.
+Result<void> add_totals(const std::filesystem::path& folder, std::string_view number,
+                        StepRecording& recording) {
+  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(folder));
+  for (const RecordedProcess& process : processes) {
+    if (process.lines.stem() != number) continue;
+    for (const cuda::RecordedDevice* device : devices_of(process)) {
+      recording.peak_memory = std::max(recording.peak_memory, Bytes{device->peak_memory_bytes});
+    }
+    for (const cuda::RecordedCall& call : process.totals.calls) {
+      if (call.count > 0) recording.unsupported.emplace_back(call.function);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<StepRecording> record_steps(const StepRecordingOptions& options,
+                                   const std::atomic<bool>& stop) {
+  GPEMU_ASSIGN(const RecordFolder folder, RecordFolder::create());
+  GPEMU_ASSIGN(Environment environment, stand_in_environment(folder.path()));
+  const Bytes memory = options.memory == 0 ? kPlenty : options.memory;
+  environment.insert(environment.end(), {{"GPEMU_GPU", options.gpu.name},
+                                         {"GPEMU_CLOCK", "virtual"},
+                                         {"GPEMU_RECORD_OPERATIONS", "1"},
+                                         {"GPEMU_MEMORY_MIB", std::to_string(memory / kMiB)}});
+  if (options.batch > 0) environment.emplace_back("GPEMU_BATCH", std::to_string(options.batch));
+  // PyTorch keeps a folder for temporary files, which it cannot remove when it is ended.
+  const std::filesystem::path temporary = folder.path() / "tmp";
+  std::error_code error;
+  if (!std::filesystem::create_directory(temporary, error)) {
+    return fail(ErrorCode::kIo, "{}: {}", temporary.string(), error.message());
+  }
+  environment.emplace_back("TMPDIR", temporary.string());
+  LiveRun run(folder.path());
+  predict::StepSearch search{.pattern = options.pattern, .complete = false};
+  const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);
+  const auto enough = [&]() -> Result<bool> {
+    if (stop) return fail(ErrorCode::kInterrupted, "stopped; the program was ended");
+    GPEMU_ASSIGN(const bool any, run.read(kReadAtOnce));
+    if (!any) {
+      GPEMU_TRY(check_space(folder.path()));
+      return false;
+    }
+    const predict::ProgramWork& work = run.main()->second.work();
+    const auto found = predict::find_steps(work, search);
+    const std::size_t last_step = found ? found->steps.back().end : 0;
+    return (found && found->steps.size() >= wanted) ||
+           work.events.size() - last_step >= kGiveUpOperations;
+  };
+  const std::filesystem::path output = folder.path() / "output";
+  GPEMU_ASSIGN(const std::optional<int> code,
+               run_until(words_at(options), environment, output, enough));
+  GPEMU_TRY(run.read(std::numeric_limits<std::size_t>::max()));
+  GPEMU_TRY(check_space(folder.path()));
+  const bool failed = code.value_or(0) != 0;
+  const std::string end = failed
+                              ? fmt::format("the program ended with exit code {}", code.value_or(0))
+                              : "the program ended";
+  if (run.main() == nullptr) {
+    return fail(ErrorCode::kNotFound, "{} without using the GPU{}", end, last_lines(output));
+  }
+  const auto& [number, process] = *run.main();
+  search.complete = code == 0;
+  Result<predict::FoundSteps> found = predict::find_steps(process.work(), search);
+  if (!found && failed) {
+    return fail(ErrorCode::kNotFound, "{} before its second step{}", end, last_lines(output));
+  }
+  if (!found) return std::unexpected(std::move(found).error());
+  // How many more the program did before it was ended is chance.
+  if (found->steps.size() > wanted) found->steps.resize(wanted);
+  StepRecording recording{.gpu = options.gpu,
+                          .batch = options.batch,
+                          .work = process.work(),
+                          .found = *std::move(found),
+                          .step = {},
+                          .exit_code = code,
+                          .processes = run.processes(),
+                          .unsupported = {}};
+  recording.step = predict::typical_step(recording.work, recording.found, options.steps);
+  GPEMU_TRY(add_totals(folder.path(), number, recording));
+  return recording;
+}
+
+}  // namespace gpemu::tools

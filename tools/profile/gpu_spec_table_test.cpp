@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "profile/gpu_spec_table.hpp"
+
+#include <filesystem>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::tools {
+namespace {
+
+TEST(SpecNumbers, AreAllThatTheFileGives) {
+  for (const auto& file : std::filesystem::directory_iterator(GPEMU_GPUS_FOLDER)) {
+    const profile::GpuSpec spec = profile::load_gpu_spec(file.path()).value();
+    EXPECT_EQ(spec_numbers(spec).size(), spec.sources.size()) << file.path();
+  }
+}
+
+TEST(SpecNumbers, AreInTheUnitsOfTheFile) {
+  const profile::GpuSpec spec =
+      profile::load_gpu_spec(GPEMU_GPUS_FOLDER "/V100-PCIE-32GB.toml").value();
+  std::map<std::string_view, double> values;
+  for (const SpecNumber& number : spec_numbers(spec)) values[number.path] = number.value;
+  EXPECT_EQ(values.at("compute.capability"), 7.0);
+  EXPECT_EQ(values.at("compute.fp32_tflops"), 14);
+  EXPECT_EQ(values.at("memory.capacity_mib"), 32510);
+  EXPECT_EQ(values.at("memory.bandwidth_gb_per_s"), 900);
+  EXPECT_EQ(values.at("links.pinned_copy_gb_per_s"), 12);
+}
+
+}  // namespace
+}  // namespace gpemu::tools

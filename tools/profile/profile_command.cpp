@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/profile/database_writer.hpp"
+#include "gpemu/profile/pack.hpp"
+
+#include "cli/command.hpp"
+#include "profile/curve_selection.hpp"
+#include "profile/profile_commands.hpp"
+#include "profile/profile_pack_commands.hpp"
+#include "report/terminal.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+Result<fs::path> user_database() {
+  fs::path path = profile::Database::default_paths().user;
+  if (path.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "there is no place for your own profiles: set HOME or XDG_DATA_HOME");
+  }
+  return path;
+}
+
+// Curves of a GPU that has no specification are stored but not found by its name.
+Result<void> note_unknown_gpus(const profile::Pack& pack) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  std::set<std::string> gpus;
+  for (const profile::Curve& curve : pack.curves) gpus.insert(curve.key.gpu);
+  for (const std::string& gpu : gpus) {
+    const auto spec = database.gpu(gpu);
+    if (spec && spec->name == gpu) continue;
+    print_out(
+        "note: there is no GPU \"{0}\"; use these profiles with --gpu PATH, a TOML file whose "
+        "name is \"{0}\"\n",
+        gpu);
+  }
+  return {};
+}
+
+/// Errors: kInvalidArgument when what an emulated GPU did would take the place of what a real one
+/// did.
+Result<void> check_evidence(const profile::Pack& pack) {
+  if (!pack.info.emulated) return {};
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  for (const profile::Curve& curve : pack.curves) {
+    GPEMU_ASSIGN(const auto known, database.curve(curve.key));
+    if (!known || known->emulated) continue;
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "pack {} was measured on an emulated GPU, and {} on {} at {} was measured on a real "
+        "one, in pack {}: the one would take the other's place. scripts/compare_measured.py "
+        "compares the folders",
+        pack.info.name, curve.key.model, curve.key.gpu, curve.key.precision, known->pack);
+  }
+  print_out("note: {} was measured on an emulated GPU: what rests on it is called emulated\n",
+            pack.info.name);
+  return {};
+}
+
+Result<void> add(const fs::path& folder) {
+  GPEMU_ASSIGN(const fs::path user, user_database());
+  GPEMU_ASSIGN(const profile::Pack pack, profile::load_pack(folder));
+  GPEMU_TRY(check_evidence(pack));
+  GPEMU_TRY(note_unknown_gpus(pack));
+  GPEMU_TRY(profile::add_pack(user, pack));
+  print_out("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(), user.string());
+  return {};
+}
+
+Result<void> remove(const std::string& name) {
+  GPEMU_ASSIGN(const fs::path user, user_database());
+  GPEMU_TRY(profile::remove_pack(user, name));
+  print_out("removed {} from {}\n", name, user.string());
+  return {};
+}
+
+struct ExportOptions {
+  CurveSelection selection;
+  std::string pack;
+  fs::path output;
+};
+
+Result<void> export_pack(const ExportOptions& options) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Pack pack, database.pack(options.pack));
+  GPEMU_TRY(profile::write_pack(pack, options.output));
+  print_out("wrote {} curves to {}\n", pack.curves.size(), options.output.string());
+  return {};
+}
+
+Result<void> export_curves(const ExportOptions& options) {
+  if (options.selection.gpu.empty() || options.selection.model.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "give --pack, or --gpu and --model");
+  }
+  if (options.output.extension() != ".csv") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--output {}: curves are written to a name that ends "
+                "in .csv",
+                options.output.string());
+  }
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const std::vector<profile::Curve> curves,
+               select_curves(database, options.selection));
+  std::string csv = "gpu,model,precision,quantity,unit,batch,value,pack\n";
+  std::size_t points = 0;
+  for (const profile::Curve& curve : curves) {
+    for (const profile::CurvePoint& point : curve.points) {
+      csv += fmt::format("{},{},{},{},{},{},{},{}\n", curve.key.gpu, curve.key.model,
+                         curve.key.precision, profile::quantity_name(curve.key.quantity),
+                         profile::quantity_unit(curve.key.quantity), point.batch, point.value,
+                         curve.pack);
+    }
+    points += curve.points.size();
+  }
+  GPEMU_TRY(write_file_atomically(options.output, csv));
+  print_out("wrote {} points of {} curves to {}\n", points, curves.size(), options.output.string());
+  return {};
+}
+
+}  // namespace
+
+void add_profile_export_command(CLI::App& profile) {
+  CLI::App* command =
+      profile.add_subcommand("export", "Write a pack as a folder, or curves as CSV");
+  auto options = std::make_shared<ExportOptions>();
+  command->add_option("--pack", options->pack, "Pack to write as a folder");
+  add_selection_options(*command, options->selection);
+  for (const char* of_curves : {"--gpu", "--model", "--precision", "--quantity"}) {
+    command->get_option("--pack")->excludes(command->get_option(of_curves));
+  }
+  command->add_option("--output", options->output, "New folder of the pack, or CSV file")
+      ->required();
+  command->footer(
+      "Examples:\n"
+      "  gpemu profile export --pack gpemu-vldb25 --output my-pack\n"
+      "  gpemu profile export --gpu K80 --model resnet50 --quantity forward --output k80.csv");
+  set_action(*command, [options] {
+    return options->pack.empty() ? export_curves(*options) : export_pack(*options);
+  });
+}
+
+void add_profile_add_command(CLI::App& profile) {
+  CLI::App* command =
+      profile.add_subcommand("add", "Add a pack to your own database, or replace it there");
+  auto folder = std::make_shared<fs::path>();
+  command->add_option("folder", *folder, "Folder with pack.toml")->required();
+  command->footer(
+      "Your records win over the installed ones, and those of the pack added last over others.\n"
+      "Example:\n"
+      "  gpemu profile add my-pack");
+  set_action(*command, [folder] { return add(*folder); });
+}
+
+void add_profile_remove_command(CLI::App& profile) {
+  CLI::App* command = profile.add_subcommand("remove", "Remove a pack from your own database");
+  auto name = std::make_shared<std::string>();
+  command->add_option("name", *name, "Name of the pack, as gpemu profile list shows it")
+      ->required();
+  command->footer(
+      "Example:\n"
+      "  gpemu profile remove my-pack");
+  set_action(*command, [name] { return remove(*name); });
+}
+
+void add_profile_command(CLI::App& app) {
+  CLI::App* profile =
+      app.add_subcommand("profile", "List, show, measure, add, check and export profiles");
+  profile->require_subcommand(1);
+  profile->footer(
+      "Examples:\n"
+      "  gpemu profile list\n"
+      "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50");
+  add_profile_list_command(*profile);
+  add_profile_show_command(*profile);
+  add_profile_export_command(*profile);
+  add_profile_measure_command(*profile);
+  add_profile_import_command(*profile);
+  add_profile_check_command(*profile);
+  add_profile_compare_command(*profile);
+  add_profile_add_command(*profile);
+  add_profile_remove_command(*profile);
+}
+
+}  // namespace gpemu::tools

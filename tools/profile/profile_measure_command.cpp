@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+
+#include "cli/command.hpp"
+#include "profile/profile_pack_commands.hpp"
+#include "run/child_process.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+struct MeasureOptions {
+  std::string python = "python3";
+  std::vector<std::string> words;
+};
+
+/// Finds the script below the folder that holds bin/ or tools/: installed, or in a build tree.
+Result<std::filesystem::path> find_script() {
+  std::error_code error;
+  const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path script =
+      command.parent_path().parent_path() / GPEMU_INSTALL_DATADIR / "gpemu" / "measure_gpu.py";
+  if (std::filesystem::exists(script, error)) return script;
+  return fail(ErrorCode::kNotFound, "{} is missing: install gpemu, or build all of it",
+              script.string());
+}
+
+Result<void> measure(const MeasureOptions& options) {
+  GPEMU_ASSIGN(const std::filesystem::path script, find_script());
+  std::vector<std::string> words = {options.python, script.string()};
+  words.insert(words.end(), options.words.begin(), options.words.end());
+  GPEMU_ASSIGN(const int code, run_program(words, {}));
+  // It has told what is wrong.
+  if (code != 0) throw CLI::RuntimeError(code);
+  return {};
+}
+
+}  // namespace
+
+void add_profile_measure_command(CLI::App& profile) {
+  CLI::App* command =
+      profile.add_subcommand("measure", "Measure this machine's GPU with PyTorch, and make a pack");
+  auto options = std::make_shared<MeasureOptions>();
+  command->add_option("--python", options->python, "Python that has PyTorch")
+      ->capture_default_str();
+  command->add_option("options", options->words,
+                      "Options of the measurement, after --; `-- --help` explains them");
+  command->positionals_at_end();
+  command->footer(
+      "Examples:\n"
+      "  gpemu profile measure -- --help\n"
+      "  gpemu profile measure -- --output my-h200 --budget 1500\n"
+      "  gpemu profile measure --python venv/bin/python -- --output quick --models 'resnet*'");
+  set_action(*command, [options] { return measure(*options); });
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/record_folder.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <fcntl.h>
+#include <string>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace gpemu::tools {
+namespace {
+
+constexpr const char* kPrefix = "gpemu-run-";
+constexpr const char* kLockName = "lock";
+
+/// Removes the folders of runs that were killed: nobody holds their locks.
+void remove_abandoned(const std::filesystem::path& parent) {
+  std::error_code ignored;
+  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
+    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+    // Others may have put anything here. What is theirs is neither waited for nor removed.
+    struct stat status{};
+    if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+        status.st_uid != ::geteuid()) {
+      continue;
+    }
+    const FileDescriptor lock(
+        ::open((entry.path() / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+    if (lock.valid() && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
+      std::filesystem::remove_all(entry.path(), ignored);
+    }
+  }
+}
+
+}  // namespace
+
+Result<RecordFolder> RecordFolder::create() {
+  std::error_code error;
+  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
+  // The program may have another folder than the command.
+  if (!error) parent = std::filesystem::absolute(parent, error);
+  if (error) {
+    return fail(ErrorCode::kIo, "TMPDIR must name a folder for records: {}", error.message());
+  }
+  remove_abandoned(parent);
+  std::string pattern = (parent / kPrefix).string() + "XXXXXX";
+  if (::mkdtemp(pattern.data()) == nullptr) {
+    return fail(ErrorCode::kIo, "{}: {}", pattern, errno_message(errno));
+  }
+  const std::filesystem::path path = pattern;
+  // Under another name until it is locked, so that nobody takes it for abandoned.
+  const std::filesystem::path unlocked = path / "new";
+  FileDescriptor lock(::open(unlocked.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
+  if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||
+      ::rename(unlocked.c_str(), (path / kLockName).c_str()) != 0) {
+    const std::string reason = errno_message(errno);
+    std::filesystem::remove_all(path, error);
+    return fail(ErrorCode::kIo, "{}: {}", path.string(), reason);
+  }
+  return RecordFolder(path, std::move(lock));
+}
+
+RecordFolder::~RecordFolder() {
+  std::error_code ignored;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/run_records.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <string>
+#include <unordered_map>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/base/text.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+std::int64_t first_ns(const RecordedProcess& process) {
+  std::int64_t first = INT64_MAX;
+  for (const cuda::RecordedDevice* device : devices_of(process)) {
+    if (device->operations > 0) first = std::min(first, device->first_ns);
+  }
+  return first;
+}
+
+}  // namespace
+
+Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path& folder) {
+  std::vector<RecordedProcess> processes;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    const std::filesystem::path& path = entry.path();
+    if (path.extension() != ".record") continue;
+    GPEMU_ASSIGN(const std::string content, read_file(path));
+    RecordedProcess process;
+    if (content.size() == sizeof(process.totals)) {
+      std::memcpy(&process.totals, content.data(), sizeof(process.totals));
+    } else if (!content.empty()) {
+      return fail(ErrorCode::kCorruptData, "{}: not a record of this version of libgpemu.so",
+                  path.string());
+    }
+    if (process.totals.magic == 0) continue;
+    if (process.totals.magic != cuda::ProcessRecord::kMagic) {
+      return fail(ErrorCode::kCorruptData, "{}: not a record of this version of libgpemu.so",
+                  path.string());
+    }
+    process.lines = path;
+    process.lines.replace_extension(".lines");
+    processes.push_back(std::move(process));
+  }
+  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
+  std::ranges::sort(processes, {}, [](const RecordedProcess& process) {
+    return std::pair(first_ns(process), process.totals.process);
+  });
+  return processes;
+}
+
+std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder) {
+  std::vector<LoadedLibrary> loaded;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() != ".loaded") continue;
+    std::ifstream file(entry.path());
+    LoadedLibrary& one = loaded.emplace_back();
+    one.process = std::strtoll(entry.path().stem().c_str(), nullptr, 10);
+    std::getline(file, one.program);
+    std::getline(file, one.library);
+    one.program = printable(one.program);
+    one.library = printable(one.library);
+  }
+  std::ranges::sort(loaded, {}, &LoadedLibrary::process);
+  return loaded;
+}
+
+Result<void> for_each_line(const RecordedProcess& process,
+                           const std::function<Result<void>(const std::string& line)>& handle) {
+  std::ifstream file(process.lines);
+  std::string line;
+  for (std::int64_t i = 0; i < process.totals.lines; ++i) {
+    if (!std::getline(file, line) || line.starts_with('\0')) {
+      return fail(ErrorCode::kCorruptData, "{}: {} lines, not {}", process.lines.string(), i,
+                  process.totals.lines);
+    }
+    GPEMU_TRY(handle(line));
+  }
+  return {};
+}
+
+Result<void> for_each_entry(const RecordedProcess& process,
+                            const std::function<Result<void>(Json& entry)>& handle) {
+  std::unordered_map<int, std::string> names;
+  return for_each_line(process, [&](const std::string& line) -> Result<void> {
+    Json entry = Json::parse(line, nullptr, false);
+    if (!entry.is_object()) {
+      return fail(ErrorCode::kCorruptData, "{}: not a record of libgpemu.so",
+                  process.lines.string());
+    }
+    if (entry.contains("op")) {
+      entry["name"] = names[entry["name"].get<int>()];
+    } else if (entry.contains("name")) {
+      names[entry["name"].get<int>()] = entry["text"];
+      return {};
+    } else if (!entry.contains("mark")) {
+      return {};  // Memory.
+    }
+    return handle(entry);
+  });
+}
+
+std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process) {
+  std::vector<const cuda::RecordedDevice*> devices;
+  for (const cuda::RecordedDevice& device : process.totals.devices) {
+    if (device.used != 0) devices.push_back(&device);
+  }
+  return devices;
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/run_summary.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpemu::tools {
+namespace {
+
+constexpr std::int64_t kMs = 1'000'000;
+
+/// A process whose GPU had 100 ms from the first operation to the last.
+RecordedProcess process_with(std::int64_t busy_ns, std::int64_t computing_ns,
+                             std::int64_t blocked_ns) {
+  RecordedProcess process{};
+  process.totals.classes[0] = {.count = 1, .time_ns = busy_ns};
+  cuda::RecordedDevice& device = process.totals.devices[0];
+  device.used = 1;
+  device.operations = 1;
+  device.last_ns = 100 * kMs;
+  device.busy_ns = busy_ns;
+  device.unasked_ns = computing_ns + blocked_ns;
+  device.computing_ns = computing_ns;
+  device.blocked_ns = blocked_ns;
+  return process;
+}
+
+std::string verdict_of(const RecordedProcess& process) {
+  return program_verdict(summarise({process}));
+}
+
+TEST(ProgramVerdict, NamesWhatLimitsTheProgram) {
+  EXPECT_EQ(verdict_of(process_with(80 * kMs, 20 * kMs, 0)),
+            "limited by the GPU: it is busy 80.0 % of the time");
+  EXPECT_EQ(verdict_of(process_with(10 * kMs, 60 * kMs, 30 * kMs)),
+            "limited by the program's own computing: it asks for too little at a time; the GPU is "
+            "busy 10.0 % of the time");
+  EXPECT_EQ(verdict_of(process_with(10 * kMs, 30 * kMs, 60 * kMs)),
+            "limited by waiting: the program is blocked by its data, files, workers or locks; the "
+            "GPU is busy 10.0 % of the time");
+  EXPECT_EQ(verdict_of(process_with(10 * kMs, 5 * kMs, 5 * kMs)),
+            "limited by order: work waits for other streams, devices or processes; the GPU is busy "
+            "10.0 % of the time");
+  EXPECT_EQ(program_verdict(summarise({})), "the program gave the emulated GPU no work");
+}
+
+TEST(ProgramVerdict, IsTheFirstLineOfTheSummary) {
+  const nlohmann::ordered_json summary = summarise({process_with(80 * kMs, 20 * kMs, 0)});
+  EXPECT_EQ(summary["verdict"], program_verdict(summary));
+  EXPECT_TRUE(summary_text(summary).starts_with(
+      "gpemu: limited by the GPU: it is busy 80.0 % of the time\n"));
+}
+
+TEST(TimeText, HasFourSignificantDigits) {
+  EXPECT_EQ(time_text(1'234'567'890), "1.235 s");
+  EXPECT_EQ(time_text(1'234'567'890'000), "1235 s");
+  EXPECT_EQ(time_text(12'345'678), "12.35 ms");
+  EXPECT_EQ(time_text(1'234), "1.234 us");
+  EXPECT_EQ(time_text(0), "0 us");
+}
+
+}  // namespace
+}  // namespace gpemu::tools

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "record/run_trace.hpp"
+
+#include <cstdlib>
+#include <cxxabi.h>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "gpemu/base/file.hpp"
+
+#include "report/json_text.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using Json = nlohmann::json;
+
+/// The events of a trace in a file. Rows are processes and threads to the viewer: a device of a
+/// process is a process, and its streams are threads.
+class TraceFile {
+ public:
+  TraceFile(AtomicFile file, const nlohmann::ordered_json& facts)
+      : file_(std::move(file)),
+        head_(R"({"displayTimeUnit": "ms", "otherData": {"run": )" + one_line(facts) + "}, ") {}
+
+  [[nodiscard]] Result<void> add(const Json& event) {
+    std::string line = one_line(event);
+    line.insert(0, first_ ? head_ + "\"traceEvents\": [\n" : ",");
+    first_ = false;
+    return file_.append(line);
+  }
+
+  [[nodiscard]] Result<void> name_row(std::string_view what, int row, std::int64_t thread,
+                                      std::string_view name) {
+    return add(
+        {{"ph", "M"}, {"name", what}, {"pid", row}, {"tid", thread}, {"args", {{"name", name}}}});
+  }
+
+  [[nodiscard]] Result<void> commit() {
+    GPEMU_TRY(file_.append(first_ ? head_ + "\"traceEvents\": []}\n" : "]}\n"));
+    return file_.commit();
+  }
+
+ private:
+  AtomicFile file_;
+  std::string head_;
+  bool first_ = true;
+};
+
+double microseconds(const Json& time_ns) {
+  return static_cast<double>(time_ns.get<std::int64_t>()) / 1e3;
+}
+
+/// Turns the entries of one process into events.
+class ProcessTrace {
+ public:
+  /// `row` is the program's; those of its devices follow.
+  ProcessTrace(TraceFile& file, const RecordedProcess& process, int row)
+      : file_(file), process_(process), row_(row) {}
+
+  [[nodiscard]] Result<void> name_rows() {
+    GPEMU_TRY(file_.name_row("process_name", row_, 0,
+                             fmt::format("program, process {}", process_.totals.process)));
+    int row = row_;
+    for (const cuda::RecordedDevice* device : devices_of(process_)) {
+      const auto ordinal = static_cast<int>(device - process_.totals.devices);
+      rows_[ordinal] = ++row;
+      GPEMU_TRY(file_.name_row("process_name", row, 0,
+                               fmt::format("GPU {} {}, process {}", device->index, device->gpu,
+                                           process_.totals.process)));
+    }
+    return {};
+  }
+
+  [[nodiscard]] Result<void> add(const Json& entry) {
+    return entry.contains("op") ? add_operation(entry) : add_mark(entry);
+  }
+
+  /// Ends the ranges that the program left open.
+  [[nodiscard]] Result<void> finish() {
+    for (const auto& [thread, depth] : open_) {
+      for (int i = 0; i < depth; ++i) {
+        GPEMU_TRY(file_.add({{"ph", "E"}, {"pid", row_}, {"tid", thread}, {"ts", last_us_}}));
+      }
+    }
+    return {};
+  }
+
+ private:
+  [[nodiscard]] Result<void> add_operation(const Json& entry) {
+    const int row = rows_[entry["device"].get<int>()];
+    const auto stream = entry["stream"].get<std::int64_t>();
+    if (named_.insert({row, stream}).second) {
+      GPEMU_TRY(file_.name_row("thread_name", row, stream, fmt::format("stream {}", stream)));
+    }
+    Json arguments = {{"evidence", entry["evidence"]}};
+    for (const char* key : {"shape", "type", "compute_type", "bytes"}) {
+      if (entry.contains(key)) arguments[key] = entry[key];
+    }
+    std::string& name = names_[entry["name"]];
+    if (name.empty()) name = demangled(entry["name"]);
+    const double start_us = microseconds(entry["start_ns"]);
+    const double end_us = microseconds(entry["end_ns"]);
+    last_us_ = std::max(last_us_, end_us);
+    return file_.add({{"ph", "X"},
+                      {"name", name},
+                      {"cat", entry["class"]},
+                      {"pid", row},
+                      {"tid", stream},
+                      {"ts", start_us},
+                      {"dur", end_us - start_us},
+                      {"args", std::move(arguments)}});
+  }
+
+  [[nodiscard]] Result<void> add_mark(const Json& entry) {
+    const std::string kind = entry["mark"];
+    if (kind == "wait") return {};  // Seen as what the host does not do.
+    const auto thread = entry["thread"].get<std::int64_t>();
+    if (named_.insert({row_, thread}).second) {
+      GPEMU_TRY(file_.name_row("thread_name", row_, thread,
+                               fmt::format("NVTX ranges, thread {}", thread)));
+    }
+    last_us_ = std::max(last_us_, microseconds(entry["time_ns"]));
+    Json event = {
+        {"cat", "nvtx"}, {"pid", row_}, {"tid", thread}, {"ts", microseconds(entry["time_ns"])}};
+    if (kind == "push") {
+      event["ph"] = "B";
+      event["name"] = entry["text"];
+      ++open_[thread];
+    } else if (kind == "pop") {
+      event["ph"] = "E";
+      --open_[thread];
+    } else if (kind == "start" || kind == "end") {
+      // Ranges of one name that overlap are told apart by nothing: the last ends first.
+      auto& ids = started_[entry["text"]];
+      if (kind == "start") ids.push_back(next_id_++);
+      if (ids.empty()) return {};
+      event["ph"] = kind == "start" ? "b" : "e";
+      event["name"] = entry["text"];
+      event["id"] = ids.back();
+      if (kind == "end") ids.pop_back();
+    } else {
+      event["ph"] = "i";
+      event["s"] = "p";
+      event["name"] = kind == "instant" ? entry["text"].get<std::string>() : kind;
+    }
+    return file_.add(event);
+  }
+
+  TraceFile& file_;
+  const RecordedProcess& process_;
+  int row_;
+  std::map<int, int> rows_;  ///< by device.
+  std::set<std::pair<int, std::int64_t>> named_;
+  std::unordered_map<std::string, std::string> names_;
+  std::map<std::int64_t, int> open_;  ///< ranges, by thread.
+  std::unordered_map<std::string, std::vector<int>> started_;
+  int next_id_ = 1;
+  double last_us_ = 0;
+};
+
+}  // namespace
+
+std::string demangled(const std::string& name) {
+  if (!name.starts_with("_Z")) return name;
+  int status = 0;
+  const std::unique_ptr<char, void (*)(void*)> text(
+      abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status), std::free);
+  return text == nullptr ? name : text.get();
+}
+
+Result<void> write_trace(const std::filesystem::path& path,
+                         const std::vector<RecordedProcess>& processes,
+                         const nlohmann::ordered_json& facts) {
+  GPEMU_ASSIGN(AtomicFile output, AtomicFile::create(path));
+  TraceFile file(std::move(output), facts);
+  int row = 1;
+  for (const RecordedProcess& process : processes) {
+    ProcessTrace trace(file, process, row);
+    row += 1 + static_cast<int>(devices_of(process).size());
+    GPEMU_TRY(trace.name_rows());
+    GPEMU_TRY(for_each_entry(process, [&trace](Json& entry) { return trace.add(entry); }));
+    GPEMU_TRY(trace.finish());
+  }
+  return file.commit();
+}
+
+Result<void> write_operations(const std::filesystem::path& path,
+                              const std::vector<RecordedProcess>& processes,
+                              const nlohmann::ordered_json& facts) {
+  GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path));
+  GPEMU_TRY(file.append(one_line(facts)));
+  for (const RecordedProcess& process : processes) {
+    nlohmann::ordered_json devices = nlohmann::ordered_json::array();
+    for (const cuda::RecordedDevice* device : devices_of(process)) {
+      devices.push_back({{"device", device - process.totals.devices},
+                         {"index", device->index},
+                         {"gpu", device->gpu}});
+    }
+    const nlohmann::ordered_json head = {{"process", process.totals.process},
+                                         {"devices", std::move(devices)},
+                                         {"lines", process.totals.lines},
+                                         {"lines_left_out", process.totals.lines_left_out}};
+    GPEMU_TRY(file.append(one_line(head)));
+    GPEMU_TRY(for_each_line(process,
+                            [&file](const std::string& line) { return file.append(line + "\n"); }));
+  }
+  return file.commit();
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "record/run_records.hpp"
+
+namespace gpemu::tools {
+
+/// Writes the operations of a run as a trace in the Trace Event Format, which Perfetto opens: each
+/// device of a process with its streams, and the NVTX ranges of the program's threads. `facts` say
+/// how the run came about.
+///
+/// Errors: those of for_each_entry and of AtomicFile.
+[[nodiscard]] Result<void> write_trace(const std::filesystem::path& path,
+                                       const std::vector<RecordedProcess>& processes,
+                                       const nlohmann::ordered_json& facts);
+
+/// Writes the operations of a run as docs/reference/operations-format.md describes. `facts` goes
+/// into the first line.
+///
+/// Errors: as write_trace.
+[[nodiscard]] Result<void> write_operations(const std::filesystem::path& path,
+                                            const std::vector<RecordedProcess>& processes,
+                                            const nlohmann::ordered_json& facts);
+
+/// Returns the name of a C++ symbol as the source has it; other text as it is.
+[[nodiscard]] std::string demangled(const std::string& name);
+
+}  // namespace gpemu::tools

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/program_file.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <cstring>
+#include <elf.h>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+namespace gpemu::tools {
+namespace {
+
+/// Scripts that are the interpreters of scripts. Source: the Linux kernel, BINPRM_MAX_RECURSION.
+constexpr int kMaxInterpreters = 5;
+
+/// Source: execvp(3), what is searched without PATH.
+constexpr const char* kDefaultPath = "/bin:/usr/bin";
+
+Result<std::filesystem::path> find_program(const std::string& name) {
+  if (name.contains('/')) {
+    if (::access(name.c_str(), F_OK) == 0) return name;
+    return fail(ErrorCode::kNotFound, "cannot start '{}': no such file", name);
+  }
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path == nullptr ? kDefaultPath : path);
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    std::filesystem::path candidate = std::filesystem::path(folder) / name;
+    std::error_code ignored;
+    if (std::filesystem::is_regular_file(candidate, ignored) &&
+        ::access(candidate.c_str(), X_OK) == 0) {
+      return candidate;
+    }
+  }
+  return fail(ErrorCode::kNotFound, "cannot start '{}': no such program in PATH{}", name,
+              ::access(name.c_str(), F_OK) == 0 ? "; for the file in this folder, write ./" + name
+                                                : std::string());
+}
+
+/// Returns whether the loader will not take libraries from the environment. Source: ld.so(8),
+/// secure-execution mode.
+bool gains_privileges(const std::filesystem::path& path, const struct stat& status) {
+  const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
+  const bool other_group = (status.st_mode & S_ISGID) != 0 && status.st_gid != ::getgid();
+  const bool capabilities =
+      ::getuid() != 0 && ::getxattr(path.c_str(), "security.capability", nullptr, 0) > 0;
+  return other_user || other_group || capabilities;
+}
+
+template <typename Header>
+Header at(const std::string& content, std::size_t offset) {
+  Header header{};
+  if (offset <= content.size() && content.size() - offset >= sizeof(header)) {
+    std::memcpy(&header, content.data() + offset, sizeof(header));
+  }
+  return header;
+}
+
+/// Checks the beginning of an ELF file.
+Result<void> check_elf(const std::filesystem::path& path, const std::string& content) {
+  const auto header = at<Elf64_Ehdr>(content, 0);
+#if defined(__x86_64__)
+  constexpr Elf64_Half kMachine = EM_X86_64;
+#else
+  constexpr Elf64_Half kMachine = EM_AARCH64;
+#endif
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_machine != kMachine) {
+    return fail(ErrorCode::kUnsupported,
+                "{} is not a 64-bit program of this machine's architecture", path.string());
+  }
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const auto segment = at<Elf64_Phdr>(content, header.e_phoff + i * sizeof(Elf64_Phdr));
+    if (segment.p_type != PT_INTERP) continue;
+    const std::string loader(content, std::min<std::size_t>(segment.p_offset, content.size()),
+                             segment.p_filesz);
+    if (!loader.contains("ld-linux")) {
+      return fail(ErrorCode::kUnsupported,
+                  "{} uses the loader {}; the stand-ins need that of the GNU C library",
+                  path.string(), loader.c_str());
+    }
+    return {};
+  }
+  return fail(ErrorCode::kUnsupported,
+              "{} is statically linked, so that no library can stand in for NVIDIA's; if it starts "
+              "another program, give that one to gpemu run",
+              path.string());
+}
+
+/// Returns the interpreter that the first line of a script names.
+std::string interpreter_of(const std::string& content) {
+  std::istringstream line(content.substr(2, content.find('\n')));
+  std::string interpreter;
+  line >> interpreter;
+  return interpreter;
+}
+
+}  // namespace
+
+Result<void> check_program(const std::string& name) {
+  GPEMU_ASSIGN(std::filesystem::path path, find_program(name));
+  for (int i = 0; i < kMaxInterpreters; ++i) {
+    struct stat status{};
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
+      return fail(ErrorCode::kInvalidArgument, "cannot start '{}': {}", name,
+                  S_ISDIR(status.st_mode) ? "it is a folder"
+                  : status.st_mode != 0   ? "it is no program but a device, a pipe or a socket"
+                                          : path.string() + " cannot be read");
+    }
+    if (::access(path.c_str(), X_OK) != 0) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "cannot start '{}': {} is not executable; chmod +x, or give its interpreter: "
+                  "-- python {}",
+                  name, path.string(), name);
+    }
+    if (gains_privileges(path, status)) {
+      return fail(ErrorCode::kUnsupported,
+                  "{} is set-user-ID, set-group-ID or has capabilities: the system gives it no "
+                  "stand-ins",
+                  path.string());
+    }
+    // What may be executed may be unreadable; then the system decides.
+    std::ifstream file(path, std::ios::binary);
+    std::array<char, 4096> buffer{};
+    file.read(buffer.data(), buffer.size());
+    const std::string content(buffer.data(), static_cast<std::size_t>(file.gcount()));
+    if (content.starts_with(ELFMAG)) return check_elf(path, content);
+    if (!content.starts_with("#!")) return {};
+    const std::string interpreter = interpreter_of(content);
+    if (::access(interpreter.c_str(), F_OK) != 0) {
+      return fail(ErrorCode::kNotFound, "cannot start '{}': {} wants the interpreter '{}'", name,
+                  path.string(), interpreter);
+    }
+    path = interpreter;
+  }
+  return {};
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/program_page.hpp"
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <map>
+#include <ranges>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "gpemu/cost/operation_cost.hpp"
+
+#include "record/run_summary.hpp"
+#include "record/run_trace.hpp"
+#include "report/markup.hpp"
+#include "report/page.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using Json = nlohmann::json;
+using OrderedJson = nlohmann::ordered_json;
+
+/// Points of a line over the whole run.
+constexpr std::size_t kBuckets = 200;
+
+/// Operations of the timeline; some steps of a network.
+constexpr std::size_t kLastOperations = 1000;
+
+/// Rows of a table, and characters of a name in it.
+constexpr std::size_t kMostRows = 20;
+constexpr std::size_t kMostCharacters = 90;
+
+double milliseconds(std::int64_t time_ns) {
+  return static_cast<double>(time_ns) * 1e-6;
+}
+
+struct Sum {
+  std::int64_t count = 0;
+  std::int64_t host_ns = 0;  ///< of ranges.
+  std::int64_t time_ns = 0;  ///< on the device.
+};
+
+struct Operation {
+  std::string lane;
+  std::string name;
+  std::int64_t start_ns, end_ns;
+  cost::OperationClass operation_class;
+};
+
+/// What the page needs of the operations, gathered in one pass.
+class Gathered {
+ public:
+  explicit Gathered(const OrderedJson& summary)
+      : first_ns_(summary["first_ns"].get<std::int64_t>()),
+        span_ns_(std::max<std::int64_t>(1, summary["last_ns"].get<std::int64_t>() - first_ns_)) {}
+
+  [[nodiscard]] Result<void> add(const RecordedProcess& process) {
+    open_.clear();
+    return for_each_entry(process, [&](Json& entry) -> Result<void> {
+      if (entry.contains("op")) {
+        add_operation(process, entry);
+      } else {
+        add_mark(entry);
+      }
+      return {};
+    });
+  }
+
+  [[nodiscard]] LinePlot busy_plot() const {
+    LinePlot plot{.title = "Kernels over the run",
+                  .x_label = "time (s)",
+                  .y_label = "kernels run (% of the time)",
+                  .series = {}};
+    const double bucket_ns = static_cast<double>(span_ns_) / kBuckets;
+    for (const auto& [device, buckets] : busy_ns_) {
+      LineSeries series{.name = device, .colour = colour_at(plot.series.size())};
+      for (std::size_t i = 0; i < kBuckets; ++i) {
+        series.points.push_back({.x = (static_cast<double>(i) + 0.5) * bucket_ns * 1e-9,
+                                 .y = std::min(100.0, 100 * buckets[i] / bucket_ns)});
+      }
+      plot.series.push_back(std::move(series));
+    }
+    return plot;
+  }
+
+  [[nodiscard]] Timeline timeline() const {
+    Timeline plot{.title = fmt::format("The last {} operations", last_.size()),
+                  .unit = "ms",
+                  .kinds = {},
+                  .lanes = {}};
+    std::map<std::string, TimelineLane> lanes;
+    std::map<Colour, std::size_t> kinds;
+    for (const Operation& operation : last_) {
+      const Colour colour = colour_of(operation.operation_class);
+      const auto [kind, added] = kinds.emplace(colour, kinds.size());
+      if (added) {
+        plot.kinds.push_back({colour == Colour::kUnknown ? "other"
+                                                         : std::string(cost::operation_class_name(
+                                                               operation.operation_class)),
+                              colour});
+      }
+      TimelineLane& lane = lanes[operation.lane];
+      lane.label = operation.lane;
+      lane.spans.push_back({.begin = milliseconds(operation.start_ns - last_.front().start_ns),
+                            .end = milliseconds(operation.end_ns - last_.front().start_ns),
+                            .kind = kind->second,
+                            .name = operation.name});
+    }
+    for (auto& lane : std::views::values(lanes)) plot.lanes.push_back(std::move(lane));
+    return plot;
+  }
+
+  [[nodiscard]] const std::map<std::string, Sum>& names() const { return names_; }
+  [[nodiscard]] const std::map<std::string, Sum>& ranges() const { return ranges_; }
+  [[nodiscard]] bool empty() const { return last_.empty(); }
+
+ private:
+  void add_operation(const RecordedProcess& process, const Json& entry) {
+    const auto& device = process.totals.devices[entry["device"].get<int>()];
+    const auto start_ns = entry["start_ns"].get<std::int64_t>();
+    const auto end_ns = entry["end_ns"].get<std::int64_t>();
+    const auto time_ns = entry["duration_ns"].get<std::int64_t>();
+    Sum& sum = names_[entry["name"]];
+    ++sum.count;
+    sum.time_ns += time_ns;
+    for (const auto& range : open_) ranges_[range.first].time_ns += time_ns;
+    const auto number =
+        std::ranges::find(cost::kOperationClassNames, entry["class"].get<std::string>()) -
+        cost::kOperationClassNames.begin();
+    if (number == cost::kOperationClassCount) return;
+    last_.push_back({fmt::format("GPU {}, process {}, stream {}", device.index,
+                                 process.totals.process, entry["stream"].get<std::int64_t>()),
+                     entry["name"], start_ns, end_ns, static_cast<cost::OperationClass>(number)});
+    if (last_.size() > kLastOperations) last_.pop_front();
+    if (entry["class"] != "copy") {
+      count_busy(fmt::format("GPU {}", device.index), start_ns, end_ns);
+    }
+  }
+
+  void count_busy(const std::string& device, std::int64_t start_ns, std::int64_t end_ns) {
+    const double bucket_ns = static_cast<double>(span_ns_) / kBuckets;
+    const auto start = static_cast<double>(start_ns - first_ns_);
+    const auto end = static_cast<double>(end_ns - first_ns_);
+    auto& buckets = busy_ns_[device];
+    for (auto i = static_cast<std::size_t>(std::max(0.0, start / bucket_ns)); i < kBuckets; ++i) {
+      const double from = static_cast<double>(i) * bucket_ns;
+      if (from >= end) break;
+      buckets[i] += std::max(0.0, std::min(end, from + bucket_ns) - std::max(start, from));
+    }
+  }
+
+  /// Ranges that are open, with their start; ended by thread or by name, the last first.
+  void add_mark(const Json& entry) {
+    const std::string kind = entry["mark"];
+    const std::string text = entry["text"];
+    const auto time_ns = entry["time_ns"].get<std::int64_t>();
+    if (kind == "push" || kind == "start") {
+      const auto thread = kind == "push" ? entry["thread"].get<std::int64_t>() : 0;
+      open_.push_back({text, {time_ns, thread}});
+    } else if (kind == "pop" || kind == "end") {
+      const auto found = std::ranges::find_if(std::views::reverse(open_), [&](const auto& range) {
+        return kind == "pop" ? range.second.second == entry["thread"].get<std::int64_t>()
+                             : range.second.second == 0 && range.first == text;
+      });
+      if (found == open_.rend()) return;
+      Sum& sum = ranges_[found->first];
+      ++sum.count;
+      sum.host_ns += time_ns - found->second.first;
+      open_.erase(std::next(found).base());
+    }
+  }
+
+  std::int64_t first_ns_;
+  std::int64_t span_ns_;
+  std::map<std::string, std::array<double, kBuckets>> busy_ns_;
+  std::deque<Operation> last_;
+  std::map<std::string, Sum> names_;
+  std::map<std::string, Sum> ranges_;
+  std::vector<std::pair<std::string, std::pair<std::int64_t, std::int64_t>>> open_;
+};
+
+std::vector<std::pair<std::string, Sum>> longest(const std::map<std::string, Sum>& sums) {
+  std::vector<std::pair<std::string, Sum>> sorted(sums.begin(), sums.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater{},
+                           [](const auto& entry) { return entry.second.time_ns; });
+  if (sorted.size() > kMostRows) sorted.resize(kMostRows);
+  return sorted;
+}
+
+/// A unit for a column of times: that of its longest time.
+class TimeColumn {
+ public:
+  explicit TimeColumn(std::int64_t longest_ns)
+      : unit_(longest_ns >= 10'000'000'000 ? Unit{"s", 1e-9}
+              : longest_ns >= 10'000'000   ? Unit{"ms", 1e-6}
+                                           : Unit{"µs", 1e-3}) {}
+
+  [[nodiscard]] std::string header(std::string_view what) const {
+    return fmt::format("{} ({})", what, unit_.name);
+  }
+  [[nodiscard]] std::string cell(std::int64_t time_ns) const {
+    return fmt::format("{:.3f}", static_cast<double>(time_ns) * unit_.per_ns);
+  }
+
+ private:
+  struct Unit {
+    std::string_view name;
+    double per_ns;
+  };
+  Unit unit_;
+};
+
+std::int64_t longest_of(const auto& entries, const auto& time) {
+  std::int64_t longest = 0;
+  for (const auto& entry : entries) longest = std::max<std::int64_t>(longest, time(entry));
+  return longest;
+}
+
+/// Returns a name for a column: of a kernel's C++ function, without what its template and its
+/// arguments say. The whole name shows where the pointer rests on it.
+PageCell name_cell(const std::string& name) {
+  const std::string whole = demangled(name);
+  std::string plain = whole;
+  for (const std::string_view noise : {"void ", "at::native::", "(anonymous namespace)::"}) {
+    for (auto at = plain.find(noise); at != std::string::npos; at = plain.find(noise, at)) {
+      plain.erase(at, noise.size());
+    }
+  }
+  // Arguments stand in the last parentheses of a C++ function.
+  if (whole != name && plain.ends_with(')')) {
+    std::size_t begin = plain.size();
+    for (int depth = 0; begin > 0;) {
+      --begin;
+      depth += plain[begin] == ')' ? 1 : plain[begin] == '(' ? -1 : 0;
+      if (depth == 0) break;
+    }
+    if (begin > 0) plain.resize(begin);
+  }
+  std::string shown = shortened(plain, kMostCharacters);
+  return shown == whole ? PageCell(std::move(shown)) : PageCell(std::move(shown), whole);
+}
+
+void add_devices(Page& page, const OrderedJson& summary) {
+  StackedBars bars{.title = "Where the GPUs' time went",
+                   .x_label = "time",
+                   .unit = "s",
+                   .parts = {{"busy", Colour::kCompute},
+                             {"idle: program computes", Colour::kHostWork},
+                             {"idle: program is blocked", Colour::kHostWait},
+                             {"idle: program, not known", Colour::kUnknown},
+                             {"idle: others' work is first", Colour::kOthers}},
+                   .bars = {}};
+  const auto time_of = [](const char* name) {
+    return [name](const OrderedJson& device) { return device[name].get<std::int64_t>(); };
+  };
+  const TimeColumn column(std::max(longest_of(summary["devices"], time_of("busy_ns")),
+                                   longest_of(summary["devices"], time_of("idle_ns"))));
+  Page::Rows rows;
+  for (const OrderedJson& device : summary["devices"]) {
+    const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
+    const std::string label = fmt::format("GPU {}, process {}", part("index"), part("pid"));
+    const std::int64_t computing = part("idle_host_computing_ns");
+    const std::int64_t blocked = part("idle_host_blocked_ns");
+    const std::array values = {
+        part("busy_ns"), computing, blocked,
+        std::max<std::int64_t>(0, part("idle_unasked_ns") - computing - blocked),
+        part("idle_ordered_ns")};
+    StackedBar bar{.label = label, .values = {}};
+    for (const std::int64_t value : values) bar.values.push_back(static_cast<double>(value) * 1e-9);
+    bars.bars.push_back(std::move(bar));
+    rows.push_back({label, device["gpu"].get<std::string>(), column.cell(part("busy_ns")),
+                    column.cell(part("idle_ns")),
+                    fmt::format("{:.0f}", to_mib(device["peak_memory_bytes"])),
+                    fmt::format("{:.0f}", to_mib(device["memory_bytes"]))});
+  }
+  page.heading("Devices");
+  page.plot(bars);
+  page.table({"device", "kind", column.header("busy"), column.header("idle"), "peak memory (MiB)",
+              "capacity (MiB)"},
+             rows);
+}
+
+void add_classes(Page& page, const OrderedJson& summary) {
+  std::int64_t whole = 0;
+  for (const OrderedJson& entry : summary["classes"]) whole += entry["time_ns"].get<std::int64_t>();
+  const TimeColumn column(longest_of(summary["classes"], [](const OrderedJson& entry) {
+    return entry["time_ns"].get<std::int64_t>();
+  }));
+  Page::Rows rows;
+  for (const OrderedJson& entry : summary["classes"]) {
+    const auto time = entry["time_ns"].get<std::int64_t>();
+    rows.push_back(
+        {entry["name"].get<std::string>(), fmt::to_string(entry["count"].get<std::int64_t>()),
+         column.cell(time),
+         fmt::format("{:.1f}", 100 * static_cast<double>(time) /
+                                   static_cast<double>(std::max<std::int64_t>(1, whole)))});
+  }
+  page.heading("Emulated GPU time");
+  page.table({"class", "operations", column.header("time"), "share (%)"}, rows);
+  page.paragraph("Evidence: " + evidence_text(summary["evidence"]) + ".");
+}
+
+void add_operations(Page& page, const Gathered& gathered) {
+  page.heading("Operations");
+  page.plot(gathered.busy_plot());
+  page.plot(gathered.timeline());
+  Page::Rows rows;
+  const auto names = longest(gathered.names());
+  const TimeColumn all(longest_of(names, [](const auto& entry) { return entry.second.time_ns; }));
+  const TimeColumn each(longest_of(
+      names, [](const auto& entry) { return entry.second.time_ns / entry.second.count; }));
+  for (const auto& [name, sum] : names) {
+    rows.push_back({name_cell(name), fmt::to_string(sum.count), all.cell(sum.time_ns),
+                    each.cell(sum.time_ns / sum.count)});
+  }
+  page.table({"what took longest", "times", all.header("time"), each.header("each")}, rows);
+  if (gathered.ranges().empty()) return;
+  rows.clear();
+  const auto ranges = longest(gathered.ranges());
+  const TimeColumn column(longest_of(ranges, [](const auto& entry) {
+    return std::max(entry.second.host_ns, entry.second.time_ns);
+  }));
+  for (const auto& [name, sum] : ranges) {
+    rows.push_back({shortened(name, kMostCharacters), fmt::to_string(sum.count),
+                    column.cell(sum.host_ns), column.cell(sum.time_ns)});
+  }
+  page.heading("NVTX ranges");
+  page.table({"range", "times", column.header("on the host"), column.header("asked of the GPU")},
+             rows);
+}
+
+}  // namespace
+
+Result<std::string> program_page(const OrderedJson& summary,
+                                 const std::vector<RecordedProcess>& processes,
+                                 const Provenance& provenance) {
+  Gathered gathered(summary);
+  for (const RecordedProcess& process : processes) GPEMU_TRY(gathered.add(process));
+  Page page("A run on emulated GPUs");
+  page.verdict(program_verdict(summary));
+  if (const auto warning = load_warning(provenance)) page.warning(*warning);
+  page.facts({{"program", shortened(shell_line(summary["program"].get<std::vector<std::string>>()),
+                                    kMostCharacters)},
+              {"GPUs",
+               fmt::format("{}", fmt::join(summary["gpus"].get<std::vector<std::string>>(), ", ")) +
+                   summary["node"].get<std::string>()},
+              {"clock", summary["clock"].get<std::string>()},
+              {"exit code", fmt::to_string(summary["exit_code"].get<int>())},
+              {"waited for the GPU", time_text(summary["wait_ns"].get<std::int64_t>())}});
+  if (!gathered.empty()) {
+    add_devices(page, summary);
+    add_classes(page, summary);
+    add_operations(page, gathered);
+  }
+  if (!summary["not_supported"].empty()) {
+    Page::Rows rows;
+    for (const OrderedJson& call : summary["not_supported"]) {
+      rows.push_back({call["function"].get<std::string>(), call["library"].get<std::string>(),
+                      fmt::to_string(call["count"].get<std::int64_t>())});
+    }
+    page.heading("Not supported");
+    page.table({"function", "library", "calls"}, rows);
+  }
+  add_provenance(page, provenance);
+  return page.html();
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "record/run_records.hpp"
+#include "report/provenance.hpp"
+
+namespace gpemu::tools {
+
+/// Returns the report of `gpemu run` as a self-contained page: the summary, where the time of the
+/// devices went, how busy they were over time, the last operations on their streams, and what took
+/// longest. Keeps little of the operations in memory, however many there are.
+///
+/// Errors: those of for_each_entry.
+[[nodiscard]] Result<std::string> program_page(const nlohmann::ordered_json& summary,
+                                               const std::vector<RecordedProcess>& processes,
+                                               const Provenance& provenance);
+
+}  // namespace gpemu::tools

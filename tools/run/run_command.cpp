@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdint>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fmt/ranges.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "cli/command.hpp"
+#include "cli/device_list.hpp"
+#include "record/record_folder.hpp"
+#include "record/run_records.hpp"
+#include "record/run_summary.hpp"
+#include "record/run_trace.hpp"
+#include "report/json_text.hpp"
+#include "report/output_file.hpp"
+#include "report/provenance.hpp"
+#include "report/terminal.hpp"
+#include "run/child_process.hpp"
+#include "run/program_file.hpp"
+#include "run/program_page.hpp"
+#include "run/stand_ins.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+struct RunProgramOptions {
+  std::vector<std::string> gpus;
+  std::string node;
+  std::string clock = "real";
+  std::string trace;
+  std::string operations;
+  std::string report;
+  std::string json;
+  std::optional<std::uint32_t> context_mib;
+  bool strict = false;
+  bool drop_data = false;
+  bool quiet = false;
+  std::vector<std::string> words;
+};
+
+Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
+                                                const profile::Database& database) {
+  device::Node::end_when_cut_short();
+  if (!options.node.empty()) return device::Node::open(options.node);
+  if (options.gpus.empty()) return device::Node::open_default();
+  device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
+  GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
+  return device::Node::create_under_free_name(std::move(config));
+}
+
+Result<void> check(const RunProgramOptions& options) {
+  if (!options.gpus.empty() && !options.node.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "give either --gpu or --node");
+  }
+  if (options.clock == "virtual" && (options.gpus.size() != 1 || !options.node.empty())) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock virtual needs one --gpu: each process has its own time");
+  }
+  GPEMU_TRY(check_program(options.words.front()));
+  return check_outputs({options.trace, options.operations, options.report, file_of(options.json)});
+}
+
+/// What a result tells of the run besides what was recorded.
+nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
+  return {{"gpus", options.gpus},
+          {"node", options.node},
+          {"clock", options.clock},
+          {"program", options.words},
+          {"exit_code", code}};
+}
+
+Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
+                           Provenance provenance, int code) {
+  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
+  nlohmann::ordered_json summary = summarise(processes, read_loaded(records));
+  if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
+  if (!options.quiet) {
+    print_error("\n{}", summary_text(summary));
+    if (const auto warning = load_warning(provenance)) print_error("{}\n", *warning);
+  }
+  nlohmann::ordered_json facts = facts_of(options, code);
+  add_provenance(facts, provenance);
+  summary.update(facts);
+  if (!options.json.empty()) GPEMU_TRY(write_json(options.json, json_text(summary)));
+  if (!options.report.empty()) {
+    GPEMU_ASSIGN(const std::string page, program_page(summary, processes, provenance));
+    GPEMU_TRY(write_file_atomically(options.report, page));
+  }
+  if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes, facts));
+  if (!options.operations.empty()) {
+    nlohmann::ordered_json head = {{"format", "gpemu-operations-2"}};
+    head.update(facts);
+    GPEMU_TRY(write_operations(options.operations, processes, head));
+  }
+  return {};
+}
+
+/// Errors: kInvalidArgument when a context would leave nothing of a GPU's memory.
+Result<void> check_context(const RunProgramOptions& options, const profile::Database& database) {
+  if (!options.context_mib) return {};
+  GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
+  for (const device::DeviceConfig& device : devices) {
+    if (Bytes{*options.context_mib} * kMiB < device.memory_bytes) continue;
+    return fail(ErrorCode::kInvalidArgument, "--context {}: {} has {:.0f} MiB",
+                *options.context_mib, device.gpu, to_mib(device.memory_bytes));
+  }
+  return {};
+}
+
+/// Returns the files of GPUs, with ':' between them, for the program to find them, too: those among
+/// the GPUs that were asked for or, for GPUs of a node, those that the caller names.
+///
+/// Errors: kInvalidArgument for a path with a ':' in it.
+Result<std::string> gpu_files(const std::vector<std::string>& gpus) {
+  const char* const inherited = std::getenv("GPEMU_GPU_FILES");
+  if (gpus.empty()) return inherited == nullptr ? "" : inherited;
+  std::vector<std::string> files;
+  for (const std::string& gpu : gpus) {
+    // Without the count, if there is one.
+    const std::size_t colon = gpu.rfind(':');
+    const bool counted = colon != std::string::npos &&
+                         gpu.find_first_not_of("0123456789", colon + 1) == std::string::npos;
+    const std::string name = counted ? gpu.substr(0, colon) : gpu;
+    if (!name.contains('/') && !name.ends_with(".toml")) continue;
+    std::error_code error;
+    const std::string path = std::filesystem::absolute(name, error).string();
+    if (path.contains(':')) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "--gpu {}: the path of a GPU's file may hold no ':', and {} does; move or rename "
+                  "it",
+                  gpu, path);
+    }
+    files.push_back(path);
+  }
+  return fmt::format("{}", fmt::join(files, ":"));
+}
+
+Result<void> run_on_gpus(const RunProgramOptions& options) {
+  GPEMU_TRY(check(options));
+  GPEMU_ASSIGN(const std::string files, gpu_files(options.gpus));
+  GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
+  std::shared_ptr<device::Node> node;
+  Environment settings;
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_TRY(check_context(options, database));
+  if (options.clock == "virtual") {
+    GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
+    if (devices.size() != 1) {
+      return fail(ErrorCode::kInvalidArgument, "--clock virtual emulates one GPU, not {}",
+                  devices.size());
+    }
+    settings = {{"GPEMU_GPU", devices.front().gpu}, {"GPEMU_CLOCK", "virtual"}};
+  } else {
+    GPEMU_ASSIGN(node, open_node(options, database));
+    settings = {{"GPEMU_NODE", node->name()}};
+  }
+  GPEMU_ASSIGN(Environment environment, stand_in_environment(records.path()));
+  environment.insert(environment.end(), settings.begin(), settings.end());
+  if (!files.empty()) environment.emplace_back("GPEMU_GPU_FILES", files);
+  if (options.context_mib) {
+    environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
+  }
+  if (options.drop_data) environment.emplace_back("GPEMU_DROP_DATA", "1");
+  if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
+  if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {
+    environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
+  }
+  // What the command prints on standard output is JSON only.
+  const ProgramOutput output =
+      is_printed(options.json) ? ProgramOutput::kToStandardError : ProgramOutput::kAsItIs;
+  Provenance provenance = provenance_at(std::chrono::system_clock::now());
+  const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
+  GPEMU_ASSIGN(const int code, run_program(options.words, environment, output));
+  if (options.clock == "real") provenance.load = meter.read();
+  GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
+  // The program's own exit code is the command's; folders and the node go by themselves.
+  if (code != 0) throw CLI::RuntimeError(code);
+  return {};
+}
+
+}  // namespace
+
+void add_run_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("run", "Run an unmodified CUDA program on emulated GPUs");
+  command->footer(
+      "Examples:\n"
+      "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
+      "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
+      "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
+      "  gpemu run -- nvtop      # in another terminal: watches the first\n");
+  auto options = std::make_shared<RunProgramOptions>();
+  command
+      ->add_option("--gpu", options->gpus,
+                   "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
+                   "names; the path of a TOML file describes another")
+      ->allow_extra_args(false);
+  command->add_option(
+      "--node", options->node,
+      "Use this existing node instead, NAME or USER/NAME of another user's; without "
+      "--gpu and --node, the one that GPEMU_NODE names, else the only one");
+  command
+      ->add_option("--clock", options->clock, "real, or virtual: waiting for the GPU takes no time")
+      ->check(CLI::IsMember({"real", "virtual"}))
+      ->capture_default_str();
+  command
+      ->add_option("--context", options->context_mib,
+                   "MiB that a context takes of a GPU, with the kernels that libraries load into "
+                   "it; default: 400")
+      ->check(CLI::Range(1, 1 << 20));
+  command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
+  command->add_option("--ops", options->operations,
+                      "Write the operations with their shapes and times, as JSON lines");
+  command->add_option("--report", options->report, "Write a page of HTML with plots");
+  command->add_option("--json", options->json,
+                      "Write the summary as JSON; - prints it, and what the program prints goes to "
+                      "standard error");
+  command->add_flag("--drop-data", options->drop_data,
+                    "Move no bytes of large copies from pinned memory, for programs that feed the "
+                    "GPU faster than the host copies; they read as zeros");
+  command->add_flag("--strict", options->strict,
+                    "End the program at a call not supported, or a read of what was not computed");
+  command->add_flag("--quiet", options->quiet, "No summary");
+  command->add_option("program", options->words, "The program and its arguments, after --")
+      ->required();
+  command->positionals_at_end();
+  set_action(*command, [options] { return run_on_gpus(*options); });
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/warden.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <csignal>
+#include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+namespace gpemu::tools {
+namespace {
+
+/// The program's processes are ended by this signal, which none of them can refuse.
+constexpr int kEnd = SIGKILL;
+
+int exit_code_of(int status) {
+  return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/// Returns the number that a text is as a whole, or nothing.
+std::optional<pid_t> number(std::string_view text) {
+  pid_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// Returns the parent of a process that lives or is waited for. Source: proc_pid_stat(5); the name,
+/// in parentheses, may hold anything.
+std::optional<pid_t> parent_of(pid_t process) {
+  const auto stat = read_file("/proc/" + std::to_string(process) + "/stat", kMiB);
+  if (!stat) return std::nullopt;
+  const std::size_t name_end = stat->rfind(") ");
+  if (name_end == std::string::npos) return std::nullopt;
+  const std::size_t begin = name_end + 4;  // After the letter of its state.
+  if (begin >= stat->size()) return std::nullopt;
+  return number(std::string_view(*stat).substr(begin, stat->find(' ', begin) - begin));
+}
+
+/// Returns the children of this process, those included that it took over from theirs, and those
+/// that have ended and were not waited for.
+std::vector<pid_t> children() {
+  std::vector<pid_t> found;
+  std::error_code ignored;
+  const pid_t self = ::getpid();
+  for (auto entry = std::filesystem::directory_iterator("/proc", ignored);
+       entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
+    const std::optional<pid_t> process = number(entry->path().filename().native());
+    if (process && parent_of(*process) == self) found.push_back(*process);
+  }
+  return found;
+}
+
+/// Ends all processes that descend from this one, but for its children in `spared`. Children that
+/// belong to another user cannot be ended and are spared too.
+void end_descendants(std::vector<pid_t> spared) {
+  while (true) {
+    std::vector<pid_t> found = children();
+    std::erase_if(found, [&spared](pid_t child) {
+      if (std::ranges::find(spared, child) != spared.end()) return true;
+      if (::kill(child, kEnd) == 0) return false;
+      spared.push_back(child);
+      return true;
+    });
+    if (found.empty()) return;
+    for (const pid_t child : found) {
+      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
+      }
+    }
+    // What those had started are children of this process now.
+  }
+}
+
+/// The two ends of a pipe that no program inherits.
+struct Pipe {
+  FileDescriptor reader, writer;
+};
+
+Result<Pipe> make_pipe() {
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) {
+    return fail(ErrorCode::kIo, "pipe: {}", errno_message(errno));
+  }
+  return Pipe{FileDescriptor(ends[0]), FileDescriptor(ends[1])};
+}
+
+/// Signal handling as it was before a program was started.
+struct OldSignals {
+  sigset_t mask;
+  struct sigaction child;
+};
+
+/// What the warden's process does. Nothing returns from it: all ends in _exit().
+class Guard {
+ public:
+  Guard(const Pipe& life, const Pipe& report, const OldSignals& old, pid_t ward,
+        Warden::Leftovers leftovers)
+      : life_(life.reader.get()),
+        report_(report.writer.get()),
+        old_(old),
+        ward_(ward),
+        leftovers_(leftovers) {}
+
+  [[noreturn]] void run(const std::function<int()>& become) {
+    // Only the pipe says for sure that the command has ended; this wakes a warden that was stopped
+    // together with it.
+    ::prctl(PR_SET_PDEATHSIG, SIGCONT);
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    ::prctl(PR_SET_NAME, "gpemu-warden");
+    const pid_t self = ::getpid();
+    program_ = ::fork();
+    if (program_ == 0) start(become, self);
+    if (program_ < 0) {
+      report(errno);
+      ::_exit(EXIT_FAILURE);
+    }
+    sigset_t all;
+    ::sigfillset(&all);
+    const int signals = ::signalfd(-1, &all, SFD_CLOEXEC);
+    // All else is closed, for it is held by whoever has it open: locks of the command, pipes that
+    // others read to their end.
+    constexpr int kLife = 0, kSignals = 1;
+    if (::dup2(life_, kLife) != kLife || ::dup2(signals, kSignals) != kSignals) end();
+    ::closefrom(kSignals + 1);
+    watch(kLife, kSignals);
+  }
+
+ private:
+  /// In the program's process.
+  [[noreturn]] void start(const std::function<int()>& become, pid_t warden) const {
+    ::sigaction(SIGCHLD, &old_.child, nullptr);
+    ::sigprocmask(SIG_SETMASK, &old_.mask, nullptr);
+    if (::prctl(PR_SET_PDEATHSIG, kEnd) == 0 && ::getppid() == warden) report(become());
+    ::_exit(127);
+  }
+
+  void report(int error) const {
+    [[maybe_unused]] const ssize_t written = ::write(report_, &error, sizeof(error));
+  }
+
+  [[noreturn]] void watch(int life, int signals) const {
+    std::array<pollfd, 2> events = {{{life, POLLIN, 0}, {signals, POLLIN, 0}}};
+    while (true) {
+      if (::poll(events.data(), events.size(), -1) < 0) continue;
+      if (events[0].revents != 0) end();
+      if (events[1].revents == 0) continue;
+      signalfd_siginfo info{};
+      if (::read(signals, &info, sizeof(info)) != sizeof(info)) continue;
+      if (info.ssi_signo == SIGCHLD) {
+        reap();
+      } else if (info.ssi_code == SI_USER && static_cast<pid_t>(info.ssi_pid) == ward_) {
+        ::kill(program_, static_cast<int>(info.ssi_signo));
+      }
+    }
+  }
+
+  void reap() const {
+    int status = 0;
+    for (pid_t child = 0; (child = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      if (child != program_) continue;
+      if (leftovers_ == Warden::Leftovers::kEnd) end_descendants({});
+      ::_exit(exit_code_of(status));
+    }
+  }
+
+  [[noreturn]] void end() const {
+    ::kill(program_, kEnd);  // What is found below needs /proc.
+    end_descendants({});
+    ::_exit(128 + kEnd);
+  }
+
+  int life_, report_;
+  const OldSignals& old_;
+  pid_t ward_;
+  Warden::Leftovers leftovers_;
+  pid_t program_ = 0;
+};
+
+}  // namespace
+
+Result<Warden> Warden::start(const std::function<int()>& become, Leftovers leftovers) {
+  GPEMU_ASSIGN(Pipe life, make_pipe());
+  GPEMU_ASSIGN(Pipe report, make_pipe());
+  std::vector<pid_t> inherited = children();
+  // Where the warden is killed, its children become this process's.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  OldSignals old{};
+  sigset_t all;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &old.mask);
+  // Children of a process that ignores it cannot be waited for.
+  struct sigaction standard{};
+  standard.sa_handler = SIG_DFL;
+  ::sigaction(SIGCHLD, &standard, &old.child);
+  const pid_t self = ::getpid();
+  const pid_t pid = ::fork();
+  if (pid == 0) Guard(life, report, old, self, leftovers).run(become);
+  const int error = errno;
+  ::sigprocmask(SIG_SETMASK, &old.mask, nullptr);
+  if (pid < 0) return fail(ErrorCode::kIo, "fork: {}", errno_message(error));
+  return Warden(pid, std::move(life.writer), std::move(report.reader), std::move(inherited));
+}
+
+int Warden::start_error() {
+  int error = 0;
+  ssize_t count = 0;
+  while ((count = ::read(report_.get(), &error, sizeof(error))) < 0 && errno == EINTR) {
+  }
+  return count == sizeof(error) ? error : 0;
+}
+
+int Warden::ended(int status) {
+  code_ = exit_code_of(status);
+  if (WIFSIGNALED(status)) end_descendants(inherited_);
+  return *code_;
+}
+
+int Warden::wait() {
+  int status = 0;
+  while (!code_ && ::waitpid(pid_, &status, 0) != pid_) {
+    if (errno != EINTR) return *(code_ = 128 + kEnd);  // Somebody else has waited for it.
+  }
+  return code_ ? *code_ : ended(status);
+}
+
+std::optional<int> Warden::poll() {
+  int status = 0;
+  if (!code_ && ::waitpid(pid_, &status, WNOHANG) == pid_) return ended(status);
+  return code_;
+}
+
+void Warden::end() {
+  if (!life_.valid()) return;
+  life_ = FileDescriptor();
+  static_cast<void>(wait());
+}
+
+}  // namespace gpemu::tools

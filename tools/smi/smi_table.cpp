@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "smi/smi_table.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <string_view>
+
+#include <fmt/core.h>
+
+#include "gpemu/base/text.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+// 91 columns, as nvidia-smi's since driver 535.
+constexpr std::string_view kRule =
+    "+-----------------------------------------+------------------------+----------------------+\n";
+constexpr std::string_view kHead =
+    "|-----------------------------------------+------------------------+----------------------+\n"
+    "| GPU  Name                 Persistence-M | Bus-Id          Disp.A | Volatile Uncorr. ECC |\n"
+    "| Fan  Temp   Perf          Pwr:Usage/Cap |           Memory-Usage | GPU-Util  Compute M. |\n"
+    "|                                         |                        |               MIG M. |\n"
+    "|=========================================+========================+======================|\n";
+constexpr std::string_view kPlainRule =
+    "+-----------------------------------------------------------------------------------------+\n";
+constexpr std::string_view kProcessHead =
+    "| Processes:                                                                              |\n"
+    "|  GPU   GI   CI              PID   Type   Process name                        GPU Memory |\n"
+    "|        ID   ID                                                               Usage      |\n"
+    "|=========================================================================================|\n";
+constexpr std::string_view kNoProcesses =
+    "|  No running processes found                                                             |\n";
+
+/// Makes a text printable and cuts it to at most `width` characters, which it says.
+std::string cut(std::string_view text, std::size_t width) {
+  std::string shown = printable(text);
+  const auto is_first_byte = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80;
+  };
+  if (static_cast<std::size_t>(std::ranges::count_if(shown, is_first_byte)) <= width) return shown;
+  std::size_t end = 0;
+  for (std::size_t left = width - 3; left > 0; --left) {
+    do {
+      ++end;
+    } while (!is_first_byte(shown[end]));
+  }
+  return shown.substr(0, end) + "...";
+}
+
+std::string name_of(const device::DeviceSnapshot& now) {
+  return now.facts.product_name[0] == '\0' ? now.gpu : now.facts.product_name;
+}
+
+std::string mib(Bytes bytes) {
+  return fmt::format("{:.0f}MiB", std::floor(to_mib(bytes)));
+}
+
+std::string head_of(const std::string& node) {
+  const std::string left = fmt::format("gpemu {}  node {}", GPEMU_VERSION, node);
+  return fmt::format("| {:<33} Driver Version: {:<14} CUDA Version: {:<8} |\n", cut(left, 33),
+                     device::kDriverVersion, device::kCudaVersion);
+}
+
+std::string rows_of(const SmiDevice& device) {
+  const device::DeviceSnapshot& now = device.now;
+  const device::DeviceLoad& load = device.load;
+  const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.max_power_w);
+  const std::string memory = fmt::format("{} / {:>9}", mib(now.memory_used), mib(now.memory_total));
+  std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
+                                 cut(name_of(now), 30), cut(now.pci_bus_id, 18), "N/A");
+  text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>6.0f}% {:>12} |\n",
+                      load.temperature_c, load.performance_state, power, memory, 100 * load.compute,
+                      device.exclusive ? "E. Process" : "Default");
+  text += fmt::format("| {:>39} | {:>22} | {:>20} |\n", "", "", "N/A");
+  return text;
+}
+
+std::string processes_of(const SmiSample& sample) {
+  std::string text;
+  for (const SmiDevice& device : sample.devices) {
+    for (const device::ProcessSnapshot& process : device.now.processes) {
+      text += fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>13} |\n", device.now.index,
+                          pid_text(process), "C", cut(process.name, 32), mib(process.memory_held));
+    }
+  }
+  return text.empty() ? std::string(kNoProcesses) : text;
+}
+
+}  // namespace
+
+std::string smi_table(const SmiSample& sample) {
+  std::string text = sample.time + "\n";
+  const std::string* node = nullptr;
+  for (const SmiDevice& device : sample.devices) {
+    if (node == nullptr || *node != device.node) {
+      node = &device.node;
+      text += kPlainRule;
+      text += head_of(*node);
+      text += kHead;
+    }
+    text += rows_of(device);
+    text += kRule;
+  }
+  text += "\n";
+  text += kPlainRule;
+  text += kProcessHead;
+  text += processes_of(sample);
+  text += kPlainRule;
+  return text;
+}
+
+std::string smi_list(const SmiSample& sample) {
+  const auto of_first = [&sample](const SmiDevice& device) {
+    return device.node == sample.devices.front().node;
+  };
+  const bool one_node = std::ranges::all_of(sample.devices, of_first);
+  std::string text;
+  for (const SmiDevice& device : sample.devices) {
+    text += fmt::format("GPU {}: {} (UUID: {}){}\n", device.now.index,
+                        printable(name_of(device.now)), printable(device.now.uuid),
+                        one_node ? "" : fmt::format(" (node: {})", printable(device.node)));
+  }
+  return text;
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/run_report.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include <fmt/format.h>
+
+#include "gpemu/base/text.hpp"
+
+#include "report/number_text.hpp"
+#include "report/terminal.hpp"
+#include "report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+using train::TimeBreakdown;
+
+/// A part of the GPU's time below this share is not worth a verdict.
+constexpr double kWorthTelling = 0.05;
+
+Json time_json(const TimeBreakdown& time) {
+  Json json;
+  for (const TimePart& part : kTimeParts) json[part.key] = to_seconds(time.*part.time);
+  return json;
+}
+
+Json share_json(const TimeBreakdown& time) {
+  Json json;
+  for (const TimePart& part : kTimeParts) json[part.key] = share(time.*part.time, time.total());
+  return json;
+}
+
+Json statistics_json(const train::StepStatistics& statistics) {
+  return {{"mean", to_milliseconds(statistics.mean)},
+          {"p50", to_milliseconds(statistics.p50)},
+          {"p99", to_milliseconds(statistics.p99)}};
+}
+
+/// Returns the emulated time of a run, over all evidence.
+Duration emulated_time(const train::TrainResult& result) {
+  return std::accumulate(result.evidence.begin(), result.evidence.end(), Duration::zero());
+}
+
+/// Returns the images that one worker makes in a second of its time.
+double worker_rate(const train::TrainResult& result) {
+  const double worked_s = to_seconds(result.work.fetch + result.work.prep);
+  return worked_s > 0 ? static_cast<double>(result.samples) / worked_s : 0;
+}
+
+std::string workers_advice(const RunReport& report) {
+  const double rate = worker_rate(report.result);
+  if (rate <= 0) return "more workers would help";
+  const double step_s = to_seconds(planned_step(report.plan, report.options.gpu, true));
+  const double needed = std::ceil(report.options.gpu.batch / step_s / rate);
+  const int workers = report.options.data.workers;
+  if (needed <= workers) {
+    return fmt::format(
+        "a worker makes {:.0f} images/s, so {} keep up once batches are on their way: longer runs "
+        "would wait less, unless other work takes the cores",
+        rate, workers);
+  }
+  const int cores = report.provenance.host.cores;
+  const std::string beyond =
+      needed > cores ? fmt::format("; this host has {} core{}", cores, plural(cores)) : "";
+  return fmt::format(
+      "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
+      needed, workers, beyond);
+}
+
+std::string stall_table(const train::TrainResult& result) {
+  const TimeBreakdown& whole = result.gpus.front();
+  const TimeBreakdown steady = result.steady_time();
+  TextTable table({"where the GPU's time went", "s", "%", "% after step 1"});
+  const auto percent = [](Duration part, Duration all) {
+    return fmt::format("{:.1f}", share(part, all) * 100);
+  };
+  for (const TimePart& part : kTimeParts) {
+    if (part.key == "all_reduce" && result.gpus.size() == 1) continue;
+    const Duration time = whole.*part.time;
+    table.add_row({std::string(part.label), fmt::format("{:.3f}", to_seconds(time)),
+                   percent(time, whole.total()), percent(steady.*part.time, steady.total())});
+  }
+  table.add_row({"total", fmt::format("{:.3f}", to_seconds(whole.total())), "100.0", "100.0"});
+  return table.str();
+}
+
+std::string headline(const RunReport& report) {
+  const RunOptions& options = report.options;
+  std::string text =
+      fmt::format("{} ({}), batch {}, on {}{}", report.model, report.precision, options.gpu.batch,
+                  options.gpu.gpus > 1 ? fmt::format("{} x ", options.gpu.gpus) : "", report.gpu);
+  if (report.data) {
+    text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
+                        plural(options.data.workers), printable(options.data.folder.string()),
+                        report.data->images, to_mib(report.data->bytes));
+  } else {
+    text += "; synthetic data, already on the GPU";
+  }
+  return text;
+}
+
+Json epochs_json(const train::TrainResult& result) {
+  Json epochs = Json::array();
+  for (const train::EpochSummary& epoch : result.epochs) {
+    const double elapsed_s = to_seconds(epoch.time.total());
+    epochs.push_back(
+        {{"epoch", epoch.epoch},
+         {"steps", epoch.steps},
+         {"images", epoch.samples},
+         {"elapsed_s", elapsed_s},
+         {"images_per_s", elapsed_s > 0 ? static_cast<double>(epoch.samples) / elapsed_s : 0.0},
+         {"time_s", time_json(epoch.time)}});
+  }
+  return epochs;
+}
+
+Json evidence_json(const RunReport& report) {
+  Json json;
+  const Duration all = emulated_time(report.result);
+  for (std::size_t i = 0; i < report.result.evidence.size(); ++i) {
+    json[cost::kEvidenceNames[i]] = share(report.result.evidence[i], all);
+  }
+  json["compute_relative_error"] = compute_error(report.plan.cost);
+  return json;
+}
+
+Json data_json(const DataFacts& data, const train::TrainResult& result) {
+  const data::BatchWork& work = result.work;
+  return {{"images", data.images},
+          {"bytes", data.bytes},
+          {"bytes_read", work.bytes_read},
+          {"corrupt_files", data.corrupt_files},
+          {"not_locked_bytes", data.not_locked},
+          {"worker_fetch_s", to_seconds(work.fetch)},
+          {"worker_prep_s", to_seconds(work.prep)},
+          {"images_per_s_per_worker", worker_rate(result)}};
+}
+
+}  // namespace
+
+double share(Duration part, Duration whole) {
+  if (whole <= Duration::zero()) return 0;
+  return static_cast<double>(part.count()) / static_cast<double>(whole.count());
+}
+
+std::string evidence_text(const train::TrainResult& result) {
+  const Duration all = emulated_time(result);
+  std::string text;
+  for (std::size_t i = 0; i < result.evidence.size(); ++i) {
+    const double part = share(result.evidence[i], all);
+    if (part <= 0) continue;
+    text +=
+        fmt::format("{}{:.1f} % {}", text.empty() ? "" : ", ", part * 100, cost::kEvidenceNames[i]);
+  }
+  return text;
+}
+
+Duration planned_step(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
+  const Duration work = plan.cost.compute() + plan.all_reduce.time;
+  if (!copied) return work;
+  const Duration copy =
+      options.pageable ? plan.cost.copy_pageable.time : plan.cost.copy_pinned.time;
+  return options.overlap_copy ? std::max(work, copy) : work + copy;
+}
+
+double compute_error(const cost::StepCost& cost) {
+  const double forward = to_seconds(cost.forward.time);
+  const double backward = to_seconds(cost.backward_optimizer.time);
+  return (forward * cost.forward.relative_error +
+          backward * cost.backward_optimizer.relative_error) /
+         (forward + backward);
+}
+
+std::string run_verdict(const RunReport& report) {
+  const train::TrainResult& result = report.result;
+  if (result.steps.empty()) return "no step was done";
+  const TimeBreakdown time = result.steady_time();
+  const Duration all = time.total();
+  const double fetch = share(time.fetch_wait, all);
+  const double prep = share(time.prep_wait, all);
+  const double waiting = (fetch + prep) * 100;
+  if (prep >= fetch && fetch + prep >= kWorthTelling) {
+    return fmt::format(
+        "limited by preprocessing: the GPU waits for batches {:.1f} % of the time; {}", waiting,
+        workers_advice(report));
+  }
+  if (fetch + prep >= kWorthTelling) {
+    return fmt::format(
+        "limited by storage: the GPU waits for batches {:.1f} % of the time; the workers read "
+        "{:.1f} MiB/s",
+        waiting, to_mib(result.work.bytes_read) / to_seconds(result.elapsed));
+  }
+  const double compute = share(time.compute, all) * 100;
+  const double copy = share(time.copy, all);
+  const double exchange = share(time.all_reduce, all);
+  const double other = share(time.other, all);
+  if (other >= std::max({copy, exchange, kWorthTelling})) {
+    return fmt::format(
+        "limited by others: the GPU is idle {:.1f} % of the time though batches are ready: it is "
+        "shared, or the host is short of cores",
+        other * 100);
+  }
+  std::string text = fmt::format("limited by the GPU: it computes {:.1f} % of the time", compute);
+  if (copy >= kWorthTelling) {
+    text += fmt::format("; {:.1f} % are copies of input: try {}", copy * 100,
+                        report.options.gpu.pageable ? "pinned memory" : "--overlap-copy");
+  }
+  if (exchange >= kWorthTelling) {
+    text += fmt::format("; {:.1f} % are exchange of gradients: a larger batch would help",
+                        exchange * 100);
+  }
+  return text;
+}
+
+std::string run_text(const RunReport& report) {
+  const train::TrainResult& result = report.result;
+  std::string text = headline(report) + "\n\n";
+  if (result.steps.empty()) return text + "no step was done\n";
+  const auto step = train::step_statistics(result, train::StepEnd::kObserved);
+  const Duration planned = planned_step(report.plan, report.options.gpu, report.data.has_value());
+  text += fmt::format("throughput  {} images/s\n", rounded(result.steady_samples_per_s()));
+  text += fmt::format("step        {} ms mean, {} p50, {} p99; the profile's {}\n",
+                      rounded(to_milliseconds(step.mean)), rounded(to_milliseconds(step.p50)),
+                      rounded(to_milliseconds(step.p99)), rounded(to_milliseconds(planned)));
+  text += fmt::format("run         {} steps, {} images in {:.3f} s{}\n", result.steps.size(),
+                      result.samples, to_seconds(result.elapsed),
+                      result.stopped ? ", stopped early" : "");
+  text += fmt::format("memory      {:.0f} of {:.0f} MiB{}\n", to_mib(result.memory_peak),
+                      to_mib(result.memory_capacity),
+                      report.options.gpu.gpus > 1 ? " on each GPU" : "");
+  text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
+                      plus_minus(), compute_error(report.plan.cost) * 100);
+  if (report.data && result.work.corrupt > 0) {
+    const auto& files = report.data->corrupt_files;
+    text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
+                        files.empty() ? "" : ", e.g. " + printable(files.front()));
+  }
+  text += "\n" + stall_table(result) + "\n" + run_verdict(report) + "\n";
+  if (const auto warning = load_warning(report.provenance)) text += *warning + "\n";
+  return text;
+}
+
+Json gpu_options_json(const GpuOptions& options) {
+  return {{"pin_memory", !options.pageable},
+          {"overlap_copy", options.overlap_copy},
+          {"node", options.node},
+          {"device", options.device}};
+}
+
+Json data_options_json(const DataOptions& options) {
+  return {{"data", options.folder.string()},
+          {"workers", options.workers},
+          {"prefetch", options.prefetch_batches},
+          {"seed", options.seed},
+          {"strict_images", options.strict_images}};
+}
+
+Json planned_step_json(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
+  const Duration copy =
+      options.pageable ? plan.cost.copy_pageable.time : plan.cost.copy_pinned.time;
+  return {{"forward", to_milliseconds(plan.cost.forward.time)},
+          {"backward_optimizer", to_milliseconds(plan.cost.backward_optimizer.time)},
+          {"copy", copied ? to_milliseconds(copy) : 0.0},
+          {"all_reduce", to_milliseconds(plan.all_reduce.time)},
+          {"total", to_milliseconds(planned_step(plan, options, copied))}};
+}
+
+Json run_json(const RunReport& report) {
+  const train::TrainResult& result = report.result;
+  const RunOptions& options = report.options;
+  Json json;
+  json["format"] = "gpemu-train-1";
+  json["gpu"] = report.gpu;
+  json["gpus"] = options.gpu.gpus;
+  json["model"] = report.model;
+  json["precision"] = report.precision;
+  json["batch"] = options.gpu.batch;
+  json["steps"] = result.steps.size();
+  json["images"] = result.samples;
+  json["corrupt_images"] = result.work.corrupt;
+  json["stopped"] = result.stopped;
+  json["elapsed_s"] = to_seconds(result.elapsed);
+  json["images_per_s"] = result.steady_samples_per_s();
+  json["step_ms"] = statistics_json(train::step_statistics(result, train::StepEnd::kObserved));
+  json["timeline_step_ms"] =
+      statistics_json(train::step_statistics(result, train::StepEnd::kTimeline));
+  json["profile_step_ms"] = planned_step_json(report.plan, options.gpu, report.data.has_value());
+  json["time_s"] = time_json(result.gpus.front());
+  json["steady_share"] = share_json(result.steady_time());
+  json["gpu_time_s"] = Json::array();
+  for (const TimeBreakdown& time : result.gpus) json["gpu_time_s"].push_back(time_json(time));
+  json["epochs"] = epochs_json(result);
+  json["memory_mib"] = {{"peak", to_mib(result.memory_peak)},
+                        {"capacity", to_mib(result.memory_capacity)}};
+  json["evidence"] = evidence_json(report);
+  json["data"] = report.data ? data_json(*report.data, result) : Json(nullptr);
+  json["verdict"] = run_verdict(report);
+  json["options"] = {{"epochs", options.epochs},
+                     {"steps", options.steps ? Json(*options.steps) : Json(nullptr)},
+                     {"synthetic", options.synthetic},
+                     {"clock", options.clock},
+                     {"cold", options.cold}};
+  json["options"].update(gpu_options_json(options.gpu));
+  json["options"].update(data_options_json(options.data));
+  add_provenance(json, report.provenance);
+  json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
+  json["host"]["spin_s"] = to_seconds(report.spun);
+  return json;
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/train/trainer.hpp"
+
+#include "report/colour.hpp"
+#include "report/provenance.hpp"
+#include "train/run_options.hpp"
+
+namespace gpemu::tools {
+
+/// What was read in a run that had a data path.
+struct DataFacts {
+  std::size_t images = 0;
+  Bytes bytes = 0;
+  std::vector<std::string> corrupt_files;  ///< the first few.
+  Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
+};
+
+/// Everything that is told about a run of `gpemu train`.
+struct RunReport {
+  RunOptions options;
+  std::string gpu;
+  std::string model;
+  std::string precision;
+  train::StepPlan plan;
+  train::TrainResult result;
+  std::optional<DataFacts> data;
+  Provenance provenance;
+  Duration loop_cpu{};                         ///< CPU time of the training loop's thread.
+  Duration spun{};                             ///< of it, spent spinning for deadlines.
+  std::vector<train::StepRecord> first_steps;  ///< for a picture of the pipeline.
+};
+
+/// One part of where the time went.
+struct TimePart {
+  std::string_view key;    ///< in JSON.
+  std::string_view label;  ///< for people.
+  Duration train::TimeBreakdown::* time;
+  Colour colour;
+};
+inline constexpr std::array<TimePart, 6> kTimeParts = {{
+    {"compute", "compute", &train::TimeBreakdown::compute, Colour::kCompute},
+    {"all_reduce", "all-reduce", &train::TimeBreakdown::all_reduce, Colour::kOthers},
+    {"copy", "copy", &train::TimeBreakdown::copy, Colour::kCopy},
+    {"fetch_wait", "waiting for storage", &train::TimeBreakdown::fetch_wait, Colour::kHostWait},
+    {"prep_wait", "waiting for preprocessing", &train::TimeBreakdown::prep_wait, Colour::kHostWork},
+    {"other", "other", &train::TimeBreakdown::other, Colour::kUnknown},
+}};
+
+/// Returns `part` as a share of `whole`; zero when there is no whole.
+[[nodiscard]] double share(Duration part, Duration whole);
+
+/// Returns how long a step takes by the plan when nothing is late: `copied` batches lie on the
+/// host.
+[[nodiscard]] Duration planned_step(const train::StepPlan& plan, const GpuOptions& options,
+                                    bool copied);
+
+/// Returns half the width of the 90 % interval of the compute time, as a share of it.
+[[nodiscard]] double compute_error(const cost::StepCost& cost);
+
+/// Returns what the emulated time rests on, e.g. "97.2 % measured, 2.8 % analytic".
+[[nodiscard]] std::string evidence_text(const train::TrainResult& result);
+
+/// Returns what limits the run after its first step, and what to do about it, in one sentence.
+[[nodiscard]] std::string run_verdict(const RunReport& report);
+
+/// Returns the result for the terminal.
+[[nodiscard]] std::string run_text(const RunReport& report);
+
+/// Returns the result as docs/reference/results-format.md describes it.
+[[nodiscard]] nlohmann::ordered_json run_json(const RunReport& report);
+
+/// Parts of it that `analyze` has too.
+[[nodiscard]] nlohmann::ordered_json gpu_options_json(const GpuOptions& options);
+[[nodiscard]] nlohmann::ordered_json data_options_json(const DataOptions& options);
+[[nodiscard]] nlohmann::ordered_json planned_step_json(const train::StepPlan& plan,
+                                                       const GpuOptions& options, bool copied);
+
+}  // namespace gpemu::tools

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <chrono>
+#include <cstdio>
+#include <ctime>
+#include <memory>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/train/trace_recorder.hpp"
+
+#include "cli/command.hpp"
+#include "cli/interrupt.hpp"
+#include "report/json_text.hpp"
+#include "report/output_file.hpp"
+#include "report/progress.hpp"
+#include "report/terminal.hpp"
+#include "train/run_page.hpp"
+#include "train/run_report.hpp"
+#include "train/training_session.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Steps of a synthetic run that does not say how many.
+constexpr std::int64_t kSyntheticSteps = 100;
+
+/// Steps that the report's picture of the pipeline shows.
+constexpr std::size_t kPicturedSteps = 12;
+
+Duration thread_cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
+}
+
+Result<void> check_options(const RunOptions& options) {
+  if (!options.synthetic && options.data.folder.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "where is the data? Name a folder of JPEG files with --data, or use --synthetic");
+  }
+  if (options.clock == "virtual" && !options.synthetic) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock virtual needs --synthetic: reading real files takes real time");
+  }
+  if (options.clock == "virtual" && !options.gpu.node.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock virtual excludes --node: a node that others see runs in real time");
+  }
+  return check_outputs({file_of(options.output.json), options.output.trace, options.output.report});
+}
+
+/// What observes a run while it goes on.
+class RunObserver {
+ public:
+  RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps)
+      : tracing_(!options.output.trace.empty()),
+        trace_(gpu),
+        progress_({.label = "training", .images = options.gpu.batch}, total_steps,
+                  options.output.quiet) {}
+
+  void add(const train::StepRecord& step) {
+    if (first_steps_.size() < kPicturedSteps) first_steps_.push_back(step);
+    if (tracing_) trace_.add(step);
+    progress_.update(step.index + 1);
+  }
+
+  /// Ends the progress bar; nothing is added any more.
+  void finish() { progress_.clear(); }
+
+  [[nodiscard]] const train::TraceRecorder& trace() const { return trace_; }
+  [[nodiscard]] const std::vector<train::StepRecord>& first_steps() const { return first_steps_; }
+
+ private:
+  bool tracing_;
+  train::TraceRecorder trace_;
+  Progress progress_;
+  std::vector<train::StepRecord> first_steps_;
+};
+
+Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& trace) {
+  const OutputOptions& output = report.options.output;
+  if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(run_json(report))));
+  if (!output.trace.empty()) {
+    nlohmann::ordered_json facts;
+    add_provenance(facts, report.provenance);
+    GPEMU_TRY(write_file_atomically(output.trace, trace.json(one_line(facts))));
+    if (trace.steps_left_out() > 0 && !output.quiet) {
+      print_error("gpemu: {} holds the first {} steps; {} more did not fit\n",
+                  output.trace.string(),
+                  static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
+                  trace.steps_left_out());
+    }
+  }
+  if (!output.report.empty()) {
+    GPEMU_TRY(write_file_atomically(output.report, run_page(report)));
+  }
+  return {};
+}
+
+Result<void> run_train(const RunOptions& options) {
+  GPEMU_TRY(check_options(options));
+  const InterruptGuard interrupt;
+  GPEMU_ASSIGN(TrainingSession session,
+               TrainingSession::create(options.gpu, options.clock == "virtual"));
+  RunReport report{.options = options,
+                   .gpu = session.model().gpu().name,
+                   .model = session.model().model().name,
+                   .precision = session.model().precision(),
+                   .plan = session.plan(),
+                   .provenance = provenance_at(std::chrono::system_clock::now())};
+  DataPath path;
+  std::unique_ptr<train::BatchSource> source;
+  std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
+  if (options.synthetic) {
+    source = std::make_unique<train::SyntheticSource>(options.gpu.batch, total_steps);
+  } else {
+    GPEMU_ASSIGN(path,
+                 open_data(options.data, options.gpu, session.model().model(), interrupt.flag()));
+    if (options.cold) GPEMU_TRY(make_cold(*path.dataset, interrupt.flag()));
+    const std::int64_t all = std::int64_t{path.loader->batches_per_epoch()} * options.epochs;
+    total_steps = std::min(all, options.steps.value_or(all));
+    source = std::make_unique<train::LoaderSource>(*path.loader, options.epochs, options.steps);
+  }
+
+  RunObserver observer(options, report.gpu, total_steps);
+  const Duration cpu_before = thread_cpu_time();
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
+  GPEMU_ASSIGN(report.result,
+               session.run(*source, interrupt.flag(),
+                           [&observer](const train::StepRecord& step) { observer.add(step); }));
+  observer.finish();
+  if (options.clock == "real") report.provenance.load = meter.read();
+  report.loop_cpu = thread_cpu_time() - cpu_before;
+  report.spun = session.spun();
+  if (path.dataset) {
+    report.data = DataFacts{.images = path.dataset->samples().size(),
+                            .bytes = path.dataset->total_bytes(),
+                            .corrupt_files = path.loader->corrupt_files(),
+                            .not_locked = *path.not_locked};
+  }
+  report.first_steps = observer.first_steps();
+  if (!options.output.quiet && !is_printed(options.output.json)) {
+    print_out("{}", run_text(report));
+  }
+  GPEMU_TRY(write_outputs(report, observer.trace()));
+  if (report.result.stopped) {
+    return fail(ErrorCode::kInterrupted, "stopped after {} of {} steps", report.result.steps.size(),
+                total_steps);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& app) {
+  CLI::App* command =
+      app.add_subcommand("train", "Train on emulated GPUs and report what limits the run");
+  command->footer(
+      "Examples:\n"
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n");
+  auto options = std::make_shared<RunOptions>();
+  set_option_defaults(*command);
+  add_gpu_options(*command, options->gpu);
+  add_node_options(*command, options->gpu);
+  add_data_options(*command, options->data);
+  command->add_option("--epochs", options->epochs, "Passes over the data set")
+      ->check(CLI::Range(1, 1 << 20))
+      ->capture_default_str();
+  command->add_option("--steps", options->steps, "Stop after so many steps; synthetic: 100")
+      ->check(CLI::PositiveNumber);
+  command->add_flag("--synthetic", options->synthetic, "No data path: batches are on the GPU")
+      ->excludes("--data");
+  command->add_flag("--cold", options->cold, "Drop the data set from the page cache first")
+      ->needs("--data");
+  command
+      ->add_option("--clock", options->clock,
+                   "real, or virtual: with --synthetic, as fast as possible")
+      ->check(CLI::IsMember({"real", "virtual"}))
+      ->capture_default_str();
+  command->add_option("--json", options->output.json,
+                      "Write the result as JSON; - prints it instead of the table");
+  command->add_option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
+  command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
+  command->add_flag("--quiet", options->output.quiet, "No progress, no table");
+  set_action(*command, [options] { return run_train(*options); });
+}
+
+}  // namespace gpemu::tools

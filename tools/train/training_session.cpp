@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "train/training_session.hpp"
+
+#include <linux/magic.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+#include <utility>
+
+#include "gpemu/base/log.hpp"
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/device/pinned_memory.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "report/number_text.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+/// Counts in `not_locked` what the user's limit does not let be locked, and tells it once.
+Result<data::HostBuffer> allocate_pinned(Bytes size, std::atomic<Bytes>& not_locked) {
+  auto memory = device::PinnedMemory::allocate(size);
+  if (!memory) {
+    return fail(memory.error().code, "{}; or use --no-pin-memory", memory.error().message);
+  }
+  if (!memory->locked() && not_locked.fetch_add(size) == 0) {
+    log(LogLevel::kWarning, "{}", device::not_locked_text(size));
+  }
+  auto owner = std::make_shared<device::PinnedMemory>(*std::move(memory));
+  data::HostBuffer buffer;
+  buffer.data = owner->bytes().data();
+  buffer.size = size;
+  buffer.owner = std::move(owner);
+  return buffer;
+}
+
+}  // namespace
+
+sim::Clock& TrainingSession::clock() const {
+  if (virtual_clock_) return *virtual_clock_;
+  return *real_clock_;
+}
+
+Result<void> TrainingSession::attach(const GpuOptions& options) {
+  device::Node::end_when_cut_short();
+  GPEMU_ASSIGN(node_, device::Node::open(options.node));
+  const auto last = std::int64_t{options.device} + options.gpus - 1;
+  if (last >= node_->device_count()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--device {} and --gpus {} ask for device {} of node '{}', whose last is {}",
+                options.device, options.gpus, last, options.node, node_->device_count() - 1);
+  }
+  return {};
+}
+
+Result<void> TrainingSession::create_node(const GpuOptions& options) {
+  device::NodeConfig config{.name = fmt::format("train-{}", ::getpid()), .temporary = true};
+  config.devices.assign(static_cast<std::size_t>(options.gpus),
+                        device::device_config(model_->gpu()));
+  if (virtual_clock_) {
+    // Nobody else shares a virtual clock.
+    GPEMU_ASSIGN(node_, device::Node::create_private(config));
+  } else {
+    GPEMU_ASSIGN(node_, device::Node::create_under_free_name(std::move(config)));
+  }
+  return {};
+}
+
+Result<void> TrainingSession::open_devices(const GpuOptions& options) {
+  const int first = options.node.empty() ? 0 : options.device;
+  for (int index = first; index < first + options.gpus; ++index) {
+    const std::string gpu = node_->device_snapshot(index, clock().now()).gpu;
+    if (gpu != model_->gpu().name) {
+      return fail(ErrorCode::kInvalidArgument, "device {} of node '{}' is a {}, not a {}", index,
+                  node_->name(), gpu, model_->gpu().name);
+    }
+    GPEMU_ASSIGN(std::unique_ptr<device::Device> device,
+                 device::Device::open(node_, index, clock()));
+    devices_.push_back(std::move(device));
+  }
+  return {};
+}
+
+Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool virtual_clock) {
+  TrainingSession session;
+  if (virtual_clock) {
+    session.virtual_clock_ = std::make_unique<sim::VirtualClock>();
+  } else {
+    session.real_clock_ = std::make_unique<sim::RealClock>();
+  }
+  std::string gpu = options.gpu;
+  if (!options.node.empty()) {
+    GPEMU_TRY(session.attach(options));
+    if (gpu.empty()) {
+      gpu = session.node_->device_snapshot(options.device, session.clock().now()).gpu;
+    }
+  }
+  if (gpu.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "which GPU? Name one with --gpu, e.g. --gpu V100-PCIE-32GB; `gpemu profile list` "
+                "lists them");
+  }
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(cost::StepCostModel model,
+               cost::StepCostModel::create(database, options.model, gpu, options.precision));
+  session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
+  GPEMU_ASSIGN(session.plan_, train::plan_step(*session.model_, options.batch, options.gpus));
+  if (!session.node_) GPEMU_TRY(session.create_node(options));
+  GPEMU_TRY(session.open_devices(options));
+
+  std::vector<device::Device*> devices;
+  devices.reserve(session.devices_.size());
+  for (const auto& device : session.devices_) devices.push_back(device.get());
+  const train::TrainOptions train_options{.pinned = !options.pageable,
+                                          .overlap_copy = options.overlap_copy};
+  GPEMU_ASSIGN(train::Trainer trainer,
+               train::Trainer::create(session.plan_, train_options, devices));
+  session.trainer_ = std::make_unique<train::Trainer>(std::move(trainer));
+  return session;
+}
+
+Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
+                           const profile::ModelInfo& model, const std::atomic<bool>& stop) {
+  const auto& shape = model.input_shape;
+  if (shape[0] != 3 || shape[1] != shape[2]) {
+    return fail(ErrorCode::kUnsupported,
+                "{} takes an input of {}x{}x{}; only square RGB images are supported: use "
+                "--synthetic",
+                model.name, shape[0], shape[1], shape[2]);
+  }
+  DataPath path;
+  GPEMU_ASSIGN(data::FolderDataset dataset, data::FolderDataset::open(options.folder, &stop));
+  path.dataset = std::make_unique<data::FolderDataset>(std::move(dataset));
+  const std::size_t images = path.dataset->samples().size();
+  if (images < static_cast<std::size_t>(gpu.batch)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "{} holds {} image{}, less than one batch of {}: use a smaller --batch",
+                options.folder.string(), images, plural(std::ssize(path.dataset->samples())),
+                gpu.batch);
+  }
+  const data::LoaderOptions loader_options{.batch = gpu.batch,
+                                           .workers = options.workers,
+                                           .prefetch_batches = options.prefetch_batches,
+                                           .seed = options.seed,
+                                           .crop = shape[1],
+                                           .stop_on_corrupt = options.strict_images};
+  path.not_locked = std::make_shared<std::atomic<Bytes>>(0);
+  const auto allocate_counted = [not_locked = path.not_locked](Bytes size) {
+    return allocate_pinned(size, *not_locked);
+  };
+  GPEMU_ASSIGN(data::Loader loader,
+               data::Loader::create(*path.dataset, loader_options,
+                                    gpu.pageable ? data::pageable_allocator()
+                                                 : data::HostAllocator(allocate_counted)));
+  path.loader = std::make_unique<data::Loader>(std::move(loader));
+  return path;
+}
+
+Result<void> make_cold(const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
+  struct statfs system{};
+  if (::statfs(dataset.root().c_str(), &system) == 0 &&
+      (system.f_type == TMPFS_MAGIC || system.f_type == RAMFS_MAGIC)) {
+    log(LogLevel::kWarning,
+        "{} lies in memory (tmpfs): reading it cold is as fast as reading it "
+        "cached",
+        dataset.root().string());
+  }
+  return dataset.drop_page_cache(&stop);
+}
+
+}  // namespace gpemu::tools

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/data/dataset.hpp"
+#include "gpemu/data/loader.hpp"
+#include "gpemu/device/device.hpp"
+#include "gpemu/sim/clock.hpp"
+#include "gpemu/train/trainer.hpp"
+
+#include "train/run_options.hpp"
+
+namespace gpemu::tools {
+
+/// The emulated GPUs of a run and what a step costs on them. Thread safety: none.
+class TrainingSession {
+ public:
+  /// Opens the costs, creates or attaches to the node, and takes the device memory.
+  ///
+  /// Errors: what is wrong with the options, naming them; kOutOfMemory; those of the node.
+  [[nodiscard]] static Result<TrainingSession> create(const GpuOptions& options,
+                                                      bool virtual_clock);
+
+  [[nodiscard]] Result<train::TrainResult> run(train::BatchSource& source,
+                                               const std::atomic<bool>& stop,
+                                               const train::Trainer::Observer& observer = {}) {
+    return trainer_->run(source, stop, observer);
+  }
+
+  [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
+  [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
+  /// Returns the host CPU time that waiting has spent spinning.
+  [[nodiscard]] Duration spun() const {
+    return real_clock_ ? real_clock_->spun() : Duration::zero();
+  }
+
+ private:
+  TrainingSession() = default;
+  Result<void> attach(const GpuOptions& options);
+  Result<void> create_node(const GpuOptions& options);
+  Result<void> open_devices(const GpuOptions& options);
+  [[nodiscard]] sim::Clock& clock() const;
+
+  // In the order in which they stand on each other.
+  std::unique_ptr<sim::RealClock> real_clock_;  ///< one of the two clocks is there.
+  std::unique_ptr<sim::VirtualClock> virtual_clock_;
+  std::unique_ptr<cost::StepCostModel> model_;
+  train::StepPlan plan_;
+  std::shared_ptr<device::Node> node_;
+  std::vector<std::unique_ptr<device::Device>> devices_;
+  std::unique_ptr<train::Trainer> trainer_;
+};
+
+/// A data set and the workers that load it.
+struct DataPath {
+  std::unique_ptr<data::FolderDataset> dataset;  ///< the loader stands on it.
+  std::unique_ptr<data::Loader> loader;
+  /// Bytes of its pinned buffers that are not locked, for the user's limit is too low.
+  std::shared_ptr<std::atomic<Bytes>> not_locked;
+};
+
+/// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
+///
+/// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument when it holds
+/// less than a batch; kResourceLimit when the host is out of memory; kUnsupported when
+/// the model's input is no square image.
+[[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
+                                         const profile::ModelInfo& model,
+                                         const std::atomic<bool>& stop);
+
+/// Drops the data set from the page cache; warns where that cannot make a difference because the
+/// files lie in memory.
+///
+/// Errors: those of FolderDataset::drop_page_cache().
+[[nodiscard]] Result<void> make_cold(const data::FolderDataset& dataset,
+                                     const std::atomic<bool>& stop);
+
+}  // namespace gpemu::tools
