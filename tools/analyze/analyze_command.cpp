@@ -8,14 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/output_file.hpp"
+#include "gpemu/report/progress.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "analyze/analyze_report.hpp"
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
-#include "report/json_text.hpp"
-#include "report/output_file.hpp"
-#include "report/progress.hpp"
-#include "report/terminal.hpp"
 #include "train/training_session.hpp"
 
 namespace gpemu::tools {
@@ -61,9 +61,9 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   }
   GPEMU_TRY(pass.prepare(*path.dataset, stop));
   train::LoaderSource source(*path.loader, 1, steps);
-  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
-  Progress progress({.label = pass.label, .images = options.gpu.batch}, steps,
-                    options.output.quiet);
+  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
+  report::Progress progress({.label = pass.label, .images = options.gpu.batch}, steps,
+                            options.output.quiet);
   GPEMU_ASSIGN(train::TrainResult result,
                session.run(source, stop, [&](const train::StepRecord& step) {
                  progress.update(step.index + 1);
@@ -78,9 +78,9 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
 
 Result<void> run_analyze(const RunOptions& options) {
   const OutputOptions& output = options.output;
-  GPEMU_TRY(check_outputs({file_of(output.json), output.report}));
+  GPEMU_TRY(report::check_outputs({report::file_of(output.json), output.report}));
   AnalyzeReport report{.options = options,
-                       .provenance = provenance_at(std::chrono::system_clock::now())};
+                       .provenance = report::provenance_at(std::chrono::system_clock::now())};
   {
     GPEMU_ASSIGN(const TrainingSession session, TrainingSession::create(options.gpu, true));
     report.gpu = session.model().gpu().name;
@@ -104,8 +104,10 @@ Result<void> run_analyze(const RunOptions& options) {
   GPEMU_ASSIGN(report.cold, run_real_pass(cold, report, interrupt.flag()));
   passes.cold = mean_step(report.cold);
 
-  if (!output.quiet && !is_printed(output.json)) print_out("{}", analyze_text(report));
-  if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(analyze_json(report))));
+  if (!output.quiet && !report::is_printed(output.json))
+    report::print_out("{}", analyze_text(report));
+  if (!output.json.empty())
+    GPEMU_TRY(report::write_json(output.json, report::json_text(analyze_json(report))));
   if (!output.report.empty()) {
     GPEMU_TRY(write_file_atomically(output.report, analyze_page(report)));
   }

@@ -8,10 +8,11 @@
 
 #include <fmt/format.h>
 
-#include "report/number_text.hpp"
-#include "report/page.hpp"
-#include "report/svg_plot.hpp"
-#include "report/text_table.hpp"
+#include "gpemu/report/number_text.hpp"
+#include "gpemu/report/page.hpp"
+#include "gpemu/report/svg_plot.hpp"
+#include "gpemu/report/text_table.hpp"
+
 #include "train/run_report.hpp"
 
 namespace gpemu::tools {
@@ -42,8 +43,8 @@ double read_mib_per_s(const train::TrainResult& result) {
   return elapsed_s > 0 ? to_mib(result.work.bytes_read) / elapsed_s : 0;
 }
 
-Page::Rows pass_rows(const AnalyzeReport& report) {
-  Page::Rows rows;
+report::Page::Rows pass_rows(const AnalyzeReport& report) {
+  report::Page::Rows rows;
   for (const Pass& pass : kPasses) {
     const Duration step = report.passes.*pass.step;
     rows.push_back({std::string(pass.label), fmt::format("{:.3f}", to_milliseconds(step)),
@@ -57,20 +58,20 @@ std::string headline(const AnalyzeReport& report) {
       "{} ({}), batch {}, on {}{}; {} worker{} over {} ({} images, {:.1f} MiB)", report.model,
       report.precision, report.options.gpu.batch,
       report.options.gpu.gpus > 1 ? fmt::format("{} x ", report.options.gpu.gpus) : "", report.gpu,
-      report.options.data.workers, plural(report.options.data.workers),
+      report.options.data.workers, report::plural(report.options.data.workers),
       report.options.data.folder.string(), report.images, to_mib(report.bytes));
 }
 
-StackedBars pass_plot(const StallPasses& passes) {
-  StackedBars plot{.title = "What a step is made of",
-                   .x_label = "time of a step",
-                   .unit = "ms",
-                   .parts = {{"compute", Colour::kCompute},
-                             {"copy", Colour::kCopy},
-                             {"preprocessing stall", Colour::kHostWork},
-                             {"storage stall", Colour::kHostWait}}};
+report::StackedBars pass_plot(const StallPasses& passes) {
+  report::StackedBars plot{.title = "What a step is made of",
+                           .x_label = "time of a step",
+                           .unit = "ms",
+                           .parts = {{"compute", report::Colour::kCompute},
+                                     {"copy", report::Colour::kCopy},
+                                     {"preprocessing stall", report::Colour::kHostWork},
+                                     {"storage stall", report::Colour::kHostWait}}};
   for (std::size_t i = 0; i < kPasses.size(); ++i) {
-    StackedBar bar{.label = std::string(kPasses[i].label)};
+    report::StackedBar bar{.label = std::string(kPasses[i].label)};
     Duration before{};
     for (std::size_t part = 0; part <= i; ++part) {
       // A pass can be faster than one before it, by noise.
@@ -111,7 +112,7 @@ std::string analyze_verdict(const StallPasses& passes, bool pageable) {
 }
 
 std::string analyze_text(const AnalyzeReport& report) {
-  TextTable table({"pass", "step ms", "images/s"});
+  report::TextTable table({"pass", "step ms", "images/s"});
   for (const auto& row : pass_rows(report)) {
     table.add_row({row[0].text, row[1].text, row[2].text});
   }
@@ -124,7 +125,7 @@ std::string analyze_text(const AnalyzeReport& report) {
       headline(report), table.str(), passes.copy_share() * 100, passes.prep_stall() * 100,
       passes.fetch_stall() * 100, read_mib_per_s(report.cold),
       analyze_verdict(passes, report.options.gpu.pageable),
-      load_warning(report.provenance)
+      report::load_warning(report.provenance)
           .transform([](auto text) { return text + "\n"; })
           .value_or(""));
 }
@@ -157,16 +158,16 @@ nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
   json["options"] = gpu_options_json(report.options.gpu);
   json["options"].update(data_options_json(report.options.data));
   json["options"]["steps"] = report.options.steps ? Json(*report.options.steps) : Json(nullptr);
-  add_provenance(json, report.provenance);
+  report::add_provenance(json, report.provenance);
   return json;
 }
 
 std::string analyze_page(const AnalyzeReport& report) {
   const StallPasses& passes = report.passes;
-  Page page(fmt::format("Data stalls of {} on {}", report.model, report.gpu));
+  report::Page page(fmt::format("Data stalls of {} on {}", report.model, report.gpu));
   page.paragraph(headline(report));
   page.verdict(analyze_verdict(passes, report.options.gpu.pageable));
-  if (const auto warning = load_warning(report.provenance)) page.warning(*warning);
+  if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   page.heading("Passes");
   page.paragraph(
       "Each pass adds one thing to the one before, and the difference is what that thing costs. "
@@ -181,7 +182,7 @@ std::string analyze_page(const AnalyzeReport& report) {
        {"fetch stall", fmt::format("{:.1f} % of a step with cold files; {:.1f} MiB/s were read",
                                    passes.fetch_stall() * 100, read_mib_per_s(report.cold))},
        {"corrupt images", std::to_string(report.cold.work.corrupt)}});
-  add_provenance(page, report.provenance);
+  report::add_provenance(page, report.provenance);
   return page.html();
 }
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/report/provenance.hpp"
 #include "gpemu/train/trainer.hpp"
 
-#include "report/provenance.hpp"
 #include "train/run_options.hpp"
 
 namespace gpemu::tools {
@@ -49,7 +49,7 @@ struct AnalyzeReport {
   train::TrainResult cold;
   std::size_t images = 0;  ///< of the data set.
   Bytes bytes = 0;
-  Provenance provenance;
+  report::Provenance provenance;
 };
 
 /// Returns the largest stall and what it means, in one sentence. `pageable`: how inputs were

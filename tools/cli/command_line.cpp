@@ -10,11 +10,11 @@
 #include <fmt/ranges.h>
 
 #include "gpemu/base/text.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "cli/help_text.hpp"
 #include "cli/similar_word.hpp"
-#include "report/terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -25,7 +25,7 @@ struct ActionFailed {
 };
 
 int report(const Error& error) {
-  print_error("gpemu: {}\n", printable_message(error.message));
+  report::print_error("gpemu: {}\n", printable_message(error.message));
   return exit_code(error.code);
 }
 
@@ -226,7 +226,7 @@ void add_commands(CLI::App& app) {
 }
 
 int run_command_line(int argc, char** argv) {
-  fill_standard_descriptors();
+  report::fill_standard_descriptors();
   int code = 0;
   try {
     code = run(argc, argv);
@@ -234,7 +234,7 @@ int run_command_line(int argc, char** argv) {
     code = report({ErrorCode::kInternal, fmt::format("internal error: {}", error.what())});
   }
   // A fault that was reported counts more than output that it cut short.
-  const Result<void> written = finish_output();
+  const Result<void> written = report::finish_output();
   return code == 0 && !written ? report(written.error()) : code;
 }
 

@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <string_view>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "report/terminal.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/wrapped_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -60,12 +62,13 @@ class HelpFormatter : public CLI::Formatter {
     return row(command->get_name(), command->get_description());
   }
   std::string make_description(const CLI::App* command) const override {
-    return wrapped(command->get_description(), 0, columns()) + "\n";
+    return report::wrapped(command->get_description(), 0, columns()) + "\n";
   }
 
  private:
   static std::size_t columns() {
-    return std::clamp(static_cast<std::size_t>(terminal().columns), kLeastColumns, kMostColumns);
+    return std::clamp(static_cast<std::size_t>(report::terminal().columns), kLeastColumns,
+                      kMostColumns);
   }
   static std::string row(const std::string& name, const std::string& meaning) {
     std::string text = "  " + name;
@@ -74,7 +77,7 @@ class HelpFormatter : public CLI::Formatter {
     } else {
       text.resize(kIndent, ' ');
     }
-    return text + wrapped(meaning, kIndent, columns()) + "\n";
+    return text + report::wrapped(meaning, kIndent, columns()) + "\n";
   }
 };
 
@@ -179,27 +182,6 @@ std::string option_meaning(const CLI::Option& option) {
   }
   if (details.empty()) return description;
   return fmt::format("{} ({})", description, fmt::join(details, "; "));
-}
-
-std::string wrapped(std::string_view text, std::size_t indent, std::size_t columns) {
-  std::string result;
-  std::size_t column = indent;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find_first_of(" \n"), text.size());
-    const std::string_view word = text.substr(0, end);
-    const bool first = column == indent;
-    if (!first && column + 1 + word.size() > columns) {
-      result += "\n" + std::string(indent, ' ');
-      column = indent;
-    } else if (!first) {
-      result += ' ';
-      ++column;
-    }
-    result += word;
-    column += word.size();
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return result;
 }
 
 std::shared_ptr<CLI::FormatterBase> help_formatter() {

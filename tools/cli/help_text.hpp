@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -23,10 +22,6 @@ namespace gpemu::tools {
 /// Returns the numbers that an option takes, e.g. "1 to 1024" or "greater than 0"; empty when all
 /// are fine or it takes none.
 [[nodiscard]] std::string option_range(const CLI::Option& option);
-
-/// Returns text broken into lines of at most `columns` at its spaces, all but the first indented.
-/// Longer words have lines of their own.
-[[nodiscard]] std::string wrapped(std::string_view text, std::size_t indent, std::size_t columns);
 
 /// Returns what prints the help of a command and its subcommands, as wide as the terminal.
 [[nodiscard]] std::shared_ptr<CLI::FormatterBase> help_formatter();

@@ -95,13 +95,6 @@ TEST_F(HelpTextTest, CompletesWhatComesNext) {
   EXPECT_EQ(candidates(app_, {}, of_gpus), Candidates{});
 }
 
-TEST(Wrapped, BreaksAtSpaces) {
-  EXPECT_EQ(wrapped("one two three", 0, 7), "one two\nthree");
-  EXPECT_EQ(wrapped("one two three", 2, 7), "one\n  two\n  three");
-  EXPECT_EQ(wrapped("extraordinary word", 0, 4), "extraordinary\nword");
-  EXPECT_EQ(wrapped("", 4, 80), "");
-}
-
 /// Calls `check` with each command and its full name.
 void for_each_command(const CLI::App& command, const std::string& name, const auto& check) {
   check(command, name);

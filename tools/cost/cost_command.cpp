@@ -16,15 +16,15 @@
 #include "gpemu/cost/recording.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/provenance.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "cost/cost_eval_command.hpp"
 #include "cost/cost_fit_command.hpp"
 #include "cost/cost_recorded_command.hpp"
-#include "report/json_text.hpp"
-#include "report/provenance.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -73,7 +73,7 @@ void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) 
   json costs = json::array();
   for (const Row& row : rows) costs.push_back(describe(row));
   nlohmann::ordered_json document = {{"format", "gpemu-cost-1"}};
-  add_provenance(document, provenance_at(std::chrono::system_clock::now()));
+  report::add_provenance(document, report::provenance_at(std::chrono::system_clock::now()));
   document["gpu"] = model.gpu().name;
   document["model"] = model.model().name;
   document["precision"] = model.precision();
@@ -81,7 +81,7 @@ void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) 
   document["capacity_mib"] = to_mib(model.gpu().memory_bytes);
   document["largest_batch"] = model.largest_batch();
   document["costs"] = costs;
-  print_out("{}", json_text(document));
+  report::print_out("{}", report::json_text(document));
 }
 
 std::string cell(const cost::Estimate& estimate) {
@@ -113,13 +113,13 @@ std::vector<std::string> cells(const Row& row) {
 }
 
 void print_table(const cost::StepCostModel& model, const std::vector<Row>& rows) {
-  print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
-            model.precision(), model.largest_batch());
-  TextTable table({"batch", "forward ms", "backward+optimizer ms", std::string(plus_minus()),
-                   "pinned copy ms", "pageable copy ms", "peak MiB", "fits", "times are",
-                   "memory is"});
+  report::print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
+                    model.precision(), model.largest_batch());
+  report::TextTable table({"batch", "forward ms", "backward+optimizer ms",
+                           std::string(report::plus_minus()), "pinned copy ms", "pageable copy ms",
+                           "peak MiB", "fits", "times are", "memory is"});
   for (const Row& row : rows) table.add_row(cells(row));
-  print_out("{}", table.str());
+  report::print_out("{}", table.str());
 }
 
 Result<void> tell_cost(const CostOptions& options) {
@@ -156,12 +156,13 @@ Result<void> write_recordings(const CondenseOptions& options) {
   for (const cost::Recording& recording : recordings) {
     const auto path = std::filesystem::path(options.folder) / (recording.model + ".json");
     GPEMU_TRY(write_file_atomically(path, cost::write_recording(recording)));
-    print_out("{}: {} operations, {} of them different; {}\n", path.string(),
-              std::transform_reduce(
-                  recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
-                  [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
-              recording.operations.size(),
-              recording.memory ? "memory" : "no memory, for it is no function of the batch");
+    report::print_out(
+        "{}: {} operations, {} of them different; {}\n", path.string(),
+        std::transform_reduce(
+            recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
+            [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
+        recording.operations.size(),
+        recording.memory ? "memory" : "no memory, for it is no function of the batch");
   }
   return {};
 }

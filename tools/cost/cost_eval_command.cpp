@@ -18,13 +18,13 @@
 #include "gpemu/calibrate/bars.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "cost/cost_eval_memory.hpp"
 #include "cost/recorded_gpus.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -89,24 +89,25 @@ std::string group_of(const PredictedStep& step, const std::string& group,
 
 void print_table(std::string_view protocol, const std::string& group,
                  const std::map<std::string, Errors>& groups) {
-  TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
-                   "backward", fmt::format("{} bar", plus_minus()), "within"});
+  report::TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
+                           "backward", fmt::format("{} bar", report::plus_minus()), "within"});
   double means = 0;
   for (const auto& [name, errors] : groups) {
-    table.add_row({name, std::to_string(errors.sizes.size()), percent(errors.mean(), 1),
-                   percent(errors.quantile(0.5), 1), percent(errors.quantile(0.9), 1),
-                   percent(errors.quantile(1), 1),
+    table.add_row({name, std::to_string(errors.sizes.size()), report::percent(errors.mean(), 1),
+                   report::percent(errors.quantile(0.5), 1),
+                   report::percent(errors.quantile(0.9), 1), report::percent(errors.quantile(1), 1),
                    fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
-                   percent(errors.phases[0] / errors.count(), 1),
-                   percent(errors.phases[1] / errors.count(), 1),
-                   percent(errors.bars / errors.count(), 1), percent(errors.coverage(), 1)});
+                   report::percent(errors.phases[0] / errors.count(), 1),
+                   report::percent(errors.phases[1] / errors.count(), 1),
+                   report::percent(errors.bars / errors.count(), 1),
+                   report::percent(errors.coverage(), 1)});
     means += errors.mean();
   }
-  print_out("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
-            group == "family"  ? "families"
-            : group == "batch" ? "batches"
-                               : group + "s",
-            percent(means / static_cast<double>(groups.size()), 1));
+  report::print_out("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
+                    group == "family"  ? "families"
+                    : group == "batch" ? "batches"
+                                       : group + "s",
+                    report::percent(means / static_cast<double>(groups.size()), 1));
 }
 
 json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,
@@ -192,7 +193,7 @@ Result<void> write_bars(std::vector<GpuFile> files,
   }
   for (const GpuFile& file : files) {
     GPEMU_TRY(write_file_atomically(file.path, file.text));
-    print_error("gpemu: wrote {}\n", file.path.string());
+    report::print_error("gpemu: wrote {}\n", file.path.string());
   }
   return {};
 }
@@ -239,7 +240,7 @@ Result<void> evaluate(const EvalOptions& options) {
     const std::string name(calibrate::kProtocolNames[i]);
     if (std::ranges::find(options.protocols, name) == options.protocols.end()) continue;
     const auto progress = [&](int done, int all) {
-      print_error("gpemu: {}: fit {} of {}\n", name, done, all);
+      report::print_error("gpemu: {}: fit {} of {}\n", name, done, all);
     };
     const auto protocol = static_cast<calibrate::Protocol>(i);
     GPEMU_ASSIGN(const std::vector<PredictedStep> steps,
@@ -257,11 +258,12 @@ Result<void> evaluate(const EvalOptions& options) {
       groups[group_of(steps[j], options.group, recorded, gpus)].add(steps[j], bars[j]);
     }
     print_table(name, options.group, groups);
-    print_out("bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
-              100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
-              wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
+    report::print_out(
+        "bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
+        100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
+        wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
-  if (options.as_json) print_out("{}", json_text(document));
+  if (options.as_json) report::print_out("{}", report::json_text(document));
   GPEMU_TRY(write_bars(std::move(files), stated));
   if (options.check && !faults.empty()) {
     return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));

@@ -12,10 +12,9 @@
 #include "gpemu/calibrate/recorded_steps.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
-
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -54,7 +53,7 @@ Result<std::vector<MemoryStep>> measured_memory(const cost::Recording& recording
 }
 
 /// Adds a row for the steps of one GPU. Requires: there are some.
-void add_row(TextTable& table, std::vector<MemoryStep> steps) {
+void add_row(report::TextTable& table, std::vector<MemoryStep> steps) {
   double size = 0, bias = 0;
   for (const MemoryStep& step : steps) {
     size += std::abs(step.error());
@@ -63,8 +62,8 @@ void add_row(TextTable& table, std::vector<MemoryStep> steps) {
   std::ranges::sort(steps, {}, [](const MemoryStep& step) { return std::abs(step.error()); });
   const auto count = static_cast<double>(steps.size());
   const MemoryStep& worst = steps.back();
-  table.add_row({worst.gpu, std::to_string(steps.size()), percent(size / count, 2),
-                 percent(std::abs(steps[steps.size() / 2].error()), 2),
+  table.add_row({worst.gpu, std::to_string(steps.size()), report::percent(size / count, 2),
+                 report::percent(std::abs(steps[steps.size() / 2].error()), 2),
                  fmt::format("{:+.2f}", 100 * worst.error()),
                  fmt::format("{} at {}", worst.model, worst.batch),
                  fmt::format("{:+.2f}", 100 * bias / count)});
@@ -82,7 +81,7 @@ void print_json(const std::vector<std::vector<MemoryStep>>& by_gpu) {
                       {"error", step.error()}});
     }
   }
-  print_out("{}", json_text(rows));
+  report::print_out("{}", report::json_text(rows));
 }
 
 }  // namespace
@@ -106,9 +105,9 @@ Result<void> evaluate_memory(std::span<const cost::Recording> recordings, bool a
     print_json(by_gpu);
     return {};
   }
-  TextTable table({"gpu", "steps", "mean %", "median", "worst", "which is", "bias"});
+  report::TextTable table({"gpu", "steps", "mean %", "median", "worst", "which is", "bias"});
   for (auto& steps : by_gpu) add_row(table, std::move(steps));
-  print_out("peak memory\n{}", table.str());
+  report::print_out("peak memory\n{}", table.str());
   return {};
 }
 

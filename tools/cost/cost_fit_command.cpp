@@ -14,12 +14,12 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/calibrate/calibration.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "cost/recorded_gpus.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -57,7 +57,7 @@ bool is_at_bound(double value, const profile::Parameter& parameter) {
 void print_table(const std::vector<Calibration>& calibrations) {
   std::vector<std::string> header = {"parameter"};
   for (const Calibration& calibration : calibrations) header.push_back(calibration.gpu);
-  TextTable table(std::move(header));
+  report::TextTable table(std::move(header));
   for (std::size_t i = 0; i < kOperationParameters.size(); ++i) {
     std::vector<std::string> cells = {std::string(kOperationParameters.at(i).name)};
     for (const Calibration& calibration : calibrations) {
@@ -77,7 +77,7 @@ void print_table(const std::vector<Calibration>& calibrations) {
   add_row("steps", [](const Calibration& c) { return fmt::format("{} ", c.steps); });
   add_row("mean error %",
           [](const Calibration& c) { return fmt::format("{:.1f} ", 100 * c.error); });
-  print_out("{}\n*: at its bound\n", table.str());
+  report::print_out("{}\n*: at its bound\n", table.str());
 }
 
 void print_json(const std::vector<Calibration>& calibrations) {
@@ -97,7 +97,7 @@ void print_json(const std::vector<Calibration>& calibrations) {
                                  {"parameters", parameters},
                                  {"at_bound", at_bound}};
   }
-  print_out("{}", json_text(document));
+  report::print_out("{}", report::json_text(document));
 }
 
 /// Puts the calibrations into the GPUs' files: into all, or into none that is there already.
@@ -117,7 +117,7 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
   }
   for (const auto& [path, text] : files) {
     GPEMU_TRY(write_file_atomically(path, text));
-    print_error("gpemu: wrote {}\n", path.string());
+    report::print_error("gpemu: wrote {}\n", path.string());
   }
   return {};
 }

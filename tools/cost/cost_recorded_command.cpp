@@ -12,12 +12,12 @@
 
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cost/phase_time.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "cost/recorded_gpus.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -58,7 +58,7 @@ Result<void> tell(const RecordedOptions& options) {
   GPEMU_ASSIGN(const calibrate::RecordedSteps recorded,
                read_recorded_steps(options.recordings, options.batches));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
-  TextTable table({"GPU", "model", "batch", "phase", "device ms", "with its host ms"});
+  report::TextTable table({"GPU", "model", "batch", "phase", "device ms", "with its host ms"});
   Json rows = Json::array();
   for (const std::string& name : options.gpus) {
     GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(name));
@@ -81,7 +81,7 @@ Result<void> tell(const RecordedOptions& options) {
       }
     }
   }
-  print_out("{}", options.as_json ? json_text(rows) : table.str());
+  report::print_out("{}", options.as_json ? report::json_text(rows) : table.str());
   return {};
 }
 

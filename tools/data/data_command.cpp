@@ -19,16 +19,16 @@
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/make_dataset.hpp"
+#include "gpemu/report/host_facts.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/number_text.hpp"
+#include "gpemu/report/progress.hpp"
+#include "gpemu/report/provenance.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "data/data_bench.hpp"
-#include "report/json_text.hpp"
-#include "report/number_text.hpp"
-#include "report/progress.hpp"
-#include "report/provenance.hpp"
-#include "report/terminal.hpp"
-#include "train/run_options.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -96,23 +96,23 @@ json describe(const data::FolderDataset& dataset) {
 }
 
 void print_description(const json& description) {
-  print_out("{}: {} images in {} classes, {:.1f} MB\n",
-            printable(description["folder"].get<std::string>()),
-            description["images"].get<std::size_t>(), description["classes"].get<std::size_t>(),
-            description["bytes"].get<double>() / 1e6);
-  print_out("file size:");
+  report::print_out(
+      "{}: {} images in {} classes, {:.1f} MB\n",
+      printable(description["folder"].get<std::string>()), description["images"].get<std::size_t>(),
+      description["classes"].get<std::size_t>(), description["bytes"].get<double>() / 1e6);
+  report::print_out("file size:");
   for (const int percent : kShownPercentiles) {
-    print_out("  {} % {:.0f} KB", percent,
-              description["size_percentiles_kb"][fmt::to_string(percent)].get<double>());
+    report::print_out("  {} % {:.0f} KB", percent,
+                      description["size_percentiles_kb"][fmt::to_string(percent)].get<double>());
   }
-  print_out("\n");
+  report::print_out("\n");
 }
 
 Result<void> show_data(const DataShowOptions& options) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const json description = describe(dataset);
   if (options.as_json) {
-    print_out("{}", json_text(description));
+    report::print_out("{}", report::json_text(description));
   } else {
     print_description(description);
   }
@@ -128,8 +128,8 @@ Result<void> make_data(MakeOptions options) {
   const InterruptGuard interrupt;
   options.make.stop = &interrupt.flag();
   {
-    Progress progress({.label = "making images", .unit = "images"}, options.make.images,
-                      options.quiet);
+    report::Progress progress({.label = "making images", .unit = "images"}, options.make.images,
+                              options.quiet);
     options.make.progress = [&](int done) { progress.update(done); };
     GPEMU_TRY(data::make_dataset(options.folder, options.make));
   }
@@ -147,8 +147,8 @@ double median(std::vector<double> values) {
 Result<void> bench_data(const BenchOptions& options) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const InterruptGuard interrupt;
-  Provenance provenance = provenance_at(std::chrono::system_clock::now());
-  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
+  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
                run_data_bench(dataset, options.bench, interrupt.flag()));
   provenance.load = meter.read();
@@ -162,25 +162,27 @@ Result<void> bench_data(const BenchOptions& options) {
   const std::string_view what = options.bench.decode_only ? "decode only" : "loader";
   if (options.as_json) {
     nlohmann::ordered_json result = {{"format", "gpemu-data-bench-1"}};
-    add_provenance(result, provenance);
+    report::add_provenance(result, provenance);
     result["what"] = what;
     result["workers"] = options.bench.workers;
     result["images"] = epochs.front().images;
     result["corrupt"] = epochs.front().corrupt;
     result["images_per_s"] = rates;
     result["images_per_cpu_s"] = cpu_rates;
-    print_out("{}", json_text(result));
+    report::print_out("{}", report::json_text(result));
   } else {
     const auto passes = std::ssize(epochs);
-    print_out("{}, {} worker{}: {} images/s, {} per CPU second (median of {} epoch{})\n", what,
-              options.bench.workers, plural(options.bench.workers), rounded(median(rates)),
-              rounded(median(cpu_rates)), passes, plural(passes));
+    report::print_out("{}, {} worker{}: {} images/s, {} per CPU second (median of {} epoch{})\n",
+                      what, options.bench.workers, report::plural(options.bench.workers),
+                      report::rounded(median(rates)), report::rounded(median(cpu_rates)), passes,
+                      report::plural(passes));
     if (const DataBenchEpoch& first = epochs.front(); first.corrupt > 0) {
-      print_out("{} of {} images are corrupt; `gpemu train --strict-images` names the first\n",
-                first.corrupt, first.images);
+      report::print_out(
+          "{} of {} images are corrupt; `gpemu train --strict-images` names the first\n",
+          first.corrupt, first.images);
     }
-    if (const auto warning = load_warning(provenance, "how fast it loads")) {
-      print_out("{}\n", *warning);
+    if (const auto warning = report::load_warning(provenance, "how fast it loads")) {
+      report::print_out("{}\n", *warning);
     }
   }
   return {};
@@ -204,13 +206,13 @@ Result<void> transform_image(const TransformOptions& options) {
   const json result = {{"crop", {crop.x, crop.y, crop.width, crop.height}},
                        {"flip", drawn->flip},
                        {"shape", {3, options.crop, options.crop}}};
-  print_out("{}\n", result.dump());
+  report::print_out("{}\n", result.dump());
   return {};
 }
 
 void add_make(CLI::App& data) {
   auto options = std::make_shared<MakeOptions>();
-  options->make.threads = usable_cores();
+  options->make.threads = report::usable_cores();
   CLI::App* make = data.add_subcommand("make", "Write a data set of JPEG images for trying things");
   make->add_option("folder", options->folder, "Folder to make; must not exist or be empty")
       ->required();
@@ -245,7 +247,7 @@ void add_show(CLI::App& data) {
 
 void add_bench(CLI::App& data) {
   auto options = std::make_shared<BenchOptions>();
-  options->bench.workers = usable_cores();
+  options->bench.workers = report::usable_cores();
   CLI::App* bench = data.add_subcommand(
       "bench", "Measure how fast this host loads a data set, with no GPU to wait for");
   bench->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")

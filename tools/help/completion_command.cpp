@@ -11,10 +11,10 @@
 #include "gpemu/base/text.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "cli/completion.hpp"
-#include "report/terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -111,7 +111,7 @@ void add_completion_command(CLI::App& app) {
     command->footer(fmt::format("Example:\n  {}", shell.how));
     how += fmt::format("\n  {}", shell.how);
     set_action(*command, [&shell]() -> Result<void> {
-      write_output(shell.script);
+      report::write_output(shell.script);
       return {};
     });
   }

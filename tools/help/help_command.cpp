@@ -9,11 +9,11 @@
 #include <CLI/CLI.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "cli/help_text.hpp"
 #include "cli/similar_word.hpp"
-#include "report/terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -63,7 +63,8 @@ Result<void> help(const CLI::App& app, const HelpOptions& options) {
     command = found;
     name += " " + command->get_name();
   }
-  write_output(command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal));
+  report::write_output(
+      command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal));
   return {};
 }
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <CLI/CLI.hpp>
 
+#include "gpemu/report/terminal.hpp"
+
 #include "cli/command.hpp"
-#include "report/terminal.hpp"
 
 namespace gpemu::tools {
 
@@ -11,7 +12,7 @@ void add_version_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("version", "Print the version");
   command->footer("Example:\n  gpemu version");
   set_action(*command, []() -> Result<void> {
-    print_out("gpemu {}\n", GPEMU_VERSION);
+    report::print_out("gpemu {}\n", GPEMU_VERSION);
     return {};
   });
 }

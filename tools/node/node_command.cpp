@@ -13,13 +13,13 @@
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -43,8 +43,8 @@ Result<void> create_node(const NodeOptions& options) {
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
   GPEMU_ASSIGN(const auto node, device::Node::create(config));
-  print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
-            node->device_count() == 1 ? "" : "s");
+  report::print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
+                    node->device_count() == 1 ? "" : "s");
   return {};
 }
 
@@ -75,12 +75,12 @@ Result<void> show_node(const NodeOptions& options) {
   GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name));
   GPEMU_ASSIGN(const json description, describe(*node));
   if (options.as_json) {
-    print_out("{}", json_text(description));
+    report::print_out("{}", report::json_text(description));
     return {};
   }
-  print_out("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
-            node->temporary() ? ", belongs to one run" : "");
-  TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
+  report::print_out("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
+                    node->temporary() ? ", belongs to one run" : "");
+  report::TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
   for (const json& device : description["devices"]) {
     table.add_row({fmt::to_string(device["index"].get<int>()), device["gpu"],
                    fmt::format("{:.0f} / {:.0f}", device["memory_used_mib"].get<double>(),
@@ -88,7 +88,7 @@ Result<void> show_node(const NodeOptions& options) {
                    fmt::to_string(device["processes"].get<int>()), device["pci_bus_id"],
                    device["uuid"]});
   }
-  print_out("{}", table.str());
+  report::print_out("{}", table.str());
   return {};
 }
 
@@ -100,7 +100,7 @@ Result<json> describe(const std::string& name) {
 Result<void> list_nodes(const NodeOptions& options) {
   GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list());
   json nodes = json::array();
-  TextTable table({"node", "devices", "first gpu", "policy"});
+  report::TextTable table({"node", "devices", "first gpu", "policy"});
   std::string problems;
   for (const device::NodeEntry& entry : entries) {
     const Result<json> node =
@@ -118,11 +118,11 @@ Result<void> list_nodes(const NodeOptions& options) {
     nodes.push_back(*node);
   }
   if (options.as_json) {
-    print_out("{}", json_text(nodes));
+    report::print_out("{}", report::json_text(nodes));
   } else if (table.empty()) {
-    print_out("no nodes in {}\n", device::Node::default_directory().string());
+    report::print_out("no nodes in {}\n", device::Node::default_directory().string());
   } else {
-    print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
+    report::print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
   }
   return {};
 }

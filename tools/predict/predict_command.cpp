@@ -20,14 +20,14 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/predict/step_prediction.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/output_file.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
 #include "predict/step_recording.hpp"
-#include "report/json_text.hpp"
-#include "report/output_file.hpp"
-#include "report/terminal.hpp"
 #include "run/program_file.hpp"
 
 namespace gpemu::tools {
@@ -69,7 +69,7 @@ Result<void> check(const PredictOptions& options) {
                 options.plot);
   }
   GPEMU_TRY(check_program(options.words.front()));
-  return check_outputs({file_of(options.json), options.plot, options.report});
+  return report::check_outputs({report::file_of(options.json), options.plot, options.report});
 }
 
 Result<std::optional<std::regex>> read_pattern(const std::string& text) {
@@ -134,8 +134,8 @@ class Recordings {
   /// there, before it did a step.
   [[nodiscard]] Result<Recording> record_within(const profile::GpuSpec& gpu, int batch) const {
     GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
-    print_error("gpemu: {}, batch {}: recording with its {:.0f} MiB\n", gpu.name, batch,
-                to_mib(gpu.memory_bytes));
+    report::print_error("gpemu: {}, batch {}: recording with its {:.0f} MiB\n", gpu.name, batch,
+                        to_mib(gpu.memory_bytes));
     Result<StepRecording> recording = record_steps({.words = options_.words,
                                                     .gpu = known,
                                                     .batch = batch,
@@ -191,7 +191,7 @@ class Recordings {
   /// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
   [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number) {
     const std::string name = batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
-    print_error("gpemu: {}: recording\n", name);
+    report::print_error("gpemu: {}: recording\n", name);
     const auto begin = std::chrono::steady_clock::now();
     Result<StepRecording> recording = record_steps({.words = options_.words,
                                                     .gpu = gpu,
@@ -201,8 +201,8 @@ class Recordings {
                                                    stop_);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (recording) {
-      print_error("gpemu: {}: {} steps in {:.1f} s\n", name, recording->found.steps.size(),
-                  elapsed.count());
+      report::print_error("gpemu: {}: {} steps in {:.1f} s\n", name, recording->found.steps.size(),
+                          elapsed.count());
       recordings_.push_back(std::make_shared<const StepRecording>(*std::move(recording)));
       return {};
     }
@@ -212,7 +212,7 @@ class Recordings {
     faults_[{number, batch}] =
         fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
                     gpu.compute_capability_minor, telling_line(recording.error().message));
-    print_error("gpemu: {}: no steps after {:.1f} s\n", name, elapsed.count());
+    report::print_error("gpemu: {}: no steps after {:.1f} s\n", name, elapsed.count());
     if (first_fault_.message.empty()) first_fault_ = recording.error();
     return {};
   }
@@ -267,7 +267,7 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   }
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
-  Provenance provenance = provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
   Recordings recordings(options, database, pattern ? &*pattern : nullptr, interrupt.flag());
   GPEMU_TRY(recordings.record(gpus, batches));
   GPEMU_TRY(recordings.check_batches());
@@ -284,14 +284,14 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
 Result<void> predict_program(const PredictOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options));
-  const std::string as_json = json_text(predict_json(report));
-  if (!is_printed(options.json)) print_out("{}", predict_text(report));
-  if (!options.json.empty()) GPEMU_TRY(write_json(options.json, as_json));
+  const std::string as_json = report::json_text(predict_json(report));
+  if (!report::is_printed(options.json)) report::print_out("{}", predict_text(report));
+  if (!options.json.empty()) GPEMU_TRY(report::write_json(options.json, as_json));
   if (!options.report.empty()) {
     GPEMU_TRY(write_file_atomically(options.report, predict_page(report)));
   }
   if (options.plot.empty()) return {};
-  return write_file_atomically(options.plot, stacked_bars_svg(predict_plot(report)));
+  return write_file_atomically(options.plot, report::stacked_bars_svg(predict_plot(report)));
 }
 
 }  // namespace

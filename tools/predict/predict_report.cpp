@@ -9,11 +9,10 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/device/device_config.hpp"
-
-#include "report/markup.hpp"
-#include "report/page.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
+#include "gpemu/report/markup.hpp"
+#include "gpemu/report/page.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -24,8 +23,9 @@ using nlohmann::ordered_json;
 constexpr std::size_t kTopClasses = 3;
 
 /// Colours of predict::kStepLimitNames.
-constexpr std::array<Colour, predict::kStepLimitCount> kLimitColours = {
-    Colour::kCompute, Colour::kMemory, Colour::kLatency, Colour::kCopy, Colour::kHostWork};
+constexpr std::array<report::Colour, predict::kStepLimitCount> kLimitColours = {
+    report::Colour::kCompute, report::Colour::kMemory, report::Colour::kLatency,
+    report::Colour::kCopy, report::Colour::kHostWork};
 
 double per_second(const PredictAnswer& answer) {
   const double steps = 1 / to_seconds(answer.step.time.time);
@@ -180,16 +180,17 @@ int PredictAnswer::operations() const {
 
 std::string predict_text(const PredictReport& report) {
   const bool batch = report.answers.front().recording->batch > 0;
-  TextTable table({"GPU", "batch", "step ms", std::string(plus_minus()),
-                   batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits", "times are",
-                   "limited by", "of its operations' time"});
+  report::TextTable table({"GPU", "batch", "step ms", std::string(report::plus_minus()),
+                           batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits",
+                           "times are", "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
   return fmt::format(
       "{}\n{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x "
       "1.15.\nData "
       "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
       "takes {:.0f} MiB besides.\n{}\n",
-      table.str(), plus_minus(), to_mib(device::kContextBytes), fmt::join(basis(report), "\n"));
+      table.str(), report::plus_minus(), to_mib(device::kContextBytes),
+      fmt::join(basis(report), "\n"));
 }
 
 ordered_json predict_json(const PredictReport& report) {
@@ -200,25 +201,25 @@ ordered_json predict_json(const PredictReport& report) {
     unsupported.insert(answer.recording->unsupported.begin(), answer.recording->unsupported.end());
   }
   ordered_json json = {{"format", "gpemu-predict-1"}};
-  add_provenance(json, report.provenance);
+  report::add_provenance(json, report.provenance);
   json["program"] = report.words;
   json["not_supported"] = unsupported;
   json["answers"] = std::move(answers);
   return json;
 }
 
-StackedBars predict_plot(const PredictReport& report) {
-  StackedBars plot{.title = "What a training step is made of",
-                   .x_label = "time of a step",
-                   .unit = "ms",
-                   .parts = {},
-                   .bars = {}};
+report::StackedBars predict_plot(const PredictReport& report) {
+  report::StackedBars plot{.title = "What a training step is made of",
+                           .x_label = "time of a step",
+                           .unit = "ms",
+                           .parts = {},
+                           .bars = {}};
   for (std::size_t i = 0; i < kLimitColours.size(); ++i) {
     plot.parts.push_back({std::string(predict::kStepLimitNames[i]), kLimitColours[i]});
   }
   for (const PredictAnswer& answer : report.answers) {
     const int batch = answer.recording->batch;
-    StackedBar bar{
+    report::StackedBar bar{
         .label = fmt::format("{}{}", answer.gpu.name, batch > 0 ? fmt::format(", {}", batch) : ""),
         .values = {},
         .note = "does not fit"};
@@ -233,11 +234,11 @@ StackedBars predict_plot(const PredictReport& report) {
 
 std::string predict_page(const PredictReport& report) {
   const bool batch = report.answers.front().recording->batch > 0;
-  Page page("Training steps of " + shortened(shell_line(report.words), 60));
+  report::Page page("Training steps of " + report::shortened(report::shell_line(report.words), 60));
   page.paragraph(
       "What a step of the program takes on each GPU, from a few steps that were recorded without "
       "waiting for one. Data loading is not modelled: batches are ready.");
-  Page::Rows steps, memory;
+  report::Page::Rows steps, memory;
   for (const PredictAnswer& answer : report.answers) {
     const std::vector<std::string> all = cells(answer);
     const std::string error = answer.fits()
@@ -260,7 +261,7 @@ std::string predict_page(const PredictReport& report) {
              memory);
   page.heading("What was recorded");
   for (const std::string& line : basis(report)) page.paragraph(line);
-  add_provenance(page, report.provenance);
+  report::add_provenance(page, report.provenance);
   return page.html();
 }
 

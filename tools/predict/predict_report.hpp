@@ -9,10 +9,10 @@
 
 #include "gpemu/predict/step_prediction.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/report/provenance.hpp"
+#include "gpemu/report/svg_plot.hpp"
 
 #include "predict/step_recording.hpp"
-#include "report/provenance.hpp"
-#include "report/svg_plot.hpp"
 
 namespace gpemu::tools {
 
@@ -35,7 +35,7 @@ struct PredictAnswer {
 
 struct PredictReport {
   std::vector<std::string> words;  ///< the program.
-  Provenance provenance;
+  report::Provenance provenance;
   std::vector<PredictAnswer> answers;
 };
 
@@ -46,7 +46,7 @@ struct PredictReport {
 [[nodiscard]] nlohmann::ordered_json predict_json(const PredictReport& report);
 
 /// Returns what the steps are made of.
-[[nodiscard]] StackedBars predict_plot(const PredictReport& report);
+[[nodiscard]] report::StackedBars predict_plot(const PredictReport& report);
 
 /// Returns the answers as a self-contained page with that plot.
 [[nodiscard]] std::string predict_page(const PredictReport& report);

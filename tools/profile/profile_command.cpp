@@ -12,12 +12,12 @@
 #include "gpemu/profile/database.hpp"
 #include "gpemu/profile/database_writer.hpp"
 #include "gpemu/profile/pack.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "profile/curve_selection.hpp"
 #include "profile/profile_commands.hpp"
 #include "profile/profile_pack_commands.hpp"
-#include "report/terminal.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -41,7 +41,7 @@ Result<void> note_unknown_gpus(const profile::Pack& pack) {
   for (const std::string& gpu : gpus) {
     const auto spec = database.gpu(gpu);
     if (spec && spec->name == gpu) continue;
-    print_out(
+    report::print_out(
         "note: there is no GPU \"{0}\"; use these profiles with --gpu PATH, a TOML file whose "
         "name is \"{0}\"\n",
         gpu);
@@ -64,8 +64,9 @@ Result<void> check_evidence(const profile::Pack& pack) {
         "compares the folders",
         pack.info.name, curve.key.model, curve.key.gpu, curve.key.precision, known->pack);
   }
-  print_out("note: {} was measured on an emulated GPU: what rests on it is called emulated\n",
-            pack.info.name);
+  report::print_out(
+      "note: {} was measured on an emulated GPU: what rests on it is called emulated\n",
+      pack.info.name);
   return {};
 }
 
@@ -75,14 +76,15 @@ Result<void> add(const fs::path& folder) {
   GPEMU_TRY(check_evidence(pack));
   GPEMU_TRY(note_unknown_gpus(pack));
   GPEMU_TRY(profile::add_pack(user, pack));
-  print_out("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(), user.string());
+  report::print_out("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(),
+                    user.string());
   return {};
 }
 
 Result<void> remove(const std::string& name) {
   GPEMU_ASSIGN(const fs::path user, user_database());
   GPEMU_TRY(profile::remove_pack(user, name));
-  print_out("removed {} from {}\n", name, user.string());
+  report::print_out("removed {} from {}\n", name, user.string());
   return {};
 }
 
@@ -96,7 +98,7 @@ Result<void> export_pack(const ExportOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const profile::Pack pack, database.pack(options.pack));
   GPEMU_TRY(profile::write_pack(pack, options.output));
-  print_out("wrote {} curves to {}\n", pack.curves.size(), options.output.string());
+  report::print_out("wrote {} curves to {}\n", pack.curves.size(), options.output.string());
   return {};
 }
 
@@ -125,7 +127,8 @@ Result<void> export_curves(const ExportOptions& options) {
     points += curve.points.size();
   }
   GPEMU_TRY(write_file_atomically(options.output, csv));
-  print_out("wrote {} points of {} curves to {}\n", points, curves.size(), options.output.string());
+  report::print_out("wrote {} points of {} curves to {}\n", points, curves.size(),
+                    options.output.string());
   return {};
 }
 

@@ -14,12 +14,12 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "profile/profile_commands.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -131,36 +131,37 @@ json describe_measurements(const Measurements& all) {
 }
 
 void print_overview(const json& packs, const json& gpus, const json& models) {
-  TextTable pack_table({"PACK", "from", "title"});
+  report::TextTable pack_table({"PACK", "from", "title"});
   for (const json& pack : packs) {
     const std::string emulated = pack["emulated"].get<bool>() ? ", emulated" : "";
     pack_table.add_row({pack["name"], pack["from"].get<std::string>() + emulated, pack["title"]});
   }
-  TextTable gpu_table({"GPU", "architecture", "memory / MiB", "models measured", "also called"});
+  report::TextTable gpu_table(
+      {"GPU", "architecture", "memory / MiB", "models measured", "also called"});
   for (const json& gpu : gpus) {
     gpu_table.add_row(
         {gpu["name"], gpu["architecture"], fmt::format("{:.0f}", gpu["memory_mib"].get<double>()),
          fmt::to_string(gpu["models_measured"].get<int>()),
          fmt::format("{}", fmt::join(gpu["aliases"].get<std::vector<std::string>>(), ", "))});
   }
-  TextTable model_table({"MODEL", "parameters", "input", "GPUs measured"});
+  report::TextTable model_table({"MODEL", "parameters", "input", "GPUs measured"});
   for (const json& model : models) {
     model_table.add_row(
         {model["name"], fmt::to_string(model["parameters"].get<std::uint64_t>()),
          fmt::format("{}", fmt::join(model["input_shape"].get<std::vector<int>>(), "x")),
          fmt::to_string(model["gpus_measured"].get<int>())});
   }
-  for (const TextTable* table : {&pack_table, &gpu_table, &model_table}) {
-    if (!table->empty()) print_out("{}\n", table->str());
+  for (const report::TextTable* table : {&pack_table, &gpu_table, &model_table}) {
+    if (!table->empty()) report::print_out("{}\n", table->str());
   }
-  print_out("--gpu or --model lists what was measured.\n");
+  report::print_out("--gpu or --model lists what was measured.\n");
 }
 
 void print_measurements(const Measurements& all) {
   std::vector<std::string> header = {"GPU", "model", "precision"};
   header.insert(header.end(), profile::kQuantityNames.begin(), profile::kQuantityNames.end());
   header.insert(header.end(), {"points", "pack"});
-  TextTable table(std::move(header));
+  report::TextTable table(std::move(header));
   for (const auto& [key, measured] : all) {
     std::vector<std::string> row = {std::get<0>(key), std::get<1>(key), std::get<2>(key)};
     for (const auto& range : measured.batches) {
@@ -171,9 +172,9 @@ void print_measurements(const Measurements& all) {
     table.add_row(std::move(row));
   }
   if (table.empty()) {
-    print_out("nobody measured this\n");
+    report::print_out("nobody measured this\n");
   } else {
-    print_out("Measured batch sizes of each quantity:\n{}", table.str());
+    report::print_out("Measured batch sizes of each quantity:\n{}", table.str());
   }
 }
 
@@ -202,7 +203,7 @@ Result<void> list(const ListOptions& options) {
                            {"gpus", gpus},
                            {"models", models},
                            {"measured", describe_measurements(all)}};
-    print_out("{}", json_text(document));
+    report::print_out("{}", report::json_text(document));
   } else {
     print_overview(packs, gpus, models);
   }

@@ -14,11 +14,11 @@
 #include "gpemu/profile/database_writer.hpp"
 #include "gpemu/profile/import.hpp"
 #include "gpemu/profile/pack.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -92,10 +92,10 @@ Result<std::vector<profile::ModelInfo>> import_models(const profile::Database& d
 }
 
 void print_import(const profile::MeasuredData& data, const profile::Pack& pack) {
-  for (const std::string& message : data.messages) print_out("{}\n", message);
+  for (const std::string& message : data.messages) report::print_out("{}\n", message);
   const profile::PackComparison comparison = profile::compare_pack(pack, data);
-  TextTable table({"gpu", "quantity", "measured", "extrapolated", "dropped", "points", "mean / %",
-                   "p95 / %", "max / %"});
+  report::TextTable table({"gpu", "quantity", "measured", "extrapolated", "dropped", "points",
+                           "mean / %", "p95 / %", "max / %"});
   for (const auto& [gpu, counts] : data.counts) {
     for (std::size_t i = 0; i < counts.size(); ++i) {
       std::size_t points = 0;
@@ -109,11 +109,11 @@ void print_import(const profile::MeasuredData& data, const profile::Pack& pack) 
       table.add_row({gpu, std::string(quantity_name(static_cast<Quantity>(i))),
                      fmt::to_string(counts[i].measured), fmt::to_string(counts[i].extrapolated),
                      fmt::to_string(counts[i].dropped), fmt::to_string(points),
-                     percent(error.mean_error, 3), percent(error.p95_error, 3),
-                     percent(error.max_error, 3)});
+                     report::percent(error.mean_error, 3), report::percent(error.p95_error, 3),
+                     report::percent(error.max_error, 3)});
     }
   }
-  print_out("{}", table.str());
+  report::print_out("{}", table.str());
 }
 
 Result<void> import_pack(const ImportOptions& options) {
@@ -128,12 +128,12 @@ Result<void> import_pack(const ImportOptions& options) {
   print_import(data, pack);
   if (!options.output.empty()) {
     GPEMU_TRY(profile::write_pack(pack, options.output));
-    print_out("wrote {}\n", options.output.string());
+    report::print_out("wrote {}\n", options.output.string());
   }
   if (options.add || options.output.empty()) {
     const std::filesystem::path user = profile::Database::default_paths().user;
     GPEMU_TRY(profile::add_pack(user, pack));
-    print_out("added {} to {}\n", pack.info.name, user.string());
+    report::print_out("added {} to {}\n", pack.info.name, user.string());
   }
   return {};
 }
@@ -146,12 +146,12 @@ Result<void> check(const std::filesystem::path& folder) {
   }
   const std::vector<profile::PackFault> faults = profile::check_pack(folder, gpus);
   for (const profile::PackFault& fault : faults) {
-    print_out("{}:{}: {}\n", fault.file.string(), fault.line, fault.message);
+    report::print_out("{}:{}: {}\n", fault.file.string(), fault.line, fault.message);
   }
   if (faults.empty()) {
     GPEMU_ASSIGN(const profile::PackInfo info, profile::load_pack_info(folder / "pack.toml"));
-    print_out("{}: no faults{}\n", folder.string(),
-              info.emulated ? "; measured on an emulated GPU: nothing to contribute" : "");
+    report::print_out("{}: no faults{}\n", folder.string(),
+                      info.emulated ? "; measured on an emulated GPU: nothing to contribute" : "");
     return {};
   }
   return fail(ErrorCode::kCorruptData, "{}: {} fault{}", folder.string(), faults.size(),
@@ -182,16 +182,16 @@ void print_json(const profile::PackComparison& comparison, bool passed) {
                        {"times", describe(comparison.times)},
                        {"faults", comparison.faults},
                        {"passed", passed}};
-  print_out("{}", json_text(result));
+  report::print_out("{}", report::json_text(result));
 }
 
 void print_comparison(const profile::PackComparison& comparison) {
-  TextTable table({"gpu", "quantity", "rows", "mean / %", "p95 / %", "max / %"});
+  report::TextTable table({"gpu", "quantity", "rows", "mean / %", "p95 / %", "max / %"});
   const auto add = [&table](const std::string& gpu, std::string_view quantity,
                             const profile::Fidelity& fidelity) {
     table.add_row({gpu, std::string(quantity), fmt::to_string(fidelity.rows),
-                   percent(fidelity.mean_error, 3), percent(fidelity.p95_error, 3),
-                   percent(fidelity.max_error, 3)});
+                   report::percent(fidelity.mean_error, 3), report::percent(fidelity.p95_error, 3),
+                   report::percent(fidelity.max_error, 3)});
   };
   for (const auto& [gpu, quantities] : comparison.fidelity) {
     if (gpu == "all") continue;
@@ -204,8 +204,8 @@ void print_comparison(const profile::PackComparison& comparison) {
     add("all", quantity_name(static_cast<Quantity>(i)), all->second[i]);
   }
   add("all", "forward and backward", comparison.times);
-  print_out("{}", table.str());
-  for (const std::string& fault : comparison.faults) print_out("{}\n", fault);
+  report::print_out("{}", table.str());
+  for (const std::string& fault : comparison.faults) report::print_out("{}\n", fault);
 }
 
 Result<void> compare(const CompareOptions& options) {
@@ -233,8 +233,9 @@ Result<void> compare(const CompareOptions& options) {
     return fail(ErrorCode::kCorruptData,
                 "the pack's times are off by {} % on average and {} % at the 95th percentile; at "
                 "most {} % and {} % are allowed",
-                percent(comparison.times.mean_error, 3), percent(comparison.times.p95_error, 3),
-                percent(kMaxMeanTimeError, 3), percent(kMaxP95TimeError, 3));
+                report::percent(comparison.times.mean_error, 3),
+                report::percent(comparison.times.p95_error, 3),
+                report::percent(kMaxMeanTimeError, 3), report::percent(kMaxP95TimeError, 3));
   }
   return fail(ErrorCode::kCorruptData, "the pack differs from the data it should come from");
 }

@@ -12,16 +12,16 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/svg_plot.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/terminal_plot.hpp"
+#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "profile/curve_selection.hpp"
 #include "profile/gpu_spec_table.hpp"
 #include "profile/profile_commands.hpp"
-#include "report/json_text.hpp"
-#include "report/svg_plot.hpp"
-#include "report/terminal.hpp"
-#include "report/terminal_plot.hpp"
-#include "report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -39,24 +39,25 @@ std::string_view unit_label(profile::Quantity quantity) {
 }
 
 void print_spec(const profile::GpuSpec& spec) {
-  print_out("{}: {}, {}\n", spec.name, spec.product_name, spec.architecture);
-  if (!spec.aliases.empty()) print_out("also called {}\n", fmt::join(spec.aliases, ", "));
+  report::print_out("{}: {}, {}\n", spec.name, spec.product_name, spec.architecture);
+  if (!spec.aliases.empty()) report::print_out("also called {}\n", fmt::join(spec.aliases, ", "));
   // Sources are long and few: the table names them by number.
   std::map<std::string_view, std::size_t> numbers;
   std::vector<std::string_view> sources;
-  TextTable table({"", "value", "source"});
+  report::TextTable table({"", "value", "source"});
   for (const SpecNumber& number : spec_numbers(spec)) {
     const auto [entry, is_new] = numbers.try_emplace(number.source, sources.size() + 1);
     if (is_new) sources.push_back(number.source);
     table.add_row({std::string(number.path), fmt::format("{:.10g}", number.value),
                    fmt::format("[{}]", entry->second)});
   }
-  print_out("\n{}\n", table.str());
-  for (std::size_t i = 0; i < sources.size(); ++i) print_out("[{}] {}\n", i + 1, sources[i]);
+  report::print_out("\n{}\n", table.str());
+  for (std::size_t i = 0; i < sources.size(); ++i)
+    report::print_out("[{}] {}\n", i + 1, sources[i]);
   if (!spec.calibration) return;
   const profile::Calibration& calibration = *spec.calibration;
-  print_out("\noperations are priced as fitted to {} steps of {} models on {} (pack {})\n",
-            calibration.steps, calibration.models, calibration.gpu, calibration.pack);
+  report::print_out("\noperations are priced as fitted to {} steps of {} models on {} (pack {})\n",
+                    calibration.steps, calibration.models, calibration.gpu, calibration.pack);
 }
 
 json describe_spec(const profile::GpuSpec& spec) {
@@ -81,7 +82,7 @@ Result<void> show_spec(const ShowOptions& options) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(options.selection.gpu));
   if (options.as_json) {
-    print_out("{}", json_text(describe_spec(spec)));
+    report::print_out("{}", report::json_text(describe_spec(spec)));
   } else {
     print_spec(spec);
   }
@@ -89,19 +90,19 @@ Result<void> show_spec(const ShowOptions& options) {
 }
 
 /// A plot has one axis for values, so it draws the curves that share the first one's unit.
-LinePlot plot_of(const std::vector<profile::Curve>& curves) {
+report::LinePlot plot_of(const std::vector<profile::Curve>& curves) {
   const profile::CurveKey& first = curves.front().key;
   const std::string_view unit = unit_label(first.quantity);
-  LinePlot plot;
+  report::LinePlot plot;
   plot.title = fmt::format("{} on {}, {}", first.model, first.gpu, first.precision);
   plot.x_label = "batch size";
   plot.y_label = unit == "MiB" ? "memory (MiB)" : "time (ms)";
   for (const profile::Curve& curve : curves) {
     if (unit_label(curve.key.quantity) != unit) continue;
-    LineSeries series{.name = std::string(profile::quantity_name(curve.key.quantity)),
-                      .points = {},
-                      .markers = true,
-                      .colour = colour_at(plot.series.size())};
+    report::LineSeries series{.name = std::string(profile::quantity_name(curve.key.quantity)),
+                              .points = {},
+                              .markers = true,
+                              .colour = report::colour_at(plot.series.size())};
     // The error that 95 % of the measurements between two points are within.
     const double factor = 1 + curve.p95_relative_error;
     for (const profile::CurvePoint& point : curve.points) {
@@ -116,8 +117,8 @@ LinePlot plot_of(const std::vector<profile::Curve>& curves) {
 }
 
 void print_summary(const std::vector<profile::Curve>& curves) {
-  TextTable table({"quantity", "unit", "batches", "measured rows", "points kept", "mean error / %",
-                   "p95 / %", "max / %", "pack"});
+  report::TextTable table({"quantity", "unit", "batches", "measured rows", "points kept",
+                           "mean error / %", "p95 / %", "max / %", "pack"});
   for (const profile::Curve& curve : curves) {
     table.add_row({std::string(profile::quantity_name(curve.key.quantity)),
                    std::string(unit_label(curve.key.quantity)),
@@ -127,7 +128,7 @@ void print_summary(const std::vector<profile::Curve>& curves) {
                    fmt::format("{:.2f}", 100 * curve.p95_relative_error),
                    fmt::format("{:.2f}", 100 * curve.max_relative_error), curve.pack});
   }
-  print_out("{}", table.str());
+  report::print_out("{}", table.str());
 }
 
 // One row per batch size that any of the curves keeps.
@@ -143,12 +144,12 @@ void print_points(const std::vector<profile::Curve>& curves) {
       row->second[i] = fmt::format("{:.6g}", point.value);
     }
   }
-  TextTable table(std::move(header));
+  report::TextTable table(std::move(header));
   for (auto& [batch, cells] : rows) {
     cells.insert(cells.begin(), fmt::to_string(batch));
     table.add_row(std::move(cells));
   }
-  print_out("{}", table.str());
+  report::print_out("{}", table.str());
 }
 
 std::string limit_sentence(const profile::MemoryLimit& limit) {
@@ -207,19 +208,19 @@ Result<void> show_curves(const ShowOptions& options) {
   const profile::CurveKey& key = curves.front().key;
   GPEMU_ASSIGN(const std::optional<profile::MemoryLimit> limit,
                database.memory_limit(key.model, key.gpu, key.precision));
-  const LinePlot plot = plot_of(curves);
+  const report::LinePlot plot = plot_of(curves);
   if (options.as_json) {
-    print_out("{}", json_text(describe_curves(curves, limit)));
+    report::print_out("{}", report::json_text(describe_curves(curves, limit)));
   } else {
-    print_out("{}\n\n", plot.title);
+    report::print_out("{}\n\n", plot.title);
     print_summary(curves);
-    if (limit) print_out("{}\n", limit_sentence(*limit));
-    print_out("\n{}\n", terminal_plot(plot));
+    if (limit) report::print_out("{}\n", limit_sentence(*limit));
+    report::print_out("\n{}\n", report::terminal_plot(plot));
     print_points(curves);
   }
   if (options.plot.empty()) return {};
-  GPEMU_TRY(write_file_atomically(options.plot, line_plot_svg(plot)));
-  if (!options.as_json) print_out("\nwrote {}\n", options.plot.string());
+  GPEMU_TRY(write_file_atomically(options.plot, report::line_plot_svg(plot)));
+  if (!options.as_json) report::print_out("\nwrote {}\n", options.plot.string());
   return {};
 }
 

@@ -13,9 +13,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/operation_cost.hpp"
-
-#include "report/number_text.hpp"
-#include "report/text_table.hpp"
+#include "gpemu/report/number_text.hpp"
+#include "gpemu/report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -181,7 +180,7 @@ std::string reads_text(const Json& summary) {
 
 std::string class_table(const Json& classes) {
   const std::int64_t whole = total_ns(classes);
-  TextTable table({"emulated GPU time", "operations", "s", "%"});
+  report::TextTable table({"emulated GPU time", "operations", "s", "%"});
   for (const Json& entry : classes) {
     const auto time = entry["time_ns"].get<std::int64_t>();
     table.add_row({entry["name"].get<std::string>(),
@@ -317,9 +316,9 @@ std::string program_verdict(const Json& summary) {
 
 std::string time_text(std::int64_t time_ns) {
   const auto time = static_cast<double>(time_ns);
-  if (time_ns >= 1'000'000'000) return rounded(time * 1e-9) + " s";
-  if (time_ns >= 1'000'000) return rounded(time * 1e-6) + " ms";
-  return rounded(time * 1e-3) + " us";
+  if (time_ns >= 1'000'000'000) return report::rounded(time * 1e-9) + " s";
+  if (time_ns >= 1'000'000) return report::rounded(time * 1e-6) + " ms";
+  return report::rounded(time * 1e-3) + " us";
 }
 
 std::string idle_text(const Json& device) {

@@ -13,8 +13,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
-
-#include "report/json_text.hpp"
+#include "gpemu/report/json_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -27,10 +26,11 @@ class TraceFile {
  public:
   TraceFile(AtomicFile file, const nlohmann::ordered_json& facts)
       : file_(std::move(file)),
-        head_(R"({"displayTimeUnit": "ms", "otherData": {"run": )" + one_line(facts) + "}, ") {}
+        head_(R"({"displayTimeUnit": "ms", "otherData": {"run": )" + report::one_line(facts) +
+              "}, ") {}
 
   [[nodiscard]] Result<void> add(const Json& event) {
-    std::string line = one_line(event);
+    std::string line = report::one_line(event);
     line.insert(0, first_ ? head_ + "\"traceEvents\": [\n" : ",");
     first_ = false;
     return file_.append(line);
@@ -195,7 +195,7 @@ Result<void> write_operations(const std::filesystem::path& path,
                               const std::vector<RecordedProcess>& processes,
                               const nlohmann::ordered_json& facts) {
   GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path));
-  GPEMU_TRY(file.append(one_line(facts)));
+  GPEMU_TRY(file.append(report::one_line(facts)));
   for (const RecordedProcess& process : processes) {
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
     for (const cuda::RecordedDevice* device : devices_of(process)) {
@@ -207,7 +207,7 @@ Result<void> write_operations(const std::filesystem::path& path,
                                          {"devices", std::move(devices)},
                                          {"lines", process.totals.lines},
                                          {"lines_left_out", process.totals.lines_left_out}};
-    GPEMU_TRY(file.append(one_line(head)));
+    GPEMU_TRY(file.append(report::one_line(head)));
     GPEMU_TRY(for_each_line(process,
                             [&file](const std::string& line) { return file.append(line + "\n"); }));
   }

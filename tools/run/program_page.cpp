@@ -12,11 +12,11 @@
 #include <fmt/ranges.h>
 
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/report/markup.hpp"
+#include "gpemu/report/page.hpp"
 
 #include "record/run_summary.hpp"
 #include "record/run_trace.hpp"
-#include "report/markup.hpp"
-#include "report/page.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -33,6 +33,35 @@ constexpr std::size_t kLastOperations = 1000;
 /// Rows of a table, and characters of a name in it.
 constexpr std::size_t kMostRows = 20;
 constexpr std::size_t kMostCharacters = 90;
+
+/// Returns the colour of a class of operations; those that are rare share a grey.
+constexpr report::Colour colour_of(cost::OperationClass operation_class) {
+  using cost::OperationClass;
+  switch (operation_class) {
+    case OperationClass::kMatmul:
+      return report::Colour::kMatmul;
+    case OperationClass::kConvolution:
+      return report::Colour::kConvolution;
+    case OperationClass::kAttention:
+      return report::Colour::kAttention;
+    case OperationClass::kNormalization:
+      return report::Colour::kNormalization;
+    case OperationClass::kPooling:
+      return report::Colour::kPooling;
+    case OperationClass::kElementwise:
+      return report::Colour::kElementwise;
+    case OperationClass::kReduction:
+      return report::Colour::kReduction;
+    case OperationClass::kOptimizer:
+      return report::Colour::kOptimizer;
+    case OperationClass::kIndexing:
+      return report::Colour::kIndexing;
+    case OperationClass::kCopy:
+      return report::Colour::kCopy;
+    default:
+      return report::Colour::kUnknown;
+  }
+}
 
 double milliseconds(std::int64_t time_ns) {
   return static_cast<double>(time_ns) * 1e-6;
@@ -70,14 +99,14 @@ class Gathered {
     });
   }
 
-  [[nodiscard]] LinePlot busy_plot() const {
-    LinePlot plot{.title = "Kernels over the run",
-                  .x_label = "time (s)",
-                  .y_label = "kernels run (% of the time)",
-                  .series = {}};
+  [[nodiscard]] report::LinePlot busy_plot() const {
+    report::LinePlot plot{.title = "Kernels over the run",
+                          .x_label = "time (s)",
+                          .y_label = "kernels run (% of the time)",
+                          .series = {}};
     const double bucket_ns = static_cast<double>(span_ns_) / kBuckets;
     for (const auto& [device, buckets] : busy_ns_) {
-      LineSeries series{.name = device, .colour = colour_at(plot.series.size())};
+      report::LineSeries series{.name = device, .colour = report::colour_at(plot.series.size())};
       for (std::size_t i = 0; i < kBuckets; ++i) {
         series.points.push_back({.x = (static_cast<double>(i) + 0.5) * bucket_ns * 1e-9,
                                  .y = std::min(100.0, 100 * buckets[i] / bucket_ns)});
@@ -87,23 +116,24 @@ class Gathered {
     return plot;
   }
 
-  [[nodiscard]] Timeline timeline() const {
-    Timeline plot{.title = fmt::format("The last {} operations", last_.size()),
-                  .unit = "ms",
-                  .kinds = {},
-                  .lanes = {}};
-    std::map<std::string, TimelineLane> lanes;
-    std::map<Colour, std::size_t> kinds;
+  [[nodiscard]] report::Timeline timeline() const {
+    report::Timeline plot{.title = fmt::format("The last {} operations", last_.size()),
+                          .unit = "ms",
+                          .kinds = {},
+                          .lanes = {}};
+    std::map<std::string, report::TimelineLane> lanes;
+    std::map<report::Colour, std::size_t> kinds;
     for (const Operation& operation : last_) {
-      const Colour colour = colour_of(operation.operation_class);
+      const report::Colour colour = colour_of(operation.operation_class);
       const auto [kind, added] = kinds.emplace(colour, kinds.size());
       if (added) {
-        plot.kinds.push_back({colour == Colour::kUnknown ? "other"
-                                                         : std::string(cost::operation_class_name(
-                                                               operation.operation_class)),
-                              colour});
+        plot.kinds.push_back(
+            {colour == report::Colour::kUnknown
+                 ? "other"
+                 : std::string(cost::operation_class_name(operation.operation_class)),
+             colour});
       }
-      TimelineLane& lane = lanes[operation.lane];
+      report::TimelineLane& lane = lanes[operation.lane];
       lane.label = operation.lane;
       lane.spans.push_back({.begin = milliseconds(operation.start_ns - last_.front().start_ns),
                             .end = milliseconds(operation.end_ns - last_.front().start_ns),
@@ -222,7 +252,7 @@ std::int64_t longest_of(const auto& entries, const auto& time) {
 
 /// Returns a name for a column: of a kernel's C++ function, without what its template and its
 /// arguments say. The whole name shows where the pointer rests on it.
-PageCell name_cell(const std::string& name) {
+report::PageCell name_cell(const std::string& name) {
   const std::string whole = demangled(name);
   std::string plain = whole;
   for (const std::string_view noise : {"void ", "at::native::", "(anonymous namespace)::"}) {
@@ -240,26 +270,27 @@ PageCell name_cell(const std::string& name) {
     }
     if (begin > 0) plain.resize(begin);
   }
-  std::string shown = shortened(plain, kMostCharacters);
-  return shown == whole ? PageCell(std::move(shown)) : PageCell(std::move(shown), whole);
+  std::string shown = report::shortened(plain, kMostCharacters);
+  return shown == whole ? report::PageCell(std::move(shown))
+                        : report::PageCell(std::move(shown), whole);
 }
 
-void add_devices(Page& page, const OrderedJson& summary) {
-  StackedBars bars{.title = "Where the GPUs' time went",
-                   .x_label = "time",
-                   .unit = "s",
-                   .parts = {{"busy", Colour::kCompute},
-                             {"idle: program computes", Colour::kHostWork},
-                             {"idle: program is blocked", Colour::kHostWait},
-                             {"idle: program, not known", Colour::kUnknown},
-                             {"idle: others' work is first", Colour::kOthers}},
-                   .bars = {}};
+void add_devices(report::Page& page, const OrderedJson& summary) {
+  report::StackedBars bars{.title = "Where the GPUs' time went",
+                           .x_label = "time",
+                           .unit = "s",
+                           .parts = {{"busy", report::Colour::kCompute},
+                                     {"idle: program computes", report::Colour::kHostWork},
+                                     {"idle: program is blocked", report::Colour::kHostWait},
+                                     {"idle: program, not known", report::Colour::kUnknown},
+                                     {"idle: others' work is first", report::Colour::kOthers}},
+                           .bars = {}};
   const auto time_of = [](const char* name) {
     return [name](const OrderedJson& device) { return device[name].get<std::int64_t>(); };
   };
   const TimeColumn column(std::max(longest_of(summary["devices"], time_of("busy_ns")),
                                    longest_of(summary["devices"], time_of("idle_ns"))));
-  Page::Rows rows;
+  report::Page::Rows rows;
   for (const OrderedJson& device : summary["devices"]) {
     const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
     const std::string label = fmt::format("GPU {}, process {}", part("index"), part("pid"));
@@ -269,7 +300,7 @@ void add_devices(Page& page, const OrderedJson& summary) {
         part("busy_ns"), computing, blocked,
         std::max<std::int64_t>(0, part("idle_unasked_ns") - computing - blocked),
         part("idle_ordered_ns")};
-    StackedBar bar{.label = label, .values = {}};
+    report::StackedBar bar{.label = label, .values = {}};
     for (const std::int64_t value : values) bar.values.push_back(static_cast<double>(value) * 1e-9);
     bars.bars.push_back(std::move(bar));
     rows.push_back({label, device["gpu"].get<std::string>(), column.cell(part("busy_ns")),
@@ -284,13 +315,13 @@ void add_devices(Page& page, const OrderedJson& summary) {
              rows);
 }
 
-void add_classes(Page& page, const OrderedJson& summary) {
+void add_classes(report::Page& page, const OrderedJson& summary) {
   std::int64_t whole = 0;
   for (const OrderedJson& entry : summary["classes"]) whole += entry["time_ns"].get<std::int64_t>();
   const TimeColumn column(longest_of(summary["classes"], [](const OrderedJson& entry) {
     return entry["time_ns"].get<std::int64_t>();
   }));
-  Page::Rows rows;
+  report::Page::Rows rows;
   for (const OrderedJson& entry : summary["classes"]) {
     const auto time = entry["time_ns"].get<std::int64_t>();
     rows.push_back(
@@ -304,11 +335,11 @@ void add_classes(Page& page, const OrderedJson& summary) {
   page.paragraph("Evidence: " + evidence_text(summary["evidence"]) + ".");
 }
 
-void add_operations(Page& page, const Gathered& gathered) {
+void add_operations(report::Page& page, const Gathered& gathered) {
   page.heading("Operations");
   page.plot(gathered.busy_plot());
   page.plot(gathered.timeline());
-  Page::Rows rows;
+  report::Page::Rows rows;
   const auto names = longest(gathered.names());
   const TimeColumn all(longest_of(names, [](const auto& entry) { return entry.second.time_ns; }));
   const TimeColumn each(longest_of(
@@ -325,7 +356,7 @@ void add_operations(Page& page, const Gathered& gathered) {
     return std::max(entry.second.host_ns, entry.second.time_ns);
   }));
   for (const auto& [name, sum] : ranges) {
-    rows.push_back({shortened(name, kMostCharacters), fmt::to_string(sum.count),
+    rows.push_back({report::shortened(name, kMostCharacters), fmt::to_string(sum.count),
                     column.cell(sum.host_ns), column.cell(sum.time_ns)});
   }
   page.heading("NVTX ranges");
@@ -337,14 +368,15 @@ void add_operations(Page& page, const Gathered& gathered) {
 
 Result<std::string> program_page(const OrderedJson& summary,
                                  const std::vector<RecordedProcess>& processes,
-                                 const Provenance& provenance) {
+                                 const report::Provenance& provenance) {
   Gathered gathered(summary);
   for (const RecordedProcess& process : processes) GPEMU_TRY(gathered.add(process));
-  Page page("A run on emulated GPUs");
+  report::Page page("A run on emulated GPUs");
   page.verdict(program_verdict(summary));
-  if (const auto warning = load_warning(provenance)) page.warning(*warning);
-  page.facts({{"program", shortened(shell_line(summary["program"].get<std::vector<std::string>>()),
-                                    kMostCharacters)},
+  if (const auto warning = report::load_warning(provenance)) page.warning(*warning);
+  page.facts({{"program", report::shortened(report::shell_line(
+                                                summary["program"].get<std::vector<std::string>>()),
+                                            kMostCharacters)},
               {"GPUs",
                fmt::format("{}", fmt::join(summary["gpus"].get<std::vector<std::string>>(), ", ")) +
                    summary["node"].get<std::string>()},
@@ -357,7 +389,7 @@ Result<std::string> program_page(const OrderedJson& summary,
     add_operations(page, gathered);
   }
   if (!summary["not_supported"].empty()) {
-    Page::Rows rows;
+    report::Page::Rows rows;
     for (const OrderedJson& call : summary["not_supported"]) {
       rows.push_back({call["function"].get<std::string>(), call["library"].get<std::string>(),
                       fmt::to_string(call["count"].get<std::int64_t>())});
@@ -365,7 +397,7 @@ Result<std::string> program_page(const OrderedJson& summary,
     page.heading("Not supported");
     page.table({"function", "library", "calls"}, rows);
   }
-  add_provenance(page, provenance);
+  report::add_provenance(page, provenance);
   return page.html();
 }
 

@@ -6,8 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gpemu/report/provenance.hpp"
+
 #include "record/run_records.hpp"
-#include "report/provenance.hpp"
 
 namespace gpemu::tools {
 
@@ -18,6 +19,6 @@ namespace gpemu::tools {
 /// Errors: those of for_each_entry.
 [[nodiscard]] Result<std::string> program_page(const nlohmann::ordered_json& summary,
                                                const std::vector<RecordedProcess>& processes,
-                                               const Provenance& provenance);
+                                               const report::Provenance& provenance);
 
 }  // namespace gpemu::tools

@@ -16,6 +16,10 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/output_file.hpp"
+#include "gpemu/report/provenance.hpp"
+#include "gpemu/report/terminal.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
@@ -23,10 +27,6 @@
 #include "record/run_records.hpp"
 #include "record/run_summary.hpp"
 #include "record/run_trace.hpp"
-#include "report/json_text.hpp"
-#include "report/output_file.hpp"
-#include "report/provenance.hpp"
-#include "report/terminal.hpp"
 #include "run/child_process.hpp"
 #include "run/program_file.hpp"
 #include "run/program_page.hpp"
@@ -69,7 +69,8 @@ Result<void> check(const RunProgramOptions& options) {
                 "--clock virtual needs one --gpu: each process has its own time");
   }
   GPEMU_TRY(check_program(options.words.front()));
-  return check_outputs({options.trace, options.operations, options.report, file_of(options.json)});
+  return report::check_outputs(
+      {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
 
 /// What a result tells of the run besides what was recorded.
@@ -82,18 +83,20 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
-                           Provenance provenance, int code) {
+                           report::Provenance provenance, int code) {
   GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
   nlohmann::ordered_json summary = summarise(processes, read_loaded(records));
   if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
-    print_error("\n{}", summary_text(summary));
-    if (const auto warning = load_warning(provenance)) print_error("{}\n", *warning);
+    report::print_error("\n{}", summary_text(summary));
+    if (const auto warning = report::load_warning(provenance))
+      report::print_error("{}\n", *warning);
   }
   nlohmann::ordered_json facts = facts_of(options, code);
-  add_provenance(facts, provenance);
+  report::add_provenance(facts, provenance);
   summary.update(facts);
-  if (!options.json.empty()) GPEMU_TRY(write_json(options.json, json_text(summary)));
+  if (!options.json.empty())
+    GPEMU_TRY(report::write_json(options.json, report::json_text(summary)));
   if (!options.report.empty()) {
     GPEMU_ASSIGN(const std::string page, program_page(summary, processes, provenance));
     GPEMU_TRY(write_file_atomically(options.report, page));
@@ -179,9 +182,9 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   }
   // What the command prints on standard output is JSON only.
   const ProgramOutput output =
-      is_printed(options.json) ? ProgramOutput::kToStandardError : ProgramOutput::kAsItIs;
-  Provenance provenance = provenance_at(std::chrono::system_clock::now());
-  const HostLoadMeter meter(HostLoadMeter::Scope::kChildren);
+      report::is_printed(options.json) ? ProgramOutput::kToStandardError : ProgramOutput::kAsItIs;
+  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
   GPEMU_ASSIGN(const int code, run_program(options.words, environment, output));
   if (options.clock == "real") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));

@@ -19,11 +19,11 @@
 #include "gpemu/base/log.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "cli/command.hpp"
-#include "report/json_text.hpp"
-#include "report/terminal.hpp"
 #include "smi/smi_query.hpp"
 #include "smi/smi_table.hpp"
 
@@ -197,7 +197,7 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
   if (options.as_json) {
     json devices = json::array();
     for (const SmiDevice& device : sample.devices) devices.push_back(describe(device));
-    return json_text(devices);
+    return report::json_text(devices);
   }
   if (sample.devices.empty()) {
     return fmt::format(
@@ -210,14 +210,14 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
 Result<void> run_smi(const SmiOptions& options) {
   GPEMU_ASSIGN(const auto query, read_query(options));
   warn_of_damaged(options);
-  if (query) print_out("{}", query->header());
+  if (query) report::print_out("{}", query->header());
   Watch watch(options);
   sim::RealClock clock;
   const TimePoint start = clock.now();
   for (std::int64_t round = 1;; ++round) {
     GPEMU_ASSIGN(const SmiSample sample, watch.sample());
-    print_out("{}", text_of(options, query, sample));
-    GPEMU_TRY(finish_output());
+    report::print_out("{}", text_of(options, query, sample));
+    GPEMU_TRY(report::finish_output());
     if (options.loop_s <= 0) return {};
     clock.wait_until(sample_time(start, options.loop_s, round));
   }

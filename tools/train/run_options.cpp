@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "train/run_options.hpp"
 
-#include <sched.h>
-
 #include <CLI/CLI.hpp>
+
+#include "gpemu/report/host_facts.hpp"
 
 namespace gpemu::tools {
 
@@ -34,7 +34,7 @@ void add_gpu_options(CLI::App& command, GpuOptions& options) {
 }
 
 void add_data_options(CLI::App& command, DataOptions& options) {
-  options.workers = usable_cores();
+  options.workers = report::usable_cores();
   command.add_option("--data", options.folder, "Folder of JPEG files, one sub-folder per class");
   command.add_option("--workers", options.workers, "Threads that read and decode; default: cores")
       ->check(CLI::Range(1, 1024))
@@ -56,14 +56,6 @@ void add_node_options(CLI::App& command, GpuOptions& options) {
   command.add_option("--device", options.device, "First device to use on the node")
       ->check(CLI::NonNegativeNumber)
       ->needs(node);
-}
-
-int usable_cores() {
-  cpu_set_t cores;
-  CPU_ZERO(&cores);
-  // More cores than the set holds: rather the set's size than a failure.
-  if (::sched_getaffinity(0, sizeof cores, &cores) != 0) return CPU_SETSIZE;
-  return CPU_COUNT(&cores);
 }
 
 }  // namespace gpemu::tools

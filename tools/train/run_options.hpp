@@ -66,7 +66,4 @@ void add_data_options(CLI::App& command, DataOptions& options);
 /// Adds the options that place a run on an existing node.
 void add_node_options(CLI::App& command, GpuOptions& options);
 
-/// Returns the number of cores that this process may use.
-[[nodiscard]] int usable_cores();
-
 }  // namespace gpemu::tools

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "report/page.hpp"
+#include "gpemu/report/page.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -31,16 +31,16 @@ std::vector<TimePart> parts_of(const train::TrainResult& result) {
   return parts;
 }
 
-StackedBars time_plot(const train::TrainResult& result) {
-  StackedBars bars{.title = "Where the GPU's time went",
-                   .x_label = "time",
-                   .unit = "s",
-                   .parts = {},
-                   .bars = {}};
+report::StackedBars time_plot(const train::TrainResult& result) {
+  report::StackedBars bars{.title = "Where the GPU's time went",
+                           .x_label = "time",
+                           .unit = "s",
+                           .parts = {},
+                           .bars = {}};
   const std::vector<TimePart> parts = parts_of(result);
   for (const TimePart& part : parts) bars.parts.push_back({std::string(part.label), part.colour});
   for (std::size_t i = 0; i < std::min(result.epochs.size(), kMostEpochs); ++i) {
-    StackedBar bar{.label = fmt::format("epoch {}", result.epochs[i].epoch + 1)};
+    report::StackedBar bar{.label = fmt::format("epoch {}", result.epochs[i].epoch + 1)};
     for (const TimePart& part : parts) {
       bar.values.push_back(to_seconds(result.epochs[i].time.*part.time));
     }
@@ -56,15 +56,17 @@ std::size_t steps_of_a_point(std::size_t steps) {
 
 /// Returns a line of a value per step from the second on; of many steps, of the mean of some, with
 /// their smallest and largest as its band.
-LineSeries step_series(std::string name, Colour colour, const std::vector<double>& values) {
-  LineSeries series{.name = std::move(name), .colour = colour};
+report::LineSeries step_series(std::string name, report::Colour colour,
+                               const std::vector<double>& values) {
+  report::LineSeries series{.name = std::move(name), .colour = colour};
   const std::size_t bucket = steps_of_a_point(values.size());
   for (std::size_t first = 0; first < values.size(); first += bucket) {
     const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
     const std::size_t count = std::min(bucket, values.size() - first);
     const auto end = begin + static_cast<std::ptrdiff_t>(count);
-    PlotPoint point{.x = static_cast<double>(first) + static_cast<double>(count - 1) / 2 + 2,
-                    .y = std::accumulate(begin, end, 0.0) / static_cast<double>(count)};
+    report::PlotPoint point{
+        .x = static_cast<double>(first) + static_cast<double>(count - 1) / 2 + 2,
+        .y = std::accumulate(begin, end, 0.0) / static_cast<double>(count)};
     if (bucket > 1) {
       point.low = *std::min_element(begin, end);
       point.high = *std::max_element(begin, end);
@@ -74,7 +76,7 @@ LineSeries step_series(std::string name, Colour colour, const std::vector<double
   return series;
 }
 
-LinePlot step_plot(const train::TrainResult& result) {
+report::LinePlot step_plot(const train::TrainResult& result) {
   std::vector<double> step_ms, fetch_ms, prep_ms;
   for (std::size_t i = 1; i < result.steps.size(); ++i) {
     const train::StepSample& step = result.steps[i];
@@ -83,23 +85,24 @@ LinePlot step_plot(const train::TrainResult& result) {
     prep_ms.push_back(to_milliseconds(step.prep_wait));
   }
   const std::size_t bucket = steps_of_a_point(step_ms.size());
-  LinePlot plot{
+  report::LinePlot plot{
       .title = "Step by step",
       .x_label = bucket > 1 ? fmt::format("step: mean and range of {} each", bucket) : "step",
       .y_label = "time (ms)",
-      .series = {step_series("step", Colour::kTotal, step_ms)}};
-  const auto add = [&plot](const char* name, Colour colour, const std::vector<double>& values) {
+      .series = {step_series("step", report::Colour::kTotal, step_ms)}};
+  const auto add = [&plot](const char* name, report::Colour colour,
+                           const std::vector<double>& values) {
     if (std::ranges::max(values) > 0) plot.series.push_back(step_series(name, colour, values));
   };
-  add("waiting for storage", Colour::kHostWait, fetch_ms);
-  add("waiting for preprocessing", Colour::kHostWork, prep_ms);
+  add("waiting for storage", report::Colour::kHostWait, fetch_ms);
+  add("waiting for preprocessing", report::Colour::kHostWork, prep_ms);
   return plot;
 }
 
-LinePlot throughput_plot(const RunReport& report) {
+report::LinePlot throughput_plot(const RunReport& report) {
   const auto& steps = report.result.steps;
   const std::size_t window = std::max<std::size_t>(1, steps.size() / kThroughputWindows);
-  LineSeries measured{.name = "run", .colour = Colour::kTotal};
+  report::LineSeries measured{.name = "run", .colour = report::Colour::kTotal};
   for (std::size_t i = window; i < steps.size(); i += window) {
     const double elapsed_s = to_seconds(steps[i].end - steps[i - window].end);
     const double images = static_cast<double>(window) * report.options.gpu.batch;
@@ -110,7 +113,8 @@ LinePlot throughput_plot(const RunReport& report) {
       report.options.gpu.batch /
       to_seconds(planned_step(report.plan, report.options.gpu, report.data.has_value()));
   const double factor = 1 + compute_error(report.plan.cost);
-  LineSeries ceiling{.name = "GPU never waiting, and its error bar", .colour = Colour::kCompute};
+  report::LineSeries ceiling{.name = "GPU never waiting, and its error bar",
+                             .colour = report::Colour::kCompute};
   for (const double x : {0.0, to_seconds(report.result.elapsed)}) {
     ceiling.points.push_back({.x = x, .y = best, .low = best / factor, .high = best * factor});
   }
@@ -120,22 +124,24 @@ LinePlot throughput_plot(const RunReport& report) {
           .series = {ceiling, measured}};
 }
 
-Timeline pipeline_plot(const RunReport& report) {
+report::Timeline pipeline_plot(const RunReport& report) {
   enum Kind : std::size_t { kForward, kBackward, kCopy, kStorage, kPrep, kWaitStep, kAllReduce };
-  Timeline timeline{.title = fmt::format("The first {} steps", report.first_steps.size()),
-                    .unit = "ms",
-                    .kinds = {{"forward", Colour::kCompute},
-                              {"backward, optimizer", Colour::kBackward},
-                              {"copy", Colour::kCopy},
-                              {"waits for batch (storage)", Colour::kHostWait},
-                              {"waits for batch (preprocessing)", Colour::kHostWork},
-                              {"waits for step", Colour::kNone}},
-                    .lanes = {}};
-  if (report.result.gpus.size() > 1) timeline.kinds.push_back({"all-reduce", Colour::kOthers});
-  TimelineLane host{.label = "training loop"};
-  TimelineLane copies{.label = "copy engine"};
-  TimelineLane compute{.label = "compute engine"};
-  const auto add = [&](TimelineLane& lane, const train::StepRecord& step,
+  report::Timeline timeline{
+      .title = fmt::format("The first {} steps", report.first_steps.size()),
+      .unit = "ms",
+      .kinds = {{"forward", report::Colour::kCompute},
+                {"backward, optimizer", report::Colour::kBackward},
+                {"copy", report::Colour::kCopy},
+                {"waits for batch (storage)", report::Colour::kHostWait},
+                {"waits for batch (preprocessing)", report::Colour::kHostWork},
+                {"waits for step", report::Colour::kNone}},
+      .lanes = {}};
+  if (report.result.gpus.size() > 1)
+    timeline.kinds.push_back({"all-reduce", report::Colour::kOthers});
+  report::TimelineLane host{.label = "training loop"};
+  report::TimelineLane copies{.label = "copy engine"};
+  report::TimelineLane compute{.label = "compute engine"};
+  const auto add = [&](report::TimelineLane& lane, const train::StepRecord& step,
                        const device::Interval& interval, Kind kind) {
     if (interval.start == interval.end) return;
     lane.spans.push_back(
@@ -154,15 +160,15 @@ Timeline pipeline_plot(const RunReport& report) {
     add(compute, step, gpu.all_reduce, kAllReduce);
   }
   // The host asks for a batch before it waits for an earlier step, and is told in the other order.
-  std::ranges::sort(host.spans, {}, &TimelineSpan::begin);
+  std::ranges::sort(host.spans, {}, &report::TimelineSpan::begin);
   timeline.lanes = {host, copies, compute};
   return timeline;
 }
 
-void add_times(Page& page, const train::TrainResult& result) {
+void add_times(report::Page& page, const train::TrainResult& result) {
   const train::TimeBreakdown& whole = result.gpus.front();
   const train::TimeBreakdown steady = result.steady_time();
-  Page::Rows rows;
+  report::Page::Rows rows;
   for (const TimePart& part : parts_of(result)) {
     const Duration time = whole.*part.time;
     rows.push_back({std::string(part.label), fmt::format("{:.3f}", to_seconds(time)),
@@ -173,7 +179,7 @@ void add_times(Page& page, const train::TrainResult& result) {
   page.table({"part", "time (s)", "share (%)", "share after the first step (%)"}, rows);
 }
 
-void add_facts(Page& page, const RunReport& report) {
+void add_facts(report::Page& page, const RunReport& report) {
   const train::TrainResult& result = report.result;
   const RunOptions& options = report.options;
   const auto step = train::step_statistics(result, train::StepEnd::kObserved);
@@ -214,7 +220,7 @@ void add_facts(Page& page, const RunReport& report) {
 
 std::string run_page(const RunReport& report) {
   const train::TrainResult& result = report.result;
-  Page page(
+  report::Page page(
       fmt::format("{} on {}{}, batch {}", report.model,
                   report.options.gpu.gpus > 1 ? fmt::format("{} x ", report.options.gpu.gpus) : "",
                   report.gpu, report.options.gpu.batch));
@@ -222,7 +228,7 @@ std::string run_page(const RunReport& report) {
                              GPEMU_VERSION, report.precision,
                              report.options.synthetic ? ", synthetic data" : ""));
   page.verdict(run_verdict(report));
-  if (const auto warning = load_warning(report.provenance)) page.warning(*warning);
+  if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   if (!result.steps.empty()) {
     add_facts(page, report);
     page.heading("Where the time went");
@@ -235,7 +241,7 @@ std::string run_page(const RunReport& report) {
     }
     page.plot(pipeline_plot(report));
   }
-  add_provenance(page, report.provenance);
+  report::add_provenance(page, report.provenance);
   return page.html();
 }
 

@@ -8,10 +8,9 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/text.hpp"
-
-#include "report/number_text.hpp"
-#include "report/terminal.hpp"
-#include "report/text_table.hpp"
+#include "gpemu/report/number_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -65,7 +64,7 @@ std::string workers_advice(const RunReport& report) {
   }
   const int cores = report.provenance.host.cores;
   const std::string beyond =
-      needed > cores ? fmt::format("; this host has {} core{}", cores, plural(cores)) : "";
+      needed > cores ? fmt::format("; this host has {} core{}", cores, report::plural(cores)) : "";
   return fmt::format(
       "a worker makes {:.0f} images/s, so about {:.0f} would keep the GPU busy, not {}{}", rate,
       needed, workers, beyond);
@@ -74,7 +73,7 @@ std::string workers_advice(const RunReport& report) {
 std::string stall_table(const train::TrainResult& result) {
   const TimeBreakdown& whole = result.gpus.front();
   const TimeBreakdown steady = result.steady_time();
-  TextTable table({"where the GPU's time went", "s", "%", "% after step 1"});
+  report::TextTable table({"where the GPU's time went", "s", "%", "% after step 1"});
   const auto percent = [](Duration part, Duration all) {
     return fmt::format("{:.1f}", share(part, all) * 100);
   };
@@ -94,9 +93,10 @@ std::string headline(const RunReport& report) {
       fmt::format("{} ({}), batch {}, on {}{}", report.model, report.precision, options.gpu.batch,
                   options.gpu.gpus > 1 ? fmt::format("{} x ", options.gpu.gpus) : "", report.gpu);
   if (report.data) {
-    text += fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
-                        plural(options.data.workers), printable(options.data.folder.string()),
-                        report.data->images, to_mib(report.data->bytes));
+    text +=
+        fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
+                    report::plural(options.data.workers), printable(options.data.folder.string()),
+                    report.data->images, to_mib(report.data->bytes));
   } else {
     text += "; synthetic data, already on the GPU";
   }
@@ -222,10 +222,11 @@ std::string run_text(const RunReport& report) {
   if (result.steps.empty()) return text + "no step was done\n";
   const auto step = train::step_statistics(result, train::StepEnd::kObserved);
   const Duration planned = planned_step(report.plan, report.options.gpu, report.data.has_value());
-  text += fmt::format("throughput  {} images/s\n", rounded(result.steady_samples_per_s()));
-  text += fmt::format("step        {} ms mean, {} p50, {} p99; the profile's {}\n",
-                      rounded(to_milliseconds(step.mean)), rounded(to_milliseconds(step.p50)),
-                      rounded(to_milliseconds(step.p99)), rounded(to_milliseconds(planned)));
+  text += fmt::format("throughput  {} images/s\n", report::rounded(result.steady_samples_per_s()));
+  text += fmt::format(
+      "step        {} ms mean, {} p50, {} p99; the profile's {}\n",
+      report::rounded(to_milliseconds(step.mean)), report::rounded(to_milliseconds(step.p50)),
+      report::rounded(to_milliseconds(step.p99)), report::rounded(to_milliseconds(planned)));
   text += fmt::format("run         {} steps, {} images in {:.3f} s{}\n", result.steps.size(),
                       result.samples, to_seconds(result.elapsed),
                       result.stopped ? ", stopped early" : "");
@@ -233,14 +234,14 @@ std::string run_text(const RunReport& report) {
                       to_mib(result.memory_capacity),
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
   text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
-                      plus_minus(), compute_error(report.plan.cost) * 100);
+                      report::plus_minus(), compute_error(report.plan.cost) * 100);
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
     text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
                         files.empty() ? "" : ", e.g. " + printable(files.front()));
   }
   text += "\n" + stall_table(result) + "\n" + run_verdict(report) + "\n";
-  if (const auto warning = load_warning(report.provenance)) text += *warning + "\n";
+  if (const auto warning = report::load_warning(report.provenance)) text += *warning + "\n";
   return text;
 }
 
@@ -306,7 +307,7 @@ Json run_json(const RunReport& report) {
                      {"cold", options.cold}};
   json["options"].update(gpu_options_json(options.gpu));
   json["options"].update(data_options_json(options.data));
-  add_provenance(json, report.provenance);
+  report::add_provenance(json, report.provenance);
   json["host"]["loop_cpu_s"] = to_seconds(report.loop_cpu);
   json["host"]["spin_s"] = to_seconds(report.spun);
   return json;

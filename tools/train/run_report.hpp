@@ -10,10 +10,10 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/report/colour.hpp"
+#include "gpemu/report/provenance.hpp"
 #include "gpemu/train/trainer.hpp"
 
-#include "report/colour.hpp"
-#include "report/provenance.hpp"
 #include "train/run_options.hpp"
 
 namespace gpemu::tools {
@@ -35,7 +35,7 @@ struct RunReport {
   train::StepPlan plan;
   train::TrainResult result;
   std::optional<DataFacts> data;
-  Provenance provenance;
+  report::Provenance provenance;
   Duration loop_cpu{};                         ///< CPU time of the training loop's thread.
   Duration spun{};                             ///< of it, spent spinning for deadlines.
   std::vector<train::StepRecord> first_steps;  ///< for a picture of the pipeline.
@@ -46,15 +46,17 @@ struct TimePart {
   std::string_view key;    ///< in JSON.
   std::string_view label;  ///< for people.
   Duration train::TimeBreakdown::* time;
-  Colour colour;
+  report::Colour colour;
 };
 inline constexpr std::array<TimePart, 6> kTimeParts = {{
-    {"compute", "compute", &train::TimeBreakdown::compute, Colour::kCompute},
-    {"all_reduce", "all-reduce", &train::TimeBreakdown::all_reduce, Colour::kOthers},
-    {"copy", "copy", &train::TimeBreakdown::copy, Colour::kCopy},
-    {"fetch_wait", "waiting for storage", &train::TimeBreakdown::fetch_wait, Colour::kHostWait},
-    {"prep_wait", "waiting for preprocessing", &train::TimeBreakdown::prep_wait, Colour::kHostWork},
-    {"other", "other", &train::TimeBreakdown::other, Colour::kUnknown},
+    {"compute", "compute", &train::TimeBreakdown::compute, report::Colour::kCompute},
+    {"all_reduce", "all-reduce", &train::TimeBreakdown::all_reduce, report::Colour::kOthers},
+    {"copy", "copy", &train::TimeBreakdown::copy, report::Colour::kCopy},
+    {"fetch_wait", "waiting for storage", &train::TimeBreakdown::fetch_wait,
+     report::Colour::kHostWait},
+    {"prep_wait", "waiting for preprocessing", &train::TimeBreakdown::prep_wait,
+     report::Colour::kHostWork},
+    {"other", "other", &train::TimeBreakdown::other, report::Colour::kUnknown},
 }};
 
 /// Returns `part` as a share of `whole`; zero when there is no whole.

@@ -8,14 +8,14 @@
 #include <CLI/CLI.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/output_file.hpp"
+#include "gpemu/report/progress.hpp"
+#include "gpemu/report/terminal.hpp"
 #include "gpemu/train/trace_recorder.hpp"
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
-#include "report/json_text.hpp"
-#include "report/output_file.hpp"
-#include "report/progress.hpp"
-#include "report/terminal.hpp"
 #include "train/run_page.hpp"
 #include "train/run_report.hpp"
 #include "train/training_session.hpp"
@@ -48,7 +48,8 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual excludes --node: a node that others see runs in real time");
   }
-  return check_outputs({file_of(options.output.json), options.output.trace, options.output.report});
+  return report::check_outputs(
+      {report::file_of(options.output.json), options.output.trace, options.output.report});
 }
 
 /// What observes a run while it goes on.
@@ -75,22 +76,23 @@ class RunObserver {
  private:
   bool tracing_;
   train::TraceRecorder trace_;
-  Progress progress_;
+  report::Progress progress_;
   std::vector<train::StepRecord> first_steps_;
 };
 
 Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& trace) {
   const OutputOptions& output = report.options.output;
-  if (!output.json.empty()) GPEMU_TRY(write_json(output.json, json_text(run_json(report))));
+  if (!output.json.empty())
+    GPEMU_TRY(report::write_json(output.json, report::json_text(run_json(report))));
   if (!output.trace.empty()) {
     nlohmann::ordered_json facts;
-    add_provenance(facts, report.provenance);
-    GPEMU_TRY(write_file_atomically(output.trace, trace.json(one_line(facts))));
+    report::add_provenance(facts, report.provenance);
+    GPEMU_TRY(write_file_atomically(output.trace, trace.json(report::one_line(facts))));
     if (trace.steps_left_out() > 0 && !output.quiet) {
-      print_error("gpemu: {} holds the first {} steps; {} more did not fit\n",
-                  output.trace.string(),
-                  static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
-                  trace.steps_left_out());
+      report::print_error(
+          "gpemu: {} holds the first {} steps; {} more did not fit\n", output.trace.string(),
+          static_cast<std::int64_t>(report.result.steps.size()) - trace.steps_left_out(),
+          trace.steps_left_out());
     }
   }
   if (!output.report.empty()) {
@@ -109,7 +111,7 @@ Result<void> run_train(const RunOptions& options) {
                    .model = session.model().model().name,
                    .precision = session.model().precision(),
                    .plan = session.plan(),
-                   .provenance = provenance_at(std::chrono::system_clock::now())};
+                   .provenance = report::provenance_at(std::chrono::system_clock::now())};
   DataPath path;
   std::unique_ptr<train::BatchSource> source;
   std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
@@ -126,7 +128,7 @@ Result<void> run_train(const RunOptions& options) {
 
   RunObserver observer(options, report.gpu, total_steps);
   const Duration cpu_before = thread_cpu_time();
-  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
+  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(report.result,
                session.run(*source, interrupt.flag(),
                            [&observer](const train::StepRecord& step) { observer.add(step); }));
@@ -141,8 +143,8 @@ Result<void> run_train(const RunOptions& options) {
                             .not_locked = *path.not_locked};
   }
   report.first_steps = observer.first_steps();
-  if (!options.output.quiet && !is_printed(options.output.json)) {
-    print_out("{}", run_text(report));
+  if (!options.output.quiet && !report::is_printed(options.output.json)) {
+    report::print_out("{}", run_text(report));
   }
   GPEMU_TRY(write_outputs(report, observer.trace()));
   if (report.result.stopped) {

@@ -10,8 +10,7 @@
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/profile/database.hpp"
-
-#include "report/number_text.hpp"
+#include "gpemu/report/number_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -134,8 +133,8 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
   if (images < static_cast<std::size_t>(gpu.batch)) {
     return fail(ErrorCode::kInvalidArgument,
                 "{} holds {} image{}, less than one batch of {}: use a smaller --batch",
-                options.folder.string(), images, plural(std::ssize(path.dataset->samples())),
-                gpu.batch);
+                options.folder.string(), images,
+                report::plural(std::ssize(path.dataset->samples())), gpu.batch);
   }
   const data::LoaderOptions loader_options{.batch = gpu.batch,
                                            .workers = options.workers,

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json.hpp>
+
+namespace gpemu::report {
+
+/// Returns JSON as indented text, or as one line. Names of files and processes need not be UTF-8:
+/// what is not is replaced.
+template <typename Json>
+[[nodiscard]] std::string json_text(const Json& json) {
+  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+template <typename Json>
+[[nodiscard]] std::string one_line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace gpemu::report

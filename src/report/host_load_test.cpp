@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/report/host_load.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpemu::report {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+TEST(HostLoad, BlamesOthersForNoMoreThanTheyTook) {
+  // Threads of the run wait for each other, too: more workers than cores.
+  const HostLoad load{.elapsed = 10s, .own_cpu = 19s, .others_cpu = 1s, .queued = 40s};
+  EXPECT_DOUBLE_EQ(load.slowdown(2), 1.0 / 20);
+}
+
+TEST(HostLoad, BlamesOthersForNoMoreThanTheRunWaited) {
+  const HostLoad load{.elapsed = 10s, .own_cpu = 9s, .others_cpu = 600s, .queued = 1s};
+  EXPECT_DOUBLE_EQ(load.slowdown(64), 1.0 / 10);
+}
+
+TEST(HostLoad, ProgramsWaitForOthersOnlyWhereNoCoreIsFree) {
+  const HostLoad full{.elapsed = 10s, .own_cpu = 10s, .others_cpu = 10s, .queued = {}};
+  EXPECT_DOUBLE_EQ(full.slowdown(2), 0.5);
+  EXPECT_TRUE(full.too_busy(2));
+  EXPECT_EQ(full.slowdown(4), 0);
+  EXPECT_FALSE(full.too_busy(4));
+}
+
+TEST(HostLoad, IsNotTooBusyByAFewTicksOfTheKernelsCount) {
+  const HostLoad load{.elapsed = 100ms, .own_cpu = 100ms, .others_cpu = 40ms, .queued = 40ms};
+  EXPECT_FALSE(load.too_busy(2));
+}
+
+TEST(HostLoad, AddsUpSpansAndForgetsTheQueueThatOneDoesNotKnow) {
+  const HostLoad span{
+      .elapsed = 1s, .own_cpu = 2s, .others_cpu = 3s, .queued = 4s, .preemptions = 5};
+  HostLoad sum;
+  sum += span;
+  sum += span;
+  EXPECT_EQ(sum.elapsed, 2s);
+  EXPECT_EQ(sum.queued, 8s);
+  EXPECT_EQ(sum.preemptions, 10);
+  HostLoad unknown = span;
+  unknown.queued.reset();
+  sum += unknown;
+  EXPECT_EQ(sum.own_cpu, 6s);
+  EXPECT_FALSE(sum.queued);
+}
+
+TEST(BusyTime, CountsAllowedCoresWithoutIdleAndGuests) {
+  cpu_set_t allowed;
+  CPU_ZERO(&allowed);
+  CPU_SET(1, &allowed);
+  CPU_SET(12, &allowed);
+  constexpr std::string_view kStat =
+      "cpu  9 9 9 9 9 9 9 9 9 9\n"
+      "cpu0 9 9 9 9 9 9 9 9 9 9\n"
+      "cpu1 1 2 4 1000 1000 8 16 32 7 7\n"
+      "cpu12 100 0 0 5 0 0 0 0 0 0\n"
+      "intr 1 2 3\n";
+  EXPECT_EQ(busy_time(kStat, allowed, 100), 1630ms);
+}
+
+TEST(HostLoadMeter, CountsTheTimeOfThisProcess) {
+  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
+  HostLoad load = meter.read();
+  while (load.own_cpu < 20ms) load = meter.read();
+  EXPECT_GT(load.elapsed, 0ns);
+  EXPECT_GE(load.others_cpu, 0ns);
+}
+
+}  // namespace
+}  // namespace gpemu::report
