@@ -16,7 +16,6 @@ ALLOWED = {
     "abi": {"base"},
     "cost": {"abi", "base", "profile"},
     "calibrate": {"base", "profile", "cost"},
-    "predict": {"base", "profile", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
     "cuda": {"abi", "base", "sim", "profile", "cost", "device"},
@@ -26,6 +25,8 @@ ALLOWED = {
 ALLOWED["capi"] = set(ALLOWED)
 # What the command is made of, and libgpemu.so has no use for.
 ALLOWED["report"] = {"base"}
+ALLOWED["record"] = {"abi", "base", "cost", "cuda", "report"}
+ALLOWED["predict"] = {"base", "profile", "cost", "record"}
 C_ABI_HEADERS = ("gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h", "gpemu/monitor.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

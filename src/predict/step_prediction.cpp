@@ -14,7 +14,7 @@ namespace gpemu::predict {
 namespace {
 
 using cost::OperationClass;
-using Kind = WorkEvent::Kind;
+using Kind = record::WorkEvent::Kind;
 
 /// Steps that are run until one follows the other as in a long run.
 constexpr int kRepetitions = 6;
@@ -37,15 +37,17 @@ constexpr double kHostError = 1.0;
 /// thread asks for from its first layer to its last before the backward pass, which PyTorch asks
 /// for from a thread of its own. What lies around them clears gradients and updates parameters. The
 /// step is a circle.
-std::vector<bool> forward_events(const ProgramWork& work, const StepRange& step) {
-  const auto is_operation = [](const WorkEvent& event) { return event.kind == Kind::kOperation; };
+std::vector<bool> forward_events(const record::ProgramWork& work, const StepRange& step) {
+  const auto is_operation = [](const record::WorkEvent& event) {
+    return event.kind == Kind::kOperation;
+  };
   const auto program = std::ranges::find_if(work.events, is_operation);
   const std::size_t count = step.end - step.begin;
   bool has_backward = false;
   std::vector<bool> forward(count, false);
   std::vector<std::size_t> layers;  // Since the backward pass.
   for (std::size_t i = 0; i < 2 * count; ++i) {
-    const WorkEvent& event = work.events[step.begin + i % count];
+    const record::WorkEvent& event = work.events[step.begin + i % count];
     if (!is_operation(event)) continue;
     if (event.thread == program->thread) {
       if (is_layer(work.operations[event.index].operation_class)) layers.push_back(i);
@@ -62,7 +64,8 @@ std::vector<bool> forward_events(const ProgramWork& work, const StepRange& step)
 /// Prices the events of a step, and adds up what they take.
 class Pricing {
  public:
-  Pricing(const ProgramWork& work, const profile::GpuSpec& recorded, const profile::GpuSpec& gpu)
+  Pricing(const record::ProgramWork& work, const profile::GpuSpec& recorded,
+          const profile::GpuSpec& gpu)
       : work_(work),
         model_(gpu),
         link_(recorded.pinned_copy_bytes_per_s / gpu.pinned_copy_bytes_per_s),
@@ -73,7 +76,7 @@ class Pricing {
     const cost::RecordedOperation* previous = nullptr;
     std::vector<QueuedEvent> queued;
     for (std::size_t i = step.begin; i < step.end; ++i) {
-      const WorkEvent& event = work_.events[i];
+      const record::WorkEvent& event = work_.events[i];
       QueuedEvent& entry = queued.emplace_back(
           QueuedEvent{.kind = event.kind, .stream = event.stream, .recorded = event.time});
       if (event.kind == Kind::kWait) entry.launch = from_seconds(host_[cost::kHostForward]);
@@ -121,7 +124,7 @@ class Pricing {
     return cost.estimate.time;
   }
 
-  const ProgramWork& work_;
+  const record::ProgramWork& work_;
   cost::OperationCostModel model_;
   double link_;
   profile::OperationParameters host_;
@@ -134,7 +137,7 @@ static_assert(static_cast<int>(StepLimit::kCompute) == static_cast<int>(cost::Li
               static_cast<int>(StepLimit::kLatency) == static_cast<int>(cost::Limit::kLatency));
 
 /// Returns what a step took where it was recorded.
-Duration recorded_time(const ProgramWork& work, const StepRange& step) {
+Duration recorded_time(const record::ProgramWork& work, const StepRange& step) {
   TimePoint before{}, after{};
   for (std::size_t i = 0; i < step.end; ++i) {
     TimePoint& latest = i < step.begin ? before : after;
@@ -149,7 +152,7 @@ StepLimit StepPrediction::limit() const {
   return static_cast<StepLimit>(std::ranges::max_element(parts) - parts.begin());
 }
 
-StepPrediction predict_step(const ProgramWork& work, const StepRange& step,
+StepPrediction predict_step(const record::ProgramWork& work, const StepRange& step,
                             const profile::GpuSpec& recorded, const profile::GpuSpec& gpu) {
   StepPrediction prediction;
   Pricing pricing(work, recorded, gpu);

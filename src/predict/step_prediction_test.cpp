@@ -16,7 +16,7 @@ namespace gpemu::predict {
 namespace {
 
 using cost::OperationClass;
-using Kind = WorkEvent::Kind;
+using Kind = record::WorkEvent::Kind;
 
 profile::GpuSpec gpu_for_test() {
   profile::GpuSpec gpu;
@@ -41,7 +41,8 @@ cost::RecordedOperation busy(int milliseconds) {
   return operation;
 }
 
-StepPrediction predict(const ProgramWork& work, const profile::GpuSpec& gpu = gpu_for_test()) {
+StepPrediction predict(const record::ProgramWork& work,
+                       const profile::GpuSpec& gpu = gpu_for_test()) {
   return predict_step(work, {0, work.events.size()}, gpu_for_test(), gpu);
 }
 
@@ -83,7 +84,7 @@ TEST(PredictStep, KnowsTheForwardPassByItsLayersAndTheThread) {
   const double expected = 3 * host(cost::kHostOperation) + 10 * host(cost::kHostSmall);
   EXPECT_NEAR(to_seconds(predict(test.work).host), expected, 1e-6);
   // The same wherever the circle is cut.
-  const std::vector<WorkEvent> once = test.work.events;
+  const std::vector<record::WorkEvent> once = test.work.events;
   test.work.events.insert(test.work.events.end(), once.begin(), once.end());
   for (std::size_t i = 0; i < once.size(); ++i) {
     const StepPrediction step =

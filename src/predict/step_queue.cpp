@@ -6,7 +6,7 @@
 
 namespace gpemu::predict {
 
-using Kind = WorkEvent::Kind;
+using Kind = record::WorkEvent::Kind;
 
 TimePoint StepQueue::run() {
   previous_ = std::exchange(done_, {});

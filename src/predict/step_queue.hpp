@@ -8,17 +8,18 @@
 #include <span>
 #include <vector>
 
-#include "gpemu/predict/program_work.hpp"
+#include "gpemu/record/program_work.hpp"
 
 namespace gpemu::predict {
 
-[[nodiscard]] constexpr bool is_copy(WorkEvent::Kind kind) {
-  return kind == WorkEvent::Kind::kCopyToDevice || kind == WorkEvent::Kind::kCopyFromDevice;
+[[nodiscard]] constexpr bool is_copy(record::WorkEvent::Kind kind) {
+  return kind == record::WorkEvent::Kind::kCopyToDevice ||
+         kind == record::WorkEvent::Kind::kCopyFromDevice;
 }
 
 /// An operation, copy or wait of a step, with its price.
 struct QueuedEvent {
-  WorkEvent::Kind kind = WorkEvent::Kind::kOperation;
+  record::WorkEvent::Kind kind = record::WorkEvent::Kind::kOperation;
   std::int64_t stream = 0;
   TimePoint recorded{};  ///< when it ended where it was recorded.
   Duration launch{};     ///< what it takes the host.

@@ -6,7 +6,7 @@
 namespace gpemu::predict {
 namespace {
 
-using Kind = WorkEvent::Kind;
+using Kind = record::WorkEvent::Kind;
 
 QueuedEvent event(Kind kind, int launch, int time, int recorded = 0, std::int64_t stream = 0) {
   return {.kind = kind,

@@ -13,7 +13,7 @@ namespace gpemu::predict {
 namespace {
 
 using cost::OperationClass;
-using Kind = WorkEvent::Kind;
+using Kind = record::WorkEvent::Kind;
 
 /// Operations that a recurring sequence must have made up while the program runs. More than the
 /// layers of a large network: 100 layers of 40 operations.
@@ -22,7 +22,7 @@ constexpr std::size_t kLongEnough = 20'000;
 /// How often a sequence must be there to recur.
 constexpr std::size_t kFewestRepetitions = 3;
 
-bool is_work(const WorkEvent& event) {
+bool is_work(const record::WorkEvent& event) {
   return event.kind <= Kind::kCopyFromDevice;
 }
 
@@ -48,7 +48,7 @@ std::string first_word(std::string_view name) {
   return word;
 }
 
-std::vector<std::size_t> matches(const ProgramWork& work, std::size_t from,
+std::vector<std::size_t> matches(const record::ProgramWork& work, std::size_t from,
                                  const std::regex& pattern) {
   const auto matching = [&pattern](const std::string& name) {
     return std::regex_search(name, pattern);
@@ -59,7 +59,7 @@ std::vector<std::size_t> matches(const ProgramWork& work, std::size_t from,
   std::vector<std::size_t> borders;
   bool previous = false;  // Matches that follow each other are one.
   for (std::size_t i = from; i < work.events.size(); ++i) {
-    const WorkEvent& event = work.events[i];
+    const record::WorkEvent& event = work.events[i];
     if (!is_work(event) && event.kind != Kind::kRange) continue;
     const bool match = event.kind == Kind::kRange ? ranges[event.index] : operations[event.index];
     if (match && !previous) borders.push_back(i);
@@ -70,7 +70,7 @@ std::vector<std::size_t> matches(const ProgramWork& work, std::size_t from,
 
 /// Returns where ranges begin that are called after steps, by the word that most of them have, the
 /// first of several: a range around the whole training is none of them.
-std::vector<std::size_t> range_borders(const ProgramWork& work, std::size_t from) {
+std::vector<std::size_t> range_borders(const record::ProgramWork& work, std::size_t from) {
   static constexpr std::array<std::string_view, 6> kWords = {"step",  "iter",  "iteration",
                                                              "batch", "train", "profilerstep"};
   std::array<std::vector<std::size_t>, kWords.size()> borders;
@@ -122,11 +122,12 @@ struct Group {
   std::size_t end = 0;  ///< behind its last event.
 };
 
-std::vector<Group> optimizer_groups(const ProgramWork& work, std::size_t from, bool complete) {
+std::vector<Group> optimizer_groups(const record::ProgramWork& work, std::size_t from,
+                                    bool complete) {
   std::vector<Group> groups;
   bool open = false;
   for (std::size_t i = from; i < work.events.size(); ++i) {
-    const WorkEvent& event = work.events[i];
+    const record::WorkEvent& event = work.events[i];
     if (event.kind != Kind::kOperation) continue;
     const OperationClass group = work.operations[event.index].operation_class;
     if (group == OperationClass::kOptimizer) {
@@ -146,7 +147,7 @@ std::vector<Group> optimizer_groups(const ProgramWork& work, std::size_t from, b
   return groups;
 }
 
-std::vector<std::size_t> optimizer_borders(const ProgramWork& work, std::size_t from,
+std::vector<std::size_t> optimizer_borders(const record::ProgramWork& work, std::size_t from,
                                            bool complete) {
   const std::vector<Group> groups = optimizer_groups(work, from, complete);
   std::vector<std::uint64_t> signatures;
@@ -186,7 +187,7 @@ std::vector<std::size_t> recurring_borders(std::span<const std::uint64_t> symbol
   return borders;
 }
 
-std::vector<std::size_t> sequence_borders(const ProgramWork& work, std::size_t from,
+std::vector<std::size_t> sequence_borders(const record::ProgramWork& work, std::size_t from,
                                           bool complete) {
   std::vector<std::uint64_t> symbols;
   std::vector<std::size_t> places;
@@ -211,7 +212,7 @@ std::vector<std::size_t> sequence_borders(const ProgramWork& work, std::size_t f
 
 }  // namespace
 
-Result<FoundSteps> find_steps(const ProgramWork& work, const StepSearch& search) {
+Result<FoundSteps> find_steps(const record::ProgramWork& work, const StepSearch& search) {
   std::size_t from = 0;
   for (std::size_t i = 0; i < work.events.size(); ++i) {
     if (work.events[i].kind == Kind::kProfilerStarts) from = i + 1;
@@ -248,7 +249,7 @@ Result<FoundSteps> find_steps(const ProgramWork& work, const StepSearch& search)
       operations);
 }
 
-StepRange typical_step(const ProgramWork& work, const FoundSteps& found, int count) {
+StepRange typical_step(const record::ProgramWork& work, const FoundSteps& found, int count) {
   GPEMU_CHECK(!found.steps.empty(), "there is a step");
   const std::size_t first = std::min<std::size_t>(kWarmUpSteps, found.steps.size() - 1);
   const std::size_t last =

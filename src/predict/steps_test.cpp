@@ -10,18 +10,18 @@
 namespace gpemu::predict {
 namespace {
 
-using Kind = WorkEvent::Kind;
+using Kind = record::WorkEvent::Kind;
 constexpr StepSearch kRunning{.pattern = nullptr, .complete = false};
 
 /// Returns the steps as the letters of their operations, with a slash between steps.
-std::string steps_of(const ProgramWork& work, const StepSearch& search = {}) {
+std::string steps_of(const record::ProgramWork& work, const StepSearch& search = {}) {
   const auto found = find_steps(work, search);
   if (!found) return found.error().code == ErrorCode::kNotFound ? "none" : "wrong";
   std::string text;
   for (const StepRange& step : found->steps) {
     if (!text.empty()) text += '/';
     for (std::size_t i = step.begin; i < step.end; ++i) {
-      const WorkEvent& event = work.events[i];
+      const record::WorkEvent& event = work.events[i];
       if (event.kind == Kind::kOperation) text += work.operations[event.index].name;
     }
   }

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "gpemu/predict/program_work.hpp"
+#include "gpemu/record/program_work.hpp"
 
 namespace gpemu::predict {
 
@@ -27,7 +27,7 @@ class WorkForTest {
     while (index < std::ssize(work.operations) && work.operations[index] != operation) ++index;
     if (index == std::ssize(work.operations)) work.operations.push_back(operation);
     now_ += Duration(ns);
-    work.events.push_back({.kind = WorkEvent::Kind::kOperation,
+    work.events.push_back({.kind = record::WorkEvent::Kind::kOperation,
                            .index = index,
                            .thread = thread,
                            .time = now_,
@@ -49,7 +49,7 @@ class WorkForTest {
     return *this;
   }
 
-  WorkForTest& mark(WorkEvent::Kind kind) {
+  WorkForTest& mark(record::WorkEvent::Kind kind) {
     work.events.push_back({.kind = kind, .thread = 1, .time = now_});
     return *this;
   }
@@ -58,12 +58,12 @@ class WorkForTest {
     int index = 0;
     while (index < std::ssize(work.names) && work.names[index] != name) ++index;
     if (index == std::ssize(work.names)) work.names.emplace_back(name);
-    mark(WorkEvent::Kind::kRange);
+    mark(record::WorkEvent::Kind::kRange);
     work.events.back().index = index;
     return *this;
   }
 
-  ProgramWork work;
+  record::ProgramWork work;
 
  private:
   TimePoint now_{};

@@ -221,8 +221,8 @@ class Recordings {
   static std::vector<cost::RecordedOperation> step_of(const StepRecording& recording) {
     std::vector<cost::RecordedOperation> operations;
     for (std::size_t i = recording.step.begin; i < recording.step.end; ++i) {
-      const predict::WorkEvent& event = recording.work.events[i];
-      if (event.kind != predict::WorkEvent::Kind::kOperation) continue;
+      const record::WorkEvent& event = recording.work.events[i];
+      if (event.kind != record::WorkEvent::Kind::kOperation) continue;
       operations.push_back(recording.work.operations[event.index]);
     }
     return operations;

@@ -2,20 +2,18 @@
 #include "predict/step_recording.hpp"
 
 #include <algorithm>
-#include <fcntl.h>
 #include <filesystem>
 #include <limits>
-#include <map>
 #include <optional>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/ranges.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/record/live_records.hpp"
+#include "gpemu/record/process_records.hpp"
+#include "gpemu/record/record_folder.hpp"
 
-#include "record/record_folder.hpp"
-#include "record/run_records.hpp"
 #include "run/child_process.hpp"
 #include "run/stand_ins.hpp"
 
@@ -34,81 +32,6 @@ constexpr std::size_t kGiveUpOperations = 1'000'000;
 constexpr std::size_t kReadAtOnce = 8 << 20;
 
 constexpr std::size_t kLinesShown = 15;
-
-/// Reads the lines of one process while it writes them.
-class LiveProcess {
- public:
-  explicit LiveProcess(const std::filesystem::path& path)
-      : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), reader_(path.filename().string()) {}
-
-  /// Reads the lines that are whole by now, at most `most_bytes` of them; returns whether there
-  /// were any.
-  [[nodiscard]] Result<bool> read(std::size_t most_bytes) {
-    bool any = false;
-    std::string buffer(kBufferBytes, '\0');
-    for (const std::size_t start = offset_; offset_ - start < most_bytes;) {
-      const ssize_t count =
-          ::pread(file_.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset_));
-      if (count <= 0) return any;
-      // The rest of the file is zeros.
-      std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
-      rest = rest.substr(0, rest.find('\0'));
-      const std::size_t end = rest.rfind('\n');
-      if (end == std::string_view::npos) return any;
-      rest = rest.substr(0, end + 1);
-      offset_ += rest.size();
-      any = true;
-      while (!rest.empty()) {
-        const std::size_t length = rest.find('\n');
-        GPEMU_TRY(reader_.add_line(rest.substr(0, length)));
-        rest.remove_prefix(length + 1);
-      }
-    }
-    return any;
-  }
-
-  [[nodiscard]] const predict::ProgramWork& work() const { return reader_.work(); }
-
- private:
-  static constexpr std::size_t kBufferBytes = 1 << 20;
-  FileDescriptor file_;
-  std::size_t offset_ = 0;
-  predict::WorkReader reader_;
-};
-
-/// Reads what the processes of a run record while they do.
-class LiveRun {
- public:
-  explicit LiveRun(std::filesystem::path folder) : folder_(std::move(folder)) {}
-
-  /// Reads at most `most_bytes` of each process; returns whether there was anything new.
-  [[nodiscard]] Result<bool> read(std::size_t most_bytes) {
-    std::error_code error;
-    for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-      const std::filesystem::path& path = entry.path();
-      if (path.extension() == ".lines") processes_.try_emplace(path.stem().string(), path);
-    }
-    bool any = false;
-    for (auto& [number, process] : processes_) {
-      GPEMU_ASSIGN(const bool read, process.read(most_bytes));
-      any = any || read;
-    }
-    return any;
-  }
-
-  [[nodiscard]] int processes() const { return static_cast<int>(processes_.size()); }
-
-  /// Returns the process that asked for the most and its number; null when there is none.
-  [[nodiscard]] const std::pair<const std::string, LiveProcess>* main() const {
-    const auto found = std::ranges::max_element(
-        processes_, {}, [](const auto& entry) { return entry.second.work().events.size(); });
-    return found == processes_.end() ? nullptr : &*found;
-  }
-
- private:
-  std::filesystem::path folder_;
-  std::map<std::string, LiveProcess> processes_;
-};
 
 /// Returns the last lines of what a program printed.
 std::string last_lines(const std::filesystem::path& output) {
@@ -144,9 +67,11 @@ std::vector<std::string> words_at(const StepRecordingOptions& options) {
 
 /// Errors: kIo when processes could not record all that they did.
 Result<void> check_space(const std::filesystem::path& folder) {
-  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(folder));
-  const bool full = std::ranges::any_of(
-      processes, [](const RecordedProcess& process) { return process.totals.lines_left_out > 0; });
+  GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
+               record::read_processes(folder));
+  const bool full = std::ranges::any_of(processes, [](const record::RecordedProcess& process) {
+    return process.totals.lines_left_out > 0;
+  });
   if (!full) return {};
   return fail(ErrorCode::kIo,
               "{}: no space for records of operations; TMPDIR can name another folder",
@@ -156,10 +81,11 @@ Result<void> check_space(const std::filesystem::path& folder) {
 /// Adds what the process counted itself: memory, and calls that are not supported.
 Result<void> add_totals(const std::filesystem::path& folder, std::string_view number,
                         StepRecording& recording) {
-  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(folder));
-  for (const RecordedProcess& process : processes) {
+  GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
+               record::read_processes(folder));
+  for (const record::RecordedProcess& process : processes) {
     if (process.lines.stem() != number) continue;
-    for (const cuda::RecordedDevice* device : devices_of(process)) {
+    for (const cuda::RecordedDevice* device : record::devices_of(process)) {
       recording.peak_memory = std::max(recording.peak_memory, Bytes{device->peak_memory_bytes});
     }
     for (const cuda::RecordedCall& call : process.totals.calls) {
@@ -173,7 +99,7 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 
 Result<StepRecording> record_steps(const StepRecordingOptions& options,
                                    const std::atomic<bool>& stop) {
-  GPEMU_ASSIGN(const RecordFolder folder, RecordFolder::create());
+  GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create());
   GPEMU_ASSIGN(Environment environment, stand_in_environment(folder.path()));
   const Bytes memory = options.memory == 0 ? kPlenty : options.memory;
   environment.insert(environment.end(), {{"GPEMU_GPU", options.gpu.name},
@@ -188,7 +114,7 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
     return fail(ErrorCode::kIo, "{}: {}", temporary.string(), error.message());
   }
   environment.emplace_back("TMPDIR", temporary.string());
-  LiveRun run(folder.path());
+  record::LiveRun run(folder.path());
   predict::StepSearch search{.pattern = options.pattern, .complete = false};
   const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);
   const auto enough = [&]() -> Result<bool> {
@@ -198,7 +124,7 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
       GPEMU_TRY(check_space(folder.path()));
       return false;
     }
-    const predict::ProgramWork& work = run.main()->second.work();
+    const record::ProgramWork& work = run.main()->second.work();
     const auto found = predict::find_steps(work, search);
     const std::size_t last_step = found ? found->steps.back().end : 0;
     return (found && found->steps.size() >= wanted) ||

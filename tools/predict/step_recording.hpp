@@ -9,9 +9,9 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/predict/program_work.hpp"
 #include "gpemu/predict/steps.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/record/program_work.hpp"
 
 namespace gpemu::tools {
 
@@ -29,7 +29,7 @@ struct StepRecordingOptions {
 struct StepRecording {
   profile::GpuSpec gpu;  ///< that it saw.
   int batch = 0;
-  predict::ProgramWork work;
+  record::ProgramWork work;
   predict::FoundSteps found;
   predict::StepRange step;       ///< the typical one.
   Bytes peak_memory = 0;         ///< that the process held, without the context.

@@ -12,11 +12,12 @@
 #include <fmt/ranges.h>
 
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/record/summary.hpp"
+#include "gpemu/record/trace.hpp"
 #include "gpemu/report/markup.hpp"
 #include "gpemu/report/page.hpp"
 
-#include "record/run_summary.hpp"
-#include "record/run_trace.hpp"
+#include "run/summary_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -87,9 +88,9 @@ class Gathered {
       : first_ns_(summary["first_ns"].get<std::int64_t>()),
         span_ns_(std::max<std::int64_t>(1, summary["last_ns"].get<std::int64_t>() - first_ns_)) {}
 
-  [[nodiscard]] Result<void> add(const RecordedProcess& process) {
+  [[nodiscard]] Result<void> add(const record::RecordedProcess& process) {
     open_.clear();
-    return for_each_entry(process, [&](Json& entry) -> Result<void> {
+    return record::for_each_entry(process, [&](Json& entry) -> Result<void> {
       if (entry.contains("op")) {
         add_operation(process, entry);
       } else {
@@ -149,7 +150,7 @@ class Gathered {
   [[nodiscard]] bool empty() const { return last_.empty(); }
 
  private:
-  void add_operation(const RecordedProcess& process, const Json& entry) {
+  void add_operation(const record::RecordedProcess& process, const Json& entry) {
     const auto& device = process.totals.devices[entry["device"].get<int>()];
     const auto start_ns = entry["start_ns"].get<std::int64_t>();
     const auto end_ns = entry["end_ns"].get<std::int64_t>();
@@ -253,7 +254,7 @@ std::int64_t longest_of(const auto& entries, const auto& time) {
 /// Returns a name for a column: of a kernel's C++ function, without what its template and its
 /// arguments say. The whole name shows where the pointer rests on it.
 report::PageCell name_cell(const std::string& name) {
-  const std::string whole = demangled(name);
+  const std::string whole = record::demangled(name);
   std::string plain = whole;
   for (const std::string_view noise : {"void ", "at::native::", "(anonymous namespace)::"}) {
     for (auto at = plain.find(noise); at != std::string::npos; at = plain.find(noise, at)) {
@@ -367,12 +368,12 @@ void add_operations(report::Page& page, const Gathered& gathered) {
 }  // namespace
 
 Result<std::string> program_page(const OrderedJson& summary,
-                                 const std::vector<RecordedProcess>& processes,
+                                 const std::vector<record::RecordedProcess>& processes,
                                  const report::Provenance& provenance) {
   Gathered gathered(summary);
-  for (const RecordedProcess& process : processes) GPEMU_TRY(gathered.add(process));
+  for (const record::RecordedProcess& process : processes) GPEMU_TRY(gathered.add(process));
   report::Page page("A run on emulated GPUs");
-  page.verdict(program_verdict(summary));
+  page.verdict(record::program_verdict(summary));
   if (const auto warning = report::load_warning(provenance)) page.warning(*warning);
   page.facts({{"program", report::shortened(report::shell_line(
                                                 summary["program"].get<std::vector<std::string>>()),

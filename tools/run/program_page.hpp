@@ -6,9 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "gpemu/record/process_records.hpp"
 #include "gpemu/report/provenance.hpp"
-
-#include "record/run_records.hpp"
 
 namespace gpemu::tools {
 
@@ -17,8 +16,8 @@ namespace gpemu::tools {
 /// longest. Keeps little of the operations in memory, however many there are.
 ///
 /// Errors: those of for_each_entry.
-[[nodiscard]] Result<std::string> program_page(const nlohmann::ordered_json& summary,
-                                               const std::vector<RecordedProcess>& processes,
-                                               const report::Provenance& provenance);
+[[nodiscard]] Result<std::string> program_page(
+    const nlohmann::ordered_json& summary, const std::vector<record::RecordedProcess>& processes,
+    const report::Provenance& provenance);
 
 }  // namespace gpemu::tools

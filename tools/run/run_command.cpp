@@ -16,6 +16,10 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/record/process_records.hpp"
+#include "gpemu/record/record_folder.hpp"
+#include "gpemu/record/summary.hpp"
+#include "gpemu/record/trace.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/provenance.hpp"
@@ -23,14 +27,11 @@
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
-#include "record/record_folder.hpp"
-#include "record/run_records.hpp"
-#include "record/run_summary.hpp"
-#include "record/run_trace.hpp"
 #include "run/child_process.hpp"
 #include "run/program_file.hpp"
 #include "run/program_page.hpp"
 #include "run/stand_ins.hpp"
+#include "run/summary_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -84,8 +85,9 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
                            report::Provenance provenance, int code) {
-  GPEMU_ASSIGN(const std::vector<RecordedProcess> processes, read_processes(records));
-  nlohmann::ordered_json summary = summarise(processes, read_loaded(records));
+  GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
+               record::read_processes(records));
+  nlohmann::ordered_json summary = record::summarise(processes, record::read_loaded(records));
   if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
     report::print_error("\n{}", summary_text(summary));
@@ -101,11 +103,9 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
     GPEMU_ASSIGN(const std::string page, program_page(summary, processes, provenance));
     GPEMU_TRY(write_file_atomically(options.report, page));
   }
-  if (!options.trace.empty()) GPEMU_TRY(write_trace(options.trace, processes, facts));
+  if (!options.trace.empty()) GPEMU_TRY(record::write_trace(options.trace, processes, facts));
   if (!options.operations.empty()) {
-    nlohmann::ordered_json head = {{"format", "gpemu-operations-2"}};
-    head.update(facts);
-    GPEMU_TRY(write_operations(options.operations, processes, head));
+    GPEMU_TRY(record::write_operations(options.operations, processes, facts));
   }
   return {};
 }
@@ -153,7 +153,7 @@ Result<std::string> gpu_files(const std::vector<std::string>& gpus) {
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(const std::string files, gpu_files(options.gpus));
-  GPEMU_ASSIGN(const RecordFolder records, RecordFolder::create());
+  GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create());
   std::shared_ptr<device::Node> node;
   Environment settings;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());

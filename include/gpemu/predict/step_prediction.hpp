@@ -9,9 +9,9 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/operation_cost.hpp"
-#include "gpemu/predict/program_work.hpp"
 #include "gpemu/predict/steps.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/record/program_work.hpp"
 
 namespace gpemu::predict {
 
@@ -52,7 +52,7 @@ struct StepPrediction {
 /// Kernels run one at a time in the order in which they were asked for, copies beside them; work of
 /// one stream follows in its order. Steps follow each other without a pause: data loading is not
 /// modelled.
-[[nodiscard]] StepPrediction predict_step(const ProgramWork& work, const StepRange& step,
+[[nodiscard]] StepPrediction predict_step(const record::ProgramWork& work, const StepRange& step,
                                           const profile::GpuSpec& recorded,
                                           const profile::GpuSpec& gpu);
 

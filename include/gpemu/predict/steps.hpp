@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/predict/program_work.hpp"
+#include "gpemu/record/program_work.hpp"
 
 namespace gpemu::predict {
 
@@ -53,13 +53,15 @@ struct StepSearch {
 ///    operations: a network's equal layers recur, too.
 ///
 /// Errors: kNotFound when there are no steps, with what to do.
-[[nodiscard]] Result<FoundSteps> find_steps(const ProgramWork& work, const StepSearch& search);
+[[nodiscard]] Result<FoundSteps> find_steps(const record::ProgramWork& work,
+                                            const StepSearch& search);
 
 /// Steps at the beginning that are left out: libraries choose algorithms, and memory is allocated.
 inline constexpr int kWarmUpSteps = 2;
 
 /// Returns the step that stands for all: of up to `count` steps behind the first ones, the one of
 /// median time on the GPU that it was recorded on. Requires: there is a step.
-[[nodiscard]] StepRange typical_step(const ProgramWork& work, const FoundSteps& found, int count);
+[[nodiscard]] StepRange typical_step(const record::ProgramWork& work, const FoundSteps& found,
+                                     int count);
 
 }  // namespace gpemu::predict

@@ -6,9 +6,9 @@
 
 #include <nlohmann/json.hpp>
 
-#include "record/run_records.hpp"
+#include "gpemu/record/process_records.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::record {
 
 /// Writes the operations of a run as a trace in the Trace Event Format, which Perfetto opens: each
 /// device of a process with its streams, and the NVTX ranges of the program's threads. `facts` say
@@ -19,8 +19,8 @@ namespace gpemu::tools {
                                        const std::vector<RecordedProcess>& processes,
                                        const nlohmann::ordered_json& facts);
 
-/// Writes the operations of a run as docs/reference/operations-format.md describes. `facts` goes
-/// into the first line.
+/// Writes the operations of a run as docs/reference/operations-format.md describes. `facts` go
+/// into the first line, behind the format.
 ///
 /// Errors: as write_trace.
 [[nodiscard]] Result<void> write_operations(const std::filesystem::path& path,
@@ -30,4 +30,4 @@ namespace gpemu::tools {
 /// Returns the name of a C++ symbol as the source has it; other text as it is.
 [[nodiscard]] std::string demangled(const std::string& name);
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/run_trace.hpp"
+#include "gpemu/record/trace.hpp"
 
 #include <cstdlib>
 #include <cxxabi.h>
@@ -15,10 +15,12 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/report/json_text.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::record {
 namespace {
 
 using Json = nlohmann::json;
+
+constexpr const char* kOperationsFormat = "gpemu-operations-2";
 
 /// The events of a trace in a file. Rows are processes and threads to the viewer: a device of a
 /// process is a process, and its streams are threads.
@@ -195,7 +197,9 @@ Result<void> write_operations(const std::filesystem::path& path,
                               const std::vector<RecordedProcess>& processes,
                               const nlohmann::ordered_json& facts) {
   GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path));
-  GPEMU_TRY(file.append(report::one_line(facts)));
+  nlohmann::ordered_json run = {{"format", kOperationsFormat}};
+  run.update(facts);
+  GPEMU_TRY(file.append(report::one_line(run)));
   for (const RecordedProcess& process : processes) {
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
     for (const cuda::RecordedDevice* device : devices_of(process)) {
@@ -214,4 +218,4 @@ Result<void> write_operations(const std::filesystem::path& path,
   return file.commit();
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/predict/program_work.hpp"
+#include "gpemu/record/program_work.hpp"
 
 #include <gtest/gtest.h>
 
-namespace gpemu::predict {
+namespace gpemu::record {
 namespace {
 
 using Kind = WorkEvent::Kind;
@@ -87,4 +87,4 @@ TEST_F(WorkReaderTest, RefusesWhatIsNoLineAndNamesIt) {
 }
 
 }  // namespace
-}  // namespace gpemu::predict
+}  // namespace gpemu::record

@@ -12,7 +12,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/recording.hpp"
 
-namespace gpemu::predict {
+namespace gpemu::record {
 
 /// One thing that a program asked a GPU for, said of itself, or waited for.
 struct WorkEvent {
@@ -68,4 +68,4 @@ class WorkReader {
   ProgramWork work_;
 };
 
-}  // namespace gpemu::predict
+}  // namespace gpemu::record

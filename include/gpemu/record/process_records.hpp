@@ -11,7 +11,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/cuda/process_record.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::record {
 
 /// What one process of a run recorded.
 struct RecordedProcess {
@@ -52,4 +52,4 @@ struct LoadedLibrary {
 /// Returns the devices that a process used.
 [[nodiscard]] std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process);
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/predict/program_work.hpp"
+#include "gpemu/record/program_work.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -7,7 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
-namespace gpemu::predict {
+namespace gpemu::record {
 namespace {
 
 using nlohmann::json;
@@ -151,4 +151,4 @@ Result<void> WorkReader::add_mark(const Line& line) {
   return {};
 }
 
-}  // namespace gpemu::predict
+}  // namespace gpemu::record

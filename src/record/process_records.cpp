@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/run_records.hpp"
+#include "gpemu/record/process_records.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -11,7 +11,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::record {
 namespace {
 
 using Json = nlohmann::json;
@@ -116,4 +116,4 @@ std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& proce
   return devices;
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

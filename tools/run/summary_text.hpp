@@ -1,22 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <string>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 
-#include "record/run_records.hpp"
-
 namespace gpemu::tools {
-
-/// Adds up what the processes of a run recorded: time by operation class and by evidence, what each
-/// device did, calls that were not supported. docs/reference/results-format.md has the fields.
-[[nodiscard]] nlohmann::ordered_json summarise(const std::vector<RecordedProcess>& processes,
-                                               const std::vector<LoadedLibrary>& loaded = {});
-
-/// Returns what limits the program, in a sentence.
-[[nodiscard]] std::string program_verdict(const nlohmann::ordered_json& summary);
 
 /// Returns the summary as one screen of text, which begins with the verdict.
 [[nodiscard]] std::string summary_text(const nlohmann::ordered_json& summary);

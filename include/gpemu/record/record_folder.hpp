@@ -7,7 +7,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/file.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::record {
 
 /// A folder for what the processes of a run record, removed at the end. One whose run was killed
 /// is removed by the next run of the same user.
@@ -31,4 +31,4 @@ class RecordFolder {
   FileDescriptor lock_;  ///< held as long as the run lives.
 };
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/record_folder.hpp"
+#include "gpemu/record/record_folder.hpp"
 
 #include <cerrno>
 #include <cstdlib>
@@ -10,7 +10,7 @@
 #include <system_error>
 #include <unistd.h>
 
-namespace gpemu::tools {
+namespace gpemu::record {
 namespace {
 
 constexpr const char* kPrefix = "gpemu-run-";
@@ -68,4 +68,4 @@ RecordFolder::~RecordFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "record/record_folder.hpp"
+#include "gpemu/record/record_folder.hpp"
 
 #include <cstdlib>
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-namespace gpemu::tools {
+namespace gpemu::record {
 namespace {
 
 constexpr uid_t kOther = 65534;  // nobody
@@ -75,4 +75,4 @@ TEST_F(RecordFolderTest, IsTheSameFolderWhereverTheProgramIs) {
 }
 
 }  // namespace
-}  // namespace gpemu::tools
+}  // namespace gpemu::record

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <utility>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/file.hpp"
+#include "gpemu/record/program_work.hpp"
+
+namespace gpemu::record {
+
+/// Reads the lines of one process while it writes them.
+class LiveProcess {
+ public:
+  explicit LiveProcess(const std::filesystem::path& path);
+
+  /// Reads the lines that are whole by now, at most `most_bytes` of them; returns whether there
+  /// were any.
+  [[nodiscard]] Result<bool> read(std::size_t most_bytes);
+
+  [[nodiscard]] const ProgramWork& work() const { return reader_.work(); }
+
+ private:
+  FileDescriptor file_;
+  std::size_t offset_ = 0;
+  WorkReader reader_;
+};
+
+/// Reads what the processes of a run record while they do.
+class LiveRun {
+ public:
+  explicit LiveRun(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+  /// Reads at most `most_bytes` of each process; returns whether there was anything new.
+  [[nodiscard]] Result<bool> read(std::size_t most_bytes);
+
+  [[nodiscard]] int processes() const { return static_cast<int>(processes_.size()); }
+
+  /// Returns the process that asked for the most and its number; null when there is none.
+  [[nodiscard]] const std::pair<const std::string, LiveProcess>* main() const;
+
+ private:
+  std::filesystem::path folder_;
+  std::map<std::string, LiveProcess> processes_;
+};
+
+}  // namespace gpemu::record

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "run/summary_text.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/cost/estimate.hpp"
+#include "gpemu/report/number_text.hpp"
+#include "gpemu/report/text_table.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+/// Devices, calls and kernels that the text names; the rest is counted.
+constexpr std::size_t kMaxDevices = 8;
+constexpr std::size_t kMaxCalls = 10;
+constexpr std::size_t kMaxReads = 3;
+
+double percent(std::int64_t part, std::int64_t whole) {
+  return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
+}
+
+std::int64_t total_ns(const Json& entries) {
+  std::int64_t sum = 0;
+  for (const Json& entry : entries) sum += entry["time_ns"].get<std::int64_t>();
+  return sum;
+}
+
+/// Says that the program waited for bytes that the host moved too late, if that is 1 ms or more.
+std::string late_text(const Json& copies) {
+  constexpr std::int64_t kNoteworthyNs = 1'000'000;
+  const auto waited_ns = copies["late_wait_ns"].get<std::int64_t>();
+  if (waited_ns < kNoteworthyNs) return {};
+  const auto moving_ns = copies["moving_ns"].get<std::int64_t>();
+  const auto bytes = copies["moved_bytes"].get<double>();
+  const std::string rate = moving_ns == 0
+                               ? ""
+                               : fmt::format("; its memory gave large copies {:.1f} GB/s",
+                                             bytes / static_cast<double>(moving_ns));
+  return fmt::format(
+      "late      the program waited {} for bytes that this host moves more slowly than the link{}; "
+      "--drop-data moves none\n",
+      time_text(waited_ns), rate);
+}
+
+/// Says what the program read that no kernel computed.
+std::string reads_text(const Json& summary) {
+  const auto bytes = summary["not_computed_bytes"].get<std::int64_t>();
+  if (bytes == 0) return "";
+  std::string text = fmt::format(
+      "values    {} bytes were read that were not computed: zeros, or what an update in place "
+      "left\n",
+      bytes);
+  const Json& reads = summary["not_computed"];
+  for (std::size_t i = 0; i < std::min(reads.size(), kMaxReads); ++i) {
+    text +=
+        fmt::format("          {} bytes in {} reads of {}\n", reads[i]["bytes"].get<std::int64_t>(),
+                    reads[i]["count"].get<std::int64_t>(), reads[i]["writer"].get<std::string>());
+  }
+  if (reads.size() > kMaxReads) {
+    text += fmt::format("          and of {} more kernels; --json lists them\n",
+                        reads.size() - kMaxReads);
+  }
+  return text;
+}
+
+std::string class_table(const Json& classes) {
+  const std::int64_t whole = total_ns(classes);
+  report::TextTable table({"emulated GPU time", "operations", "s", "%"});
+  for (const Json& entry : classes) {
+    const auto time = entry["time_ns"].get<std::int64_t>();
+    table.add_row({entry["name"].get<std::string>(),
+                   fmt::to_string(entry["count"].get<std::int64_t>()),
+                   fmt::format("{:.3f}", static_cast<double>(time) * 1e-9),
+                   fmt::format("{:.1f}", percent(time, whole))});
+  }
+  return table.str();
+}
+
+std::string device_text(const Json& device) {
+  const auto busy = device["busy_ns"].get<std::int64_t>();
+  const std::int64_t span =
+      device["last_ns"].get<std::int64_t>() - device["first_ns"].get<std::int64_t>();
+  std::string text = fmt::format("GPU {} ({}), process {}\n", device["index"].get<int>(),
+                                 device["gpu"].get<std::string>(), device["pid"].get<int>());
+  if (device["operations"] != 0) {
+    text += fmt::format("  busy    {} of {} ({:.1f} %) from the first operation to the last\n",
+                        time_text(busy), time_text(span), percent(busy, span));
+    text += fmt::format("  idle    {}\n", idle_text(device));
+  }
+  text += fmt::format("  memory  peak {:.0f} of {:.0f} MiB\n",
+                      to_mib(device["peak_memory_bytes"].get<Bytes>()),
+                      to_mib(device["memory_bytes"].get<Bytes>()));
+  return text;
+}
+
+std::string without_work_text(const Json& processes) {
+  if (processes.empty()) return {};
+  const Json& first = processes.front();
+  const std::string others =
+      processes.size() > 1 ? fmt::format(" (and {} more processes)", processes.size() - 1) : "";
+  return fmt::format(
+      "on the CPU  {}, process {}{}, loaded {} and launched no kernel: it computed on the CPU, or "
+      "needs what is not supported\n",
+      std::filesystem::path(first["program"].get<std::string>()).filename().string(),
+      first["pid"].get<std::int64_t>(), others, first["library"].get<std::string>());
+}
+
+std::string guessed_text(const Json& evidence) {
+  const std::string_view name = cost::evidence_name(cost::Evidence::kGuessed);
+  const auto guessed =
+      std::ranges::find_if(evidence, [name](const Json& entry) { return entry["name"] == name; });
+  if (guessed == evidence.end()) return {};
+  return fmt::format(
+      "guessed   {:.1f} % of the GPU's time: {} launches of kernels that are not recognised, whose "
+      "times may be far off; --ops lists them\n",
+      percent((*guessed)["time_ns"].get<std::int64_t>(), total_ns(evidence)),
+      (*guessed)["count"].get<std::int64_t>());
+}
+
+}  // namespace
+
+std::string time_text(std::int64_t time_ns) {
+  const auto time = static_cast<double>(time_ns);
+  if (time_ns >= 1'000'000'000) return report::rounded(time * 1e-9) + " s";
+  if (time_ns >= 1'000'000) return report::rounded(time * 1e-6) + " ms";
+  return report::rounded(time * 1e-3) + " us";
+}
+
+std::string idle_text(const Json& device) {
+  const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
+  const std::int64_t idle = part("idle_ns");
+  std::string text = time_text(idle);
+  if (part("idle_unasked_ns") > 0) {
+    text += fmt::format(
+        ": {} with nothing asked of it (the program computed for about {}, "
+        "was blocked for {})",
+        time_text(part("idle_unasked_ns")), time_text(part("idle_host_computing_ns")),
+        time_text(part("idle_host_blocked_ns")));
+  }
+  if (part("idle_ordered_ns") > 0) {
+    text += fmt::format("{} {} behind others' work", part("idle_unasked_ns") > 0 ? "," : ":",
+                        time_text(part("idle_ordered_ns")));
+  }
+  return text;
+}
+
+std::string evidence_text(const Json& evidence) {
+  const std::int64_t whole = total_ns(evidence);
+  std::string text;
+  for (const Json& entry : evidence) {
+    text += fmt::format("{}{:.1f} % {}", text.empty() ? "" : ", ",
+                        percent(entry["time_ns"].get<std::int64_t>(), whole),
+                        entry["name"].get<std::string>());
+  }
+  return text;
+}
+
+std::string summary_text(const Json& summary) {
+  std::string text;
+  text = fmt::format("gpemu: {}\n", summary["verdict"].get<std::string>());
+  text += without_work_text(summary["without_work"]) + guessed_text(summary["evidence"]);
+  if (!summary["classes"].empty()) text += "\n" + class_table(summary["classes"]);
+  const Json& devices = summary["devices"];
+  for (std::size_t i = 0; i < std::min(devices.size(), kMaxDevices); ++i) {
+    text += device_text(devices[i]);
+  }
+  if (devices.size() > kMaxDevices) {
+    text += fmt::format("and {} more GPUs of processes; --json lists them\n",
+                        devices.size() - kMaxDevices);
+  }
+  if (!summary["classes"].empty()) {
+    text += fmt::format("host      waited {} for the GPU\n",
+                        time_text(summary["wait_ns"].get<std::int64_t>()));
+    text += fmt::format("evidence  {}\n", evidence_text(summary["evidence"]));
+    text +=
+        fmt::format("kernels   ran for {:.1f} % of the run: what a watcher sees as utilisation\n",
+                    100 * summary["utilization"].get<double>());
+  }
+  text += late_text(summary["copies"]);
+  if (const auto bytes = summary["copies"]["not_locked_bytes"].get<Bytes>(); bytes > 0) {
+    text += fmt::format(
+        "unlocked  {:.1f} MiB of pinned memory could not be locked and may be swapped out: "
+        "`ulimit -l` is too low\n",
+        to_mib(bytes));
+  }
+  if (const auto bytes = summary["not_kept_bytes"].get<Bytes>(); bytes > 0) {
+    text += fmt::format(
+        "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros, "
+        "as --drop-data says\n",
+        to_mib(bytes));
+  }
+  text += reads_text(summary);
+  const Json& calls = summary["not_supported"];
+  for (std::size_t i = 0; i < std::min(calls.size(), kMaxCalls); ++i) {
+    text += fmt::format(
+        "not supported: {} ({}), called {} times\n", calls[i]["function"].get<std::string>(),
+        calls[i]["library"].get<std::string>(), calls[i]["count"].get<std::int64_t>());
+  }
+  if (calls.size() > kMaxCalls) {
+    text += fmt::format("not supported: {} more functions; --json lists them\n",
+                        calls.size() - kMaxCalls);
+  }
+  return text;
+}
+
+}  // namespace gpemu::tools
