@@ -27,6 +27,7 @@ ALLOWED["capi"] = set(ALLOWED)
 ALLOWED["report"] = {"base"}
 ALLOWED["record"] = {"abi", "base", "cost", "cuda", "report"}
 ALLOWED["predict"] = {"base", "profile", "cost", "record"}
+ALLOWED["run"] = {"base", "profile", "predict", "record"}
 C_ABI_HEADERS = ("gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h", "gpemu/monitor.h")
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')

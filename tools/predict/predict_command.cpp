@@ -23,12 +23,12 @@
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/run/program_file.hpp"
+#include "gpemu/run/step_recording.hpp"
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
-#include "predict/step_recording.hpp"
-#include "run/program_file.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -68,7 +68,7 @@ Result<void> check(const PredictOptions& options) {
                 "of one",
                 options.plot);
   }
-  GPEMU_TRY(check_program(options.words.front()));
+  GPEMU_TRY(run::check_program(options.words.front()));
   return report::check_outputs({report::file_of(options.json), options.plot, options.report});
 }
 
@@ -85,7 +85,7 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
 /// choose kernels and types by it.
 class Recordings {
  public:
-  using Recording = std::shared_ptr<const StepRecording>;
+  using Recording = std::shared_ptr<const run::StepRecording>;
 
   Recordings(const PredictOptions& options, const profile::Database& database,
              const std::regex* pattern, const std::atomic<bool>& stop)
@@ -136,15 +136,15 @@ class Recordings {
     GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
     report::print_error("gpemu: {}, batch {}: recording with its {:.0f} MiB\n", gpu.name, batch,
                         to_mib(gpu.memory_bytes));
-    Result<StepRecording> recording = record_steps({.words = options_.words,
-                                                    .gpu = known,
-                                                    .batch = batch,
-                                                    .steps = options_.steps,
-                                                    .memory = gpu.memory_bytes,
-                                                    .pattern = pattern_},
-                                                   stop_);
+    Result<run::StepRecording> recording = run::record_steps({.words = options_.words,
+                                                              .gpu = known,
+                                                              .batch = batch,
+                                                              .steps = options_.steps,
+                                                              .memory = gpu.memory_bytes,
+                                                              .pattern = pattern_},
+                                                             stop_);
     if (recording && recording->exit_code.value_or(0) != 0) return nullptr;
-    if (recording) return std::make_shared<const StepRecording>(*std::move(recording));
+    if (recording) return std::make_shared<const run::StepRecording>(*std::move(recording));
     if (recording.error().code == ErrorCode::kNotFound) return nullptr;
     return std::unexpected(std::move(recording).error());
   }
@@ -193,17 +193,17 @@ class Recordings {
     const std::string name = batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
     report::print_error("gpemu: {}: recording\n", name);
     const auto begin = std::chrono::steady_clock::now();
-    Result<StepRecording> recording = record_steps({.words = options_.words,
-                                                    .gpu = gpu,
-                                                    .batch = batch,
-                                                    .steps = options_.steps,
-                                                    .pattern = pattern_},
-                                                   stop_);
+    Result<run::StepRecording> recording = run::record_steps({.words = options_.words,
+                                                              .gpu = gpu,
+                                                              .batch = batch,
+                                                              .steps = options_.steps,
+                                                              .pattern = pattern_},
+                                                             stop_);
     const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
     if (recording) {
       report::print_error("gpemu: {}: {} steps in {:.1f} s\n", name, recording->found.steps.size(),
                           elapsed.count());
-      recordings_.push_back(std::make_shared<const StepRecording>(*std::move(recording)));
+      recordings_.push_back(std::make_shared<const run::StepRecording>(*std::move(recording)));
       return {};
     }
     if (recording.error().code != ErrorCode::kNotFound) {
@@ -218,7 +218,7 @@ class Recordings {
   }
 
   /// Returns the operations of a recording's step.
-  static std::vector<cost::RecordedOperation> step_of(const StepRecording& recording) {
+  static std::vector<cost::RecordedOperation> step_of(const run::StepRecording& recording) {
     std::vector<cost::RecordedOperation> operations;
     for (std::size_t i = recording.step.begin; i < recording.step.end; ++i) {
       const record::WorkEvent& event = recording.work.events[i];

@@ -63,7 +63,7 @@ std::string limit_text(const predict::StepPrediction& step) {
 }
 
 std::vector<std::string> cells(const PredictAnswer& answer) {
-  const StepRecording& recording = *answer.recording;
+  const run::StepRecording& recording = *answer.recording;
   const bool fits = answer.fits();
   return {answer.gpu.name,
           recording.batch > 0 ? std::to_string(recording.batch) : "-",
@@ -85,7 +85,7 @@ std::vector<std::string> basis(const PredictReport& report) {
     if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
   };
   for (const PredictAnswer& answer : report.answers) {
-    const StepRecording& recording = *answer.recording;
+    const run::StepRecording& recording = *answer.recording;
     add(fmt::format(
         "on {}{}: {} steps by {}, {} operations in the one that counts{}", recording.gpu.name,
         recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
@@ -123,7 +123,7 @@ std::vector<std::string> basis(const PredictReport& report) {
 }
 
 ordered_json describe(const PredictAnswer& answer) {
-  const StepRecording& recording = *answer.recording;
+  const run::StepRecording& recording = *answer.recording;
   ordered_json row = {{"gpu", answer.gpu.name},
                       {"batch", recording.batch > 0 ? ordered_json(recording.batch) : nullptr},
                       {"fits", answer.fits()},

@@ -6,9 +6,10 @@
 
 #include <CLI/CLI.hpp>
 
+#include "gpemu/run/child_process.hpp"
+
 #include "cli/command.hpp"
 #include "profile/profile_pack_commands.hpp"
-#include "run/child_process.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -33,7 +34,7 @@ Result<void> measure(const MeasureOptions& options) {
   GPEMU_ASSIGN(const std::filesystem::path script, find_script());
   std::vector<std::string> words = {options.python, script.string()};
   words.insert(words.end(), options.words.begin(), options.words.end());
-  GPEMU_ASSIGN(const int code, run_program(words, {}));
+  GPEMU_ASSIGN(const int code, run::run_program(words, {}));
   // It has told what is wrong.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};

@@ -5,13 +5,14 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
+#include <string_view>
 #include <unistd.h>
 #include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
-#include <fmt/ranges.h>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node.hpp"
@@ -24,13 +25,14 @@
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
+#include "gpemu/run/child_process.hpp"
+#include "gpemu/run/program_file.hpp"
+#include "gpemu/run/settings.hpp"
+#include "gpemu/run/stand_ins.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
-#include "run/child_process.hpp"
-#include "run/program_file.hpp"
 #include "run/program_page.hpp"
-#include "run/stand_ins.hpp"
 #include "run/summary_text.hpp"
 
 namespace gpemu::tools {
@@ -69,7 +71,7 @@ Result<void> check(const RunProgramOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual needs one --gpu: each process has its own time");
   }
-  GPEMU_TRY(check_program(options.words.front()));
+  GPEMU_TRY(run::check_program(options.words.front()));
   return report::check_outputs(
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
@@ -122,14 +124,18 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
   return {};
 }
 
-/// Returns the files of GPUs, with ':' between them, for the program to find them, too: those among
-/// the GPUs that were asked for or, for GPUs of a node, those that the caller names.
+/// Returns the files of GPUs, for the program to find them, too: those among the GPUs that were
+/// asked for or, for GPUs of a node, those that the caller names.
 ///
-/// Errors: kInvalidArgument for a path with a ':' in it.
-Result<std::string> gpu_files(const std::vector<std::string>& gpus) {
+/// Errors: kInvalidArgument for a path with a ':' in it, which is what stands between them.
+Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus) {
+  std::vector<std::filesystem::path> files;
   const char* const inherited = std::getenv("GPEMU_GPU_FILES");
-  if (gpus.empty()) return inherited == nullptr ? "" : inherited;
-  std::vector<std::string> files;
+  if (gpus.empty() && inherited != nullptr) {
+    for (const auto file : std::views::split(std::string_view(inherited), ':')) {
+      files.emplace_back(file.begin(), file.end());
+    }
+  }
   for (const std::string& gpu : gpus) {
     // Without the count, if there is one.
     const std::size_t colon = gpu.rfind(':');
@@ -145,17 +151,27 @@ Result<std::string> gpu_files(const std::vector<std::string>& gpus) {
                   "it",
                   gpu, path);
     }
-    files.push_back(path);
+    files.emplace_back(path);
   }
-  return fmt::format("{}", fmt::join(files, ":"));
+  return files;
+}
+
+/// Returns what the program is to be told, but for its GPUs. Errors: as gpu_files().
+Result<run::Settings> settings_of(const RunProgramOptions& options) {
+  GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus));
+  return run::Settings{.gpu_files = std::move(files),
+                       .context_mib = options.context_mib,
+                       .drop_data = options.drop_data,
+                       .strict = options.strict,
+                       .record_operations = !options.trace.empty() || !options.operations.empty() ||
+                                            !options.report.empty()};
 }
 
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
-  GPEMU_ASSIGN(const std::string files, gpu_files(options.gpus));
+  GPEMU_ASSIGN(run::Settings settings, settings_of(options));
   GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create());
   std::shared_ptr<device::Node> node;
-  Environment settings;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_TRY(check_context(options, database));
   if (options.clock == "virtual") {
@@ -164,28 +180,20 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
       return fail(ErrorCode::kInvalidArgument, "--clock virtual emulates one GPU, not {}",
                   devices.size());
     }
-    settings = {{"GPEMU_GPU", devices.front().gpu}, {"GPEMU_CLOCK", "virtual"}};
+    settings.gpu = devices.front().gpu;
   } else {
     GPEMU_ASSIGN(node, open_node(options, database));
-    settings = {{"GPEMU_NODE", node->name()}};
+    settings.node = node->name();
   }
-  GPEMU_ASSIGN(Environment environment, stand_in_environment(records.path()));
-  environment.insert(environment.end(), settings.begin(), settings.end());
-  if (!files.empty()) environment.emplace_back("GPEMU_GPU_FILES", files);
-  if (options.context_mib) {
-    environment.emplace_back("GPEMU_CONTEXT_MIB", std::to_string(*options.context_mib));
-  }
-  if (options.drop_data) environment.emplace_back("GPEMU_DROP_DATA", "1");
-  if (options.strict) environment.emplace_back("GPEMU_STRICT", "1");
-  if (!options.trace.empty() || !options.operations.empty() || !options.report.empty()) {
-    environment.emplace_back("GPEMU_RECORD_OPERATIONS", "1");
-  }
+  GPEMU_ASSIGN(const std::filesystem::path stand_ins, run::find_stand_ins());
+  const run::Environment environment = run::environment_of(settings, stand_ins, records.path());
   // What the command prints on standard output is JSON only.
-  const ProgramOutput output =
-      report::is_printed(options.json) ? ProgramOutput::kToStandardError : ProgramOutput::kAsItIs;
+  const run::ProgramOutput output = report::is_printed(options.json)
+                                        ? run::ProgramOutput::kToStandardError
+                                        : run::ProgramOutput::kAsItIs;
   report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
-  GPEMU_ASSIGN(const int code, run_program(options.words, environment, output));
+  GPEMU_ASSIGN(const int code, run::run_program(options.words, environment, output));
   if (options.clock == "real") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
   // The program's own exit code is the command's; folders and the node go by themselves.

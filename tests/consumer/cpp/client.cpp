@@ -3,9 +3,12 @@
 
 #include <gpemu/cost/collective.hpp>
 #include <gpemu/profile/database.hpp>
+#include <gpemu/record/process_records.hpp>
+#include <gpemu/run/settings.hpp>
 #include <gpemu/train/trainer.hpp>
 
-// Looks a GPU up in the installed database, which GPEMU_PROFILES names, and asks for a cost on it.
+// Looks a GPU up in the installed database, which GPEMU_PROFILES names, asks for a cost on it, and
+// for what a program on it would be told; and reads the records of a run that was not.
 int main() {
   const auto database = gpemu::profile::Database::open();
   if (!database) {
@@ -18,5 +21,7 @@ int main() {
     return 1;
   }
   const gpemu::cost::Estimate estimate = gpemu::cost::all_reduce_time(*gpu, gpemu::kGiB, 4);
-  return estimate.time > gpemu::Duration::zero() ? 0 : 1;
+  const auto told = gpemu::run::environment_of({.gpu = gpu->name}, "stand-ins", "records");
+  const auto records = gpemu::record::read_processes("no-such-folder");
+  return estimate.time > gpemu::Duration::zero() && !told.set.empty() && !records ? 0 : 1;
 }

@@ -10,7 +10,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/file.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::run {
 
 /// A program that runs under a warden: a process between it and this one which ends the program,
 /// and all that it has started, when this process ends before it in whatever way, SIGKILL included.
@@ -71,4 +71,4 @@ class Warden {
   std::optional<int> code_;
 };
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/program_file.hpp"
+#include "gpemu/run/program_file.hpp"
 
 #include <algorithm>
 #include <array>
@@ -13,7 +13,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-namespace gpemu::tools {
+namespace gpemu::run {
 namespace {
 
 /// Scripts that are the interpreters of scripts. Source: the Linux kernel, BINPRM_MAX_RECURSION.
@@ -140,4 +140,4 @@ Result<void> check_program(const std::string& name) {
   return {};
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

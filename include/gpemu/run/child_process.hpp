@@ -5,18 +5,18 @@
 #include <functional>
 #include <optional>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/run/environment.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::run {
 
 /// Where a program's standard output goes.
 enum class ProgramOutput { kAsItIs, kToStandardError };
 
 /// Runs a program in the foreground and waits for it; returns its exit code, or 128 plus the signal
-/// that ended it, as shells do. `environment` is set on top of this process's own.
+/// that ended it, as shells do. Its environment is this process's own but for `environment`.
 ///
 /// Ctrl-C reaches the program from the terminal, and this process lets it decide; signals from
 /// other processes are passed on to it. Should this process be killed, the program and all
@@ -24,10 +24,9 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
 /// live on.
 ///
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
-[[nodiscard]] Result<int> run_program(
-    const std::vector<std::string>& words,
-    const std::vector<std::pair<std::string, std::string>>& environment,
-    ProgramOutput output = ProgramOutput::kAsItIs);
+[[nodiscard]] Result<int> run_program(const std::vector<std::string>& words,
+                                      const Environment& environment,
+                                      ProgramOutput output = ProgramOutput::kAsItIs);
 
 /// Runs a program until it ends, then returns its exit code as run_program() does; or until
 /// `enough`, which is asked now and then and once when it has ended, says so, then ends it and
@@ -35,9 +34,9 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
 /// `output`.
 ///
 /// Errors: those of run_program(), and of `enough`, which end the program too.
-[[nodiscard]] Result<std::optional<int>> run_until(
-    const std::vector<std::string>& words,
-    const std::vector<std::pair<std::string, std::string>>& environment,
-    const std::filesystem::path& output, const std::function<Result<bool>()>& enough);
+[[nodiscard]] Result<std::optional<int>> run_until(const std::vector<std::string>& words,
+                                                   const Environment& environment,
+                                                   const std::filesystem::path& output,
+                                                   const std::function<Result<bool>()>& enough);
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/warden.hpp"
+#include "warden.hpp"
 
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include <utility>
 #include <vector>
 
-namespace gpemu::tools {
+namespace gpemu::run {
 namespace {
 
 /// The program's processes are ended by this signal, which none of them can refuse.
@@ -245,4 +245,4 @@ void Warden::end() {
   static_cast<void>(wait());
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

@@ -1,22 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "run/child_process.hpp"
+#include "gpemu/run/child_process.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <fcntl.h>
+#include <system_error>
 #include <thread>
 #include <unistd.h>
 
-#include <fmt/format.h>
-
 #include "gpemu/base/file.hpp"
 
-#include "run/warden.hpp"
+#include "warden.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::run {
 namespace {
 
 /// Signals by which people and schedulers tell a program something.
@@ -83,27 +81,25 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-std::vector<std::string> merged_environment(
-    const std::vector<std::pair<std::string, std::string>>& additions) {
-  std::vector<std::string> merged;
-  for (char** entry = environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    const bool replaced = std::ranges::any_of(additions, [&text](const auto& addition) {
-      return text.starts_with(addition.first) && text[addition.first.size()] == '=';
-    });
-    if (!replaced) merged.push_back(text);
-  }
-  for (const auto& [name, value] : additions) merged.push_back(fmt::format("{}={}", name, value));
-  return merged;
+/// Returns this process's folder; none when it was removed.
+std::filesystem::path own_folder() {
+  std::error_code error;
+  return std::filesystem::current_path(error);
+}
+
+/// Returns this process's environment.
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return entries;
 }
 
 /// A program to start: what exec wants, made before the fork.
 class Command {
  public:
-  Command(const std::vector<std::string>& words,
-          const std::vector<std::pair<std::string, std::string>>& additions)
+  Command(const std::vector<std::string>& words, const Environment& environment)
       : words_(words),
-        environment_(merged_environment(additions)),
+        environment_(changed(own_environment(), environment, own_folder())),
         word_pointers_(pointers(words_)),
         environment_pointers_(pointers(environment_)) {
     GPEMU_CHECK(!words.empty(), "a program needs a name");
@@ -138,8 +134,7 @@ class Command {
 
 }  // namespace
 
-Result<int> run_program(const std::vector<std::string>& words,
-                        const std::vector<std::pair<std::string, std::string>>& environment,
+Result<int> run_program(const std::vector<std::string>& words, const Environment& environment,
                         ProgramOutput output) {
   const Command command(words, environment);
   const SignalsToChild signals;
@@ -151,10 +146,10 @@ Result<int> run_program(const std::vector<std::string>& words,
   return warden.wait();
 }
 
-Result<std::optional<int>> run_until(
-    const std::vector<std::string>& words,
-    const std::vector<std::pair<std::string, std::string>>& environment,
-    const std::filesystem::path& output, const std::function<Result<bool>()>& enough) {
+Result<std::optional<int>> run_until(const std::vector<std::string>& words,
+                                     const Environment& environment,
+                                     const std::filesystem::path& output,
+                                     const std::function<Result<bool>()>& enough) {
   const FileDescriptor file(
       ::open(output.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_CLOEXEC, 0600));
   if (!file.valid()) return fail(ErrorCode::kIo, "{}: {}", output.string(), errno_message(errno));
@@ -171,4 +166,4 @@ Result<std::optional<int>> run_until(
   }
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

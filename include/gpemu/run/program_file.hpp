@@ -5,7 +5,7 @@
 
 #include "gpemu/base/error.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::run {
 
 /// Checks that a program can be started, by its path or by its name in PATH, and that the loader
 /// will give it the stand-ins.
@@ -14,4 +14,4 @@ namespace gpemu::tools {
 /// when it is statically linked, for another architecture, or gains privileges.
 [[nodiscard]] Result<void> check_program(const std::string& name);
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/step_recording.hpp"
+#include "gpemu/run/step_recording.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -13,11 +13,11 @@
 #include "gpemu/record/live_records.hpp"
 #include "gpemu/record/process_records.hpp"
 #include "gpemu/record/record_folder.hpp"
+#include "gpemu/run/child_process.hpp"
+#include "gpemu/run/settings.hpp"
+#include "gpemu/run/stand_ins.hpp"
 
-#include "run/child_process.hpp"
-#include "run/stand_ins.hpp"
-
-namespace gpemu::tools {
+namespace gpemu::run {
 namespace {
 
 /// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `gpus/` has.
@@ -100,20 +100,20 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 Result<StepRecording> record_steps(const StepRecordingOptions& options,
                                    const std::atomic<bool>& stop) {
   GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create());
-  GPEMU_ASSIGN(Environment environment, stand_in_environment(folder.path()));
-  const Bytes memory = options.memory == 0 ? kPlenty : options.memory;
-  environment.insert(environment.end(), {{"GPEMU_GPU", options.gpu.name},
-                                         {"GPEMU_CLOCK", "virtual"},
-                                         {"GPEMU_RECORD_OPERATIONS", "1"},
-                                         {"GPEMU_MEMORY_MIB", std::to_string(memory / kMiB)}});
-  if (options.batch > 0) environment.emplace_back("GPEMU_BATCH", std::to_string(options.batch));
+  GPEMU_ASSIGN(const std::filesystem::path stand_ins, find_stand_ins());
+  Environment environment =
+      environment_of({.gpu = options.gpu.name,
+                      .memory = options.memory == 0 ? kPlenty : options.memory,
+                      .batch = options.batch,
+                      .record_operations = true},
+                     stand_ins, folder.path());
   // PyTorch keeps a folder for temporary files, which it cannot remove when it is ended.
   const std::filesystem::path temporary = folder.path() / "tmp";
   std::error_code error;
   if (!std::filesystem::create_directory(temporary, error)) {
     return fail(ErrorCode::kIo, "{}: {}", temporary.string(), error.message());
   }
-  environment.emplace_back("TMPDIR", temporary.string());
+  environment.set.emplace_back("TMPDIR", temporary.string());
   record::LiveRun run(folder.path());
   predict::StepSearch search{.pattern = options.pattern, .complete = false};
   const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);
@@ -164,4 +164,4 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
   return recording;
 }
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

@@ -13,7 +13,7 @@
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/record/program_work.hpp"
 
-namespace gpemu::tools {
+namespace gpemu::run {
 
 /// Which steps of a program are recorded, and on what.
 struct StepRecordingOptions {
@@ -46,4 +46,4 @@ struct StepRecording {
 [[nodiscard]] Result<StepRecording> record_steps(const StepRecordingOptions& options,
                                                  const std::atomic<bool>& stop);
 
-}  // namespace gpemu::tools
+}  // namespace gpemu::run

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/run/settings.hpp"
+
+#include <fmt/ranges.h>
+
+namespace gpemu::run {
+
+Environment environment_of(const Settings& settings, const std::filesystem::path& stand_ins,
+                           const std::filesystem::path& records) {
+  const std::filesystem::path common = stand_ins / "common";
+  Environment environment{
+      .set = {{"LD_AUDIT", (stand_ins / "libgpemu_audit.so").string()},
+              {"GPEMU_SHIMS", stand_ins.string()},
+              {"GPEMU_RECORD_DIR", records.string()},
+              // What programs with the headers of NVTX 3 load their functions from.
+              {"NVTX_INJECTION64_PATH", (common / "libnvToolsExt.so.1").string()},
+              // Where Triton looks for the driver's library when it links.
+              {"TRITON_LIBCUDA_PATH", common.string()}},
+      .unset = {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_DROP_DATA", "GPEMU_MEMORY_MIB",
+                "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB", "GPEMU_GPU_FILES"},
+      .paths = {"GPEMU_NODE_DIR", "GPEMU_PROFILES"}};
+  const auto set = [&environment](const char* name, std::string value) {
+    environment.set.emplace_back(name, std::move(value));
+  };
+  if (!settings.node.empty()) set("GPEMU_NODE", settings.node);
+  if (!settings.gpu.empty()) {
+    set("GPEMU_GPU", settings.gpu);
+    set("GPEMU_CLOCK", "virtual");
+  }
+  std::vector<std::string> files;
+  files.reserve(settings.gpu_files.size());
+  for (const std::filesystem::path& file : settings.gpu_files) files.push_back(file.string());
+  if (!files.empty()) set("GPEMU_GPU_FILES", fmt::format("{}", fmt::join(files, ":")));
+  if (settings.context_mib) set("GPEMU_CONTEXT_MIB", std::to_string(*settings.context_mib));
+  if (settings.memory > 0) set("GPEMU_MEMORY_MIB", std::to_string(settings.memory / kMiB));
+  if (settings.batch > 0) set("GPEMU_BATCH", std::to_string(settings.batch));
+  if (settings.drop_data) set("GPEMU_DROP_DATA", "1");
+  if (settings.strict) set("GPEMU_STRICT", "1");
+  if (settings.record_operations) set("GPEMU_RECORD_OPERATIONS", "1");
+  return environment;
+}
+
+}  // namespace gpemu::run
