@@ -12,7 +12,7 @@
 #include <jpeglib.h>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/data/image.hpp"
+#include "gpemu/data/region.hpp"
 
 namespace gpemu::data {
 

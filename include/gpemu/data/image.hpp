@@ -6,22 +6,10 @@
 #include <span>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/data/region.hpp"
 #include "gpemu/sim/random.hpp"
 
 namespace gpemu::data {
-
-struct ImageSize {
-  int width = 0;
-  int height = 0;
-};
-
-/// A rectangle of pixels within an image.
-struct Region {
-  int x = 0;
-  int y = 0;
-  int width = 0;
-  int height = 0;
-};
 
 /// The random part of the training transform for one image.
 struct Augmentation {
