@@ -142,13 +142,13 @@ constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 
 struct Device::State {
   std::shared_ptr<Node> node;
-  Node::Segment* segment;
+  Segment* segment;
   int index;
   sim::Clock* clock;
   std::span<layout::EngineRecord> engines;
   layout::HoldingRecord* holding;
   /// Of this process and device, however often it is open.
-  Node::Segment::OwnUse* own;
+  Segment::OwnUse* own;
 
   // Guarded by own->mutex: the ends of the work of the legacy default stream, of all streams that
   // synchronise with it, and of all streams.
@@ -188,7 +188,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
                 node->name(), index, node->device_count() - 1);
   }
-  Node::Segment& segment = *node->segment_;
+  Segment& segment = *node->segment_;
   GPEMU_TRY(segment.add_context(index));
   auto state = std::make_unique<State>();
   state->node = std::move(node);
@@ -234,7 +234,7 @@ std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
 Result<DeviceAddress> Device::allocate(Bytes bytes) {
   if (bytes == 0) return fail(ErrorCode::kInvalidArgument, "cannot allocate 0 bytes");
   GPEMU_TRY(state_->segment->check_owner());
-  Node::Segment& segment = *state_->segment;
+  Segment& segment = *state_->segment;
   const Bytes total = segment.facts(state_->index).memory_bytes;
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /

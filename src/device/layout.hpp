@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_state.hpp"
 
 /// The content of a node segment. Everything in it is trivially destructible, of fixed size, and
 /// valid with any bytes at any address: no pointer, no lock, no enumeration. Whoever may write the

@@ -10,8 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "gpemu/device/node.hpp"
-
 #include "process_id.hpp"
 
 namespace gpemu::device {
@@ -118,7 +116,7 @@ void LockFile::close_in_child() {
   }
 }
 
-void handle_forks() {
+void handle_forks_of_locks() {
   static_cast<void>(own_pid());
   static_cast<void>(open_lock_files());
 }

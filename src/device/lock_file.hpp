@@ -63,4 +63,7 @@ class LockFile {
   dev_t file_system_ = 0;
 };
 
+/// Does what handle_forks() says.
+void handle_forks_of_locks();
+
 }  // namespace gpemu::device

@@ -13,7 +13,6 @@
 #include <utility>
 
 #include "gpemu/base/units.hpp"
-#include "gpemu/device/node.hpp"
 
 #include "lock_file.hpp"
 
@@ -114,7 +113,7 @@ void Mapping::forget() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }
 
-void Node::end_when_cut_short() {
+void end_when_cut_short() {
   GPEMU_CHECK(exit_code(ErrorCode::kCorruptData) == 6, "the handler's exit code is another");
   struct sigaction action{};
   // A program that handles the signal itself goes on doing so.

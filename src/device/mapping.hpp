@@ -35,4 +35,7 @@ class Mapping {
   struct Guarded* guarded_ = nullptr;
 };
 
+/// Does what Node::end_when_cut_short() says.
+void end_when_cut_short();
+
 }  // namespace gpemu::device

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "lock_file.hpp"
+#include "mapping.hpp"
 #include "segment.hpp"
 
 namespace gpemu::device {
@@ -42,6 +44,10 @@ Result<void> check_own_name(std::string_view name) {
 
 }  // namespace
 
+void handle_forks() {
+  handle_forks_of_locks();
+}
+
 std::filesystem::path Node::default_directory() {
   const char* directory = std::getenv("GPEMU_NODE_DIR");
   if (directory != nullptr && *directory != '\0') return directory;
@@ -50,6 +56,10 @@ std::filesystem::path Node::default_directory() {
 
 Node::Node(std::unique_ptr<Segment> segment) : segment_(std::move(segment)) {}
 Node::~Node() = default;
+
+void Node::end_when_cut_short() {
+  device::end_when_cut_short();
+}
 
 Result<std::shared_ptr<Node>> Node::create(const NodeConfig& config,
                                            const std::filesystem::path& directory) {

@@ -64,9 +64,8 @@ Result<std::unique_ptr<LockFile>> lock_file(Open open, const Arguments&... argum
 
 }  // namespace
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::adopt(NodePath path,
-                                                            std::unique_ptr<LockFile> locks,
-                                                            NodeFacts facts) {
+Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<LockFile> locks,
+                                                NodeFacts facts) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->owner_pid_ = own_pid();
   segment->path_ = std::move(path);
@@ -77,7 +76,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::adopt(NodePath path,
   return segment;
 }
 
-Result<void> Node::Segment::map() {
+Result<void> Segment::map() {
   const std::size_t devices = facts_.devices.size();
   const layout::Offsets offsets(devices);
   if (locks_) {
@@ -97,7 +96,7 @@ Result<void> Node::Segment::map() {
   return {};
 }
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::create_anonymous(const NodeConfig& config) {
+Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& config) {
   NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
   GPEMU_ASSIGN(
       NodeFacts facts,
@@ -105,8 +104,8 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_anonymous(const Nod
   return adopt(std::move(path), nullptr, std::move(facts));
 }
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
-    const NodeConfig& config, const std::filesystem::path& folder) {
+Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
+                                                      const std::filesystem::path& folder) {
   GPEMU_TRY(make_folder(folder));
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
@@ -130,7 +129,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::create_file(
   return segment;
 }
 
-Result<std::unique_ptr<Node::Segment>> Node::Segment::open_file(const NodePath& path) {
+Result<std::unique_ptr<Segment>> Segment::open_file(const NodePath& path) {
   GPEMU_ASSIGN(std::unique_ptr<LockFile> locks, lock_file(open_segment, path, O_RDWR));
   struct stat status{};
   // Before the content is looked at, so that a temporary node cannot be swept from under it.
@@ -142,7 +141,7 @@ Result<std::unique_ptr<Node::Segment>> Node::Segment::open_file(const NodePath& 
   return adopt(path, std::move(locks), std::move(facts));
 }
 
-Result<void> Node::Segment::register_process() {
+Result<void> Segment::register_process() {
   for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
     const auto index = static_cast<std::int64_t>(slot);
     if (locks_ && !locks_->lock(layout::kTakenLocks + index)) continue;
@@ -160,7 +159,7 @@ Result<void> Node::Segment::register_process() {
               path_.name, processes_.size(), path_.name);
 }
 
-void Node::Segment::claim_slot(std::size_t slot) {
+void Segment::claim_slot(std::size_t slot) {
   layout::ProcessRecord& process = processes_[slot];
   if (process.used.load() != 0) {
     for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
@@ -176,7 +175,7 @@ void Node::Segment::claim_slot(std::size_t slot) {
   process.used = 1;
 }
 
-void Node::Segment::clear_holdings(std::size_t slot) {
+void Segment::clear_holdings(std::size_t slot) {
   for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
     layout::HoldingRecord& holding = holdings(static_cast<int>(device))[slot];
     holding.memory = 0;
@@ -188,7 +187,7 @@ void Node::Segment::clear_holdings(std::size_t slot) {
   }
 }
 
-Node::Segment::~Segment() {
+Segment::~Segment() {
   if (slot_ < 0 || !owned_by_this_process()) return;
   for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
     for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, 0);
@@ -198,7 +197,7 @@ Node::Segment::~Segment() {
   if (locks_ && facts_.temporary) unlink_if_unused();
 }
 
-void Node::Segment::unlink_if_unused() {
+void Segment::unlink_if_unused() {
   struct stat named{};
   // Converting our shared lock works only while nobody else holds one: the last removes it.
   if (try_lock(locks_->get(), LOCK_EX) && ::lstat(path_.path().c_str(), &named) == 0 &&
@@ -207,11 +206,11 @@ void Node::Segment::unlink_if_unused() {
   }
 }
 
-bool Node::Segment::owned_by_this_process() const {
+bool Segment::owned_by_this_process() const {
   return own_pid() == owner_pid_;
 }
 
-Result<void> Node::Segment::check_owner() const {
+Result<void> Segment::check_owner() const {
   if (owned_by_this_process()) return {};
   return fail(
       ErrorCode::kUnavailable,
@@ -220,18 +219,18 @@ Result<void> Node::Segment::check_owner() const {
       path_.name);
 }
 
-DeviceTables Node::Segment::tables(int device) const {
+DeviceTables Segment::tables(int device) const {
   return {.engines = engines(device), .processes = processes_, .holdings = holdings(device)};
 }
 
-Slots Node::Segment::others_alive() const {
+Slots Segment::others_alive() const {
   if (!locks_) return {};
   Slots others = alive();
   if (slot_ >= 0) others.reset(static_cast<std::size_t>(slot_));
   return others;
 }
 
-Slots Node::Segment::alive() const {
+Slots Segment::alive() const {
   if (!locks_) {
     // A private node has one process.
     Slots own;
@@ -249,11 +248,11 @@ Slots Node::Segment::alive() const {
   return slots_alive(locks_->get(), slot_);
 }
 
-void Node::Segment::trim(int device, std::size_t engine) {
+void Segment::trim(int device, std::size_t engine) {
   trim(device, engine, own(device).tail_ns[engine]);
 }
 
-void Node::Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
+void Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
   // A private node ends with its only process.
   if (!locks_) return;
   layout::EngineRecord& record = engines(device)[engine];
@@ -283,18 +282,18 @@ void Node::Segment::trim(int device, std::size_t engine, std::int64_t own_tail_n
   for (layout::GapRecord& gap : record.gaps) gap.end_ns = std::min(gap.end_ns.load(), needed);
 }
 
-Bytes Node::Segment::memory_used(int device) const {
+Bytes Segment::memory_used(int device) const {
   return std::min(memory_held(holdings(device), alive()), facts(device).memory_bytes);
 }
 
-bool Node::Segment::fits(int device, Bytes bytes) const {
+bool Segment::fits(int device, Bytes bytes) const {
   const Bytes total = facts(device).memory_bytes;
   const Bytes others = memory_held(holdings(device), others_alive());
   const Bytes held = own_[static_cast<std::size_t>(device)].memory;
   return others <= total && held <= total - others && bytes <= total - others - held;
 }
 
-bool Node::Segment::take_memory(int device, Bytes bytes) {
+bool Segment::take_memory(int device, Bytes bytes) {
   OwnUse& use = own(device);
   const std::lock_guard lock(use.mutex);
   std::atomic<std::uint64_t>& published = own_holding(device).memory;
@@ -311,19 +310,19 @@ bool Node::Segment::take_memory(int device, Bytes bytes) {
   return false;
 }
 
-void Node::Segment::give_back_memory(int device, Bytes bytes) {
+void Segment::give_back_memory(int device, Bytes bytes) {
   OwnUse& use = own(device);
   const std::lock_guard lock(use.mutex);
   use.memory -= bytes;
   own_holding(device).memory = use.memory;
 }
 
-void Node::Segment::back_off(int attempt) const {
+void Segment::back_off(int attempt) const {
   // Of two, the one in the lower slot looks again first.
   std::this_thread::sleep_for(std::chrono::microseconds((slot_ + 1) * std::min(attempt + 1, 20)));
 }
 
-std::string Node::Segment::largest_holders(int device) const {
+std::string Segment::largest_holders(int device) const {
   constexpr std::size_t kMostNamed = 3;
   DeviceSnapshot now = snapshot(device, TimePoint());
   std::erase_if(now.processes, [](const ProcessSnapshot& process) {
@@ -339,7 +338,7 @@ std::string Node::Segment::largest_holders(int device) const {
   return text;
 }
 
-std::string Node::Segment::describe_with_state(const ProcessSnapshot& process) const {
+std::string Segment::describe_with_state(const ProcessSnapshot& process) const {
   std::string text = describe(process);
   if (process.foreign_namespace != 0 || !locks_) return text;
   const auto state = state_of_user(process.pid, locks_->file_system(), locks_->inode());
@@ -350,7 +349,7 @@ std::string Node::Segment::describe_with_state(const ProcessSnapshot& process) c
   return text;
 }
 
-std::optional<ProcessSnapshot> Node::Segment::other_user(int device) const {
+std::optional<ProcessSnapshot> Segment::other_user(int device) const {
   const Slots others = others_alive();
   const std::uint64_t pid_namespace = own_pid_namespace();
   for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
@@ -363,7 +362,7 @@ std::optional<ProcessSnapshot> Node::Segment::other_user(int device) const {
   return std::nullopt;
 }
 
-Result<void> Node::Segment::add_context(int device) {
+Result<void> Segment::add_context(int device) {
   GPEMU_TRY(check_owner());
   OwnUse& use = own(device);
   const std::lock_guard lock(use.mutex);
@@ -386,13 +385,13 @@ Result<void> Node::Segment::add_context(int device) {
   return {};
 }
 
-void Node::Segment::remove_context(int device) {
+void Segment::remove_context(int device) {
   OwnUse& use = own(device);
   const std::lock_guard lock(use.mutex);
   own_holding(device).contexts = --use.contexts;
 }
 
-DeviceSnapshot Node::Segment::snapshot(int device, TimePoint now) const {
+DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {
   return make_snapshot(device, facts(device), tables(device), alive(), now);
 }
 

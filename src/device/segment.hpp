@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "gpemu/base/file.hpp"
-#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_state.hpp"
 
 #include "layout.hpp"
 #include "lock_file.hpp"
@@ -33,7 +33,7 @@ namespace gpemu::device {
 /// A segment file is locked shared (flock) by every process that takes part, in all versions: a
 /// temporary node whose file can be locked exclusively belongs to nobody. Thread safety: any
 /// thread.
-class Node::Segment {
+class Segment {
  public:
   /// What this attachment has on one device: the truth, of which the segment has a copy for others.
   struct OwnUse {

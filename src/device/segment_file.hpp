@@ -11,7 +11,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
-#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_state.hpp"
 
 namespace gpemu::device {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "gpemu/device/node.hpp"
+#include "gpemu/device/node_state.hpp"
 
 #include "layout.hpp"
 #include "segment_file.hpp"

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <sys/types.h>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::device {
+
+/// What runs work on a device. A device has one of each.
+enum class Engine : std::uint8_t { kCompute, kCopyHostToDevice, kCopyDeviceToHost };
+inline constexpr int kEngineCount = 3;
+
+/// Who may use a device at once.
+enum class SharingPolicy : std::uint8_t {
+  kFifo,       ///< any process; work runs in the order in which it was queued.
+  kExclusive,  ///< one process; a second is refused with kUnavailable.
+};
+
+/// What tools show of a kind of GPU. Zero and "" mean that it is not known. Lies in the segment as
+/// it is.
+struct GpuFacts {
+  char product_name[96] = {};  ///< as NVML reports it, e.g. "Tesla V100-PCIE-32GB".
+  char architecture[32] = {};  ///< e.g. "Volta".
+  std::int32_t compute_capability_major = 0;
+  std::int32_t compute_capability_minor = 0;
+  std::int32_t multiprocessors = 0;
+  std::int32_t cuda_cores = 0;
+  std::int32_t memory_bus_bits = 0;
+  std::int32_t pcie_generation = 0;
+  std::int32_t pcie_lanes = 0;
+  std::int32_t nvlink_links = 0;
+  std::int32_t nvlink_gpus = 0;  ///< as many GPUs of the node as NVLink joins; 1 without NVLink.
+  double base_clock_mhz = 0;
+  double boost_clock_mhz = 0;
+  double memory_clock_mhz = 0;
+};
+
+/// One device of a node to be created.
+struct DeviceConfig {
+  std::string gpu;         ///< name of its specification, e.g. "V100-PCIE-32GB".
+  Bytes memory_bytes = 0;  ///< capacity of its memory.
+  double max_power_w = 0;
+  double idle_power_w = 0;
+  GpuFacts facts;
+};
+
+struct NodeConfig {
+  std::string name;  ///< letters, digits, '.', '_' and '-'; at most 63.
+  std::vector<DeviceConfig> devices;
+  SharingPolicy policy = SharingPolicy::kFifo;
+  mode_t mode = 0600;      ///< permissions of the segment.
+  bool temporary = false;  ///< belongs to one run: removed once no process uses it.
+};
+
+/// Counters of one engine since the node was created.
+struct EngineSnapshot {
+  Duration busy{};  ///< work done so far; work that is queued for later is left out.
+  std::uint64_t operations = 0;
+  Bytes bytes = 0;
+  TimePoint idle_from{};  ///< end of the work that is queued.
+};
+
+struct ProcessSnapshot {
+  pid_t pid = 0;
+  /// 0: the pid is one of this process's pid namespace; else the inode of the one that it is of.
+  std::uint64_t foreign_namespace = 0;
+  std::string name;  ///< printable, as all text from a segment.
+  Bytes memory_held = 0;
+  /// Its part of the work that each engine has done; work that is queued for later is left out.
+  std::array<Duration, kEngineCount> busy{};
+};
+
+/// The state of a device: of processes that live.
+struct DeviceSnapshot {
+  int index = 0;
+  std::string gpu;
+  std::string uuid;        ///< "GPU-…", the same for the same node name and index.
+  std::string pci_bus_id;  ///< "00000000:01:00.0", likewise.
+  Bytes memory_total = 0;
+  Bytes memory_used = 0;
+  double max_power_w = 0;
+  double idle_power_w = 0;
+  GpuFacts facts;
+  std::array<EngineSnapshot, kEngineCount> engines;
+  std::vector<ProcessSnapshot> processes;
+};
+
+/// A file in the folder of nodes.
+struct NodeEntry {
+  std::string name;
+  std::optional<Error> problem;  ///< why it cannot be opened, with what to do.
+};
+
+}  // namespace gpemu::device
