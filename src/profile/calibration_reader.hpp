@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
+#include <optional>
+#include <string>
 #include <string_view>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/calibration.hpp"
 
 #include "toml_parser.hpp"
 
 namespace gpemu::profile {
 
-/// Reads the table `calibration` of a GPU's file, if it has one, into its specification. Errors:
+/// The tables of a calibration in a GPU's file: of the device, and in it of the host.
+inline constexpr std::string_view kCalibrationTable = "calibration";
+inline constexpr std::string_view kCalibrationHostTable = "host";
+
+/// What a GPU's file says of its calibration.
+struct FileCalibration {
+  std::optional<Calibration> own;
+  std::string like;  ///< the GPU whose calibration stands for this one's, or empty.
+  std::string other_arithmetic_like;  ///< the GPU of the other arithmetic's calibration, or empty.
+};
+
+/// Reads the table of the calibration of the GPU `gpu` from its file, if that has one. Errors:
 /// kCorruptData for the first fault, with file, line and field.
-[[nodiscard]] Result<void> read_calibration(const toml::table& root, std::string_view origin,
-                                            GpuSpec& spec);
-
-/// Returns a GPU as its file describes it.
-using FindGpu = std::function<Result<GpuSpec>(std::string_view name)>;
-
-/// Gives a specification the calibrations of the GPUs that it names. Errors: kCorruptData when one
-/// of them is not there or has no parameters of its own.
-[[nodiscard]] Result<void> adopt_calibrations(GpuSpec& spec, const FindGpu& find);
+[[nodiscard]] Result<FileCalibration> read_calibration(const toml::table& root,
+                                                       std::string_view origin,
+                                                       std::string_view gpu);
 
 }  // namespace gpemu::profile

@@ -8,7 +8,7 @@
 #include <tuple>
 #include <utility>
 
-#include "calibration_reader.hpp"
+#include "calibration_adoption.hpp"
 #include "database_format.hpp"
 #include "database_rows.hpp"
 #include "nearest_names.hpp"

@@ -11,7 +11,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 
-#include "calibration_reader.hpp"
+#include "calibration_adoption.hpp"
 #include "database_format.hpp"
 #include "sqlite.hpp"
 

@@ -127,7 +127,10 @@ class SpecReader {
     GPEMU_TRY(check_keys());
     for (const NumberField& field : kNumberFields) GPEMU_TRY(read_number(field));
     GPEMU_TRY(check_consistency());
-    GPEMU_TRY(read_calibration(root_, origin_, spec_));
+    GPEMU_ASSIGN(FileCalibration calibration, read_calibration(root_, origin_, spec_.name));
+    spec_.calibration = std::move(calibration.own);
+    spec_.calibrated_like = std::move(calibration.like);
+    spec_.other_arithmetic_like = std::move(calibration.other_arithmetic_like);
     return std::move(spec_);
   }
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/profile/pack.hpp"
+#include "gpemu/profile/pack_content.hpp"
 
 // The files of a pack as text and as rows that know their line, see docs/reference/pack-format.md.
 // Parsers add what is wrong to `faults`, under the name `file`, and return what is right.

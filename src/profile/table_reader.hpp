@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "gpemu/profile/pack.hpp"
+#include "gpemu/profile/pack_content.hpp"
 
 namespace gpemu::profile {
 

@@ -17,6 +17,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/calibrate/bars.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
+#include "gpemu/profile/calibration_file.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"

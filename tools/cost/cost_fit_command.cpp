@@ -14,6 +14,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/calibrate/calibration.hpp"
+#include "gpemu/profile/calibration_file.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"

@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "gpemu/base/error.hpp"
-
 namespace gpemu::profile {
 
 /// A positive number of a model that a fit chooses. Fits handle its natural logarithm: what they
@@ -188,15 +186,5 @@ struct Calibration {
   std::optional<CalibrationBars> bars;  ///< absent where nobody evaluated the parameters.
   OperationParameters parameters{};
 };
-
-/// Returns a GPU's file with this calibration in place of the one that it has, or at its end; every
-/// other byte stays. `other_arithmetic` names the GPU whose parameters hold for convolutions and
-/// products of the other arithmetic, with tensor cores or without; empty: none does.
-///
-/// Errors: those of parse_gpu_spec(), of the old text and of the new.
-[[nodiscard]] Result<std::string> replace_calibration(std::string_view toml,
-                                                      std::string_view origin,
-                                                      const Calibration& calibration,
-                                                      std::string_view other_arithmetic);
 
 }  // namespace gpemu::profile

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/profile/calibration.hpp"
+#include "gpemu/profile/calibration_file.hpp"
 
 #include <algorithm>
 
