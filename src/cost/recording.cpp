@@ -254,22 +254,6 @@ class Reader {
 
 }  // namespace
 
-DescribedOperation RecordedOperation::at(std::int64_t batch) const {
-  DescribedOperation result{.operation = {.struct_size = sizeof(gpemu_operation),
-                                          .kind = kind,
-                                          .type = type,
-                                          .compute_type = compute_type,
-                                          .channels_last = channels_last ? 1 : 0,
-                                          .shape = {},
-                                          .name = name.c_str(),
-                                          .arguments = nullptr,
-                                          .access = access},
-                            .operation_class = operation_class};
-  std::ranges::transform(shape, result.operation.shape,
-                         [batch](const AffineEntry& entry) { return entry.at(batch); });
-  return result;
-}
-
 std::string write_recording(const Recording& recording) {
   std::vector<std::string> calls, shapes, operations, phases;
   for (const RecordedOperation& operation : recording.operations) {

@@ -7,7 +7,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "gpemu/cost/recording.hpp"
+#include "gpemu/base/error.hpp"
+#include "gpemu/cost/recorded_operation.hpp"
 
 namespace gpemu::cost {
 

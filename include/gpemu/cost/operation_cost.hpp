@@ -1,81 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <string_view>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/cost/described_operation.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/launch_facts.hpp"
 #include "gpemu/operation.h"
 #include "gpemu/profile/gpu_spec.hpp"
 
 namespace gpemu::cost {
-
-/// How reports group operations.
-enum class OperationClass : std::uint8_t {
-  kMatmul,
-  kConvolution,
-  kAttention,
-  kRecurrent,
-  kNormalization,
-  kPooling,
-  kElementwise,
-  kReduction,
-  kOptimizer,
-  kIndexing,
-  kSorting,
-  kFft,
-  kCopy,
-  kSet,
-  kOther,
-};
-inline constexpr int kOperationClassCount = 15;
-
-inline constexpr std::array<std::string_view, kOperationClassCount> kOperationClassNames = {
-    "matmul",  "convolution", "attention", "recurrent", "normalization",
-    "pooling", "elementwise", "reduction", "optimizer", "indexing",
-    "sorting", "fft",         "copy",      "set",       "other"};
-
-/// Names of gpemu_operation_kind and gpemu_data_type, as records have them.
-inline constexpr std::array<std::string_view, GPEMU_OPERATION_WAIT + 1> kOperationKindNames = {
-    "kernel",
-    "matmul",
-    "convolution_forward",
-    "convolution_backward_data",
-    "convolution_backward_filter",
-    "attention_forward",
-    "attention_backward",
-    "rnn_forward",
-    "rnn_backward",
-    "normalization_forward",
-    "normalization_backward",
-    "pooling",
-    "elementwise",
-    "reduction",
-    "fft",
-    "other",
-    "copy_on_device",
-    "set",
-    "pooling_backward",
-    "wait"};
-inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTypeNames = {
-    "unknown", "fp64",  "fp32",  "tf32",  "fp16",      "bf16",      "fp8",
-    "int8",    "int16", "int32", "int64", "complex64", "complex128"};
-
-[[nodiscard]] constexpr std::string_view operation_class_name(OperationClass operation_class) {
-  return kOperationClassNames[static_cast<std::size_t>(operation_class)];
-}
-
-/// Whether operations of a class are the layers of a network that have weights or states.
-[[nodiscard]] constexpr bool is_layer(OperationClass operation_class) {
-  return operation_class == OperationClass::kMatmul ||
-         operation_class == OperationClass::kConvolution ||
-         operation_class == OperationClass::kAttention ||
-         operation_class == OperationClass::kRecurrent;
-}
 
 struct OperationWork;  ///< operation_time.hpp
 
@@ -127,13 +64,6 @@ struct KernelTraits {
 
 /// Analyses a mangled name. Takes microseconds, for the names are long.
 [[nodiscard]] KernelTraits kernel_traits(std::string_view mangled_name);
-
-/// What a launch of a kernel does. Where that is not known, the kind is GPEMU_OPERATION_KERNEL, and
-/// the class is what the name tells.
-struct DescribedOperation {
-  gpemu_operation operation;
-  OperationClass operation_class = OperationClass::kOther;
-};
 
 /// What else is known of a launch.
 struct LaunchContext {

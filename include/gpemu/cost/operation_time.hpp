@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/cost/described_operation.hpp"
 #include "gpemu/operation.h"
 #include "gpemu/profile/calibration.hpp"
 #include "gpemu/profile/gpu_spec.hpp"

@@ -10,7 +10,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
-#include "gpemu/cost/recording.hpp"
+#include "gpemu/cost/recorded_operation.hpp"
 
 namespace gpemu::record {
 

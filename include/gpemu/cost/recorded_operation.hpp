@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "gpemu/cost/described_operation.hpp"
+#include "gpemu/cost/recorded_memory.hpp"
+#include "gpemu/operation.h"
+
+namespace gpemu::cost {
+
+/// An operation of a recording, for any batch.
+struct RecordedOperation {
+  gpemu_operation_kind kind = GPEMU_OPERATION_OTHER;
+  std::string name;  ///< of the library's function; of a kernel without what its templates say.
+  OperationClass operation_class = OperationClass::kOther;
+  gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
+  gpemu_data_type compute_type = GPEMU_TYPE_UNKNOWN;
+  gpemu_access access = GPEMU_ACCESS_CONTIGUOUS;
+  bool channels_last = false;
+  std::array<AffineEntry, GPEMU_OPERATION_SHAPE_LENGTH> shape{};
+
+  /// The operation at a batch; its name is this one's.
+  [[nodiscard]] DescribedOperation at(std::int64_t batch) const;
+  friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
+};
+
+}  // namespace gpemu::cost
