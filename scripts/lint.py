@@ -227,7 +227,8 @@ def faults_of(path, sources):
         yield from check_references(path, lines)
     yield from check_variables(path, lines)
     if path.endswith(CXX):
-        yield from check_layers.check(path, lines)
+        yield from check_layers.check(path, lines, sources.files)
+    yield from check_layers.check_python(path, text)
     if path.endswith(".md") and path != "CHANGELOG.md":
         yield from check_document(path, lines, sources)
         yield from check_docs.faults_of(path, lines)
@@ -242,6 +243,10 @@ def main():
         for line, fault in faults_of(path, sources):
             print(f"{path}:{line}: {fault}")
             faults += 1
+    for fault in (*check_layers.faults_of_circles(sources.text),
+                  *check_layers.faults_of_table((ROOT / "ARCHITECTURE.md").read_text())):
+        print(f"scripts/check_layers.py:1: {fault}")
+        faults += 1
     for path in generate_docs.outdated():
         print(f"{path}:1: out of date; run scripts/generate_docs.py")
         faults += 1

@@ -110,7 +110,8 @@ class Layers(unittest.TestCase):
 
     def test_follows_the_table(self):
         self.assertEqual(self.faults("src/cost/x.cpp", '#include "gpemu/profile/x.hpp"'), [])
-        self.assertEqual(self.faults("src/capi/x.cpp", '#include "gpemu/train/x.hpp"'), [])
+        self.assertEqual(self.faults("src/capi/x.cpp", '#include "gpemu/device/x.hpp"'), [])
+        self.assertEqual(len(self.faults("src/capi/x.cpp", '#include "gpemu/report/x.hpp"')), 1)
         self.assertEqual(len(self.faults("src/data/x.cpp", '#include "gpemu/device/x.hpp"')), 1)
         bad = self.faults("include/gpemu/sim/x.hpp", "#include <gpemu/cost/x.hpp>")
         self.assertEqual(len(bad), 1)
@@ -120,9 +121,82 @@ class Layers(unittest.TestCase):
         self.assertEqual(len(self.faults("include/gpemu/sim/x.hpp", '#include "heap.hpp"')), 1)
         self.assertEqual(len(self.faults("src/sim/x.cpp", '#include "../cost/x.hpp"')), 1)
 
-    def test_shims_see_only_the_c_abi(self):
-        self.assertEqual(self.faults("shims/cuda/x.cpp", '#include "gpemu/gpemu.h"'), [])
-        self.assertEqual(len(self.faults("shims/cuda/x.cpp", '#include "gpemu/sim/clock.hpp"')), 1)
+    def test_what_stands_on_the_library_sees_only_the_c_abi(self):
+        for path in ("shims/cuda/x.cpp", "bindings/ruby/x.c"):
+            self.assertEqual(self.faults(path, '#include "gpemu/gpemu.h"'), [])
+            self.assertEqual(len(self.faults(path, '#include "gpemu/sim/clock.hpp"')), 1)
+
+    def test_stand_ins_share_one_folder(self):
+        def faults(target):
+            files = {"shims/cuda/a.hpp", "shims/common/b.hpp", "shims/nccl/c.hpp"}
+            return [*check_layers.check("shims/cuda/x.cpp", [f'#include "{target}"'], files)]
+        self.assertEqual(faults("a.hpp") + faults("b.hpp"), [])
+        self.assertEqual(len(faults("c.hpp")), 1)
+
+    def test_commands_include_what_all_share_and_modules(self):
+        for line in ('"run/x.hpp"', '"cli/x.hpp"', '"gpemu/record/x.hpp"', "<CLI/CLI.hpp>"):
+            self.assertEqual(self.faults("tools/run/x.cpp", f"#include {line}"), [], line)
+        self.assertEqual(len(self.faults("tools/run/x.cpp", '#include "train/x.hpp"')), 1)
+        self.assertEqual(len(self.faults("tools/run/x.cpp", '#include "x.hpp"')), 1)
+        self.assertEqual(len(self.faults("tools/cli/x.cpp", '#include "run/x.hpp"')), 1)
+        self.assertEqual(self.faults("tools/analyze/x.cpp", '#include "train/x.hpp"'), [])
+        self.assertEqual(self.faults("tools/main.cpp", '#include "cli/x.hpp"'), [])
+
+    def test_modules_of_the_python_package_follow_their_table(self):
+        def faults(module, text):
+            return [*check_layers.check_python(f"bindings/python/gpemu/{module}.py", text)]
+        self.assertEqual(faults("sharing", "import os\nfrom . import _core\n"), [])
+        self.assertEqual(faults("_core", "import ctypes\nfrom ._errors import error_for\n"), [])
+        self.assertEqual(len(faults("_core", "from .sharing import share\n")), 1)
+        self.assertEqual(len(faults("emulators", "from . import _core, sharing\n")), 1)
+        self.assertEqual(len(faults("sharing", "from ctypes import c_int\n")), 1)
+        self.assertEqual(len(faults("new", "")), 1)
+        self.assertEqual(list(check_layers.check_python("scripts/x.py", "import ctypes\n")), [])
+
+    def test_the_document_has_the_same_table(self):
+        text = (lint.ROOT / "ARCHITECTURE.md").read_text()
+        self.assertEqual(list(check_layers.faults_of_table(text)), [])
+        for bad in (text.replace("| sim |", "| simulation |"),
+                    text.replace("| base, sim |", "| base, cost |")):
+            self.assertNotEqual(text, bad)
+            self.assertNotEqual(list(check_layers.faults_of_table(bad)), [])
+
+
+class Circles(unittest.TestCase):
+    def found(self, sources):
+        return {module: check_layers.circles(graph)
+                for module, graph in check_layers.include_graphs(sources).items()}
+
+    def test_finds_the_shortest_circle_of_units(self):
+        sources = {"include/gpemu/sim/a.hpp": "",
+                   "src/sim/a.cpp": '#include "b.hpp"',
+                   "src/sim/b.hpp": '#include "c.hpp"',
+                   "src/sim/c.cpp": '#include "gpemu/sim/a.hpp"\n#include "b.hpp"'}
+        self.assertEqual(self.found(sources), {"sim": [["a", "b", "c", "a"], ["b", "c", "b"]]})
+
+    def test_finds_circles_of_commands_and_of_stand_ins(self):
+        sources = {"tools/run/a.hpp": '#include "cli/b.hpp"', "tools/cli/b.cpp":
+                   '#include "run/a.hpp"', "shims/cuda/a.hpp": '#include "b.hpp"',
+                   "shims/cuda/b.hpp": '#include "a.hpp"'}
+        self.assertEqual(self.found(sources), {"tools": [["cli/b", "run/a", "cli/b"]],
+                                               "shims/cuda": [["a", "b", "a"]]})
+
+    def test_a_unit_and_other_modules_are_no_circle(self):
+        sources = {"include/gpemu/sim/a.hpp": "",
+                   "src/sim/a.cpp": '#include "gpemu/sim/a.hpp"\n#include "gpemu/base/b.hpp"',
+                   "src/sim/a_test.cpp": '#include "gpemu/sim/a.hpp"',
+                   "include/gpemu/base/b.hpp": ""}
+        self.assertEqual(self.found(sources), {"sim": [], "base": []})
+
+    def test_tells_modules_that_are_free_of_them_and_still_listed(self):
+        with mock.patch.object(check_layers, "CIRCLES_LEFT", {"sim"}):
+            faults = [*check_layers.faults_of_circles({"src/sim/a.cpp": ""})]
+        self.assertEqual(faults, ["'sim' is free of circles: take it off CIRCLES_LEFT"])
+
+    def test_the_list_of_what_is_left_is_no_longer_than_needed(self):
+        graphs = check_layers.include_graphs(lint.Sources(lint.repository_files()).text)
+        left = {module for module, graph in graphs.items() if check_layers.circles(graph)}
+        self.assertEqual(left, check_layers.CIRCLES_LEFT)
 
 
 if __name__ == "__main__":
