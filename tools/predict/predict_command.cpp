@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
+#include <atomic>
 #include <chrono>
-#include <cstdlib>
 #include <filesystem>
-#include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <regex>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -29,6 +25,7 @@
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
+#include "predict/recordings.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -43,23 +40,6 @@ struct PredictOptions {
   std::string plot;
   std::vector<std::string> words;
 };
-
-/// A GPU that programs run on where they run on none of those that were asked for: of the oldest
-/// architecture for which today's programs still have all kernels.
-constexpr const char* kCommonGpu = "A100-SXM4-80GB";
-
-int capability(const profile::GpuSpec& gpu) {
-  return 10 * gpu.compute_capability_major + gpu.compute_capability_minor;
-}
-
-/// Returns the line of a message that tells most: the last that names an error as Python does, or
-/// the last.
-std::string_view telling_line(std::string_view message) {
-  const std::size_t error = message.rfind("Error: ");
-  const std::size_t begin = message.rfind('\n', error) + 1;  // 0 where there is none.
-  const std::string_view line = message.substr(begin, message.find('\n', begin) - begin);
-  return line.substr(line.starts_with("  | ") ? 4 : 0);
-}
 
 Result<void> check(const PredictOptions& options) {
   if (!options.plot.empty() && !options.plot.ends_with(".svg")) {
@@ -81,161 +61,26 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
   }
 }
 
-/// Records the program once for each batch and compute capability that the GPUs have, for programs
-/// choose kernels and types by it.
-class Recordings {
- public:
-  using Recording = std::shared_ptr<const run::StepRecording>;
-
-  Recordings(const PredictOptions& options, const profile::Database& database,
-             const std::regex* pattern, const std::atomic<bool>& stop)
-      : options_(options), database_(database), pattern_(pattern), stop_(stop) {}
-
-  /// Records what is asked for, the newest architecture first.
-  [[nodiscard]] Result<void> record(const std::vector<profile::GpuSpec>& gpus,
-                                    const std::vector<int>& batches) {
-    std::map<int, profile::GpuSpec, std::greater<>> by_capability;
-    for (const profile::GpuSpec& gpu : gpus) by_capability.try_emplace(capability(gpu), gpu);
-    for (const int batch : batches) {
-      first_fault_ = {};
-      for (const auto& [number, gpu] : by_capability) {
-        GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
-        GPEMU_TRY(record_one(known, batch, number));
-      }
-      if (!any(batch)) {
-        GPEMU_ASSIGN(const profile::GpuSpec common, database_.gpu(kCommonGpu));
-        const int number = capability(common);
-        if (!by_capability.contains(number)) GPEMU_TRY(record_one(common, batch, number));
-      }
-      if (!any(batch)) return std::unexpected(first_fault_);
-    }
-    return {};
+/// Records steps and says on standard error how that goes.
+Result<run::StepRecording> record_and_tell(const run::StepRecordingOptions& options,
+                                           const std::string& label,
+                                           const std::atomic<bool>& stop) {
+  const bool within = options.memory > 0;
+  report::print_error(
+      "gpemu: {}: recording{}\n", label,
+      within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
+  const auto begin = std::chrono::steady_clock::now();
+  Result<run::StepRecording> recording = run::record_steps(options, stop);
+  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  if (within) return recording;
+  if (recording) {
+    report::print_error("gpemu: {}: {} steps in {:.1f} s\n", label, recording->found.steps.size(),
+                        elapsed.count());
+  } else if (recording.error().code == ErrorCode::kNotFound) {
+    report::print_error("gpemu: {}: no steps after {:.1f} s\n", label, elapsed.count());
   }
-
-  /// Returns the recording at a GPU's capability or, where the program does not run there, at the
-  /// nearest, rather a newer one; with the reason. Requires: record() has returned.
-  [[nodiscard]] std::pair<Recording, std::string> find(const profile::GpuSpec& gpu,
-                                                       int batch) const {
-    const auto distance = [&](const Recording& recording) {
-      const int newer = capability(recording->gpu) - capability(gpu);
-      return newer >= 0 ? newer : 1000 - newer;
-    };
-    Recording best;
-    for (const Recording& recording : recordings_) {
-      if (recording->batch != batch) continue;
-      if (best == nullptr || distance(recording) < distance(best)) best = recording;
-    }
-    const auto fault = faults_.find({capability(gpu), batch});
-    return {best, fault == faults_.end() ? "" : fault->second};
-  }
-
-  /// Records once more with the memory that a GPU really has, in which frameworks give back what
-  /// their allocators kept and try again. Returns nothing where the program ends with a fault
-  /// there, before it did a step.
-  [[nodiscard]] Result<Recording> record_within(const profile::GpuSpec& gpu, int batch) const {
-    GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
-    report::print_error("gpemu: {}, batch {}: recording with its {:.0f} MiB\n", gpu.name, batch,
-                        to_mib(gpu.memory_bytes));
-    Result<run::StepRecording> recording = run::record_steps({.words = options_.words,
-                                                              .gpu = known,
-                                                              .batch = batch,
-                                                              .steps = options_.steps,
-                                                              .memory = gpu.memory_bytes,
-                                                              .pattern = pattern_},
-                                                             stop_);
-    if (recording && recording->exit_code.value_or(0) != 0) return nullptr;
-    if (recording) return std::make_shared<const run::StepRecording>(*std::move(recording));
-    if (recording.error().code == ErrorCode::kNotFound) return nullptr;
-    return std::unexpected(std::move(recording).error());
-  }
-
-  /// Errors: kInvalidArgument when the program does the same at each batch.
-  [[nodiscard]] Result<void> check_batches() const {
-    if (options_.batches.size() < 2) return {};
-    for (const Recording& one : recordings_) {
-      for (const Recording& other : recordings_) {
-        if (one->batch == other->batch || step_of(*one) != step_of(*other)) continue;
-        return fail(ErrorCode::kInvalidArgument,
-                    "the program asks for the same at batches {} and {}: it must take its batch "
-                    "from the variable GPEMU_BATCH, or have {{batch}} in its arguments, as in -- "
-                    "python train.py --batch-size {{batch}}",
-                    one->batch, other->batch);
-      }
-    }
-    return {};
-  }
-
- private:
-  [[nodiscard]] bool any(int batch) const {
-    return std::ranges::any_of(recordings_,
-                               [batch](const Recording& r) { return r->batch == batch; });
-  }
-
-  /// Returns a GPU of the database to emulate: the same, or for one that is described by a file the
-  /// one of the nearest capability.
-  [[nodiscard]] Result<profile::GpuSpec> known_gpu(const profile::GpuSpec& gpu) const {
-    if (auto same = database_.gpu(gpu.name)) return same;
-    GPEMU_ASSIGN(const std::vector<std::string> names, database_.gpu_names());
-    std::vector<profile::GpuSpec> known;
-    for (const std::string& name : names) {
-      GPEMU_ASSIGN(profile::GpuSpec other, database_.gpu(name));
-      known.push_back(std::move(other));
-    }
-    const auto nearest = std::ranges::min_element(known, {}, [&gpu](const profile::GpuSpec& other) {
-      return std::abs(capability(other) - capability(gpu));
-    });
-    if (nearest == known.end()) return fail(ErrorCode::kNotFound, "the database has no GPU");
-    return *nearest;
-  }
-
-  /// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
-  [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number) {
-    const std::string name = batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name;
-    report::print_error("gpemu: {}: recording\n", name);
-    const auto begin = std::chrono::steady_clock::now();
-    Result<run::StepRecording> recording = run::record_steps({.words = options_.words,
-                                                              .gpu = gpu,
-                                                              .batch = batch,
-                                                              .steps = options_.steps,
-                                                              .pattern = pattern_},
-                                                             stop_);
-    const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    if (recording) {
-      report::print_error("gpemu: {}: {} steps in {:.1f} s\n", name, recording->found.steps.size(),
-                          elapsed.count());
-      recordings_.push_back(std::make_shared<const run::StepRecording>(*std::move(recording)));
-      return {};
-    }
-    if (recording.error().code != ErrorCode::kNotFound) {
-      return std::unexpected(std::move(recording).error());
-    }
-    faults_[{number, batch}] =
-        fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
-                    gpu.compute_capability_minor, telling_line(recording.error().message));
-    report::print_error("gpemu: {}: no steps after {:.1f} s\n", name, elapsed.count());
-    if (first_fault_.message.empty()) first_fault_ = recording.error();
-    return {};
-  }
-
-  /// Returns the operations of a recording's step.
-  static std::vector<cost::RecordedOperation> step_of(const run::StepRecording& recording) {
-    std::vector<cost::RecordedOperation> operations;
-    for (std::size_t i = recording.step.begin; i < recording.step.end; ++i) {
-      const record::WorkEvent& event = recording.work.events[i];
-      if (event.kind != record::WorkEvent::Kind::kOperation) continue;
-      operations.push_back(recording.work.operations[event.index]);
-    }
-    return operations;
-  }
-
-  const PredictOptions& options_;
-  const profile::Database& database_;
-  const std::regex* pattern_;
-  const std::atomic<bool>& stop_;
-  std::vector<Recording> recordings_;
-  std::map<std::pair<int, int>, std::string> faults_;  ///< by capability and batch.
-  Error first_fault_;                                  ///< at the last batch.
-};
+  return recording;
+}
 
 /// Predicts on one GPU at one batch. Before it is said that the program does not fit, it is run in
 /// that GPU's memory.
@@ -268,7 +113,14 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
   report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
-  Recordings recordings(options, database, pattern ? &*pattern : nullptr, interrupt.flag());
+  Recordings recordings(
+      {.words = options.words, .steps = options.steps, .pattern = pattern ? &*pattern : nullptr},
+      {.gpu = [&database](const std::string& name) { return database.gpu(name); },
+       .gpu_names = [&database] { return database.gpu_names(); },
+       .record =
+           [&interrupt](const run::StepRecordingOptions& what, const std::string& label) {
+             return record_and_tell(what, label, interrupt.flag());
+           }});
   GPEMU_TRY(recordings.record(gpus, batches));
   GPEMU_TRY(recordings.check_batches());
   PredictReport report{.words = options.words, .provenance = std::move(provenance), .answers = {}};
