@@ -9,17 +9,12 @@
 #include <unordered_set>
 
 #include "graph.hpp"
-#include "stream.hpp"
+#include "stream_state.hpp"
 
 namespace gpemu::cuda {
-namespace {
 
-/// cudaStreamCaptureMode.
+/// As kRelaxedCapture.
 constexpr std::int32_t kGlobal = 0;
-constexpr std::int32_t kRelaxed = 2;
-
-/// cudaEventRecordExternal and cudaEventWaitExternal.
-constexpr std::uint32_t kExternal = 1;
 
 struct Capture {
   gpemu_cuda_graph* graph = nullptr;
@@ -31,15 +26,22 @@ struct Capture {
   bool invalidated = false;
 };
 
-/// The captures that have begun and not ended, by number.
-std::map<std::uint64_t, Capture>& captures() {
-  static auto* const all = new std::map<std::uint64_t, Capture>;
-  return *all;
-}
+/// The captures that have begun and not ended. Guarded by the lock of graphs.
+struct Captures {
+  std::map<std::uint64_t, Capture> open;  ///< by number.
+  std::uint64_t next = 1;
+};
 
-std::uint64_t next_capture = 1;  ///< guarded by the lock of graphs.
-std::atomic<int> capture_count{0};
+namespace {
+
+/// cudaEventRecordExternal and cudaEventWaitExternal.
+constexpr std::uint32_t kExternal = 1;
+
 thread_local std::int32_t capture_mode = kGlobal;
+
+std::map<std::uint64_t, Capture>& captures() {
+  return process().captures.get().open;
+}
 
 /// Requires: the lock.
 Capture* capture_of(std::uint64_t id) {
@@ -57,7 +59,7 @@ void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bo
   capture.graph->is_captured_into = false;
   if (!keep_graph && !capture.into_given) destroy_graph(*capture.graph, released);
   captures().erase(id);
-  --capture_count;
+  --process().capture_count;
 }
 
 /// Returns whether all work of the capture's other streams comes before what its first stream would
@@ -101,7 +103,8 @@ Status refuse(Status status, std::initializer_list<Capture*> broken) {
 }  // namespace
 
 Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
-  if (capture_count == 0 || stream.device->default_stream != &stream) return GPEMU_CUDA_SUCCESS;
+  if (process().capture_count == 0 || stream.device->default_stream != &stream)
+    return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(graph_mutex());
   Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
@@ -114,10 +117,6 @@ Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
     if (invalidate) capture.invalidated = true;
   }
   return status;
-}
-
-bool capturing(gpemu_cuda_stream& stream) {
-  return stream.capture_id.load(std::memory_order_relaxed) != 0;
 }
 
 Status capture_work(gpemu_cuda_stream& stream, NodeWork work) {
@@ -160,11 +159,12 @@ Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
 }
 
 Status check_unsafe_call() {
-  if (capture_count == 0 || capture_mode == kRelaxed) return GPEMU_CUDA_SUCCESS;
+  if (process().capture_count == 0 || capture_mode == kRelaxedCapture) return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(graph_mutex());
   Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
-    const bool own = capture.thread == std::this_thread::get_id() && capture.mode != kRelaxed;
+    const bool own =
+        capture.thread == std::this_thread::get_id() && capture.mode != kRelaxedCapture;
     if (!own && (capture_mode != kGlobal || capture.mode != kGlobal)) continue;
     status = refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {&capture});
   }
@@ -254,62 +254,38 @@ void leave_capture(gpemu_cuda_stream& stream) {
   destroy_objects(released);
 }
 
-}  // namespace gpemu::cuda
-
-// ---- The C interface
-
-using gpemu::cuda::Capture;
-using gpemu::cuda::capture_count;
-using gpemu::cuda::capture_mode;
-using gpemu::cuda::capture_of;
-using gpemu::cuda::captures;
-using gpemu::cuda::check_legacy_stream;
-using gpemu::cuda::find_graph;
-using gpemu::cuda::graph_mutex;
-using gpemu::cuda::kRelaxed;
-using gpemu::cuda::resolve;
-using gpemu::cuda::resolve_for_work;
-
-gpemu_cuda_status gpemu_cuda_begin_capture(gpemu_cuda_stream_handle stream, int32_t mode,
-                                           gpemu_cuda_graph_handle graph) {
-  if (mode < 0 || mode > kRelaxed) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
-  if (found->device->default_stream == found) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode, gpemu_cuda_graph_handle graph) {
+  if (stream.device->default_stream == &stream) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   const std::lock_guard lock(graph_mutex());
-  if (found->capture_id != 0) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
-  gpemu_cuda_graph* const into = graph == nullptr ? gpemu::cuda::create_graph() : find_graph(graph);
+  if (stream.capture_id != 0) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  gpemu_cuda_graph* const into = graph == nullptr ? create_graph() : find_graph(graph);
   if (into == nullptr) {
     return graph == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
   if (into->is_captured_into || into->is_child) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   into->is_captured_into = true;
-  const std::uint64_t id = gpemu::cuda::next_capture++;
+  const std::uint64_t id = process().captures.get().next++;
   captures()[id] = {.graph = into,
                     .into_given = graph != nullptr,
                     .mode = mode,
                     .thread = std::this_thread::get_id(),
-                    .origin = found,
-                    .streams = {found}};
-  ++capture_count;
-  found->frontier.clear();
-  found->capture_id = id;
+                    .origin = &stream,
+                    .streams = {&stream}};
+  ++process().capture_count;
+  stream.frontier.clear();
+  stream.capture_id = id;
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_end_capture(gpemu_cuda_stream_handle stream,
-                                         gpemu_cuda_graph_handle* graph) {
-  if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
-  gpemu_cuda_status status = GPEMU_CUDA_SUCCESS;
+Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph) {
+  Status status = GPEMU_CUDA_SUCCESS;
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(graph_mutex());
-    const Capture* const capture = capture_of(found->capture_id);
+    const Capture* const capture = capture_of(stream.capture_id);
     if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
-    if (capture->origin != found) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-    if (capture->mode != kRelaxed && capture->thread != std::this_thread::get_id()) {
+    if (capture->origin != &stream) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+    if (capture->mode != kRelaxedCapture && capture->thread != std::this_thread::get_id()) {
       return GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
     }
     if (capture->invalidated) {
@@ -318,48 +294,42 @@ gpemu_cuda_status gpemu_cuda_end_capture(gpemu_cuda_stream_handle stream,
       status = GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
     }
     *graph = status == GPEMU_CUDA_SUCCESS ? capture->graph : nullptr;
-    gpemu::cuda::finish(found->capture_id, released, status == GPEMU_CUDA_SUCCESS);
+    finish(stream.capture_id, released, status == GPEMU_CUDA_SUCCESS);
   }
-  gpemu::cuda::destroy_objects(released);
+  destroy_objects(released);
   return status;
 }
 
-gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle stream,
-                                              gpemu_cuda_capture_info* info) {
-  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve(stream, &found));
-  GPEMU_CUDA_TRY(check_legacy_stream(*found, false));
+Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info) {
+  GPEMU_CUDA_TRY(check_legacy_stream(stream, false));
   *info = {};
-  if (!gpemu::cuda::capturing(*found)) return GPEMU_CUDA_SUCCESS;
+  if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(graph_mutex());
-  const Capture* const capture = capture_of(found->capture_id);
+  const Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr) return GPEMU_CUDA_SUCCESS;
   *info = {.status = capture->invalidated ? 2 : 1,
-           .id = found->capture_id,
+           .id = stream.capture_id,
            .graph = capture->graph,
-           .dependencies = found->frontier.data(),
-           .dependency_count = found->frontier.size()};
+           .dependencies = stream.frontier.data(),
+           .dependency_count = stream.frontier.size()};
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_capture_set_dependencies(gpemu_cuda_stream_handle stream,
-                                                      const gpemu_cuda_node_handle* dependencies,
-                                                      size_t count, int32_t add) {
-  gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
+Status set_capture_dependencies(gpemu_cuda_stream& stream,
+                                const gpemu_cuda_node_handle* dependencies, std::size_t count,
+                                bool add) {
   const std::lock_guard lock(graph_mutex());
-  const Capture* const capture = capture_of(found->capture_id);
+  const Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
   if (capture->invalidated) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
-  GPEMU_CUDA_TRY(gpemu::cuda::check_nodes(*capture->graph, dependencies, count));
-  if (add == 0) found->frontier.clear();
-  gpemu::cuda::join(*found, {dependencies, dependencies + count});
+  GPEMU_CUDA_TRY(check_nodes(*capture->graph, dependencies, count));
+  if (!add) stream.frontier.clear();
+  join(stream, {dependencies, dependencies + count});
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode) {
-  if (mode == nullptr || *mode < 0 || *mode > kRelaxed) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+void exchange_capture_mode(std::int32_t* mode) {
   std::swap(*mode, capture_mode);
-  return GPEMU_CUDA_SUCCESS;
 }
+
+}  // namespace gpemu::cuda

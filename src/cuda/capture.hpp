@@ -1,11 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
-#include "machine.hpp"
+#include "gpemu/cost/operation_cost.hpp"
+
+#include "graph.hpp"
+#include "kernels/kernel_effect.hpp"
+#include "status.hpp"
+#include "stream_state.hpp"
 
 namespace gpemu::cuda {
+
+/// cudaStreamCaptureModeRelaxed, the last of the modes.
+inline constexpr std::int32_t kRelaxedCapture = 2;
+
+/// Returns whether the stream is capturing; then work goes to capture() and not to the device.
+[[nodiscard]] inline bool capturing(const gpemu_cuda_stream& stream) {
+  return stream.capture_id.load(std::memory_order_relaxed) != 0;
+}
+
+/// Adds a node to the graph that a stream captures.
+[[nodiscard]] Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node);
+
+/// Errors: STREAM_CAPTURE_UNSUPPORTED when the thread may not make unsafe calls (cudaMalloc,
+/// synchronisation) because of a capture in global or thread-local mode; the capture is then
+/// invalidated.
+[[nodiscard]] Status check_unsafe_call();
 
 /// Errors: STREAM_CAPTURE_IMPLICIT when the stream is a legacy default stream that would have to
 /// wait for a stream that captures; that capture is invalidated if asked for.
@@ -35,5 +57,34 @@ void forget_capture(gpemu_cuda_event& event);
 
 /// Ends or invalidates the capture of a stream that is destroyed.
 void leave_capture(gpemu_cuda_stream& stream);
+
+/// Does work to memory on a stream: at once, in the order of calls, or where the stream captures
+/// each time that its graph is launched. Errors: those of capture.
+[[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
+
+/// Launches an executable graph on a stream that captures, which makes it a node of its own.
+/// Requires: the lock.
+[[nodiscard]] Status capture_work(gpemu_cuda_stream& stream, NodeWork work);
+
+/// Has a stream capture, into a graph of the program's or, for NULL, a new one. Errors:
+/// INVALID_VALUE, INVALID_HANDLE, ILLEGAL_STATE, STREAM_CAPTURE_UNSUPPORTED, OUT_OF_MEMORY.
+[[nodiscard]] Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode,
+                                   gpemu_cuda_graph_handle graph);
+
+/// Ends a capture and yields its graph, or null. Errors: ILLEGAL_STATE, STREAM_CAPTURE_INVALIDATED,
+/// _UNMATCHED, _UNJOINED, _WRONG_THREAD.
+[[nodiscard]] Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph);
+
+/// Tells what a stream captures. Errors: those of check_legacy_stream.
+[[nodiscard]] Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info);
+
+/// Sets or adds what a stream's next node depends on. Errors: ILLEGAL_STATE, INVALID_VALUE,
+/// STREAM_CAPTURE_INVALIDATED.
+[[nodiscard]] Status set_capture_dependencies(gpemu_cuda_stream& stream,
+                                              const gpemu_cuda_node_handle* dependencies,
+                                              std::size_t count, bool add);
+
+/// Exchanges the calling thread's mode.
+void exchange_capture_mode(std::int32_t* mode);
 
 }  // namespace gpemu::cuda

@@ -6,19 +6,19 @@
 #include <iterator>
 #include <vector>
 
-namespace gpemu::cuda {
-namespace {
+#include "process.hpp"
 
+namespace gpemu::cuda {
 struct Writers {
   std::mutex mutex;
   std::map<std::string, WriterId, std::less<>> ids;  ///< guarded.
   std::vector<std::string> names{""};                ///< by id; guarded.
 };
 
-/// Never destroyed: programs read memory while they exit.
+namespace {
+
 Writers& writers() {
-  static auto* const instance = new Writers;
-  return *instance;
+  return process().writers.get();
 }
 
 }  // namespace

@@ -1,32 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Executable graphs: what a graph was when it was instantiated, in the order of its launches.
+#include "exec.hpp"
+
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
+#include <utility>
+#include <vector>
 
+#include "attach.hpp"
+#include "capture.hpp"
+#include "copy.hpp"
 #include "graph.hpp"
 #include "handle_table.hpp"
-#include "memory.hpp"
+#include "host_functions.hpp"
 #include "stream.hpp"
-
-struct gpemu_cuda_exec {
-  struct Step {
-    gpemu::cuda::NodeWork work;
-    std::vector<std::uint32_t> dependencies;  ///< steps before this one.
-    const gpemu_cuda_node* node = nullptr;    ///< it was made from; may be dead.
-    bool enabled = true;
-  };
-  std::vector<Step> steps;
-  gpemu::cuda::UserObjects objects;
-  std::mutex mutex;                    ///< of what follows, and of `steps`.
-  gpemu::TimePoint end;                ///< of the last launch: the next one waits for it.
-  std::vector<gpemu::TimePoint> ends;  ///< of the steps of the last launch.
-  gpemu::cuda::HostCalls host_calls;   ///< as `end`.
-  /// For steps on other devices than the launch's.
-  std::map<gpemu::cuda::DeviceState*, std::unique_ptr<gpemu::device::Stream>> streams;
-};
 
 namespace gpemu::cuda {
 namespace {
@@ -39,11 +30,6 @@ constexpr std::size_t kMaxExecs = 1 << 16;
 /// Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us instead of 3.8 us a
 /// kernel.
 constexpr Duration kSavedPerKernel = std::chrono::nanoseconds(400);
-
-HandleTable<gpemu_cuda_exec>& execs() {
-  static auto* const table = new HandleTable<gpemu_cuda_exec>(kMaxExecs);
-  return *table;
-}
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
 /// they keep. Steps that depend on no other wait for `before`. Requires: the lock of graphs.
@@ -83,7 +69,8 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
       gpemu_operation operation = step.work.operation;
       operation.name = step.work.name.c_str();
       if (step.work.memory != nullptr) perform(*step.work.memory);
-      return run_operation(cost, operation, stream);
+      queue_operation(cost, operation, stream);
+      return GPEMU_CUDA_SUCCESS;
     }
     case GPEMU_CUDA_NODE_COPY:
       return run_copy(node.copy, stream, false);
@@ -113,7 +100,112 @@ device::Stream& stream_of(gpemu_cuda_exec& exec, const Step& step, gpemu_cuda_st
   return *other;
 }
 
-Status launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
+/// A graph of an executable graph's steps, for streams that capture its launch.
+Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
+               std::vector<gpemu_cuda_user_object*>& released) {
+  gpemu_cuda_graph* const created = create_graph();
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  for (const Step& step : exec.steps) {
+    std::vector<gpemu_cuda_node*> dependencies;
+    dependencies.reserve(step.dependencies.size());
+    for (const std::uint32_t dependency : step.dependencies) {
+      dependencies.push_back(created->nodes[dependency]);
+    }
+    NodeWork work = step.work;
+    if (!step.enabled) work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
+    gpemu_cuda_node* node = nullptr;
+    const Status status = add_node(*created, std::move(work), std::move(dependencies), &node);
+    if (status != GPEMU_CUDA_SUCCESS) {
+      destroy_graph(*created, released);
+      return status;
+    }
+  }
+  created->is_child = true;
+  created->objects = exec.objects;
+  retain_objects(created->objects);
+  *graph = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Finds the step of a node. Requires: the locks of graphs and of the executable graph.
+Step* find_step(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node) {
+  if (find_node(node) == nullptr) return nullptr;
+  const auto found = std::find_if(exec.steps.begin(), exec.steps.end(),
+                                  [node](const Step& step) { return step.node == node; });
+  return found == exec.steps.end() ? nullptr : &*found;
+}
+
+bool has_same_form(const std::vector<Step>& steps, const std::vector<Step>& others) {
+  return std::equal(steps.begin(), steps.end(), others.begin(), others.end(),
+                    [](const Step& a, const Step& b) {
+                      return a.work.parameters.kind == b.work.parameters.kind &&
+                             a.work.device == b.work.device && a.dependencies == b.dependencies;
+                    });
+}
+
+}  // namespace
+
+HandleTable<gpemu_cuda_exec>& execs() {
+  return process().execs.get(kMaxExecs);
+}
+
+Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
+  std::vector<Step> steps;
+  UserObjects objects;
+  GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
+  gpemu_cuda_exec* const created = execs().create();
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  created->steps = std::move(steps);
+  created->objects = std::move(objects);
+  retain_objects(created->objects);
+  *exec = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph) {
+  std::vector<Step> steps;
+  UserObjects objects;
+  GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
+  const std::lock_guard exec_lock(exec.mutex);
+  if (!has_same_form(exec.steps, steps)) {
+    return GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
+  }
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    exec.steps[i].work = std::move(steps[i].work);
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
+                     const gpemu_cuda_node_parameters& parameters) {
+  const std::lock_guard exec_lock(exec.mutex);
+  Step* const step = find_step(exec, node);
+  if (step == nullptr || step->work.parameters.kind != parameters.kind) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  NodeWork work;
+  GPEMU_CUDA_TRY(describe_node(parameters, *step->work.device, &work));
+  step->work = std::move(work);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool enabled) {
+  const std::lock_guard exec_lock(exec.mutex);
+  Step* const step = find_step(exec, node);
+  // Source: cudaGraphNodeSetEnabled: only kernels, memsets and memcpys.
+  if (step == nullptr || step->work.parameters.kind > GPEMU_CUDA_NODE_SET) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  step->enabled = enabled;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released) {
+  release_objects(exec.objects, released);
+  execs().destroy(&exec);
+}
+
+Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   const std::lock_guard lock(exec.mutex);
   const TimePoint start = std::max({clock().now(), stream.stream->tail(), exec.end});
   exec.ends.assign(exec.steps.size(), start);
@@ -147,33 +239,6 @@ Status launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   return status;
 }
 
-/// A graph of an executable graph's steps, for streams that capture its launch.
-Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
-               std::vector<gpemu_cuda_user_object*>& released) {
-  gpemu_cuda_graph* const created = create_graph();
-  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  for (const Step& step : exec.steps) {
-    std::vector<gpemu_cuda_node*> dependencies;
-    dependencies.reserve(step.dependencies.size());
-    for (const std::uint32_t dependency : step.dependencies) {
-      dependencies.push_back(created->nodes[dependency]);
-    }
-    NodeWork work = step.work;
-    if (!step.enabled) work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
-    gpemu_cuda_node* node = nullptr;
-    const Status status = add_node(*created, std::move(work), std::move(dependencies), &node);
-    if (status != GPEMU_CUDA_SUCCESS) {
-      destroy_graph(*created, released);
-      return status;
-    }
-  }
-  created->is_child = true;
-  created->objects = exec.objects;
-  retain_objects(created->objects);
-  *graph = created;
-  return GPEMU_CUDA_SUCCESS;
-}
-
 Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   std::vector<gpemu_cuda_user_object*> released;
   Status status = GPEMU_CUDA_SUCCESS;
@@ -193,135 +258,4 @@ Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   return status;
 }
 
-/// Finds the step of a node. Requires: the locks of graphs and of the executable graph.
-Step* find_step(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node) {
-  if (find_node(node) == nullptr) return nullptr;
-  const auto found = std::find_if(exec.steps.begin(), exec.steps.end(),
-                                  [node](const Step& step) { return step.node == node; });
-  return found == exec.steps.end() ? nullptr : &*found;
-}
-
-bool has_same_form(const std::vector<Step>& steps, const std::vector<Step>& others) {
-  return std::equal(steps.begin(), steps.end(), others.begin(), others.end(),
-                    [](const Step& a, const Step& b) {
-                      return a.work.parameters.kind == b.work.parameters.kind &&
-                             a.work.device == b.work.device && a.dependencies == b.dependencies;
-                    });
-}
-
-}  // namespace
 }  // namespace gpemu::cuda
-
-// ---- The C interface
-
-using gpemu::cuda::attach;
-using gpemu::cuda::destroy_objects;
-using gpemu::cuda::execs;
-using gpemu::cuda::find_graph;
-using gpemu::cuda::find_step;
-using gpemu::cuda::flatten;
-using gpemu::cuda::graph_mutex;
-using gpemu::cuda::NodeWork;
-using gpemu::cuda::release_objects;
-using gpemu::cuda::resolve_for_work;
-using gpemu::cuda::retain_objects;
-
-gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
-                                               gpemu_cuda_exec_handle* exec) {
-  if (exec == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
-  const std::lock_guard lock(graph_mutex());
-  const gpemu_cuda_graph* const found = find_graph(graph);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  std::vector<gpemu_cuda_exec::Step> steps;
-  gpemu::cuda::UserObjects objects;
-  GPEMU_CUDA_TRY(flatten(*found, {}, steps, objects));
-  gpemu_cuda_exec* const created = execs().create();
-  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  created->steps = std::move(steps);
-  created->objects = std::move(objects);
-  retain_objects(created->objects);
-  *exec = created;
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
-                                         gpemu_cuda_graph_handle graph) {
-  const std::lock_guard lock(graph_mutex());
-  gpemu_cuda_exec* const found = execs().find(exec);
-  const gpemu_cuda_graph* const source = find_graph(graph);
-  if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  std::vector<gpemu_cuda_exec::Step> steps;
-  gpemu::cuda::UserObjects objects;
-  GPEMU_CUDA_TRY(flatten(*source, {}, steps, objects));
-  const std::lock_guard exec_lock(found->mutex);
-  if (!gpemu::cuda::has_same_form(found->steps, steps)) {
-    return GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
-  }
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    found->steps[i].work = std::move(steps[i].work);
-  }
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_node_handle node,
-                                      const gpemu_cuda_node_parameters* parameters) {
-  if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  const std::lock_guard lock(graph_mutex());
-  gpemu_cuda_exec* const found = execs().find(exec);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  const std::lock_guard exec_lock(found->mutex);
-  gpemu_cuda_exec::Step* const step = find_step(*found, node);
-  if (step == nullptr || step->work.parameters.kind != parameters->kind) {
-    return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  }
-  NodeWork work;
-  GPEMU_CUDA_TRY(gpemu::cuda::describe_node(*parameters, *step->work.device, &work));
-  step->work = std::move(work);
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
-                                              gpemu_cuda_node_handle node, int32_t enabled) {
-  const std::lock_guard lock(graph_mutex());
-  gpemu_cuda_exec* const found = execs().find(exec);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  const std::lock_guard exec_lock(found->mutex);
-  gpemu_cuda_exec::Step* const step = find_step(*found, node);
-  // Source: cudaGraphNodeSetEnabled: only kernels, memsets and memcpys.
-  if (step == nullptr || step->work.parameters.kind > GPEMU_CUDA_NODE_SET) {
-    return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  }
-  step->enabled = enabled != 0;
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) {
-  std::vector<gpemu_cuda_user_object*> released;
-  {
-    const std::lock_guard lock(graph_mutex());
-    gpemu_cuda_exec* const found = execs().find(exec);
-    if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-    release_objects(found->objects, released);
-    execs().destroy(found);
-  }
-  destroy_objects(released);
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
-                                          gpemu_cuda_stream_handle stream) {
-  gpemu_cuda_stream* found = nullptr;
-  GPEMU_CUDA_TRY(resolve_for_work(stream, &found));
-  return execs().find(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_HANDLE : GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
-                                          gpemu_cuda_stream_handle stream) {
-  gpemu_cuda_stream* found_stream = nullptr;
-  GPEMU_CUDA_TRY(resolve_for_work(stream, &found_stream));
-  gpemu_cuda_exec* const found = execs().find(exec);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  return gpemu::cuda::capturing(*found_stream) ? gpemu::cuda::capture_launch(*found, *found_stream)
-                                               : gpemu::cuda::launch(*found, *found_stream);
-}

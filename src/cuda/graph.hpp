@@ -2,14 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <vector>
 
-#include "kernel_effect.hpp"
-#include "machine.hpp"
+#include "device_state.hpp"
+#include "kernels/kernel_effect.hpp"
+#include "process.hpp"
+#include "status.hpp"
+#include "user_objects.hpp"
 
 namespace gpemu::cuda {
 
@@ -24,11 +26,10 @@ struct NodeWork {
   std::shared_ptr<const KernelWork> memory;  ///< what a kernel or a library does to it, or null.
 };
 
-/// Objects of the program with the references that a graph holds to each.
-using UserObjects = std::map<gpemu_cuda_user_object*, std::uint32_t>;
-
 /// Guards all graphs, captures and user objects, and what streams and events know of captures.
-[[nodiscard]] std::mutex& graph_mutex();
+[[nodiscard]] inline std::mutex& graph_mutex() {
+  return process().graph_mutex;
+}
 
 /// Describes a node that runs on `device`. Copies child graphs. Requires: the lock. Errors:
 /// INVALID_VALUE, NOT_SUPPORTED, those of launches.
@@ -66,23 +67,18 @@ void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>
 /// Returns a live node or null.
 [[nodiscard]] gpemu_cuda_node* find_node(gpemu_cuda_node_handle handle);
 
-/// Takes references to the objects. Requires: the lock.
-void retain_objects(const UserObjects& objects);
+/// Makes nodes depend on others, each `to` on its `from`, or ends that. Requires: the lock. Errors:
+/// INVALID_VALUE.
+[[nodiscard]] Status connect_nodes(const gpemu_cuda_graph& graph,
+                                   const gpemu_cuda_node_handle* from,
+                                   const gpemu_cuda_node_handle* to, std::size_t count,
+                                   bool connect);
 
-/// Gives references back and puts the objects that nobody holds any more into `released`. Requires:
-/// the lock.
-void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released);
+/// Returns the nodes that depend on one. Requires: the lock.
+[[nodiscard]] std::vector<gpemu_cuda_node*> dependents_of(const gpemu_cuda_node& node);
 
-/// Calls the destructors of the program. Requires: not the lock, for they may call back.
-void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released);
-
-/// Does work to memory on a stream: at once, in the order of calls, or where the stream captures
-/// each time that its graph is launched. Errors: those of capture.
-[[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
-
-/// Launches an executable graph on a stream that captures, which makes it a node of its own.
-/// Requires: the lock.
-[[nodiscard]] Status capture_work(gpemu_cuda_stream& stream, NodeWork work);
+/// Takes a node out of its graph and ends it, as destroy_graph. Requires: the lock.
+void destroy_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released);
 
 }  // namespace gpemu::cuda
 

@@ -9,13 +9,11 @@
 #include <set>
 #include <thread>
 
+#include "attach.hpp"
 #include "mover.hpp"
-#include "stream.hpp"
+#include "waits.hpp"
 
 namespace gpemu::cuda {
-namespace {
-
-thread_local constinit bool calls_function = false;
 
 /// Calls functions of the program at their emulated time, one after the other.
 class HostFunctions {
@@ -25,7 +23,7 @@ class HostFunctions {
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     const std::uint64_t order = next_++;
     open_.insert(order);
-    open_host_calls.store(open_.size(), std::memory_order_release);
+    process().open_host_calls.store(open_.size(), std::memory_order_release);
     calls_.push({time, order, function, data});
     follow_locked(stream, {order});
     changed_.notify_all();
@@ -127,7 +125,7 @@ class HostFunctions {
       // One that comes meanwhile may be due earlier. Virtual time stands still while nobody waits,
       // so that there is nothing to sleep for.
       const Duration ahead = call.time - clock().now() - sim::RealClock::kDefaultSpin;
-      if (ahead > Duration::zero() && dynamic_cast<sim::RealClock*>(&clock()) != nullptr) {
+      if (ahead > Duration::zero() && process().time_is_real) {
         if (changed_.wait_for(lock, ahead, [&] { return calls_.top().order != call.order; })) {
           continue;
         }
@@ -140,12 +138,12 @@ class HostFunctions {
       calls_.pop();
       lock.unlock();
       wait_for_moves(call.time);
-      calls_function = true;
+      in_host_function = true;
       call.function(call.data);
-      calls_function = false;
+      in_host_function = false;
       lock.lock();
       open_.erase(call.order);
-      open_host_calls.store(open_.size(), std::memory_order_release);
+      process().open_host_calls.store(open_.size(), std::memory_order_release);
       done_.notify_all();
       lock.unlock();
       mover().look_again();
@@ -162,10 +160,10 @@ class HostFunctions {
   std::thread thread_;
 };
 
-/// Never destroyed: its thread runs until the process ends.
+namespace {
+
 HostFunctions& host_functions() {
-  static auto* const functions = new HostFunctions;
-  return *functions;
+  return process().host_functions.get();
 }
 
 }  // namespace
@@ -182,10 +180,6 @@ void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others) {
 
 void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls) {
   host_functions().copy(stream, calls);
-}
-
-bool in_host_function() {
-  return calls_function;
 }
 
 bool have_returned(const HostCalls& calls) {

@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <vector>
+#include "gpemu/base/units.hpp"
 
-#include "machine.hpp"
+#include "host_calls.hpp"
+#include "stream_state.hpp"
 
 namespace gpemu::cuda {
-
-/// Numbers of host functions, some of which may have returned. Never given twice. Those that
-/// streams and events hold are guarded by the queue's lock.
-using HostCalls = std::vector<std::uint64_t>;
-
-/// How many host functions have been queued and have not returned. While there is none, all below
-/// that is inline costs no more than reading it.
-inline std::atomic<std::uint64_t> open_host_calls{0};
-
-[[nodiscard]] inline bool any_host_calls() {
-  return open_host_calls.load(std::memory_order_acquire) != 0;
-}
 
 /// Has a function of the program called at its emulated time, on a thread of gpemu's. What the
 /// stream is given from now on depends on it.
@@ -39,9 +26,6 @@ inline void follow(gpemu_cuda_stream& stream, const HostCalls* others = nullptr)
 inline void copy_host_calls(const gpemu_cuda_stream& stream, HostCalls& calls) {
   if (any_host_calls()) copy_host_calls_slowly(stream, calls);
 }
-
-/// Whether the calling thread is in a host function, where CUDA forbids to wait for the GPU.
-[[nodiscard]] bool in_host_function();
 
 [[nodiscard]] bool have_returned(const HostCalls& calls);
 [[nodiscard]] bool have_returned(const gpemu_cuda_stream& stream);

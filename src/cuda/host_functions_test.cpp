@@ -10,7 +10,7 @@
 
 #include "gpemu/cuda.h"
 
-#include "machine.hpp"
+#include "attach.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {

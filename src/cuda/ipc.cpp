@@ -2,6 +2,8 @@
 //
 // Sharing between processes of one node: memory and times of events lie in files without a name,
 // which others reach through /proc while their process lives. Nothing is left to clean up.
+#include "ipc.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -15,11 +17,31 @@
 
 #include <fmt/format.h>
 
+#include "context.hpp"
 #include "memory_state.hpp"
 #include "mover.hpp"
-#include "stream.hpp"
 
 namespace gpemu::cuda {
+
+/// Pages of another process's file in this one.
+struct Mapping {
+  std::uint64_t inode = 0;
+  Bytes offset = 0;
+  std::uint64_t start = 0;
+  Bytes bytes = 0;
+  int users = 1;
+};
+
+/// What this process shares with others, and they with it.
+struct Imports {
+  std::mutex mutex;
+  std::map<std::uint64_t, Mapping> memory;  ///< by the address given out.
+  int descriptor = -1;                      ///< of the file of shared events.
+  std::atomic<std::int64_t>* times = nullptr;
+  std::size_t used = 0;  ///< of these.
+  std::vector<std::size_t> free;
+};
+
 namespace {
 
 constexpr Bytes kHostPage = 4096;
@@ -46,27 +68,8 @@ struct Ticket {
 constexpr std::array<char, 8> kMagic = {'g', 'p', 'e', 'm', 'u', 'i', 'p', 'c'};
 static_assert(sizeof(Ticket) <= sizeof(gpemu_cuda_ipc));
 
-/// Pages of another process's file in this one.
-struct Mapping {
-  std::uint64_t inode = 0;
-  Bytes offset = 0;
-  std::uint64_t start = 0;
-  Bytes bytes = 0;
-  int users = 1;
-};
-
-struct State {
-  std::mutex mutex;
-  std::map<std::uint64_t, Mapping> memory;  ///< by the address given out.
-  int descriptor = -1;                      ///< of the file of shared events.
-  std::atomic<std::int64_t>* times = nullptr;
-  std::size_t used = 0;  ///< of these.
-  std::vector<std::size_t> free;
-};
-
-State& ipc_state() {
-  static auto* const instance = new State;
-  return *instance;
+Imports& imports() {
+  return process().imports.get();
 }
 
 void write_ticket(Ticket ticket, gpemu_cuda_ipc* ipc) {
@@ -122,7 +125,7 @@ std::optional<int> ordinal_of(int index) {
 }
 
 /// Gives an event a place for its time that others can map. Requires: the lock.
-Status share_event(State& state, gpemu_cuda_event& event) {
+Status share_event(Imports& state, gpemu_cuda_event& event) {
   constexpr Bytes kBytes = kMaxSharedEvents * sizeof(std::atomic<std::int64_t>);
   if (state.times == nullptr) {
     state.descriptor = make_sparse_file(kBytes);
@@ -148,22 +151,9 @@ Status share_event(State& state, gpemu_cuda_event& event) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-}  // namespace
-
-void stop_sharing(gpemu_cuda_event& event) {
-  if (event.shared_ns == nullptr) return;
-  State& state = ipc_state();
-  if (event.mapped_bytes != 0) {
-    const auto address = reinterpret_cast<std::uint64_t>(event.shared_ns);
-    unmap({.start = address / kHostPage * kHostPage, .bytes = event.mapped_bytes});
-    return;
-  }
-  const std::lock_guard lock(state.mutex);
-  state.free.push_back(static_cast<std::size_t>(event.shared_ns - state.times));
-}
-
-void close_imports(const DeviceState& device) {
-  State& state = ipc_state();
+/// Forgets other processes' memory on a device whose context ends.
+void close_imports(DeviceState& device) {
+  Imports& state = imports();
   const std::lock_guard lock(state.mutex);
   Memory& blocks = memory();
   const std::lock_guard blocks_lock(blocks.mutex);
@@ -176,37 +166,32 @@ void close_imports(const DeviceState& device) {
   });
 }
 
-}  // namespace gpemu::cuda
+/// Errors: INVALID_VALUE, those of current_device, OUT_OF_MEMORY.
+Status make_event(std::uint32_t flags, gpemu_cuda_event** event) {
+  if (flags > kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(current_device(&device));
+  *event = create_event(*device, flags);
+  return *event == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
+}
 
-// ---- The C interface
+}  // namespace
 
-using gpemu::cuda::attach;
-using gpemu::cuda::Block;
-using gpemu::cuda::block_at;
-using gpemu::cuda::device_at;
-using gpemu::cuda::device_with_context;
-using gpemu::cuda::DeviceState;
-using gpemu::cuda::find_event;
-using gpemu::cuda::ipc_state;
-using gpemu::cuda::Kind;
-using gpemu::cuda::kInterprocess;
-using gpemu::cuda::map_ticket;
-using gpemu::cuda::Mapping;
-using gpemu::cuda::Memory;
-using gpemu::cuda::memory;
-using gpemu::cuda::mover;
-using gpemu::cuda::ordinal_of;
-using gpemu::cuda::share_event;
-using gpemu::cuda::State;
-using gpemu::cuda::Ticket;
-using gpemu::cuda::unmap;
-using gpemu::cuda::write_ticket;
+void stop_sharing(gpemu_cuda_event& event) {
+  if (event.shared_ns == nullptr) return;
+  Imports& state = imports();
+  if (event.mapped_bytes != 0) {
+    const auto address = reinterpret_cast<std::uint64_t>(event.shared_ns);
+    unmap({.start = address / kHostPage * kHostPage, .bytes = event.mapped_bytes});
+    return;
+  }
+  const std::lock_guard lock(state.mutex);
+  state.free.push_back(static_cast<std::size_t>(event.shared_ns - state.times));
+}
 
-gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) {
-  if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   // Others see the pages from now on.
-  mover().wait_until(gpemu::TimePoint::max());
+  mover().wait_until(TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto* const found = block_at(state, address);
@@ -227,19 +212,18 @@ gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc*
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t* address) {
-  if (ipc == nullptr || address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   Ticket ticket;
   Mapping mapping;
-  GPEMU_CUDA_TRY(map_ticket(*ipc, Kind::kMemory, &ticket, &mapping));
+  GPEMU_CUDA_TRY(map_ticket(ipc, Kind::kMemory, &ticket, &mapping));
   const auto ordinal = ordinal_of(ticket.device);
   DeviceState* device = nullptr;
   if (!ordinal || device_with_context(*ordinal, &device) != GPEMU_CUDA_SUCCESS) {
     unmap(mapping);
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  State& state = ipc_state();
+  device->end_with_context(ContextPart::kImports, close_imports);
+  Imports& state = imports();
   const std::lock_guard lock(state.mutex);
   for (auto& [start, other] : state.memory) {
     if (other.inode != mapping.inode || other.offset != mapping.offset) continue;
@@ -248,7 +232,7 @@ gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t
     *address = start;
     return GPEMU_CUDA_SUCCESS;
   }
-  *address = mapping.start + ticket.offset % gpemu::cuda::kHostPage;
+  *address = mapping.start + ticket.offset % kHostPage;
   state.memory.emplace(*address, mapping);
   Memory& blocks = memory();
   const std::lock_guard blocks_lock(blocks.mutex);
@@ -260,9 +244,8 @@ gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) {
-  GPEMU_CUDA_TRY(attach());
-  State& state = ipc_state();
+Status close_memory(std::uint64_t address) {
+  Imports& state = imports();
   const std::lock_guard lock(state.mutex);
   const auto found = state.memory.find(address);
   if (found == state.memory.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -275,47 +258,43 @@ gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event, gpemu_cuda_ipc* ipc) {
-  if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
-  gpemu_cuda_event* const found = find_event(event);
-  if (found == nullptr || (found->flags & kInterprocess) == 0 || found->mapped_bytes != 0) {
+Status export_event(gpemu_cuda_event& event, gpemu_cuda_ipc* ipc) {
+  if ((event.flags & kInterprocess) == 0 || event.mapped_bytes != 0) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
-  State& state = ipc_state();
+  Imports& state = imports();
   const std::lock_guard lock(state.mutex);
-  if (found->shared_ns == nullptr) GPEMU_CUDA_TRY(share_event(state, *found));
-  const auto place = static_cast<std::size_t>(found->shared_ns - state.times);
+  if (event.shared_ns == nullptr) GPEMU_CUDA_TRY(share_event(state, event));
+  const auto place = static_cast<std::size_t>(event.shared_ns - state.times);
   write_ticket({.kind = Kind::kEvent,
                 .descriptor = state.descriptor,
                 .offset = place * sizeof(*state.times),
                 .bytes = sizeof(*state.times),
-                .flags = found->flags},
+                .flags = event.flags},
                ipc);
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_ipc_open_event(const gpemu_cuda_ipc* ipc,
-                                            gpemu_cuda_event_handle* event) {
-  if (ipc == nullptr || event == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status open_event(const gpemu_cuda_ipc& ipc, gpemu_cuda_event** event) {
   Ticket ticket;
   Mapping mapping;
-  GPEMU_CUDA_TRY(map_ticket(*ipc, Kind::kEvent, &ticket, &mapping));
-  gpemu_cuda_event_handle created = nullptr;
+  GPEMU_CUDA_TRY(map_ticket(ipc, Kind::kEvent, &ticket, &mapping));
   const auto flags = static_cast<std::uint32_t>(ticket.flags);
-  const gpemu_cuda_status status = ticket.offset % sizeof(*created->shared_ns) == 0 &&
-                                           ticket.bytes == sizeof(*created->shared_ns)
-                                       ? gpemu_cuda_event_create(flags, &created)
-                                       : GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  gpemu_cuda_event* created = nullptr;
+  const Status status = ticket.offset % sizeof(*created->shared_ns) == 0 &&
+                                ticket.bytes == sizeof(*created->shared_ns)
+                            ? make_event(flags, &created)
+                            : GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (status != GPEMU_CUDA_SUCCESS) {
     unmap(mapping);
     return status;
   }
-  created->shared_ns = reinterpret_cast<std::atomic<std::int64_t>*>(
-      mapping.start + ticket.offset % gpemu::cuda::kHostPage);
+  created->shared_ns =
+      reinterpret_cast<std::atomic<std::int64_t>*>(mapping.start + ticket.offset % kHostPage);
   created->mapped_bytes = mapping.bytes;
   created->device = nullptr;
   *event = created;
   return GPEMU_CUDA_SUCCESS;
 }
+
+}  // namespace gpemu::cuda

@@ -11,6 +11,7 @@
 #include "gpemu/cuda.h"
 
 #include "handle_table.hpp"
+#include "process.hpp"
 
 struct gpemu_cuda_log {
   gpemu_cuda_log_callback callback = nullptr;
@@ -25,16 +26,18 @@ constexpr std::size_t kMaxLogs = 1 << 10;
 /// CU_LOG_LEVEL_ERROR.
 constexpr std::int32_t kError = 0;
 
+}  // namespace
+
 struct Logs {
   std::mutex mutex;
   HandleTable<gpemu_cuda_log>& table = *new HandleTable<gpemu_cuda_log>(kMaxLogs);
   std::vector<gpemu_cuda_log*> all;  ///< guarded by the mutex.
 };
 
-/// Never destroyed: things may go wrong while the program exits.
+namespace {
+
 Logs& logs() {
-  static auto* const instance = new Logs;
-  return *instance;
+  return process().logs.get();
 }
 
 }  // namespace
@@ -53,13 +56,7 @@ void tell(std::string_view message) {
   }
 }
 
-}  // namespace gpemu::cuda
-
-using gpemu::cuda::logs;
-
-gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void* data,
-                                          gpemu_cuda_log_handle* log) {
-  if (callback == nullptr || log == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+Status register_log(gpemu_cuda_log_callback callback, void* data, gpemu_cuda_log** log) {
   gpemu_cuda_log* const created = logs().table.create(callback, data);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard lock(logs().mutex);
@@ -68,7 +65,7 @@ gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log) {
+Status unregister_log(gpemu_cuda_log_handle log) {
   const std::lock_guard lock(logs().mutex);
   gpemu_cuda_log* const found = logs().table.find(log);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -76,3 +73,5 @@ gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log) {
   logs().table.destroy(found);
   return GPEMU_CUDA_SUCCESS;
 }
+
+}  // namespace gpemu::cuda

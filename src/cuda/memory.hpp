@@ -1,56 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "content.hpp"
-#include "machine.hpp"
+#include <cstdint>
+
+#include "gpemu/base/units.hpp"
+
+#include "status.hpp"
 
 namespace gpemu::cuda {
 
-/// Queues a copy on a stream that is not capturing and moves the content. Called by the API and by
-/// graph launches.
-[[nodiscard]] Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream,
-                              bool blocking);
+/// Yields memory of the current device; what idles in its pools makes room. Errors: those of
+/// current_device and check_unsafe_call, OUT_OF_MEMORY.
+[[nodiscard]] Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address);
 
-/// Queues setting memory, as gpemu_cuda_set_memory, from the SET fields of a node.
-[[nodiscard]] Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream);
-
-/// Writes `count` elements of `value`, as a kernel that fills does; large fills of other values
-/// than zero are not computed. Does nothing unless the whole range lies in memory of a device.
-void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
-                    WriterId writer);
-
-/// What a kernel or a library did to a range without computing it.
-enum class Uncomputed : std::uint8_t {
-  kWritten,  ///< new values, which read as zeros.
-  kOpen,     ///< as kWritten, at least so many bytes.
-  kUpdated,  ///< changed in place: what was known is kept.
-};
-
-/// Makes a range in memory of a device not computed, or what of it lies in memory.
-void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
-
-/// Stores what was computed for a kernel. Does nothing unless the range lies in memory of a device.
-void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
-
-/// Whether all of a range is known, so that load_for_kernel can read it.
-[[nodiscard]] bool known_to_kernel(std::uint64_t address, Bytes bytes);
-
-/// Reads known content of a device's memory or of the host's locked one, and returns whether all of
-/// it is.
-[[nodiscard]] bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes);
-
-/// Returns how many bytes of device memory lie at an address without a gap, at most `bytes`.
-[[nodiscard]] Bytes device_bytes_at(std::uint64_t address, Bytes bytes);
-
-/// Forgets all memory of a device whose context ends.
-void release_memory(DeviceState& device);
-
-struct MemoryStatistics {
-  Bytes held = 0;
-  Bytes peak = 0;
-};
-
-/// Tells what this process's allocations on a device take and took at most.
-[[nodiscard]] MemoryStatistics memory_statistics(const DeviceState& device);
+/// Gives memory back when the current device's work is done. Errors: those of current_device and
+/// check_unsafe_call, INVALID_VALUE.
+[[nodiscard]] Status free_memory(std::uint64_t address);
 
 }  // namespace gpemu::cuda

@@ -5,11 +5,15 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <utility>
 
+#include "gpemu/base/units.hpp"
+#include "gpemu/cuda.h"
+#include "gpemu/device/device.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 
 #include "content.hpp"
-#include "machine.hpp"
+#include "process.hpp"
 #include "stale_pages.hpp"
 
 namespace gpemu::cuda {
@@ -17,6 +21,10 @@ namespace gpemu::cuda {
 /// Physical granularity. Source: cudaMalloc's is 2 MiB on GPUs since Pascal, and so is what
 /// cuMemGetAllocationGranularity tells.
 inline constexpr Bytes kPage = 2 * kMiB;
+
+[[nodiscard]] constexpr bool whole_pages(std::uint64_t value) {
+  return value % kPage == 0;
+}
 
 /// What a range of addresses is.
 struct Block {
@@ -55,8 +63,9 @@ struct Memory {
   StalePages stale;  ///< memory that is not kept is zeros in its pages but for these.
 };
 
-/// Never destroyed: programs free memory while they exit.
-[[nodiscard]] Memory& memory();
+[[nodiscard]] inline Memory& memory() {
+  return process().memory.get();
+}
 
 [[nodiscard]] constexpr Bytes round_up(Bytes bytes, Bytes unit) {
   return (bytes + unit - 1) / unit * unit;
@@ -69,40 +78,8 @@ struct Memory {
 [[nodiscard]] std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes);
 void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
 
-/// Counts memory as held by this process. Requires: the lock.
-void count_held(Memory& state, int device, Bytes bytes);
-
-/// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
-[[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
-                                 std::uint64_t* address);
-
-/// Blocks until no unfinished copy touches the block that begins at an address. Requires: not the
-/// lock.
-void finish_moves(std::uint64_t address);
-
-/// Gives memory back at once; `host` for that of host_alloc. Errors: INVALID_VALUE.
-[[nodiscard]] Status free_block(std::uint64_t address, bool host);
-
-/// Gives memory of a pool back to the device, if an address is in use from one.
-bool forget_pooled(std::uint64_t address);
-
 /// Returns the block that holds an address, or null. Requires: the lock.
 [[nodiscard]] const std::pair<const std::uint64_t, Block>* block_at(const Memory& state,
                                                                     std::uint64_t address);
-
-/// Forgets other processes' memory on a device whose context ends.
-void close_imports(const DeviceState& device);
-
-/// Gives back what idles in a device's pools, and returns whether that was anything.
-bool reclaim_pooled(const DeviceState& device);
-
-/// Gives back all memory of a device's pools and has them as they began.
-void empty_pools(DeviceState& device);
-
-/// Forgets where variables of the program lie on a device whose context ends.
-void forget_variables(const DeviceState& device);
-
-/// Forgets physical memory of a device whose context ends, and what is mapped of it.
-void release_physical_memory(DeviceState& device);
 
 }  // namespace gpemu::cuda

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "memory.hpp"
-
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -22,8 +20,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 
-#include "kernel_effect.hpp"
-#include "machine.hpp"
+#include "attach.hpp"
+#include "kernels/kernel_effect.hpp"
 #include "memory_state.hpp"
 #include "mover.hpp"
 #include "stream.hpp"

@@ -170,9 +170,4 @@ void Mover::resume() {
   wake(Lane::kEither);
 }
 
-Mover& mover() {
-  static auto* const instance = new Mover;
-  return *instance;
-}
-
 }  // namespace gpemu::cuda

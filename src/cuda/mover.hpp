@@ -15,6 +15,8 @@
 
 #include "gpemu/base/units.hpp"
 
+#include "process.hpp"
+
 namespace gpemu::cuda {
 
 /// A range of addresses that work on content reads, or writes.
@@ -124,7 +126,9 @@ class Mover {
   std::atomic<std::size_t> unfinished_{0};
 };
 
-/// That of the process. Never destroyed: its threads run until the process ends.
-[[nodiscard]] Mover& mover();
+/// That of the process, whose threads run until the process ends.
+[[nodiscard]] inline Mover& mover() {
+  return process().mover.get();
+}
 
 }  // namespace gpemu::cuda

@@ -2,6 +2,8 @@
 //
 // Stream-ordered memory: what a stream freed is given again to that stream at once, and to others
 // when the stream has come so far.
+#include "pool.hpp"
+
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -9,10 +11,12 @@
 #include <set>
 #include <vector>
 
+#include "allocation.hpp"
 #include "capture.hpp"
+#include "context.hpp"
 #include "handle_table.hpp"
 #include "memory_state.hpp"
-#include "stream.hpp"
+#include "recorder.hpp"
 
 struct gpemu_cuda_pool {
   struct Cached {
@@ -30,7 +34,6 @@ struct gpemu_cuda_pool {
 };
 
 namespace gpemu::cuda {
-namespace {
 
 constexpr std::size_t kMaxPools = 1 << 12;
 
@@ -48,9 +51,10 @@ struct Pools {
   std::atomic<bool> idle{false};                       ///< whether any may keep idle memory.
 };
 
+namespace {
+
 Pools& pools() {
-  static auto* const instance = new Pools;
-  return *instance;
+  return process().pools.get();
 }
 
 /// Gives memory that is idle at a time back until a pool keeps no more than `keep`; what the stream
@@ -79,7 +83,7 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
   };
   Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
-    trim(pool, 0, gpemu::cuda::clock().now(), stream.id);
+    trim(pool, 0, clock().now(), stream.id);
     status = take();
   }
   TimePoint end{};
@@ -95,15 +99,42 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
   return GPEMU_CUDA_SUCCESS;
 }
 
+/// Gives back all memory of a device's pools and has them as they began.
+void empty_pools(DeviceState& device) {
+  Pools& state = pools();
+  const std::lock_guard lock(state.mutex);
+  std::erase_if(state.in_use, [&](const auto& entry) {
+    if (entry.second.pool->device != &device) return false;
+    static_cast<void>(free_block(entry.first, false));
+    return true;
+  });
+  for (gpemu_cuda_pool* const pool : state.all) {
+    if (pool->device != &device) continue;
+    for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
+    pool->cached.clear();
+    pool->peers.clear();
+    pool->threshold = 0;
+    pool->reserved = pool->reserved_high = pool->used = pool->used_high = 0;
+    std::ranges::fill(pool->reuse, 1);
+  }
+  state.currents.erase(device.ordinal);
+}
+
+/// Returns a new pool, or null when there are too many. Requires: the lock.
+gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) {
+  gpemu_cuda_pool* const pool = pools().table.create();
+  if (pool == nullptr) return nullptr;
+  pool->device = &device;
+  pool->max_bytes = max_bytes;
+  pools().all.insert(pool);
+  device.end_with_context(ContextPart::kPools, empty_pools);
+  return pool;
+}
+
 /// Requires: the lock.
 gpemu_cuda_pool* default_of(DeviceState& device) {
   gpemu_cuda_pool*& pool = pools().defaults[device.ordinal];
-  if (pool == nullptr) {
-    pool = pools().table.create();
-    if (pool == nullptr) return nullptr;
-    pool->device = &device;
-    pools().all.insert(pool);
-  }
+  if (pool == nullptr) pool = make_pool(device, 0);
   return pool;
 }
 
@@ -137,10 +168,31 @@ void end_if_unused(gpemu_cuda_pool* pool) {
   pools().table.destroy(pool);
 }
 
+/// Returns where a pool keeps an attribute, or null.
+std::uint64_t* value_of(gpemu_cuda_pool& pool, gpemu_cuda_pool_attribute attribute) {
+  switch (attribute) {
+    case GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
+    case GPEMU_CUDA_POOL_REUSE_ALLOW_OPPORTUNISTIC:
+    case GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
+      return &pool.reuse[attribute - 1];
+    case GPEMU_CUDA_POOL_RELEASE_THRESHOLD:
+      return &pool.threshold;
+    case GPEMU_CUDA_POOL_RESERVED_CURRENT:
+      return &pool.reserved;
+    case GPEMU_CUDA_POOL_RESERVED_HIGH:
+      return &pool.reserved_high;
+    case GPEMU_CUDA_POOL_USED_CURRENT:
+      return &pool.used;
+    case GPEMU_CUDA_POOL_USED_HIGH:
+      return &pool.used_high;
+  }
+  return nullptr;
+}
+
 /// Memory that a graph takes and gives back at its launches is not emulated. Errors: NOT_SUPPORTED.
 Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
-  gpemu_cuda_not_supported("cuda", "graph nodes that allocate memory");
+  record_not_supported("cuda", "graph nodes that allocate memory");
   static_cast<void>(refuse_captured(stream));
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
@@ -188,65 +240,15 @@ bool reclaim_pooled(const DeviceState& device) {
   return reclaimed;
 }
 
-void empty_pools(DeviceState& device) {
-  Pools& state = pools();
-  const std::lock_guard lock(state.mutex);
-  std::erase_if(state.in_use, [&](const auto& entry) {
-    if (entry.second.pool->device != &device) return false;
-    static_cast<void>(free_block(entry.first, false));
-    return true;
-  });
-  for (gpemu_cuda_pool* const pool : state.all) {
-    if (pool->device != &device) continue;
-    for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
-    pool->cached.clear();
-    pool->peers.clear();
-    pool->threshold = 0;
-    pool->reserved = pool->reserved_high = pool->used = pool->used_high = 0;
-    std::ranges::fill(pool->reuse, 1);
-  }
-  state.currents.erase(device.ordinal);
-}
-
-}  // namespace gpemu::cuda
-
-// ---- The C interface
-
-using gpemu::cuda::attach;
-using gpemu::cuda::default_of;
-using gpemu::cuda::device_count;
-using gpemu::cuda::device_with_context;
-using gpemu::cuda::DeviceState;
-using gpemu::cuda::end_if_unused;
-using gpemu::cuda::find;
-using gpemu::cuda::find_for;
-using gpemu::cuda::grow;
-using gpemu::cuda::InUse;
-using gpemu::cuda::pools;
-using gpemu::cuda::refuse_nodes_of_memory;
-using gpemu::cuda::resolve_for_work;
-using gpemu::cuda::round_up;
-using gpemu::cuda::Status;
-using gpemu::cuda::trim;
-
-gpemu_cuda_status gpemu_cuda_pool_create(int32_t device, uint64_t max_bytes,
-                                         gpemu_cuda_pool_handle* pool) {
-  if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(device_with_context(device, &found));
+Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool) {
   const std::lock_guard lock(pools().mutex);
-  gpemu_cuda_pool* const created = pools().table.create();
+  gpemu_cuda_pool* const created = make_pool(device, max_bytes);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  created->device = found;
-  created->max_bytes = max_bytes;
-  pools().all.insert(created);
   *pool = created;
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_destroy(gpemu_cuda_pool_handle pool) {
-  GPEMU_CUDA_TRY(attach());
-  if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+Status destroy_pool(gpemu_cuda_pool_handle pool) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -257,67 +259,34 @@ gpemu_cuda_status gpemu_cuda_pool_destroy(gpemu_cuda_pool_handle pool) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_default(int32_t device, gpemu_cuda_pool_handle* pool) {
-  if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(device_with_context(device, &found));
+Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
   const std::lock_guard lock(pools().mutex);
-  gpemu_cuda_pool* const created = default_of(*found);
+  gpemu_cuda_pool* const created = default_of(device);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *pool = created;
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_current(int32_t device, gpemu_cuda_pool_handle* pool) {
-  gpemu_cuda_pool_handle found = nullptr;
-  if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(gpemu_cuda_pool_default(device, &found));
+Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
   const std::lock_guard lock(pools().mutex);
-  const auto current = pools().currents.find(device);
+  gpemu_cuda_pool* const found = default_of(device);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  const auto current = pools().currents.find(device.ordinal);
   *pool = current == pools().currents.end() ? found : current->second;
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t device, gpemu_cuda_pool_handle pool) {
-  DeviceState* state = nullptr;
-  GPEMU_CUDA_TRY(device_with_context(device, &state));
+Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
-  if (found->device != state) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  pools().currents[device] = found;
+  if (found->device != &device) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  pools().currents[device.ordinal] = found;
   return GPEMU_CUDA_SUCCESS;
 }
 
-namespace {
-
-/// Returns where a pool keeps an attribute, or null.
-std::uint64_t* value_of(gpemu_cuda_pool& pool, gpemu_cuda_pool_attribute attribute) {
-  switch (attribute) {
-    case GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
-    case GPEMU_CUDA_POOL_REUSE_ALLOW_OPPORTUNISTIC:
-    case GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES:
-      return &pool.reuse[attribute - 1];
-    case GPEMU_CUDA_POOL_RELEASE_THRESHOLD:
-      return &pool.threshold;
-    case GPEMU_CUDA_POOL_RESERVED_CURRENT:
-      return &pool.reserved;
-    case GPEMU_CUDA_POOL_RESERVED_HIGH:
-      return &pool.reserved_high;
-    case GPEMU_CUDA_POOL_USED_CURRENT:
-      return &pool.used;
-    case GPEMU_CUDA_POOL_USED_HIGH:
-      return &pool.used_high;
-  }
-  return nullptr;
-}
-
-}  // namespace
-
-gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
-                                      gpemu_cuda_pool_attribute attribute, uint64_t* value) {
-  if (value == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
+                      std::uint64_t* value) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -327,9 +296,8 @@ gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
-                                      gpemu_cuda_pool_attribute attribute, uint64_t value) {
-  GPEMU_CUDA_TRY(attach());
+Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
+                      std::uint64_t value) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
@@ -345,18 +313,15 @@ gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
-                                             int32_t read_write) {
-  GPEMU_CUDA_TRY(attach());
-  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   if (device == found->device->ordinal) {
     // The device that holds the memory always has access.
-    return read_write != 0 ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_DEVICE;
+    return read_write ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  if (read_write != 0) {
+  if (read_write) {
     found->peers.insert(device);
   } else {
     found->peers.erase(device);
@@ -364,51 +329,43 @@ gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
-                                             int32_t* read_write) {
-  if (read_write == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
-  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
-  *read_write = device == found->device->ordinal || found->peers.contains(device) ? 1 : 0;
+  *read_write = device == found->device->ordinal || found->peers.contains(device);
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes) {
-  GPEMU_CUDA_TRY(attach());
+Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
-  trim(*found, keep_bytes, gpemu::cuda::clock().now());
+  trim(*found, keep, clock().now());
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle pool,
-                                          gpemu_cuda_stream_handle stream, uint64_t* address) {
-  if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  gpemu_cuda_stream* queue = nullptr;
-  GPEMU_CUDA_TRY(resolve_for_work(stream, &queue));
-  GPEMU_CUDA_TRY(refuse_nodes_of_memory(*queue));
+Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_stream& stream,
+                      std::uint64_t* address) {
+  GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (bytes == 0) {
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
   }
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
-  GPEMU_CUDA_TRY(find_for(*queue, pool, &found));
+  GPEMU_CUDA_TRY(find_for(stream, pool, &found));
   if (bytes > found->device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   const std::uint64_t taken = round_up(bytes, 512);
-  const gpemu::TimePoint now = gpemu::cuda::clock().now();
+  const TimePoint now = clock().now();
   const auto again = std::ranges::find_if(found->cached, [&](const auto& entry) {
-    return entry.bytes == taken && (entry.stream_id == queue->id || entry.ready <= now);
+    return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready <= now);
   });
   if (again != found->cached.end()) {
     *address = again->address;
     found->cached.erase(again);
   } else {
-    GPEMU_CUDA_TRY(grow(*found, taken, *queue, address));
+    GPEMU_CUDA_TRY(grow(*found, taken, stream, address));
   }
   found->used += taken;
   found->used_high = std::max(found->used_high, found->used);
@@ -418,10 +375,8 @@ gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_free_async(uint64_t address, gpemu_cuda_stream_handle stream) {
-  gpemu_cuda_stream* queue = nullptr;
-  GPEMU_CUDA_TRY(resolve_for_work(stream, &queue));
-  GPEMU_CUDA_TRY(refuse_nodes_of_memory(*queue));
+Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
+  GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
   const std::lock_guard lock(pools().mutex);
   const auto found = pools().in_use.find(address);
@@ -430,10 +385,12 @@ gpemu_cuda_status gpemu_cuda_free_async(uint64_t address, gpemu_cuda_stream_hand
   pool->used -= found->second.bytes;
   pool->cached.push_back({.address = address,
                           .bytes = found->second.bytes,
-                          .stream_id = queue->id,
-                          .ready = queue->stream->tail()});
+                          .stream_id = stream.id,
+                          .ready = stream.stream->tail()});
   pools().in_use.erase(found);
   pools().idle.store(true, std::memory_order_relaxed);
   end_if_unused(pool);
   return GPEMU_CUDA_SUCCESS;
 }
+
+}  // namespace gpemu::cuda

@@ -9,8 +9,8 @@ namespace gpemu::cuda {
 
 /// The most elements of a tensor, and the most multiplications of a product, for which values are
 /// computed: some 0.2 ms of a core.
-inline constexpr std::int64_t kMostElements = 64 * 1024;
-inline constexpr std::int64_t kMostMultiplications = 256 * 1024;
+inline constexpr std::int64_t kMostElements = std::int64_t{64} * 1024;
+inline constexpr std::int64_t kMostMultiplications = std::int64_t{256} * 1024;
 
 /// Computes a product of matrices if all it reads is known. Returns whether it did.
 [[nodiscard]] bool compute_product(const gpemu_cuda_product& product);

@@ -28,11 +28,31 @@
 #include "gpemu/device/pinned_memory.hpp"
 
 #include "busy_time.hpp"
-#include "kernel_name.hpp"
+#include "kernels/kernel_name.hpp"
 #include "line_file.hpp"
 #include "log.hpp"
+#include "process.hpp"
 
 namespace gpemu::cuda {
+
+struct Recorder {
+  ProcessRecord* totals = nullptr;  ///< never null once made.
+  std::unique_ptr<LineFile> lines;  ///< null when operations are not kept.
+
+  std::mutex count_mutex;                                 ///< of the totals of work.
+  std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by it.
+
+  std::mutex mutex;
+  std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
+  /// Calls that are not supported, by library and function; guarded. The first have a record.
+  std::map<std::pair<std::string, std::string>, std::int64_t> calls;
+
+  std::mutex read_mutex;                    ///< of the totals of reads.
+  std::unordered_map<WriterId, int> reads;  ///< their places in the totals; guarded.
+  std::map<std::uint64_t, int> polls;       ///< small reads, by address; guarded.
+  std::set<WriterId> polled;                ///< those whose results were; guarded.
+};
+
 namespace {
 
 /// The exit code of a program that --strict ended. Source: outside the codes of error_codes.def
@@ -73,24 +93,6 @@ void copy_text(char (&destination)[Size], std::string_view text) {
   destination[text.copy(destination, Size - 1)] = '\0';
 }
 
-struct Recorder {
-  ProcessRecord* totals = nullptr;  ///< never null once made.
-  std::unique_ptr<LineFile> lines;  ///< null when operations are not kept.
-
-  std::mutex count_mutex;                                 ///< of the totals of work.
-  std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by it.
-
-  std::mutex mutex;
-  std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
-  /// Calls that are not supported, by library and function; guarded. The first have a record.
-  std::map<std::pair<std::string, std::string>, std::int64_t> calls;
-
-  std::mutex read_mutex;                    ///< of the totals of reads.
-  std::unordered_map<WriterId, int> reads;  ///< their places in the totals; guarded.
-  std::map<std::uint64_t, int> polls;       ///< small reads, by address; guarded.
-  std::set<WriterId> polled;                ///< those whose results were; guarded.
-};
-
 /// Returns the mapped record of this process, or one in memory where none is asked for.
 ProcessRecord* make_totals(const std::string& folder) {
   if (!folder.empty()) {
@@ -122,18 +124,18 @@ Recorder* make_recorder() {
   return made;
 }
 
-std::atomic<Recorder*> current_recorder{nullptr};
-
-constinit std::mutex recorder_mutex;
+[[gnu::noinline]] Recorder& recorder_of(Process& state) {
+  const std::lock_guard lock(state.recorder_mutex);
+  if (state.recorder.load() == nullptr) state.recorder = make_recorder();
+  return *state.recorder.load();
+}
 
 /// Never destroyed, for threads of the program may still run while it exits. A child after fork
 /// makes one of its own: what its parent counts is its parent's.
 Recorder& recorder() {
-  Recorder* found = current_recorder.load(std::memory_order_acquire);
-  if (found != nullptr) return *found;
-  const std::lock_guard lock(recorder_mutex);
-  if (current_recorder.load() == nullptr) current_recorder = make_recorder();
-  return *current_recorder.load();
+  Process& state = process();
+  Recorder* const found = state.recorder.load(std::memory_order_acquire);
+  return found != nullptr ? *found : recorder_of(state);
 }
 
 // ---- Lines
@@ -220,9 +222,9 @@ std::string shape_json(const gpemu_operation& operation) {
 }
 
 void write_mark(Recorder& state, std::string_view kind, std::string_view text) {
-  add_line(state,
-           fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})", kind,
-                       clock().now().time_since_epoch().count(), thread_number(), escaped(text)));
+  add_line(state, fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})", kind,
+                              process().clock->now().time_since_epoch().count(), thread_number(),
+                              escaped(text)));
 }
 
 void write_operation(Recorder& state, const RecordedWork& work) {
@@ -321,10 +323,11 @@ std::int64_t count_on_device(RecordedDevice& device, BusyTime& busy,
 }  // namespace
 
 void handle_forks_of_recorder() {
-  ::pthread_atfork([] { recorder_mutex.lock(); }, [] { recorder_mutex.unlock(); },
+  ::pthread_atfork([] { process().recorder_mutex.lock(); },
+                   [] { process().recorder_mutex.unlock(); },
                    [] {
-                     current_recorder = nullptr;
-                     recorder_mutex.unlock();
+                     process().recorder = nullptr;
+                     process().recorder_mutex.unlock();
                    });
 }
 
@@ -364,31 +367,22 @@ void record_wait(Duration time) {
   add(state.totals->wait_ns, time.count());
   if (state.lines != nullptr && time > Duration::zero()) write_mark(state, "wait", "");
   if (time.count() > kShortGap) {
-    host_sample = {.time_ns = clock().now().time_since_epoch().count(),
+    host_sample = {.time_ns = process().clock->now().time_since_epoch().count(),
                    .processor_ns = processor_time()};
   }
 }
 
-namespace {
-
-/// Virtual time stands still while the host works, so that nothing is late.
-bool time_is_real() {
-  static const bool real = dynamic_cast<sim::RealClock*>(&clock()) != nullptr;
-  return real;
-}
-
-}  // namespace
-
 void record_move(Bytes bytes, Duration took, TimePoint end) {
   ProcessRecord& totals = *recorder().totals;
   add(totals.moved_bytes, static_cast<std::int64_t>(bytes));
-  if (!time_is_real()) return;
+  // Virtual time stands still while the host works, so that nothing is late.
+  if (!process().time_is_real) return;
   add(totals.moving_ns, took.count());
-  add(totals.late_ns, std::max((clock().now() - end).count(), std::int64_t{0}));
+  add(totals.late_ns, std::max((process().clock->now() - end).count(), std::int64_t{0}));
 }
 
 void record_late_wait(Duration time) {
-  if (time <= Duration::zero() || !time_is_real()) return;
+  if (time <= Duration::zero() || !process().time_is_real) return;
   add(recorder().totals->late_wait_ns, time.count());
   late_wait_ns += time.count();
 }
@@ -498,29 +492,25 @@ std::int64_t count_call(Recorder& state, std::string_view library, std::string_v
 }
 
 }  // namespace
+
+void record_not_supported(std::string_view library, std::string_view function) {
+  if (count_call(recorder(), library, function) == 1) {
+    tell(fmt::format("{} ({}) is not supported", function, library));
+  }
+  if (is_strict()) {
+    notice(fmt::format("--strict ends the program at {}", function));
+    ::_exit(kStrictExitCode);
+  }
+}
+
+std::int64_t recorded_not_computed_bytes() {
+  const std::atomic_ref bytes(recorder().totals->not_computed_bytes);
+  return bytes.load(std::memory_order_relaxed);
+}
+
+void record_mark(gpemu_cuda_mark_kind kind, std::string_view text) {
+  Recorder& state = recorder();
+  if (state.lines != nullptr) write_mark(state, name_in(kMarkNames, kind), text);
+}
+
 }  // namespace gpemu::cuda
-
-void gpemu_cuda_not_supported(const char* library, const char* function) {
-  const std::string_view library_name = library == nullptr ? "?" : library;
-  const std::string_view function_name = function == nullptr ? "?" : function;
-  if (gpemu::cuda::count_call(gpemu::cuda::recorder(), library_name, function_name) == 1) {
-    gpemu::cuda::tell(fmt::format("{} ({}) is not supported", function_name, library_name));
-  }
-  if (gpemu::cuda::is_strict()) {
-    gpemu::notice(fmt::format("--strict ends the program at {}", function_name));
-    ::_exit(gpemu::cuda::kStrictExitCode);
-  }
-}
-
-uint64_t gpemu_cuda_not_computed_bytes(void) {
-  const std::atomic_ref bytes(gpemu::cuda::recorder().totals->not_computed_bytes);
-  return static_cast<uint64_t>(bytes.load(std::memory_order_relaxed));
-}
-
-void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text) {
-  if (gpemu::cuda::attach() != GPEMU_CUDA_SUCCESS) return;
-  auto& state = gpemu::cuda::recorder();
-  if (state.lines == nullptr) return;
-  gpemu::cuda::write_mark(state, gpemu::cuda::name_in(gpemu::cuda::kMarkNames, kind),
-                          text == nullptr ? "" : text);
-}

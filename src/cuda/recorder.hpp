@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <string_view>
+
 #include "gpemu/cost/operation_cost.hpp"
 
 #include "content.hpp"
-#include "machine.hpp"
+#include "device_state.hpp"
 
 namespace gpemu::cuda {
 
@@ -58,5 +61,14 @@ void record_memory(int ordinal, Bytes held);
 /// Notes memory that the program took of a device, or gave back: bytes are negative then. `address`
 /// is the same for both.
 void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes);
+
+/// Counts a call of what is not supported and tells it once. Under --strict it ends the program.
+void record_not_supported(std::string_view library, std::string_view function);
+
+/// Returns how many bytes record_not_computed has counted.
+[[nodiscard]] std::int64_t recorded_not_computed_bytes();
+
+/// Notes what the program marks. Requires: attached.
+void record_mark(gpemu_cuda_mark_kind kind, std::string_view text);
 
 }  // namespace gpemu::cuda

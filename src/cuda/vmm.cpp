@@ -2,6 +2,8 @@
 //
 // Virtual memory management: physical memory is a range of a sparse file per device, so that its
 // content goes where it is mapped, and other processes can map it.
+#include "vmm.hpp"
+
 #include <algorithm>
 #include <fcntl.h>
 #include <iterator>
@@ -14,19 +16,14 @@
 
 #include <fmt/format.h>
 
+#include "allocation.hpp"
+#include "attach.hpp"
 #include "memory_state.hpp"
 #include "mover.hpp"
+#include "pool.hpp"
 #include "recorder.hpp"
 
 namespace gpemu::cuda {
-namespace {
-
-/// How much larger than the memory its file is, so that ranges of unequal sizes fit.
-constexpr Bytes kFileFactor = 4;
-
-/// Behind the pages the file has 8 bytes for each: the size of the physical memory that begins
-/// there, plus the device's number in the node, for a process that imports it.
-constexpr Bytes kEntry = sizeof(std::uint64_t);
 
 struct File {
   int descriptor = -1;
@@ -46,19 +43,23 @@ struct Physical {
 };
 
 /// Guarded by the lock of memory().
-struct State {
+struct PhysicalMemory {
   std::map<int, File> files;  ///< by device.
   std::map<std::uint64_t, Physical> physical;
   std::uint64_t next_handle = 1;
 };
 
-State& physical_state() {
-  static auto* const instance = new State;
-  return *instance;
-}
+namespace {
 
-bool whole_pages(std::uint64_t value) {
-  return value % kPage == 0;
+/// How much larger than the memory its file is, so that ranges of unequal sizes fit.
+constexpr Bytes kFileFactor = 4;
+
+/// Behind the pages the file has 8 bytes for each: the size of the physical memory that begins
+/// there, plus the device's number in the node, for a process that imports it.
+constexpr Bytes kEntry = sizeof(std::uint64_t);
+
+PhysicalMemory& physical_state() {
+  return process().physical_memory.get();
 }
 
 File* file_of(const DeviceState& device) {
@@ -151,8 +152,7 @@ bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) {
   return address - before->first < before->second.bytes;
 }
 
-}  // namespace
-
+/// Ends physical memory of a device, and what is mapped of it.
 void release_physical_memory(DeviceState& device) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
@@ -174,70 +174,27 @@ void release_physical_memory(DeviceState& device) {
   }
 }
 
-}  // namespace gpemu::cuda
+}  // namespace
 
-// ---- The C interface
-
-using gpemu::Bytes;
-using gpemu::cuda::attach;
-using gpemu::cuda::Block;
-using gpemu::cuda::count_held;
-using gpemu::cuda::cover;
-using gpemu::cuda::device_at;
-using gpemu::cuda::device_count;
-using gpemu::cuda::device_with_context;
-using gpemu::cuda::DeviceState;
-using gpemu::cuda::end_if_unused;
-using gpemu::cuda::File;
-using gpemu::cuda::file_of;
-using gpemu::cuda::kEntry;
-using gpemu::cuda::kPage;
-using gpemu::cuda::mapped_exactly;
-using gpemu::cuda::Memory;
-using gpemu::cuda::memory;
-using gpemu::cuda::mover;
-using gpemu::cuda::occupied;
-using gpemu::cuda::Physical;
-using gpemu::cuda::physical_state;
-using gpemu::cuda::reclaim_pooled;
-using gpemu::cuda::record_allocation;
-using gpemu::cuda::reserved;
-using gpemu::cuda::round_up;
-using gpemu::cuda::share_mappings;
-using gpemu::cuda::State;
-using gpemu::cuda::take_range;
-using gpemu::cuda::unmap_block;
-using gpemu::cuda::whole_pages;
-
-gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) {
-  if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
-  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-  *bytes = kPage;
-  return GPEMU_CUDA_SUCCESS;
-}
-
-gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle) {
-  if (handle == nullptr || bytes == 0 || !whole_pages(bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  DeviceState* found = nullptr;
-  GPEMU_CUDA_TRY(device_with_context(device, &found));
-  if (bytes > found->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  auto ledger = found->device->allocate(bytes);
-  if (!ledger && reclaim_pooled(*found)) ledger = found->device->allocate(bytes);
+Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) {
+  if (bytes > device.info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  auto ledger = device.device->allocate(bytes);
+  if (!ledger && reclaim_pooled(device)) ledger = device.device->allocate(bytes);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
-  File* const file = file_of(*found);
+  File* const file = file_of(device);
   const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges, bytes);
   if (!offset) {
-    static_cast<void>(found->device->free(*ledger));
+    static_cast<void>(device.device->free(*ledger));
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
-  count_held(state, device, bytes);
-  State& physical = physical_state();
+  device.end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
+  count_held(state, device.ordinal, bytes);
+  PhysicalMemory& physical = physical_state();
   *handle = physical.next_handle++;
-  record_allocation(device, *handle, static_cast<std::int64_t>(bytes));
-  physical.physical.emplace(*handle, Physical{.device = device,
+  record_allocation(device.ordinal, *handle, static_cast<std::int64_t>(bytes));
+  physical.physical.emplace(*handle, Physical{.device = device.ordinal,
                                               .descriptor = file->descriptor,
                                               .offset = *offset,
                                               .bytes = bytes,
@@ -245,8 +202,7 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) {
-  GPEMU_CUDA_TRY(attach());
+Status release_physical(std::uint64_t handle) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -258,9 +214,7 @@ gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) {
-  if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -271,9 +225,7 @@ gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) {
-  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status device_of_physical(std::uint64_t handle, int* device) {
   const Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -282,14 +234,7 @@ gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t /*wanted*/,
-                                         uint64_t* address) {
-  // The wanted address is a hint that CUDA need not follow either.
-  if (address == nullptr || bytes == 0 || !whole_pages(bytes) ||
-      (alignment & (alignment - 1)) != 0) {
-    return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  }
-  GPEMU_CUDA_TRY(attach());
+Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
   // More than any process can address.
   constexpr Bytes kMost = Bytes{1} << 47;
   const Bytes aligned = std::max(alignment, kPage);
@@ -310,8 +255,7 @@ gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uin
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
-  GPEMU_CUDA_TRY(attach());
+Status release_addresses(std::uint64_t address, Bytes bytes) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = state.reservations.find(address);
@@ -324,11 +268,9 @@ gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
-                                     uint64_t handle) {
-  GPEMU_CUDA_TRY(attach());
+Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint64_t handle) {
   // What is mapped twice is looked for in the pages.
-  mover().wait_until(gpemu::TimePoint::max());
+  mover().wait_until(TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -360,9 +302,8 @@ gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t 
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
-  GPEMU_CUDA_TRY(attach());
-  mover().wait_until(gpemu::TimePoint::max());
+Status unmap_physical(std::uint64_t address, Bytes bytes) {
+  mover().wait_until(TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -374,10 +315,7 @@ gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes, int32_t device,
-                                            uint32_t access) {
-  GPEMU_CUDA_TRY(attach());
-  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t access) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   if (bytes == 0 || (access != 0 && access != 1 && access != 3) ||
@@ -392,10 +330,7 @@ gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes, in
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, uint32_t* access) {
-  if (access == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
-  if (device < 0 || device >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
   const Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -406,10 +341,8 @@ gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, ui
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor) {
-  if (file_descriptor == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
-  mover().wait_until(gpemu::TimePoint::max());
+Status export_physical(std::uint64_t handle, int* file_descriptor) {
+  mover().wait_until(TimePoint::max());
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
@@ -437,9 +370,7 @@ gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descripto
   return GPEMU_CUDA_SUCCESS;
 }
 
-gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle) {
-  if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  GPEMU_CUDA_TRY(attach());
+Status import_physical(int file_descriptor, std::uint64_t* handle) {
   constexpr int kSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
   struct stat file{};
   const off_t offset = ::lseek(file_descriptor, 0, SEEK_CUR);
@@ -465,9 +396,10 @@ gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handl
   if (device == device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   const int own = ::fcntl(file_descriptor, F_DUPFD_CLOEXEC, 0);
   if (own < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+  device_at(device).end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
-  State& physical = physical_state();
+  PhysicalMemory& physical = physical_state();
   *handle = physical.next_handle++;
   physical.physical.emplace(
       *handle,
@@ -475,3 +407,5 @@ gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handl
           .device = device, .descriptor = own, .offset = begin, .bytes = bytes, .exported = true});
   return GPEMU_CUDA_SUCCESS;
 }
+
+}  // namespace gpemu::cuda

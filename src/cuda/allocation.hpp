@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "device_state.hpp"
+#include "memory_state.hpp"
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// Counts memory as held by this process. Requires: the lock.
+void count_held(Memory& state, int device, Bytes bytes);
+
+/// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
+[[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
+                                 std::uint64_t* address);
+
+/// Blocks until no unfinished copy touches the block that begins at an address. Requires: not the
+/// lock.
+void finish_moves(std::uint64_t address);
+
+/// Gives memory back at once; `host` for that of host_alloc. Errors: INVALID_VALUE.
+[[nodiscard]] Status free_block(std::uint64_t address, bool host);
+
+/// Yields page-locked memory of the host. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
+[[nodiscard]] Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer);
+
+/// Locks pages of the program's, and unlocks them. Errors: HOST_MEMORY_ALREADY_REGISTERED,
+/// OUT_OF_MEMORY; HOST_MEMORY_NOT_REGISTERED.
+[[nodiscard]] Status register_host(void* pointer, Bytes bytes, std::uint32_t flags);
+[[nodiscard]] Status unregister_host(void* pointer);
+
+/// Tells what a pointer leads to.
+[[nodiscard]] gpemu_cuda_pointer describe_pointer(std::uint64_t address);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "context.hpp"
+
+#include "gpemu/cuda.h"
+
+#include "synchronize.hpp"
+
+namespace cuda = gpemu::cuda;
+
+namespace {
+
+void end(cuda::DeviceState& device) {
+  cuda::synchronize(device);
+  cuda::end_context(device);
+}
+
+}  // namespace
+
+gpemu_cuda_status gpemu_cuda_last_error(int32_t clear) {
+  const gpemu_cuda_status status = cuda::thread_state.last_error;
+  if (clear != 0) cuda::thread_state.last_error = GPEMU_CUDA_SUCCESS;
+  return status;
+}
+
+void gpemu_cuda_set_last_error(gpemu_cuda_status status) {
+  cuda::thread_state.last_error = status;
+}
+
+gpemu_cuda_status gpemu_cuda_init(void) {
+  return cuda::attach();
+}
+
+gpemu_cuda_status gpemu_cuda_context_current(int32_t* device) {
+  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  *device = cuda::thread_state.current_context();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < -1 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  if (cuda::thread_state.depth > 0) --cuda::thread_state.depth;
+  if (device < 0) return GPEMU_CUDA_SUCCESS;
+  cuda::thread_state.device = device;
+  return cuda::thread_state.push(device);
+}
+
+gpemu_cuda_status gpemu_cuda_context_push(int32_t device) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  return cuda::thread_state.push(device);
+}
+
+gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (cuda::thread_state.depth == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  if (device != nullptr) *device = cuda::thread_state.current_context();
+  --cuda::thread_state.depth;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_retain(int32_t device) {
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::device_with_context(device, &state));
+  ++state->context_users;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_release(int32_t device) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  cuda::DeviceState& state = cuda::device_at(device);
+  if (state.context_users == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  if (--state.context_users == 0 && !state.runtime_uses && state.active) end(state);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active) {
+  if (active == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *active = cuda::device_at(device).active ? 1 : 0;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  cuda::DeviceState& state = cuda::device_at(device);
+  if (state.active) end(state);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
+  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  *device = cuda::thread_state.current_device();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) {
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::device_with_context(device, &state));
+  state->runtime_uses = true;
+  return gpemu_cuda_context_set_current(device);
+}
+
+gpemu_cuda_status gpemu_cuda_ensure_context(void) {
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::enter_context(&state));
+  // Every call of the runtime comes here; threads need not take the line from each other.
+  if (!state->runtime_uses.load(std::memory_order_relaxed)) state->runtime_uses = true;
+  return GPEMU_CUDA_SUCCESS;
+}

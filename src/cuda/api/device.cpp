@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <mutex>
+
+#include "gpemu/cuda.h"
+
+#include "capture.hpp"
+#include "context.hpp"
+#include "synchronize.hpp"
+
+namespace cuda = gpemu::cuda;
+
+gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) {
+  if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  *count = cuda::device_count();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *info = &cuda::device_at(device).info;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_device_synchronize(void) {
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  cuda::synchronize(*state);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can) {
+  if (can == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count() || peer < 0 || peer >= cuda::device_count()) {
+    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  *can = device != peer ? 1 : 0;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) {
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  if (peer < 0 || peer >= cuda::device_count() || peer == state->ordinal) {
+    return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  }
+  const std::lock_guard lock(cuda::process().mutex);
+  return state->peers.insert(peer).second ? GPEMU_CUDA_SUCCESS
+                                          : GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+}
+
+gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) {
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  const std::lock_guard lock(cuda::process().mutex);
+  return state->peers.erase(peer) > 0 ? GPEMU_CUDA_SUCCESS
+                                      : GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+}
+
+gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes) {
+  if (free_bytes == nullptr || total_bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  cuda::DeviceState* state = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&state));
+  const gpemu::device::MemoryInfo info = state->device->memory_info();
+  *free_bytes = info.free;
+  *total_bytes = info.total;
+  return GPEMU_CUDA_SUCCESS;
+}

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cuda.h"
+
+#include "capture.hpp"
+#include "context.hpp"
+#include "host_functions.hpp"
+#include "ipc.hpp"
+#include "stream.hpp"
+#include "synchronize.hpp"
+#include "waits.hpp"
+
+namespace cuda = gpemu::cuda;
+
+gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) {
+  if (event == nullptr || flags > cuda::kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  cuda::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  gpemu_cuda_event* const created = cuda::create_event(*device, flags);
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  *event = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  gpemu_cuda_event* const found = cuda::find_event(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  cuda::stop_sharing(*found);
+  cuda::events().destroy(found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
+                                          gpemu_cuda_stream_handle stream, uint32_t flags) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  gpemu_cuda_event* const recorded = cuda::find_event(event);
+  if (recorded == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  return cuda::record_event(*recorded, *found, flags);
+}
+
+gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  const gpemu_cuda_event* const found = cuda::find_event(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  return !found->current().recorded() ||
+                 (cuda::is_over(found->current().time()) && cuda::have_returned(found->host_calls))
+             ? GPEMU_CUDA_SUCCESS
+             : GPEMU_CUDA_ERROR_NOT_READY;
+}
+
+gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  const gpemu_cuda_event* const found = cuda::find_event(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  cuda::synchronize(*found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
+                                           gpemu_cuda_event_handle end, int64_t* elapsed_ns) {
+  if (elapsed_ns == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  const gpemu_cuda_event* const first = cuda::find_event(start);
+  const gpemu_cuda_event* const second = cuda::find_event(end);
+  if (first == nullptr || second == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  gpemu::Duration elapsed{};
+  GPEMU_CUDA_TRY(cuda::time_between(*first, *second, &elapsed));
+  *elapsed_ns = elapsed.count();
+  return GPEMU_CUDA_SUCCESS;
+}

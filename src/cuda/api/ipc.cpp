@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ipc.hpp"
+
+#include "gpemu/cuda.h"
+
+#include "attach.hpp"
+
+namespace cuda = gpemu::cuda;
+
+gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) {
+  if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::export_memory(address, ipc);
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t* address) {
+  if (ipc == nullptr || address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::open_memory(*ipc, address);
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::close_memory(address);
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event, gpemu_cuda_ipc* ipc) {
+  if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  gpemu_cuda_event* const found = cuda::find_event(event);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  return cuda::export_event(*found, ipc);
+}
+
+gpemu_cuda_status gpemu_cuda_ipc_open_event(const gpemu_cuda_ipc* ipc,
+                                            gpemu_cuda_event_handle* event) {
+  if (ipc == nullptr || event == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::open_event(*ipc, event);
+}

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "module.hpp"
+
+#include <cstddef>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/cuda.h"
+
+#include "attach.hpp"
+
+namespace cuda = gpemu::cuda;
+
+gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
+  if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::load_module(static_cast<const std::byte*>(image), cuda::kUnknownSize, module);
+}
+
+gpemu_cuda_status gpemu_cuda_module_load_file(const char* path, gpemu_cuda_module_handle* module) {
+  if (path == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const auto content = gpemu::read_file(path);
+  if (!content) return GPEMU_CUDA_ERROR_FILE_NOT_FOUND;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::load_module(reinterpret_cast<const std::byte*>(content->data()), content->size(),
+                           module);
+}
+
+gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
+  gpemu_cuda_module* const found = cuda::modules().find(module);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  cuda::unload_module(*found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, const char* name,
+                                           gpemu_cuda_kernel_handle* kernel) {
+  if (name == nullptr || kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_module* const found = cuda::modules().find(module);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  return cuda::find_kernel(*found, name, kernel);
+}
+
+gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module, uint32_t* count) {
+  if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const gpemu_cuda_module* const found = cuda::modules().find(module);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  *count = static_cast<uint32_t>(found->image->kernels.size());
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
+                                            gpemu_cuda_kernel_handle* kernels, uint32_t count) {
+  if (kernels == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_module* const found = cuda::modules().find(module);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  uint32_t filled = 0;
+  for (const auto& [name, code] : found->image->kernels) {
+    if (filled == count) break;
+    GPEMU_CUDA_TRY(cuda::find_kernel(*found, name.c_str(), &kernels[filled++]));
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, const char* name,
+                                             uint64_t* address, uint64_t* bytes) {
+  if (name == nullptr || (address == nullptr && bytes == nullptr)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  gpemu_cuda_module* const found = cuda::modules().find(module);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  return cuda::find_variable(*found, name, address, bytes);
+}
+
+void gpemu_cuda_register_variable(const void* host_variable, const char* name, uint64_t bytes,
+                                  const void* fat_binary) {
+  if (host_variable == nullptr || name == nullptr || cuda::forked()) return;
+  cuda::register_variable(host_variable, name, bytes, fat_binary);
+}
+
+void gpemu_cuda_unregister(const void* fat_binary) {
+  if (cuda::forked()) return;
+  cuda::unregister(fat_binary);
+}
+
+gpemu_cuda_status gpemu_cuda_registered_variable(const void* host_variable, uint64_t* address,
+                                                 uint64_t* bytes) {
+  return cuda::registered_variable(host_variable, address, bytes);
+}

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/cuda.h"
+
+#include "attach.hpp"
+#include "log.hpp"
+#include "recorder.hpp"
+
+namespace cuda = gpemu::cuda;
+
+void gpemu_cuda_not_supported(const char* library, const char* function) {
+  cuda::record_not_supported(library == nullptr ? "?" : library,
+                             function == nullptr ? "?" : function);
+}
+
+uint64_t gpemu_cuda_not_computed_bytes(void) {
+  return static_cast<uint64_t>(cuda::recorded_not_computed_bytes());
+}
+
+void gpemu_cuda_mark(gpemu_cuda_mark_kind kind, const char* text) {
+  if (cuda::attach() != GPEMU_CUDA_SUCCESS) return;
+  cuda::record_mark(kind, text == nullptr ? "" : text);
+}
+
+gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void* data,
+                                          gpemu_cuda_log_handle* log) {
+  if (callback == nullptr || log == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  return cuda::register_log(callback, data, log);
+}
+
+gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log) {
+  return cuda::unregister_log(log);
+}

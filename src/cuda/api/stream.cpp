@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream.hpp"
+
+#include <algorithm>
+
+#include "gpemu/cuda.h"
+
+#include "capture.hpp"
+#include "context.hpp"
+#include "host_functions.hpp"
+#include "synchronize.hpp"
+#include "waits.hpp"
+
+namespace cuda = gpemu::cuda;
+
+namespace {
+
+/// Source: cudaDeviceGetStreamPriorityRange on GPUs since Kepler: 0 to -5.
+constexpr int32_t kLeastPriority = 0;
+constexpr int32_t kGreatestPriority = -5;
+
+}  // namespace
+
+gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
+                                           gpemu_cuda_stream_handle* stream) {
+  if (stream == nullptr || flags > cuda::kNonBlockingStream) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  cuda::DeviceState* device = nullptr;
+  GPEMU_CUDA_TRY(cuda::current_device(&device));
+  gpemu_cuda_stream* const created = cuda::create_stream(
+      *device, flags, std::min(std::max(priority, kGreatestPriority), kLeastPriority));
+  if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  *stream = created;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  gpemu_cuda_stream* const found = cuda::streams().find(stream);
+  if (found == nullptr || found->owned == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  cuda::destroy_stream(*found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle stream,
+                                             gpemu_cuda_stream_info* info) {
+  if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve(stream, &found));
+  *info = {.device = found->device->ordinal,
+           .flags = found->flags,
+           .priority = found->priority,
+           .id = found->id};
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  cuda::synchronize(*found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
+  GPEMU_CUDA_TRY(cuda::check_unsafe_call());
+  return cuda::is_over(found->stream->tail()) && cuda::have_returned(*found)
+             ? GPEMU_CUDA_SUCCESS
+             : GPEMU_CUDA_ERROR_NOT_READY;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
+                                               gpemu_cuda_event_handle event, uint32_t flags) {
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  gpemu_cuda_event* const waited = cuda::find_event(event);
+  if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  return cuda::wait_for_event(*found, *waited, flags);
+}
+
+gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
+                                                  void (*function)(void*), void* data) {
+  if (function == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  gpemu_cuda_stream* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
+  if (cuda::capturing(*found)) {
+    gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_HOST};
+    node.host_function = function;
+    node.host_data = data;
+    return cuda::capture(*found, node);
+  }
+  cuda::run_host_function(function, data, *found);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest) {
+  if (least != nullptr) *least = kLeastPriority;
+  if (greatest != nullptr) *greatest = kGreatestPriority;
+  return GPEMU_CUDA_SUCCESS;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vmm.hpp"
+
+#include "gpemu/cuda.h"
+
+#include "context.hpp"
+#include "memory_state.hpp"
+
+namespace cuda = gpemu::cuda;
+
+gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) {
+  if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *bytes = cuda::kPage;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle) {
+  if (handle == nullptr || bytes == 0 || !cuda::whole_pages(bytes)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  cuda::DeviceState* found = nullptr;
+  GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
+  return cuda::create_physical(*found, bytes, handle);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::release_physical(handle);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) {
+  if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::retain_physical(address, handle);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) {
+  if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::device_of_physical(handle, device);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t /*wanted*/,
+                                         uint64_t* address) {
+  // The wanted address is a hint that CUDA need not follow either.
+  if (address == nullptr || bytes == 0 || !cuda::whole_pages(bytes) ||
+      (alignment & (alignment - 1)) != 0) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::reserve_addresses(bytes, alignment, address);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::release_addresses(address, bytes);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
+                                     uint64_t handle) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::map_physical(address, bytes, offset, handle);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::unmap_physical(address, bytes);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes, int32_t device,
+                                            uint32_t access) {
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  return cuda::set_access(address, bytes, device, access);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, uint32_t* access) {
+  if (access == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  return cuda::get_access(address, device, access);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor) {
+  if (file_descriptor == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::export_physical(handle, file_descriptor);
+}
+
+gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle) {
+  if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
+  return cuda::import_physical(file_descriptor, handle);
+}

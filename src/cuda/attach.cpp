@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "attach.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <pthread.h>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/cuda/own_node.hpp"
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/profile/database.hpp"
+
+#include "device_info.hpp"
+#include "log.hpp"
+#include "recorder.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// A fork waits until no thread attaches or makes a context, so that the child does not inherit a
+/// lock of a thread that it does not have. Registered when the library is loaded, before any thread
+/// can fork, and last: the lock of the process is taken before those of the others, here as well as
+/// in all that runs under it.
+[[maybe_unused]] const bool kHandlesForks = [] {
+  device::handle_forks();
+  handle_forks_of_recorder();
+  ::pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); },
+                   [] {
+                     if (process().phase == Phase::kAttached) process().phase = Phase::kForked;
+                     process().mutex.unlock();
+                   });
+  return true;
+}();
+
+const char* environment(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Returns the node's devices that CUDA_VISIBLE_DEVICES lets see, in its order: up to the first
+/// entry that names none, as CUDA does.
+std::vector<int> visible_devices(const device::Node& node, TimePoint now) {
+  std::vector<int> visible;
+  const char* const selection = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (selection == nullptr) {
+    for (int i = 0; i < node.device_count(); ++i) visible.push_back(i);
+    return visible;
+  }
+  std::string_view rest = selection;
+  while (!rest.empty()) {
+    std::string_view entry = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
+    while (entry.starts_with(' ')) entry.remove_prefix(1);
+    while (entry.ends_with(' ')) entry.remove_suffix(1);
+    int index = -1;
+    if (entry.starts_with("GPU-")) {
+      for (int i = 0; i < node.device_count(); ++i) {
+        if (node.device_snapshot(i, now).uuid.starts_with(entry)) index = i;
+      }
+    } else {
+      std::from_chars(entry.data(), entry.data() + entry.size(), index);
+    }
+    if (index < 0 || index >= node.device_count() || std::ranges::count(visible, index) > 0) break;
+    visible.push_back(index);
+  }
+  return visible;
+}
+
+/// Returns a size that is given in MiB in the environment, or `otherwise`.
+Result<Bytes> environment_mib(const char* name, Bytes otherwise) {
+  const std::string text = environment(name);
+  if (text.empty()) return otherwise;
+  std::uint32_t mib = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+  if (error != std::errc() || end != text.data() + text.size() || mib == 0) {
+    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a number of MiB", name, text);
+  }
+  return mib * kMiB;
+}
+
+/// Returns the GPU of a name: of the files in GPEMU_GPU_FILES, with ':' between them, which
+/// describe GPUs that the database does not have, or of the database.
+Result<profile::GpuSpec> find_gpu(const profile::Database& database, const std::string& name) {
+  const std::string files = environment("GPEMU_GPU_FILES");
+  for (std::string_view rest = files; !rest.empty();) {
+    const std::string_view path = rest.substr(0, rest.find(':'));
+    rest.remove_prefix(std::min(path.size() + 1, rest.size()));
+    if (path.empty()) continue;
+    GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(path));
+    if (spec.name == name) return spec;
+  }
+  return database.gpu(name);
+}
+
+Result<void> open_node(Process& state, const profile::Database& database) {
+  const std::string name = environment("GPEMU_NODE");
+  const bool is_virtual = std::string_view(environment("GPEMU_CLOCK")) == "virtual";
+  if (is_virtual) {
+    state.clock = std::make_unique<sim::VirtualClock>();
+  } else {
+    state.clock = std::make_unique<sim::RealClock>();
+    state.time_is_real = true;
+  }
+  if (!name.empty()) {
+    device::Node::end_when_cut_short();
+    GPEMU_ASSIGN(state.node, device::Node::open(name));
+    return {};
+  }
+  const std::string gpu = environment("GPEMU_GPU");
+  if (gpu.empty()) {
+    return fail(ErrorCode::kNotFound,
+                "no emulated GPU: start the program with `gpemu run --gpu NAME -- PROGRAM`, or set "
+                "GPEMU_NODE or GPEMU_GPU");
+  }
+  GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, gpu));
+  device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
+  device::DeviceConfig& only = config.devices.front();
+  GPEMU_ASSIGN(only.memory_bytes, environment_mib("GPEMU_MEMORY_MIB", only.memory_bytes));
+  GPEMU_ASSIGN(state.node, device::Node::create_private(config));
+  return {};
+}
+
+Result<void> attach_now(Process& state) {
+  GPEMU_ASSIGN(state.context_bytes, environment_mib("GPEMU_CONTEXT_MIB", device::kContextBytes));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_TRY(open_node(state, database));
+  const TimePoint now = state.clock->now();
+  int ordinal = 0;
+  for (const int index : visible_devices(*state.node, now)) {
+    const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
+    DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
+    device.ordinal = ordinal++;
+    device.index = index;
+    GPEMU_ASSIGN(device.spec, find_gpu(database, snapshot.gpu));
+    device.info = describe_device(device.spec, snapshot);
+    device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
+  }
+  return {};
+}
+
+Status status_of(Phase phase) {
+  return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS
+         : phase == Phase::kForked ? GPEMU_CUDA_ERROR_NOT_INITIALIZED
+                                   : GPEMU_CUDA_ERROR_NO_DEVICE;
+}
+
+/// Attaches unless that was done or tried before.
+Status attach_first(Phase phase) {
+  if (phase != Phase::kDetached) return status_of(phase);
+  Process& state = process();
+  std::unique_lock lock(state.mutex);
+  if (state.phase != Phase::kDetached) return status_of(state.phase);
+  const Result<void> attached = attach_now(state);
+  state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
+  lock.unlock();
+  // Whoever is told may fork.
+  if (!attached) tell(attached.error().message);
+  return status_of(state.phase);
+}
+
+}  // namespace
+
+Status attach() {
+  // Every call comes here.
+  const Phase phase = process().phase.load(std::memory_order_acquire);
+  return phase == Phase::kAttached ? GPEMU_CUDA_SUCCESS : attach_first(phase);
+}
+
+bool forked() {
+  return process().phase.load(std::memory_order_acquire) == Phase::kForked;
+}
+
+std::shared_ptr<device::Node> own_node() {
+  return attach() == GPEMU_CUDA_SUCCESS ? process().node : nullptr;
+}
+
+}  // namespace gpemu::cuda

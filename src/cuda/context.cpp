@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "context.hpp"
+
+#include <memory>
+#include <mutex>
+
+#include "log.hpp"
+#include "recorder.hpp"
+#include "stream_state.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Makes the primary context of a device unless it is made. Errors: NO_DEVICE, OUT_OF_MEMORY.
+Status make_context(DeviceState& device) {
+  Process& state = process();
+  std::unique_lock lock(state.mutex);
+  if (device.active) return GPEMU_CUDA_SUCCESS;
+  std::unique_ptr<device::Device> first;
+  if (device.device == nullptr) {
+    auto opened = device::Device::open(state.node, device.index, *state.clock);
+    if (!opened) {
+      lock.unlock();
+      tell(opened.error().message);
+      return GPEMU_CUDA_ERROR_NO_DEVICE;
+    }
+    first = *std::move(opened);
+  }
+  const auto context = (first ? first : device.device)->allocate(state.context_bytes);
+  if (!context) {
+    lock.unlock();
+    tell(context.error().message);
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  device.context = *context;
+  if (first) {
+    device.device = std::move(first);
+    make_default_stream(device);
+    record_device(device);
+  }
+  device.active = true;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Status device_with_context(int ordinal, DeviceState** device) {
+  GPEMU_CUDA_TRY(attach());
+  if (ordinal < 0 || ordinal >= device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  *device = &device_at(ordinal);
+  return (*device)->active.load(std::memory_order_acquire) ? GPEMU_CUDA_SUCCESS
+                                                           : make_context(**device);
+}
+
+Status current_device(DeviceState** device) {
+  return device_with_context(thread_state.current_device(), device);
+}
+
+Status enter_context(DeviceState** device) {
+  ThreadState& thread = thread_state;  // Finding it takes a call.
+  GPEMU_CUDA_TRY(device_with_context(thread.current_device(), device));
+  return thread.depth == 0 ? thread.push((*device)->ordinal) : GPEMU_CUDA_SUCCESS;
+}
+
+void end_context(DeviceState& device) {
+  for (const auto& part : device.parts) {
+    const DeviceState::EndPart end = part.load(std::memory_order_acquire);
+    if (end != nullptr) end(device);
+  }
+  Process& state = process();
+  const std::lock_guard lock(state.mutex);
+  if (!device.active.exchange(false)) return;
+  const auto freed = device.device->free(device.context);
+  GPEMU_CHECK(freed.has_value(), "the ledger knows a context's memory");
+  device.runtime_uses = false;
+  device.peers.clear();
+  for (const auto& other : state.devices) other->peers.erase(device.ordinal);
+}
+
+}  // namespace gpemu::cuda

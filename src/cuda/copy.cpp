@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "copy.hpp"
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <mutex>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "attach.hpp"
+#include "host_functions.hpp"
+#include "memory_content.hpp"
+#include "mover.hpp"
+#include "recorder.hpp"
+#include "stream.hpp"
+#include "waits.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Time from a copy's start to its first byte. Source: 5 to 10 us is commonly measured for small
+/// cudaMemcpy calls over PCIe.
+constexpr Duration kCopyLatency = std::chrono::microseconds(6);
+
+/// A pageable copy as a share of the pinned one's rate. Source: GPEmu (VLDB 2025) measured 4 to 6
+/// GB/s where pinned memory gave 12.
+constexpr double kPageableShare = 0.42;
+
+/// Up to so many bytes a pageable copy to the device only waits for its staging. Source: CUDA
+/// Runtime API, "API synchronization behavior".
+constexpr Bytes kStagedBytes = 64 * kKiB;
+
+/// Asynchronous copies of at least so many bytes are left to the mover: to wake its thread takes
+/// the host some 10 us, in which it copies less than this itself. Batches of inputs are larger, so
+/// that --drop-data drops what comes from pinned memory from this size on; sizes, indices and
+/// labels are smaller.
+constexpr Bytes kLargeCopy = kMiB;
+
+/// Whether `gpemu run --drop-data` has large copies from pinned memory not kept.
+bool drops_data() {
+  return std::getenv("GPEMU_DROP_DATA") != nullptr;
+}
+
+/// The bytes from a range's first to its last on one side, or nothing beyond 64 bits. Requires: no
+/// size is 0.
+std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes plane_pitch) {
+  Bytes rows = 0, planes = 0, extent = 0;
+  if (__builtin_mul_overflow(copy.height - 1, pitch, &rows) ||
+      __builtin_mul_overflow(copy.depth - 1, plane_pitch, &planes) ||
+      __builtin_add_overflow(rows, copy.width_bytes, &rows) ||
+      __builtin_add_overflow(rows, planes, &extent) ||
+      (copy.height > 1 && pitch < copy.width_bytes) || (copy.depth > 1 && plane_pitch < rows)) {
+    return std::nullopt;
+  }
+  return extent;
+}
+
+/// A copy of content, with what its ends are.
+struct Movement {
+  gpemu_cuda_copy copy{};
+  Side to, from;
+  Bytes bytes = 0;
+  std::array<Access, 2> accesses{};
+  bool keep = true;  ///< else the device's memory reads as zeros from then on.
+  HostCalls calls;   ///< which must have returned before.
+
+  void run() const;
+};
+
+void Movement::run() const {
+  if (!keep) return drop(copy.destination, copy.width_bytes, Content::kNotKept);
+  for (std::uint64_t z = 0; z < copy.depth; ++z) {
+    for (std::uint64_t y = 0; y < copy.height; ++y) {
+      copy_row(copy.destination + z * copy.destination_plane_pitch + y * copy.destination_pitch,
+               copy.source + z * copy.source_plane_pitch + y * copy.source_pitch, copy.width_bytes,
+               to, from);
+    }
+  }
+}
+
+/// Does what a copy does to content now, where the caller waits for the copy anyhow.
+void move_now(const Movement& movement) {
+  wait_for_moves_on(movement.accesses);
+  movement.run();
+}
+
+/// Has the mover do it until the copy's end, once the host functions before it have returned.
+void move_beside(Movement&& movement, TimePoint end, bool staged) {
+  Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
+                 .end = end,
+                 .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost};
+  if (!movement.calls.empty()) {
+    job.may_begin = [calls = std::move(movement.calls)] { return have_returned(calls); };
+  }
+  std::vector<std::byte> data;
+  if (staged) {
+    const auto* const source = reinterpret_cast<const std::byte*>(movement.copy.source);
+    data.assign(source, source + movement.bytes);
+    job.accesses.pop_back();
+  }
+  job.work = [movement = std::move(movement), end, data = std::move(data)]() mutable {
+    const auto start = std::chrono::steady_clock::now();
+    if (!data.empty()) movement.copy.source = reinterpret_cast<std::uint64_t>(data.data());
+    movement.run();
+    if (movement.bytes < kLargeCopy) return;
+    record_move(movement.bytes, std::chrono::steady_clock::now() - start, end);
+  };
+  mover().add(std::move(job));
+}
+
+/// Does it in order: at once, unless it must wait for something. With `staged`, the source is read
+/// before this returns.
+void move_in_order(Movement&& movement, TimePoint end, bool staged) {
+  const bool waits =
+      !movement.calls.empty() || (mover().busy() && mover().overlaps_any(movement.accesses));
+  if (!waits) return movement.run();
+  if (staged && (movement.copy.height > 1 || movement.copy.depth > 1)) return move_now(movement);
+  move_beside(std::move(movement), end, staged);
+}
+
+bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
+  // Managed memory may stand on either side.
+  const auto host = [](const Side& side) { return !side.on_device(); };
+  const auto device = [](const Side& side) {
+    return side.on_device() || side.kind == GPEMU_CUDA_MEMORY_MANAGED ||
+           side.kind == GPEMU_CUDA_MEMORY_HOST;
+  };
+  switch (kind) {
+    case GPEMU_CUDA_COPY_HOST_TO_HOST:
+      return host(to) && host(from);
+    case GPEMU_CUDA_COPY_HOST_TO_DEVICE:
+      return device(to) && host(from);
+    case GPEMU_CUDA_COPY_DEVICE_TO_HOST:
+      return host(to) && device(from);
+    case GPEMU_CUDA_COPY_DEVICE_TO_DEVICE:
+      return device(to) && device(from);
+    case GPEMU_CUDA_COPY_DEFAULT:
+      return true;
+  }
+  return false;
+}
+
+Duration at_rate(Bytes bytes, double bytes_per_s) {
+  return kCopyLatency + from_seconds(static_cast<double>(bytes) / bytes_per_s);
+}
+
+/// Apart from its caller, in which g++ takes it for rarely used and makes it small and slow.
+[[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
+                                              const Side& from, Bytes bytes) {
+  const DeviceState& device = *stream.device;
+  const bool pinned =
+      to.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && from.kind != GPEMU_CUDA_MEMORY_UNREGISTERED;
+  const double link = device.spec.pinned_copy_bytes_per_s * (pinned ? 1.0 : kPageableShare);
+  if (to.on_device() && from.on_device() && to.device == from.device) {
+    const gpemu_operation operation{.struct_size = sizeof(operation),
+                                    .kind = GPEMU_OPERATION_COPY_ON_DEVICE,
+                                    .shape = {static_cast<std::int64_t>(bytes)},
+                                    .name = "copy on device"};
+    return enqueue(stream, device::Engine::kCompute, bytes,
+                   device.costs->price(operation).estimate.time, operation.name);
+  }
+  if (to.on_device() && from.on_device()) {
+    const double rate = device.spec.nvlink_bytes_per_s.value_or(link);
+    return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes, at_rate(bytes, rate),
+                   "copy to peer");
+  }
+  return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,
+                                  at_rate(bytes, link), "copy host to device")
+                        : enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
+                                  at_rate(bytes, link), "copy device to host");
+}
+
+/// Checks that a range lies in memory that a device can use.
+Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
+  const Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  const Side side(state, address, bytes);
+  *found = side;
+  return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
+             ? GPEMU_CUDA_SUCCESS
+             : GPEMU_CUDA_ERROR_INVALID_VALUE;
+}
+
+void set_rows(const gpemu_cuda_node_parameters& node, Bytes width, const Side& side) {
+  for (std::uint64_t row = 0; row < node.set_height; ++row) {
+    const std::uint64_t start = node.set_address + row * node.set_pitch;
+    if (node.set_value == 0 && !side.shared) {
+      drop(start, width, Content::kZeros);
+      continue;
+    }
+    // Locked pages of the host stay; they may belong to a file of the program's.
+    if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
+      clear_pages(start, width);
+      continue;
+    }
+    if (!side.shared) keep(start, width);
+    fill(start, &node.set_value, node.set_element_bytes, node.set_count);
+  }
+}
+
+}  // namespace
+
+Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blocking) {
+  if (copy.width_bytes == 0 || copy.height == 0 || copy.depth == 0) return GPEMU_CUDA_SUCCESS;
+  const auto to_extent = extent_of(copy, copy.destination_pitch, copy.destination_plane_pitch);
+  const auto from_extent = extent_of(copy, copy.source_pitch, copy.source_plane_pitch);
+  Bytes bytes = 0;
+  if (!to_extent || !from_extent || __builtin_mul_overflow(copy.width_bytes, copy.height, &bytes) ||
+      __builtin_mul_overflow(bytes, copy.depth, &bytes)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const Memory& state = memory();
+  std::unique_lock lock(state.mutex);
+  const Side to(state, copy.destination, *to_extent);
+  const Side from(state, copy.source, *from_extent);
+  lock.unlock();
+  if (!to.inside || !from.inside) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
+  const bool plain = copy.height == 1 && copy.depth == 1;
+  const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
+                       to.on_device() && !to.shared && plain && drops_data();
+  Movement movement{
+      .copy = copy,
+      .to = to,
+      .from = from,
+      .bytes = bytes,
+      .accesses = {Access{.start = copy.destination, .bytes = *to_extent, .writes = true},
+                   Access{.start = copy.source, .bytes = *from_extent}},
+      .keep = !dropped,
+      .calls = {}};
+  if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
+      from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
+    move_now(movement);
+    return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
+  }
+  const bool pageable =
+      to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
+  const bool staged = pageable && to.on_device() && bytes <= kStagedBytes;
+  // Source: CUDA Runtime API, "API synchronization behavior": from pageable memory the stream is
+  // waited for before the copy is begun; between devices the host waits for nothing. A graph's
+  // launch returns at once, whatever its nodes copy.
+  if (blocking && staged && stream.node == nullptr) {
+    wait_until(stream.stream->tail());
+    wait_for_host_functions(stream);
+  }
+  const device::Interval interval = queue_copy(stream, to, from, bytes);
+  const bool between_devices = to.on_device() && from.on_device();
+  const bool waits =
+      (blocking || pageable) && !staged && !between_devices && stream.node == nullptr;
+  copy_host_calls(stream, movement.calls);
+  if (!waits) {
+    // Others write memory that is shared, so that nobody knows what must wait for what.
+    const bool beside = bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() &&
+                        !from.is_shared() && !(between_devices && is_unkept(copy.source, bytes));
+    beside ? move_beside(std::move(movement), interval.end, false)
+           : move_in_order(std::move(movement), interval.end, pageable && to.on_device());
+    return GPEMU_CUDA_SUCCESS;
+  }
+  // The host copies while the device does, unless it must wait for a host function.
+  if (!have_returned(movement.calls)) {
+    wait_until(interval.start);
+    wait_for_host_functions(movement.calls);
+  }
+  move_now(movement);
+  record_late_wait(clock().now() - interval.end);
+  wait_until(interval.end);
+  if (blocking) wait_for_host_functions(stream);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream) {
+  Bytes width = 0, extent = 0;
+  if (node.set_count == 0 || node.set_height == 0) return GPEMU_CUDA_SUCCESS;
+  if (__builtin_mul_overflow(node.set_count, node.set_element_bytes, &width) ||
+      __builtin_mul_overflow(node.set_height - 1, node.set_pitch, &extent) ||
+      __builtin_add_overflow(extent, width, &extent) ||
+      node.set_address % node.set_element_bytes != 0 ||
+      (node.set_height > 1 && node.set_pitch < width)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  const Memory& state = memory();
+  std::unique_lock lock(state.mutex);
+  const Side side(state, node.set_address, extent);
+  lock.unlock();
+  if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
+  mover().in_order(written, [node, width, side] { set_rows(node, width, side); });
+  const gpemu_operation operation{.struct_size = sizeof(operation),
+                                  .kind = GPEMU_OPERATION_SET,
+                                  .shape = {static_cast<std::int64_t>(width * node.set_height)},
+                                  .name = "set memory"};
+  queue_operation(stream.device->costs->price(operation), operation, stream);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status poke(std::uint64_t address, const void* data, Bytes bytes) {
+  Side side;
+  GPEMU_CUDA_TRY(check_range(address, bytes, &side));
+  const std::array written{Access{.start = address, .bytes = bytes, .writes = true}};
+  wait_for_moves_on(written);
+  if (bytes > 0 && !side.shared) keep(address, bytes);
+  std::memcpy(reinterpret_cast<void*>(address), data, bytes);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status peek(std::uint64_t address, void* data, Bytes bytes) {
+  Side side;
+  GPEMU_CUDA_TRY(check_range(address, bytes, &side));
+  const std::array read{Access{.start = address, .bytes = bytes}};
+  wait_for_moves_on(read);
+  read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace gpemu::cuda

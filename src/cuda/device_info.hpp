@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpemu/cuda.h"
+#include "gpemu/device/node.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::cuda {
+
+/// Returns what CUDA tells programs of a device of a node.
+[[nodiscard]] gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
+                                                const device::DeviceSnapshot& snapshot);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <set>
+
+#include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/cuda.h"
+#include "gpemu/device/device.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::cuda {
+
+/// What the process keeps for a context, in the order in which it ends with the context.
+enum class ContextPart : std::uint8_t { kPools, kImports, kMemory, kPhysicalMemory, kVariables };
+inline constexpr std::size_t kContextParts = 5;
+
+/// One device that this process sees. Never moves once the process is attached.
+struct DeviceState {
+  /// Ends a part of the device's context: gives back all that it holds for it.
+  using EndPart = void (*)(DeviceState& device);
+
+  int ordinal = 0;  ///< as CUDA numbers it, after CUDA_VISIBLE_DEVICES.
+  int index = 0;    ///< in the node.
+  profile::GpuSpec spec;
+  gpemu_cuda_device info{};
+  std::unique_ptr<cost::OperationCostModel> costs;
+  /// The primary context; null until somebody needed it.
+  std::unique_ptr<device::Device> device;
+  std::atomic<bool> active{false};    ///< whether the context is made, and not reset since.
+  device::DeviceAddress context = 0;  ///< its own memory; guarded by the process's mutex.
+  std::atomic<int> context_users{0};
+  /// Whether the runtime API uses the context, and so keeps it when its users are gone.
+  std::atomic<bool> runtime_uses{false};
+  /// Devices whose memory the context may use; guarded by the process's mutex.
+  std::set<int> peers;
+  gpemu_cuda_stream* default_stream = nullptr;
+  /// How the parts end that have ever held anything for the device; null of the others.
+  std::array<std::atomic<EndPart>, kContextParts> parts{};
+
+  /// Has a part end with each context from now on. Called when it first holds something.
+  void end_with_context(ContextPart part, EndPart end) {
+    parts[static_cast<std::size_t>(part)].store(end, std::memory_order_release);
+  }
+};
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpemu/cuda.h"
+
+#include "graph.hpp"
+#include "handle_table.hpp"
+#include "host_calls.hpp"
+#include "status.hpp"
+
+struct gpemu_cuda_exec {
+  struct Step {
+    gpemu::cuda::NodeWork work;
+    std::vector<std::uint32_t> dependencies;  ///< steps before this one.
+    const gpemu_cuda_node* node = nullptr;    ///< it was made from; may be dead.
+    bool enabled = true;
+  };
+  std::vector<Step> steps;
+  gpemu::cuda::UserObjects objects;
+  std::mutex mutex;                    ///< of what follows, and of `steps`.
+  gpemu::TimePoint end;                ///< of the last launch: the next one waits for it.
+  std::vector<gpemu::TimePoint> ends;  ///< of the steps of the last launch.
+  gpemu::cuda::HostCalls host_calls;   ///< as `end`.
+  /// For steps on other devices than the launch's.
+  std::map<gpemu::cuda::DeviceState*, std::unique_ptr<gpemu::device::Stream>> streams;
+};
+
+namespace gpemu::cuda {
+
+[[nodiscard]] HandleTable<gpemu_cuda_exec>& execs();
+
+/// Yields an executable graph. Requires: the lock of graphs. Errors: INVALID_VALUE for circles,
+/// OUT_OF_MEMORY.
+[[nodiscard]] Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec);
+
+/// Has it do what a graph of the same form does. Requires: the lock of graphs. Errors:
+/// GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE.
+[[nodiscard]] Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph);
+
+/// Changes what a node does, or whether it does. Requires: the lock of graphs. Errors:
+/// INVALID_VALUE, those of describe_node.
+[[nodiscard]] Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
+                                   const gpemu_cuda_node_parameters& parameters);
+[[nodiscard]] Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
+                                      bool enabled);
+
+/// Ends it and puts the objects that nobody holds any more into `released`. Requires: the lock of
+/// graphs.
+void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released);
+
+/// Launches it on a stream, or has a stream capture its launch. Errors: those of its nodes, those
+/// of capture.
+[[nodiscard]] Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
+[[nodiscard]] Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
+
+}  // namespace gpemu::cuda

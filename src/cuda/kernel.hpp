@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <vector>
+
+#include "gpemu/cost/operation_cost.hpp"
+
+#include "device_state.hpp"
+#include "kernel_state.hpp"
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// Makes a kernel known that a fat binary holds, by the function that stands for it in the program.
+void register_kernel(const void* host_function, const char* name, const void* fat_binary);
+
+/// Errors: INVALID_DEVICE_FUNCTION.
+[[nodiscard]] Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel);
+
+/// The device's compute capability as images have it.
+[[nodiscard]] int architecture_of(const DeviceState& device);
+
+/// Returns what a fat binary holds for the first device, read on first use, or null. Requires: the
+/// registry's lock.
+[[nodiscard]] const Image* image_of(KernelRegistry& state, const void* fat_binary);
+
+/// Tells what the compiler wrote down of a kernel, as far as it did. Requires: attached.
+[[nodiscard]] gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel,
+                                                     const DeviceState& device);
+
+/// Returns how many blocks of a kernel a multiprocessor of the device holds at once. Requires:
+/// attached.
+[[nodiscard]] int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info,
+                                 int threads_per_block, Bytes dynamic_shared);
+
+/// A launch and what it costs, unless `status` says what is wrong with it.
+struct PricedLaunch {
+  Status status = GPEMU_CUDA_SUCCESS;
+  cost::OperationCost cost;
+  gpemu_operation operation = {};  ///< its name is the kernel's.
+};
+
+/// Checks a kernel's launch, describes it and prices it. Errors: those of gpemu_cuda_launch_kernel.
+[[nodiscard]] PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel,
+                                        const gpemu_cuda_launch& launch, const DeviceState& device);
+
+/// Points `arguments` at each of a launch's packed arguments, and makes `plain` the launch with
+/// them. Errors: INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED as gpemu_cuda_launch_kernel has them.
+[[nodiscard]] Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                                   std::vector<void*>* arguments, gpemu_cuda_launch* plain);
+
+/// Finds out what a kernel's launch does to memory.
+void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                     KernelWork* work);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernel_memory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstring>
+
+#include "memory_content.hpp"
+#include "recorder.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// A range of addresses and what is true of it as long as no content changes.
+struct RecentRange {
+  std::uint64_t address = 0;
+  Bytes bytes = 0;
+  WriterId writer = 0;
+  std::uint8_t how = 0;
+  std::uint64_t changes = 0;  ///< ContentMap::changes
+
+  bool operator==(const RecentRange&) const = default;
+};
+
+/// What a thread found out last. Programs launch the same kernels on the same memory again and
+/// again, and to look there takes a few nanoseconds where to find out takes two locks.
+class RecentRanges {
+ public:
+  [[nodiscard]] bool contain(const RecentRange& range) const { return at(range) == range; }
+  void add(const RecentRange& range) { ranges_[place(range)] = range; }
+
+ private:
+  /// Tensors lie at multiples of large powers of two. Source of the factor: Knuth, The Art of
+  /// Computer Programming 3, 6.4, on multiplicative hashing: 2^64 over the golden ratio.
+  [[nodiscard]] static std::size_t place(const RecentRange& range) {
+    return range.address * 0x9E3779B97F4A7C15 >> 56;
+  }
+  [[nodiscard]] const RecentRange& at(const RecentRange& range) const {
+    return ranges_[place(range)];
+  }
+
+  std::array<RecentRange, 256> ranges_{};
+};
+
+/// Makes a range of memory that others read at any time zeros in place of what a kernel writes.
+/// Nobody sees those reads, so it counts as read now.
+void clear_shared(std::uint64_t address, Bytes bytes, WriterId writer) {
+  clear_pages(address, bytes);
+  record_not_computed(address, bytes, writer);
+}
+
+/// Makes a range that a kernel changed in place not updated where its pages hold something.
+void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
+  ContentMap& contents = memory().contents;
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = contents.assigned_part(address + done, bytes - done);
+    if (part.content == Content::kKept) {
+      contents.assign(address + done, part.bytes, Content::kNotUpdated, writer);
+    } else if (part.content == Content::kZeros) {
+      contents.assign(address + done, part.bytes, Content::kNotComputed, writer);
+    }
+    done += part.bytes;
+  }
+}
+
+}  // namespace
+
+void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
+                    WriterId writer) {
+  const Bytes bytes = element_bytes * count;
+  if (bytes == 0) return;
+  const Side side = side_of(address, bytes);
+  if (!side.is_written_by_kernels() || !side.inside) return;
+  const auto* const first = static_cast<const std::byte*>(value);
+  if (std::all_of(first, first + element_bytes,
+                  [](std::byte byte) { return byte == std::byte{}; })) {
+    side.shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kZeros);
+    return;
+  }
+  // The host reads sizes, flags and scalars.
+  constexpr Bytes kMaxFilled = 256 * kKiB;
+  if (bytes > kMaxFilled) {
+    side.shared ? clear_shared(address, bytes, writer)
+                : drop(address, bytes, Content::kNotComputed, writer);
+    return;
+  }
+  if (!side.shared) keep(address, bytes);
+  fill(address, value, element_bytes, count);
+}
+
+void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer) {
+  if (bytes == 0) return;
+  ContentMap& contents = memory().contents;
+  const RecentRange range{address, bytes, writer, static_cast<std::uint8_t>(how),
+                          contents.changes()};
+  thread_local RecentRanges left;
+  if (left.contain(range)) return;
+  const Side side = side_of(address, bytes);
+  if (!side.is_written_by_kernels()) return;
+  const Bytes covered = std::min(bytes, side.covered);
+  if (covered == 0) return;
+  if (side.shared && how == Uncomputed::kUpdated)
+    return record_not_computed(address, covered, writer);
+  if (side.shared) return clear_shared(address, covered, writer);
+  if (how == Uncomputed::kUpdated) {
+    leave_not_updated(address, covered, writer);
+  } else {
+    drop(address, covered, Content::kNotComputed, writer);
+    if (how == Uncomputed::kOpen) contents.assign_open(address, covered, writer);
+  }
+  if (side.inside && contents.changes() == range.changes) left.add(range);
+}
+
+void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
+  const Side side = side_of(address, bytes);
+  if (!side.is_written_by_kernels() || !side.inside) return;
+  if (!side.shared) keep(address, bytes);
+  std::memcpy(reinterpret_cast<void*>(address), data, bytes);
+}
+
+bool known_to_kernel(std::uint64_t address, Bytes bytes) {
+  if (address == 0 || bytes == 0) return false;
+  const ContentMap& contents = memory().contents;
+  const RecentRange range{address, bytes, 0, 0, contents.changes()};
+  thread_local RecentRanges unknown;
+  if (unknown.contain(range)) return false;
+  const Side side = side_of(address, bytes);
+  if (!side.is_read_by_kernels()) return false;
+  if (side.shared || contents.all_known(address, bytes)) return true;
+  if (contents.changes() == range.changes) unknown.add(range);
+  return false;
+}
+
+bool load_for_kernel(std::uint64_t address, void* data, Bytes bytes) {
+  const Side side = side_of(address, bytes);
+  if (!side.is_read_by_kernels()) return false;
+  if (!side.shared && !memory().contents.all_known(address, bytes)) return false;
+  read_row(reinterpret_cast<std::uint64_t>(data), address, bytes, side.shared);
+  return true;
+}
+
+Bytes device_bytes_at(std::uint64_t address, Bytes bytes) {
+  const Side side = side_of(address, bytes);
+  return side.is_written_by_kernels() ? std::min(bytes, side.covered) : 0;
+}
+
+}  // namespace gpemu::cuda

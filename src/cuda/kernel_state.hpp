@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/cuda.h"
+
+#include "handle_table.hpp"
+#include "image.hpp"
+#include "kernels/kernel_effect.hpp"
+#include "launch_facts.hpp"
+#include "process.hpp"
+
+struct gpemu_cuda_module {
+  /// Nothing for other formats than machine code, whose names cannot be listed.
+  std::optional<gpemu::cuda::Image> image;
+  std::map<std::pair<std::string, int>, std::uint64_t> variables;  ///< addresses, by device.
+};
+
+struct gpemu_cuda_kernel {
+  std::string owned_name;       ///< of kernels in modules.
+  const char* name = nullptr;   ///< mangled.
+  const void* owner = nullptr;  ///< the fat binary or the module.
+  gpemu_cuda_module* module = nullptr;
+  std::once_flag analysis;
+  std::atomic<bool> analysed{false};  ///< asked first: std::call_once is dear for each launch.
+  gpemu::cost::KernelTraits traits;   ///< valid once analysed.
+  std::once_flag decoded;
+  const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.
+  const gpemu::cuda::KernelCode* code = nullptr;  ///< as image.
+  gpemu::cuda::KernelEffect effect;               ///< valid once analysed.
+  std::once_flag parameters_read;
+  std::atomic<bool> has_parameters{false};               ///< asked first, as `analysed`.
+  std::vector<gpemu::cuda::LaunchParameter> parameters;  ///< valid once read.
+  std::atomic<std::uint64_t> max_dynamic_shared{48 * gpemu::kKiB};
+  std::atomic<std::int32_t> carveout{-1};
+};
+
+namespace gpemu::cuda {
+
+struct Variable {
+  std::string name;
+  const void* owner = nullptr;  ///< the fat binary.
+  std::uint64_t bytes = 0;
+  std::map<int, std::uint64_t> addresses;  ///< by device.
+};
+
+/// What the runtime registers at load.
+struct KernelRegistry {
+  std::mutex mutex;
+  std::atomic<std::uint64_t> changes{1};  ///< of `kernels`.
+  std::unordered_map<const void*, gpemu_cuda_kernel*> kernels;
+  std::unordered_map<const void*, Variable> variables;
+  std::map<std::pair<gpemu_cuda_module*, std::string>, gpemu_cuda_kernel*> module_kernels;
+  std::unordered_map<const void*, std::optional<Image>> images;  ///< of fat binaries, once read.
+  /// What each fat binary registered, of `kernels` and `variables`.
+  std::unordered_map<const void*, std::vector<const void*>> registered;
+};
+
+/// PyTorch registers some 20,000 kernels.
+inline constexpr std::size_t kMaxKernels = 1 << 20;
+inline constexpr std::size_t kMaxModules = 1 << 16;
+
+[[nodiscard]] inline HandleTable<gpemu_cuda_kernel>& kernels() {
+  return process().kernels.get(kMaxKernels);
+}
+[[nodiscard]] inline HandleTable<gpemu_cuda_module>& modules() {
+  return process().modules.get(kMaxModules);
+}
+[[nodiscard]] inline KernelRegistry& registry() {
+  return process().registry.get();
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/kernel_effect.hpp"
+
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "kernels/arguments.hpp"
+#include "kernels/kernel_name.hpp"
+#include "kernels/triton/text.hpp"
+#include "mover.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Calls the function of a visitor that takes the alternative.
+template <typename... Functions>
+struct Overloaded : Functions... {
+  using Functions::operator()...;
+};
+
+/// Says what a kernel writes that nobody knows more of.
+WrittenEffect written_effect(const KernelName& name, const FindCode& find_code) {
+  std::vector<ParameterPlace> places;
+  if (find_code && has_unsized(name)) {
+    const CodeFacts facts = find_code();
+    if (auto text = read_ptx(facts.ptx, name.mangled)) {
+      return text->written.empty() ? WrittenEffect() : WrittenEffect(*std::move(text));
+    }
+    places = facts.places;
+  }
+  auto parameters = parameters_effect(name, places);
+  return parameters ? WrittenEffect(*std::move(parameters)) : WrittenEffect();
+}
+
+/// Takes what was recognised, if anything was.
+template <typename Effect>
+bool take(std::optional<Effect> recognised, KernelEffect* effect) {
+  if (!recognised) return false;
+  effect->recognised = *std::move(recognised);
+  return true;
+}
+
+/// Recognises a kernel of PyTorch. Returns whether what it writes is known with that.
+bool recognise(const KernelName& name, const FindCode& find_code, KernelEffect* effect) {
+  const std::string_view function = name.function;
+  const bool pytorch = function.starts_with("at::native::");
+  if (pytorch && name.parameters.size() >= 3 &&
+      (contains(function, "vectorized_elementwise_kernel") ||
+       contains(function, "unrolled_elementwise_kernel"))) {
+    std::visit([effect](const auto& kind) { effect->recognised = kind; }, elements_effect(name));
+    return true;
+  }
+  if (function.starts_with("at::native::elementwise_kernel<") && name.parameters.size() == 2) {
+    effect->recognised = strided_effect(function);
+    return true;
+  }
+  if (function.starts_with("at::native::reduce_kernel<")) {
+    effect->recognised = reduction_effect(name);
+    return true;
+  }
+  if (pytorch && contains(function, "multi_tensor_apply_kernel") && !name.parameters.empty()) {
+    static_cast<void>(take(lists_effect(name, find_code), effect));
+    return true;
+  }
+  if (take(motion_effect(name), effect)) return false;
+  return contains(function, "NonZeroOp<") && take(nonzero_effect(name), effect);
+}
+
+}  // namespace
+
+KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_code) {
+  KernelEffect effect;
+  if (mangled_name.empty()) return effect;
+  const KernelName name = read_kernel_name(mangled_name);
+  if (!recognise(name, find_code, &effect) &&
+      (name.is_cpp || !take(jitted_effect(mangled_name, find_code), &effect))) {
+    effect.written = written_effect(name, find_code);
+  }
+  const bool known = !std::holds_alternative<std::monostate>(effect.recognised) ||
+                     !std::holds_alternative<std::monostate>(effect.written);
+  if (known) effect.writer = writer_id(mangled_name);
+  return effect;
+}
+
+namespace {
+
+void describe(const WrittenEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  std::visit(Overloaded{
+                 [](std::monostate) {},
+                 [&](const ParametersEffect& kind) { describe_parameters(kind, launch, work); },
+                 [&](const PtxFacts& kind) { describe_text(kind, launch, work); },
+             },
+             effect);
+}
+
+}  // namespace
+
+void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  work->writer = effect.writer;
+  work->ranges.clear();
+  work->compute = nullptr;
+  work->reads.clear();
+  work->fill_address = 0;
+  if (effect.writer == 0 || launch.arguments == nullptr) return;
+  std::visit(Overloaded{
+                 [&](std::monostate) { describe(effect.written, launch, work); },
+                 [&](const FillEffect& kind) { describe_fill(kind, launch, work); },
+                 [&](const ElementsEffect& kind) { describe_elements(kind, launch, work); },
+                 [&](const StridedEffect& kind) { describe_strided(kind, launch, work); },
+                 [&](const ReductionEffect& kind) { describe_reduction(kind, launch, work); },
+                 [&](const ListsEffect& kind) { describe_lists(kind, launch, work); },
+                 [&](const NonzeroEffect& kind) { describe_nonzero(kind, launch, work); },
+                 [&](const MotionEffect& kind) {
+                   if (!describe_motion(kind, launch, work)) {
+                     describe(effect.written, launch, work);
+                   }
+                 },
+             },
+             effect.recognised);
+}
+
+void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+  if (effect.writer == 0 || launch.arguments == nullptr) return;
+  const auto* const elements = std::get_if<ElementsEffect>(&effect.recognised);
+  if (elements != nullptr && leave_elements(*elements, effect.writer, launch.arguments)) return;
+  thread_local KernelWork work;  // Its memory is used again.
+  work.at_once = !mover().busy();
+  describe_work(effect, launch, &work);
+  perform(work);
+}
+
+}  // namespace gpemu::cuda

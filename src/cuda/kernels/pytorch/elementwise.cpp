@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pytorch/elementwise.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernel_memory.hpp"
+#include "kernels/arguments.hpp"
+#include "kernels/pytorch/offsets.hpp"
+#include "kernels/pytorch/tensor_work.hpp"
+#include "kernels/pytorch/unscale.hpp"
+#include "mover.hpp"
+#include "product.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+constexpr int kMaxTensors = 8;
+
+/// Parts of the names of functors whose results are of other types than their arguments. Source:
+/// the kernels in PyTorch's native/cuda.
+constexpr std::array<std::string_view, 15> kBoolFunctors = {
+    "CompareFunctor", "CompareEqFunctor", "isnan",   "isinf",   "isposinf", "isneginf",
+    "isfinite",       "logical_",         "Logical", "signbit", "compare_", "isin_",
+    "eq_kernel",      "ne_kernel",        "is_"};
+constexpr std::array<std::string_view, 2> kComplexFunctors = {"polar_kernel", "complex_kernel"};
+
+/// Returns the types of a functor's arguments: of the last lambda in its name, or what it is a
+/// template of.
+std::vector<std::string_view> functor_types(std::string_view functor) {
+  constexpr std::string_view kLambda = "{lambda(";
+  const std::size_t lambda = functor.rfind(kLambda);
+  if (lambda != std::string_view::npos) {
+    const std::size_t open = lambda + kLambda.size() - 1;
+    const std::size_t end = skip_brackets(functor, open);
+    if (end != std::string_view::npos) {
+      const auto types = split_list(functor.substr(open + 1, end - open - 2));
+      if (!types.empty()) return types;
+    }
+  }
+  const std::size_t open = functor.find('<');
+  if (open == std::string_view::npos) return {};
+  const std::size_t end = skip_brackets(functor, open);
+  if (end == std::string_view::npos) return {};
+  return split_list(functor.substr(open + 1, end - open - 2));
+}
+
+std::uint32_t result_bytes(std::string_view functor) {
+  const auto is_in = [functor](std::string_view part) { return contains(functor, part); };
+  if (std::ranges::any_of(kBoolFunctors, is_in)) return 1;
+  const auto types = functor_types(functor);
+  std::uint32_t bytes = 0;
+  for (const std::string_view type : types) bytes = std::max(bytes, type_bytes(type));
+  if (bytes == 0) bytes = contains(functor, "double") || contains(functor, "long") ? 8 : 4;
+  return std::ranges::any_of(kComplexFunctors, is_in) ? 2 * bytes : bytes;
+}
+
+/// What is changed in place, as weights are, stays as it was copied. Without a formula, the size of
+/// the elements is a guess.
+template <typename Effect>
+Uncomputed how_written(const Effect& effect, const std::uint64_t* tensors, int count, int outputs,
+                       int output) {
+  for (int i = outputs; i < count; ++i) {
+    if (tensors[i] == tensors[output]) return Uncomputed::kUpdated;
+  }
+  return effect.formula ? Uncomputed::kWritten : Uncomputed::kOpen;
+}
+
+/// Reads the types that tensors have in memory where the kernel converts them: the loader's and the
+/// storer's first members. Source: LoadWithCast and StoreWithCast in MemoryAccess.cuh.
+bool read_types(int tensors, const void* loader, const void* storer,
+                std::array<NumberType, 4>* types) {
+  for (int i = 0; i < tensors && i < 4; ++i) {
+    const auto type =
+        i == 0 ? read<std::int8_t>(storer) : read<std::int8_t>(loader, static_cast<Bytes>(i) - 1);
+    (*types)[static_cast<std::size_t>(i)] = static_cast<NumberType>(type);
+    if (number_bytes(static_cast<NumberType>(type)) == 0) return false;
+  }
+  return true;
+}
+
+/// Returns the size of what a storer stores, of which the type's number in PyTorch comes first; the
+/// largest where it is not known. Source: c10/core/ScalarType.h.
+Bytes stored_bytes(const void* storer) {
+  constexpr std::array<std::uint8_t, 30> kBytes = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4,
+                                                   2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1,  1, 2, 4, 8};
+  const auto type = read<std::uint8_t>(storer);
+  return type < kBytes.size() ? kBytes.at(type) : 16;
+}
+
+/// Has the values computed, where they may be.
+void add_computation(const ElementWork& elements, KernelWork* work) {
+  const TensorView& result = elements.tensors[0];
+  const Bytes count = result.places.count();
+  if (count == 0 || count > Bytes{kMostElements}) return;
+  for (int i = 1; i <= elements.formula.tensors; ++i) {
+    const TensorView& tensor = elements.tensors[static_cast<std::size_t>(i)];
+    const Bytes bytes = tensor.places.extent() + number_bytes(tensor.type);
+    if (work->at_once && !known_to_kernel(tensor.address, bytes)) return work->reads.clear();
+    work->reads.push_back({.start = tensor.address, .bytes = bytes, .writes = false});
+  }
+  work->compute = [elements] { return compute_elements(elements); };
+}
+
+/// The types that the tensors have in memory where the kernel converts nothing.
+std::array<NumberType, 4> types_of(const Formula& formula) {
+  return {formula.result, formula.types[0], formula.types[1], formula.types[2]};
+}
+
+void compute_contiguous(const ElementsEffect& effect, const Formula& formula,
+                        void* const* arguments, const std::uint64_t* tensors, KernelWork* work) {
+  const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(arguments[0]), 0));
+  std::array<NumberType, 4> types = types_of(formula);
+  if (effect.casts && !read_types(effect.tensors, arguments[5], arguments[6], &types)) return;
+  if (count > Bytes{kMostElements}) return;
+  ElementWork elements{.formula = formula,
+                       .state = read_functor(formula, static_cast<const std::byte*>(arguments[1])),
+                       .tensors = {}};
+  for (int i = 0; i < effect.tensors && i < 4; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    elements.tensors[at] = {tensors[i], types[at], in_a_row(count, number_bytes(types[at]))};
+  }
+  add_computation(elements, work);
+}
+
+/// Number and addresses of the elements that a kernel over contiguous tensors works on.
+struct Elements {
+  Elements(void* const* arguments, int addresses_at, int number)
+      : count(static_cast<Bytes>(std::max(read<std::int32_t>(arguments[0]), 0))) {
+    std::memcpy(tensors.data(), arguments[addresses_at], static_cast<std::size_t>(number) * 8);
+  }
+
+  Bytes count;
+  std::array<std::uint64_t, kMaxTensors> tensors{};
+};
+
+/// Tensors of any strides: the lambda holds the calculator of offsets, then the addresses.
+struct Strided {
+  int dimensions = 0;
+  int tensors = 0;
+  std::array<std::uint64_t, kMaxTensors> addresses{};
+  const std::byte* sizes = nullptr;    ///< IntDivider, by dimension.
+  const std::byte* strides = nullptr;  ///< by dimension and tensor, in bytes.
+
+  [[nodiscard]] Bytes size(int dimension) const {
+    return read<std::uint32_t>(sizes, static_cast<Bytes>(dimension) * kDividerBytes);
+  }
+  [[nodiscard]] Bytes stride(int dimension, int tensor) const {
+    return read<std::uint32_t>(strides, static_cast<Bytes>(dimension * tensors + tensor) * 4);
+  }
+};
+
+/// Reads the lambda of so many tensors, or nothing where it does not look like one. Source:
+/// gpu_kernel_impl_nocast in CUDALoops.cuh; OffsetCalculator.cuh.
+bool read_strided(const void* lambda, int tensors, Strided* strided) {
+  const auto* const bytes = static_cast<const std::byte*>(lambda);
+  strided->tensors = tensors;
+  strided->dimensions = read<std::int32_t>(bytes);
+  strided->sizes = bytes + 4;
+  strided->strides = strided->sizes + kMostDimensions * kDividerBytes;
+  if (strided->dimensions < 0 || strided->dimensions > kMostDimensions) return false;
+  const Bytes end = 4 + kMostDimensions * (kDividerBytes + 4 * static_cast<Bytes>(tensors));
+  const Bytes array = (end + 7) / 8 * 8;
+  std::memcpy(strided->addresses.data(), bytes + array, static_cast<std::size_t>(tensors) * 8);
+  return std::all_of(strided->addresses.begin(), strided->addresses.begin() + tensors,
+                     [](std::uint64_t address) { return device_bytes_at(address, 1) == 1; });
+}
+
+/// Returns the functor that an element-wise kernel over any strides calls, or nothing.
+std::string_view strided_functor(std::string_view function, bool* casts) {
+  const auto casting = template_arguments(function, "gpu_kernel_impl");
+  const auto plain = template_arguments(function, "gpu_kernel_impl_nocast");
+  *casts = plain.empty();
+  return !plain.empty() ? plain[0] : !casting.empty() ? casting[0] : "";
+}
+
+/// Returns the number of tensors that the lambda of an element-wise kernel holds, or 0. A functor
+/// takes one less.
+int strided_tensors(std::string_view functor) {
+  if (functor.empty()) return 0;
+  if (contains(functor, "AUnaryFunctor") || contains(functor, "BUnaryFunctor")) return 2;
+  if (contains(functor, "FillFunctor")) return 1;
+  if (contains(functor, "BinaryFunctor") || contains(functor, "CUDAFunctor_add") ||
+      contains(functor, "CompareEq") || contains(functor, "CompareFunctor")) {
+    return 3;
+  }
+  constexpr std::string_view kLambda = "{lambda(";
+  const std::size_t lambda = functor.rfind(kLambda);
+  if (lambda == std::string_view::npos) return 0;
+  const std::size_t open = lambda + kLambda.size() - 1;
+  const std::size_t end = skip_brackets(functor, open);
+  if (end == std::string_view::npos) return 0;
+  return 1 + static_cast<int>(split_list(functor.substr(open + 1, end - open - 2)).size());
+}
+
+/// Where a strided kernel's lambda holds the functor: behind the addresses.
+const std::byte* functor_of(const Strided& strided, const gpemu_cuda_launch& launch) {
+  const auto tensors = static_cast<Bytes>(strided.tensors);
+  const Bytes functor_at =
+      (4 + kMostDimensions * (kDividerBytes + 4 * tensors) + 7) / 8 * 8 + tensors * 8;
+  return static_cast<const std::byte*>(launch.arguments[1]) + functor_at;
+}
+
+/// Has a strided kernel computed: behind the functor come, where the kernel converts, the tensors'
+/// types. Source: gpu_kernel_impl in CUDALoops.cuh.
+void compute_strided(const StridedEffect& effect, const Formula& formula, const std::byte* functor,
+                     const Strided& strided, KernelWork* work) {
+  std::array<NumberType, 4> types = types_of(formula);
+  if (effect.casts) {
+    const std::byte* const stored = functor + formula.functor_bytes;
+    if (!read_types(effect.tensors, stored + 1, stored, &types)) return;
+  }
+  ElementWork elements{.formula = formula, .state = read_functor(formula, functor), .tensors = {}};
+  for (int i = 0; i < strided.tensors && i < 4; ++i) {
+    TensorView& view = elements.tensors[static_cast<std::size_t>(i)];
+    view.address = strided.addresses[static_cast<std::size_t>(i)];
+    view.type = types[static_cast<std::size_t>(i)];
+    view.places.dimensions = strided.dimensions;
+    for (int j = 0; j < strided.dimensions; ++j) {
+      view.places.sizes[static_cast<std::size_t>(j)] = strided.size(j);
+      if (static_cast<std::int32_t>(strided.stride(j, i)) < 0) return;
+      view.places.strides[static_cast<std::size_t>(j)] = strided.stride(j, i);
+    }
+  }
+  add_computation(elements, work);
+}
+
+}  // namespace
+
+std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(const KernelName& name) {
+  const auto array = template_arguments(name.parameters[2], "array");
+  const int tensors = array.size() == 2 ? number_in(array[1]) : 0;
+  if (tensors < 1 || tensors > kMaxTensors) return {};
+  const std::string& functor = name.parameters[1];
+  const auto filled = template_arguments(functor, "FillFunctor");
+  const bool casts = contains(name.function, "WithCast") || name.parameters.size() > 6;
+  if (!filled.empty() && type_bytes(filled[0]) != 0 && !casts) {
+    return FillEffect{.element_bytes = type_bytes(filled[0])};
+  }
+  ElementsEffect effect{.tensors = tensors};
+  effect.element_bytes = result_bytes(functor);
+  effect.casts = contains(name.function, "LoadWithCast");
+  effect.formula = read_formula(functor);
+  if (effect.formula && effect.formula->tensors != tensors - 1) effect.formula.reset();
+  if (effect.formula) {
+    effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+  }
+  effect.unscales = contains(functor, kUnscale);
+  if (effect.unscales) {
+    const auto types = functor_types(functor);
+    if (types.size() == 1) effect.gradient_type = number_type(types[0]);
+  }
+  if (contains(name.function, "for_multi_outputs")) {
+    effect.formula.reset();
+    effect.element_bytes = std::max(effect.element_bytes, 4U);  // Exponents are whole numbers.
+    const auto arguments = template_arguments(name.function, "for_multi_outputs");
+    effect.outputs = arguments.empty() ? 1 : std::clamp(number_in(arguments[0]), 1, tensors);
+  }
+  return effect;
+}
+
+bool leave_elements(const ElementsEffect& effect, WriterId writer, void* const* arguments) {
+  if (effect.casts || effect.unscales || mover().busy()) return false;
+  const Elements elements(arguments, effect.addresses_at, effect.tensors);
+  const auto& tensors = elements.tensors;
+  if (effect.formula && elements.count <= Bytes{kMostElements}) {
+    const auto known = [&, &formula = *effect.formula](int i) {
+      const auto at = static_cast<std::size_t>(i);
+      return known_to_kernel(tensors[at + 1], elements.count * number_bytes(formula.types[at]));
+    };
+    int first_unknown = 0;
+    while (first_unknown < effect.tensors - 1 && known(first_unknown)) ++first_unknown;
+    if (first_unknown == effect.tensors - 1) return false;
+  }
+  for (int i = 0; i < effect.outputs; ++i) {
+    const std::uint64_t address = tensors[static_cast<std::size_t>(i)];
+    if (address == 0) continue;
+    const Uncomputed how = how_written(effect, tensors.data(), effect.tensors, effect.outputs, i);
+    const Bytes bytes = elements.count * effect.element_bytes;
+    leave_uncomputed(address, how == Uncomputed::kOpen ? to_unit(address, bytes) : bytes, how,
+                     writer);
+  }
+  return true;
+}
+
+void describe_fill(const FillEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  const auto [count, tensors] = Elements(launch.arguments, 2, 1);
+  const auto* const value = static_cast<const std::byte*>(launch.arguments[1]);
+  work->fill_value.assign(value, value + effect.element_bytes);
+  work->fill_address = tensors[0];
+  work->fill_count = count;
+}
+
+void describe_elements(const ElementsEffect& effect, const gpemu_cuda_launch& launch,
+                       KernelWork* work) {
+  void* const* const arguments = launch.arguments;
+  const auto [count, tensors] = Elements(arguments, effect.addresses_at, effect.tensors);
+  const Bytes width = effect.casts ? stored_bytes(arguments[6]) : effect.element_bytes;
+  for (int i = 0; i < effect.outputs; ++i) {
+    add_range(work, tensors[static_cast<std::size_t>(i)], count * width,
+              how_written(effect, tensors.data(), effect.tensors, effect.outputs, i));
+  }
+  if (effect.unscales) return describe_unscale(arguments[1], effect.gradient_type, work);
+  if (effect.formula) compute_contiguous(effect, *effect.formula, arguments, tensors.data(), work);
+}
+
+void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
+                      KernelWork* work) {
+  Strided strided;
+  int tensors = effect.tensors;
+  bool known = tensors > 0 && read_strided(launch.arguments[1], tensors, &strided);
+  for (int i = kMaxTensors - 1; !known && i > 0; --i) {
+    known = read_strided(launch.arguments[1], i, &strided);
+    tensors = i;
+  }
+  if (!known) return;
+  const Formula* const formula =
+      effect.formula && tensors == effect.tensors ? &*effect.formula : nullptr;
+  const std::byte* const functor = functor_of(strided, launch);
+  // Flipped dimensions have negative strides: the first element is not the lowest.
+  Bytes extent = effect.element_bytes, before = 0;
+  if (effect.casts && formula != nullptr) extent = stored_bytes(functor + formula->functor_bytes);
+  for (int i = 0; i < strided.dimensions; ++i) {
+    const Bytes steps = std::max<Bytes>(strided.size(i), 1) - 1;
+    const auto stride = static_cast<std::int32_t>(strided.stride(i, 0));
+    (stride < 0 ? before : extent) += steps * static_cast<Bytes>(std::abs(std::int64_t{stride}));
+  }
+  add_range(work, strided.addresses[0] - before, before + extent,
+            how_written(effect, strided.addresses.data(), tensors, 1, 0));
+  if (effect.unscales && tensors == effect.tensors) {
+    add_range(work, read<std::uint64_t>(functor), 4, Uncomputed::kUpdated);
+  }
+  if (formula != nullptr) compute_strided(effect, *formula, functor, strided, work);
+}
+
+StridedEffect strided_effect(std::string_view function) {
+  StridedEffect effect;
+  const std::string_view functor = strided_functor(function, &effect.casts);
+  effect.element_bytes = result_bytes(functor.empty() ? function : functor);
+  effect.tensors = strided_tensors(functor);
+  effect.unscales = contains(functor, kUnscale);
+  effect.formula = read_formula(functor);
+  if (effect.casts) effect.element_bytes = 16;
+  if (!effect.formula) return effect;
+  effect.tensors = effect.formula->tensors + 1;
+  if (!effect.casts) {
+    effect.element_bytes = static_cast<std::uint32_t>(number_bytes(effect.formula->result));
+  }
+  return effect;
+}
+
+std::optional<ElementsEffect> jitted_effect(std::string_view name, const FindCode& find_code) {
+  if (!find_code || !name.ends_with("_kernel")) return std::nullopt;
+  const auto places = find_code().places;
+  // Of the one for strides, calculators of offsets and what loads and stores follow.
+  constexpr std::size_t kStridedParameters = 7;
+  if (!contains(name, "_vectorized") && places.size() < kStridedParameters) return std::nullopt;
+  if (places.size() < 2 || places[0].bytes != 4 || places[1].bytes % 8 != 0) return std::nullopt;
+  const Bytes tensors = places[1].bytes / 8;
+  if (tensors < 1 || tensors > Bytes{kMaxTensors}) return std::nullopt;
+  return ElementsEffect{
+      .element_bytes = 8, .tensors = static_cast<int>(tensors), .addresses_at = 1};
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <variant>
+
+#include "gpemu/cuda.h"
+
+#include "content.hpp"
+#include "kernels/code_facts.hpp"
+#include "kernels/kernel_name.hpp"
+#include "kernels/kernel_work.hpp"
+#include "kernels/number.hpp"
+#include "kernels/pytorch/formula.hpp"
+
+namespace gpemu::cuda {
+
+/// PyTorch's fill over a contiguous tensor: every element takes the functor's value.
+struct FillEffect {
+  std::uint32_t element_bytes = 4;
+};
+
+/// An element-wise kernel of PyTorch over contiguous tensors.
+struct ElementsEffect {
+  std::uint32_t element_bytes = 4;  ///< of results.
+  int tensors = 1;
+  int outputs = 1;        ///< how many of these are written, from the first on.
+  int addresses_at = 2;   ///< the argument with the addresses.
+  bool casts = false;     ///< tensors are of types given at the launch.
+  bool unscales = false;  ///< multiplies gradients and says whether all are finite.
+  NumberType gradient_type = NumberType::kUnknown;
+  std::optional<Formula> formula;  ///< how to compute the result.
+};
+
+/// One over tensors of any strides.
+struct StridedEffect {
+  std::uint32_t element_bytes = 4;  ///< of the result.
+  int tensors = 0;                  ///< 0: not known.
+  bool casts = false;               ///< as ElementsEffect.
+  bool unscales = false;            ///< as ElementsEffect.
+  std::optional<Formula> formula;   ///< as ElementsEffect.
+};
+
+/// Kernels over contiguous tensors take the number of elements, the functor and an array of the
+/// tensors' addresses. Source: CUDALoops.cuh, JitLoops.cuh.
+[[nodiscard]] std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(
+    const KernelName& name);
+
+/// PyTorch compiles some element-wise kernels at run time: the number of elements, then an array of
+/// the tensors' addresses, the result first. Source: jit_vectorized_code_template in jit_utils.cpp.
+[[nodiscard]] std::optional<ElementsEffect> jitted_effect(std::string_view name,
+                                                          const FindCode& find_code);
+
+[[nodiscard]] StridedEffect strided_effect(std::string_view function);
+
+void describe_fill(const FillEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
+void describe_elements(const ElementsEffect& effect, const gpemu_cuda_launch& launch,
+                       KernelWork* work);
+void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
+                      KernelWork* work);
+
+/// Leaves the results of the commonest kernels not computed, where nothing else is to be done;
+/// returns whether that is so. What describe_elements and perform do, in a tenth of the time.
+[[nodiscard]] bool leave_elements(const ElementsEffect& effect, WriterId writer,
+                                  void* const* arguments);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pytorch/lists.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+#include <vector>
+
+#include "kernels/arguments.hpp"
+#include "kernels/pytorch/formula.hpp"
+#include "kernels/pytorch/unscale.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// How many tensors and blocks one launch takes at most, by the number of lists; where each tensor
+/// has a scalar, too, fewer. Source: MultiTensorApply.cuh.
+constexpr std::array<Bytes, 5> kMostTensors = {110, 64, 48, 36, 30};
+constexpr std::array<Bytes, 5> kMostWithScalars = {96, 64, 48, 36, 30};
+constexpr std::array<Bytes, 2> kMostWithComplexScalars = {72, 60};
+constexpr Bytes kMostBlocks = 320;
+
+/// As many times more has a kernel with CUDA 13, whose parameters are larger than kMostParameters.
+constexpr Bytes kWideLists = 7;
+constexpr Bytes kMostParameters = 4096;
+
+/// Whether lists are wide: some versions' names say it, else the size does. Takes that of the name
+/// from its template arguments.
+bool are_wide(const FindCode& find_code, std::vector<std::string_view>* lists) {
+  if (!lists->empty() && (lists->back() == "true" || lists->back() == "false")) {
+    const bool wide = lists->back() == "true";
+    lists->pop_back();
+    return wide;
+  }
+  if (!find_code) return false;
+  const auto places = find_code().places;
+  return !places.empty() && places[0].bytes > kMostParameters;
+}
+
+}  // namespace
+
+/// The functor is a template of the type, the lists, those that are read, and the one written.
+std::optional<ListsEffect> lists_effect(const KernelName& name, const FindCode& find_code) {
+  auto lists = template_arguments(name.parameters[0], "ListMetadata");
+  ListsEffect effect;
+  effect.wide = are_wide(find_code, &lists);
+  const Bytes times = effect.wide ? kWideLists : 1;
+  effect.tensors = lists.empty() ? 0 : number_in(lists.back());
+  if (effect.tensors < 1 || effect.tensors > static_cast<int>(kMostTensors.size()))
+    return std::nullopt;
+  const auto depth = static_cast<std::size_t>(effect.tensors) - 1;
+  effect.most_tensors = kMostTensors[depth] * times;
+  if (contains(name.parameters[0], "FusedOptimizer")) {
+    effect.before_blocks = effect.most_tensors * 8;  // The addresses of each tensor's step.
+  } else if (lists.size() == 2) {
+    const Bytes scalar = type_bytes(lists[0]);
+    const bool is_large = scalar == 16 && depth < kMostWithComplexScalars.size();
+    effect.most_tensors =
+        times * (is_large ? kMostWithComplexScalars[depth] : kMostWithScalars[depth]);
+    effect.before_blocks = effect.most_tensors * scalar;
+  }
+  effect.outputs = effect.tensors;
+  if (name.parameters.size() < 2) return effect;
+  const auto arguments = template_arguments(
+      name.parameters[1],
+      std::string_view(name.parameters[1]).substr(0, name.parameters[1].find('<')));
+  // What is stored is of the first type.
+  if (!arguments.empty() && type_bytes(arguments[0]) != 0) {
+    effect.element_bytes = type_bytes(arguments[0]);
+    effect.type = number_type(arguments[0]);
+  }
+  // Norms go to a buffer of the kernel's own.
+  if (contains(name.parameters[1], "::Lp")) effect.outputs = 0;
+  effect.unscales = name.parameters.size() == 3 && contains(name.parameters[2], kUnscale);
+  if (!contains(name.parameters[1], "Fused") && effect.outputs > 0 && arguments.size() >= 4) {
+    const int output = number_in(arguments.back());
+    if (output >= 0 && output < effect.tensors) {
+      effect.output = output;
+      effect.outputs = 1;
+      effect.in_place = output == 0;
+    }
+  }
+  return effect;
+}
+
+void describe_lists(const ListsEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
+  const auto* const lists = static_cast<const std::byte*>(launch.arguments[0]);
+  const auto depth = static_cast<Bytes>(effect.tensors);
+  const Bytes most = effect.most_tensors;
+  const std::byte* const counts = lists + depth * most * 8;
+  const std::byte* const of_blocks = counts + most * 8 + effect.before_blocks;
+  Bytes tensors = 0;
+  const Bytes most_blocks = kMostBlocks * (effect.wide ? kWideLists : 1);
+  for (Bytes block = 0; block < std::min<Bytes>(launch.grid[0], most_blocks); ++block) {
+    const Bytes tensor = effect.wide ? read<std::uint16_t>(of_blocks, block * 2)
+                                     : read<std::uint8_t>(of_blocks, block);
+    tensors = std::max(tensors, tensor + 1);
+  }
+  for (Bytes list = 0; list < static_cast<Bytes>(effect.outputs); ++list) {
+    for (Bytes tensor = 0; tensor < std::min(tensors, most); ++tensor) {
+      const Bytes place = (static_cast<Bytes>(effect.output) + list) * most + tensor;
+      add_range(work, read<std::uint64_t>(lists, place * 8),
+                read<std::uint64_t>(counts, tensor * 8) * effect.element_bytes,
+                effect.in_place ? Uncomputed::kUpdated : Uncomputed::kWritten);
+    }
+  }
+  if (effect.unscales) describe_unscale(launch.arguments[2], effect.type, work);
+}
+
+}  // namespace gpemu::cuda

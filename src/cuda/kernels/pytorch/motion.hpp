@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+#include "gpemu/cuda.h"
+
+#include "kernels/kernel_name.hpp"
+#include "kernels/kernel_work.hpp"
+#include "kernels/pytorch/tensor_work.hpp"
+
+namespace gpemu::cuda {
+
+/// What a kernel of PyTorch does that moves elements as they are.
+enum class Motion : std::uint8_t {
+  kNone,
+  kFlip,
+  kIndex,
+  kIndexPut,
+  kIndexFill,
+  kIndexCopy,
+  kTake,
+  kPut,
+  kGather,
+  kScatter,
+  kScatterFill,
+  kGatherRows,   ///< vectorized_gather_kernel.
+  kSelect,       ///< index_select, embedding.
+  kConcatenate,  ///< cat, stack.
+  kSequence,     ///< arange, range: computed by the place.
+};
+
+/// cat, stack.
+struct CatEffect {
+  std::uint32_t element_bytes = 4;
+  int dimensions = 0;
+  int most_tensors = 0;
+  int strided_tensors = 0;  ///< as many, or 1 where all are contiguous.
+  int vector = 1;           ///< elements that are taken as one.
+};
+
+/// arange, range.
+struct SequenceEffect {
+  NumberType type = NumberType::kUnknown;
+  NumberType work_type = NumberType::kUnknown;  ///< that it is computed in.
+  std::uint8_t count_bytes = 4;
+};
+
+/// A kernel of PyTorch that moves elements as they are, by indices or side by side.
+struct MotionEffect {
+  Motion motion = Motion::kNone;
+  std::uint32_t element_bytes = 4;
+  std::size_t arguments = 0;
+  bool combines = false;  ///< elements are added to what is there, or the like.
+  NumberType index_type = NumberType::kInt64;
+  CatEffect cat;
+  SequenceEffect sequence;
+};
+
+/// Recognises one. Returns nothing for others, or where the template's arguments are others.
+[[nodiscard]] std::optional<MotionEffect> motion_effect(const KernelName& name);
+
+/// Describes a launch of one. Returns false, and adds nothing, where the arguments are not what
+/// they should be.
+[[nodiscard]] bool describe_motion(const MotionEffect& effect, const gpemu_cuda_launch& launch,
+                                   KernelWork* work);
+
+}  // namespace gpemu::cuda

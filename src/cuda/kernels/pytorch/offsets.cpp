@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pytorch/offsets.hpp"
+
+#include <algorithm>
+#include <cstdint>
+
+#include "kernels/arguments.hpp"
+
+namespace gpemu::cuda {
+
+Places read_places(const std::byte* calculator, Bytes tensors, Bytes tensor) {
+  Places places;
+  places.dimensions = std::clamp(read<std::int32_t>(calculator), 0, kMostDimensions);
+  const std::byte* const sizes = calculator + 4;
+  const std::byte* const strides = sizes + kMostDimensions * kDividerBytes;
+  for (std::size_t i = 0; i < static_cast<std::size_t>(places.dimensions); ++i) {
+    places.sizes[i] = read<std::uint32_t>(sizes, i * kDividerBytes);
+    // Those of flipped dimensions are negative; PyTorch's calculators reach no further than 2 GiB.
+    places.strides[i] =
+        static_cast<Bytes>(std::int64_t{read<std::int32_t>(strides, (i * tensors + tensor) * 4)});
+  }
+  return places;
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/pytorch/reduction.hpp"
+
+#include <algorithm>
+#include <cstddef>
+
+#include "kernel_memory.hpp"
+#include "kernels/arguments.hpp"
+#include "kernels/pytorch/offsets.hpp"
+#include "product.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Has a reduction computed, whose configuration begins at `config`. Behind the addresses come
+/// those of three buffers, the place of the first element and two flags: whether the result is
+/// added to what is there, and is final. Source: as describe_reduction.
+void compute_from(const ReductionEffect& effect, const std::byte* argument, Bytes config,
+                  KernelWork* work) {
+  constexpr Bytes kConfigBytes = 64, kInputBytes = 4 + 25 * 12 + 25 * 4;
+  constexpr Bytes kOutputBytes = 4 + 25 * 12 + 25 * 8;
+  const std::byte* const inputs = argument + config + kConfigBytes;
+  const std::byte* const outputs = inputs + kInputBytes;
+  const Bytes source = (config + kConfigBytes + kInputBytes + kOutputBytes + 7) / 8 * 8;
+  ReductionWork reduction{.reduction = effect.reduction,
+                          .input = read<std::uint64_t>(argument, source),
+                          .outputs = {read<std::uint64_t>(argument, source + 8),
+                                      read<std::uint64_t>(argument, source + 16)},
+                          .input_type = effect.input_type,
+                          .output_type = effect.output_type,
+                          .within = read_places(inputs, 1, 0),
+                          .input_places = read_places(outputs, 2, 1),
+                          .output_places = read_places(outputs, 2, 0)};
+  const auto base = read<std::int64_t>(argument, source + 48);
+  const bool accumulates = read<std::uint8_t>(argument, source + 56) != 0;
+  const bool is_final = read<std::uint8_t>(argument, source + 57) != 0;
+  const auto all = static_cast<Bytes>(std::max(read<std::int32_t>(argument, config + 4), 0));
+  const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, config + 8), 0));
+  if (base != 0 || accumulates || !is_final || reduction.output_places.count() != count ||
+      reduction.within.count() != all || all > Bytes{kMostElements} ||
+      count > Bytes{kMostElements}) {
+    return;
+  }
+  if (effect.reduction == Reduction::kMean) {
+    reduction.factor =
+        effect.input_type == NumberType::kFloat64 ? read<double>(argument) : read<float>(argument);
+  }
+  work->reads.push_back({.start = reduction.input,
+                         .bytes = reduction.input_places.extent() + reduction.within.extent() +
+                                  number_bytes(effect.input_type),
+                         .writes = false});
+  work->compute = [reduction] { return compute_reduction(reduction); };
+}
+
+}  // namespace
+
+/// The one argument holds, after two small members, the configuration, two calculators of offsets
+/// for up to 25 dimensions, the input's address and those of the results. Source: struct ReduceOp
+/// and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh.
+void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
+                        KernelWork* work) {
+  constexpr Bytes kMaxOffset = 64;
+  constexpr Bytes kBlockWidth = 44;
+  constexpr Bytes kConfigBytes = 64;
+  constexpr Bytes kCalculatorBytes = (4 + 25 * 12 + 25 * 4) + (4 + 25 * 12 + 25 * 8);
+  const void* const argument = launch.arguments[0];
+  for (Bytes offset = 0; offset <= kMaxOffset; offset += 4) {
+    const Bytes width = offset + kBlockWidth;
+    if (read<std::uint32_t>(argument, width) != launch.block[0] ||
+        read<std::uint32_t>(argument, width + 4) != launch.block[1] ||
+        read<std::uint32_t>(argument, width + 8) != launch.block[0] * launch.block[1]) {
+      continue;
+    }
+    const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, offset + 8), 0));
+    const Bytes source = (offset + kConfigBytes + kCalculatorBytes + 7) / 8 * 8;
+    // Where a block is one thread, other members look like it.
+    if (device_bytes_at(read<std::uint64_t>(argument, source), 1) == 0 ||
+        device_bytes_at(read<std::uint64_t>(argument, source + 8), 1) == 0) {
+      continue;
+    }
+    const Uncomputed how =
+        effect.reduction == Reduction::kUnknown ? Uncomputed::kOpen : Uncomputed::kWritten;
+    add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes, how);
+    // The second result, of minima with their places, is one of indices. Where the number of
+    // results is 1, nobody has set its address.
+    if (read<std::int32_t>(argument, source + 60) == 2) {
+      add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, how);
+    }
+    if (effect.reduction != Reduction::kUnknown) {
+      compute_from(effect, static_cast<const std::byte*>(argument), offset, work);
+    }
+    return;
+  }
+}
+
+ReductionEffect reduction_effect(const KernelName& name) {
+  // ReduceOp<scalar, operation, index, result, values a thread reads, ...>.
+  const auto arguments = template_arguments(name.function, "ReduceOp");
+  const std::uint32_t bytes = arguments.size() > 3 ? type_bytes(arguments[3]) : 0;
+  ReductionEffect effect{.element_bytes = bytes == 0 ? 8 : bytes};
+  if (arguments.size() > 3) {
+    effect.reduction = read_reduction(arguments[1]);
+    effect.input_type = number_type(arguments[0]);
+    effect.output_type = number_type(arguments[3]);
+  }
+  return effect;
+}
+
+}  // namespace gpemu::cuda

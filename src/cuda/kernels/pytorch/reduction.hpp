@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "gpemu/cuda.h"
+
+#include "kernels/kernel_name.hpp"
+#include "kernels/kernel_work.hpp"
+#include "kernels/pytorch/tensor_work.hpp"
+
+namespace gpemu::cuda {
+
+/// PyTorch's reduce_kernel: its one or two results.
+struct ReductionEffect {
+  std::uint32_t element_bytes = 4;  ///< of the first result.
+  Reduction reduction = Reduction::kUnknown;
+  NumberType input_type = NumberType::kUnknown;
+  NumberType output_type = NumberType::kUnknown;
+};
+
+[[nodiscard]] ReductionEffect reduction_effect(const KernelName& name);
+
+void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
+                        KernelWork* work);
+
+}  // namespace gpemu::cuda

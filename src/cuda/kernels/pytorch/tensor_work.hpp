@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "kernels/pytorch/formula.hpp"
+
+namespace gpemu::cuda {
+
+/// The most dimensions of PyTorch's element-wise kernels. Source: MAX_DIMS in OffsetCalculator.cuh.
+inline constexpr int kMostDimensions = 25;
+
+/// Positions of elements in memory: those of a linear index in dimensions, the first fastest.
+struct Places {
+  int dimensions = 1;
+  std::array<Bytes, kMostDimensions> sizes{};
+  std::array<Bytes, kMostDimensions> strides{};  ///< in bytes; negative ones modulo 2^64.
+
+  [[nodiscard]] Bytes count() const;
+  /// Bytes from the first element's start to that of the one furthest behind it.
+  [[nodiscard]] Bytes extent() const;
+  /// The same to the one furthest before it: 0 without negative strides.
+  [[nodiscard]] Bytes before() const;
+  [[nodiscard]] Bytes offset(Bytes index) const;
+  void add(Bytes size, Bytes stride);
+};
+
+/// Elements side by side.
+[[nodiscard]] Places in_a_row(Bytes count, Bytes element_bytes);
+
+struct TensorView {
+  std::uint64_t address = 0;
+  NumberType type = NumberType::kUnknown;  ///< in memory.
+  Places places;
+};
+
+/// An element-wise kernel: tensor 0 is the result.
+struct ElementWork {
+  Formula formula;
+  FunctorState state;
+  std::array<TensorView, 4> tensors;
+};
+
+/// Computes it where all inputs are known and the tensors are small. Returns whether it did.
+[[nodiscard]] bool compute_elements(const ElementWork& work);
+
+/// Elements that are moved as they are, between places that a tensor of indices may shift.
+struct ElementMove {
+  struct Index {
+    std::uint64_t address = 0;
+    NumberType type = NumberType::kInt64;
+    Places places;          ///< one for each element moved.
+    std::int64_t size = 0;  ///< of what is indexed; negative indices count from its end.
+    Bytes step = 0;         ///< bytes from one index to the next.
+  };
+  Bytes element_bytes = 0;
+  std::uint64_t to = 0, from = 0;
+  Places to_places, from_places;  ///< of as many elements.
+  std::vector<std::byte> value;   ///< of every element, where `from` is 0.
+  std::vector<Index> indices;
+  bool shifts_target = false;  ///< whether indices shift the target, and not the source.
+};
+
+/// As compute_elements.
+[[nodiscard]] bool compute_move(const ElementMove& move);
+
+/// Numbers from a first one, a step apart.
+struct Sequence {
+  std::uint64_t address = 0;
+  Bytes count = 0;
+  NumberType type = NumberType::kUnknown;
+  NumberType work_type = NumberType::kUnknown;  ///< that it is computed in.
+  Number first, step;
+};
+
+/// Computes it where it is small. Returns whether it did.
+[[nodiscard]] bool compute_sequence(const Sequence& sequence);
+
+/// Gradients that are multiplied in place, and where it is said whether all are finite, in FP32: 0
+/// or 1.
+struct Unscale {
+  struct Piece {
+    std::uint64_t address = 0;
+    Bytes bytes = 0;
+  };
+  NumberType type = NumberType::kUnknown;
+  std::vector<Piece> gradients;
+  std::uint64_t found = 0;   ///< stays where all are finite.
+  std::uint64_t factor = 0;  ///< in FP32.
+};
+
+/// As compute_elements.
+[[nodiscard]] bool compute_unscale(const Unscale& unscale);
+
+enum class Reduction : std::uint8_t {
+  kSum,
+  kMean,  ///< times the factor.
+  kProduct,
+  kMaximum,
+  kMinimum,
+  kAll,
+  kAny,
+  kArgMaximum,
+  kArgMinimum,
+  kMaximumWithPlace,  ///< a second result takes the place.
+  kMinimumWithPlace,
+  kUnknown,
+};
+
+/// Reads what ReduceOp does from its operations' demangled name.
+[[nodiscard]] Reduction read_reduction(std::string_view operations);
+
+struct ReductionWork {
+  Reduction reduction = Reduction::kUnknown;
+  double factor = 1;
+  std::uint64_t input = 0;
+  std::array<std::uint64_t, 2> outputs{};
+  NumberType input_type = NumberType::kUnknown;
+  NumberType output_type = NumberType::kUnknown;
+  Places within;        ///< inputs of one output.
+  Places input_places;  ///< of each output's first input.
+  Places output_places;
+};
+
+/// As compute_elements.
+[[nodiscard]] bool compute_reduction(const ReductionWork& work);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string_view>
+
+#include "kernels/kernel_work.hpp"
+#include "kernels/number.hpp"
+
+namespace gpemu::cuda {
+
+/// Part of the names of kernels that multiply gradients in place. Their lambda holds where to say
+/// that one is not finite, then where the factor lies. Source: AmpKernels.cu.
+inline constexpr std::string_view kUnscale = "non_finite_check_and_unscale_cuda_";
+
+/// Has gradients multiplied: those of the ranges that are written so far.
+void describe_unscale(const void* lambda, NumberType type, KernelWork* work);
+
+}  // namespace gpemu::cuda

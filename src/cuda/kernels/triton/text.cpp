@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "kernels/triton/text.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+#include "kernel_memory.hpp"
+#include "kernels/arguments.hpp"
+#include "kernels/parameters.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// How far a kernel whose text is known writes at most: what all its threads write, but no more
+/// than the product of its integers, which are sizes, for each block; in loops the product of the
+/// two largest.
+Bytes written_bytes(const PtxFacts& facts, const gpemu_cuda_launch& launch,
+                    const WrittenParameter& parameter) {
+  constexpr Bytes kMost = Bytes{1} << 40;
+  std::vector<Bytes> integers = integers_of(facts.integers, launch);
+  std::ranges::sort(integers, std::greater());
+  if (parameter.in_loop && integers.size() > 2) integers.resize(2);
+  Bytes elements = 1;
+  for (const Bytes integer : integers) elements = std::min(kMost, elements * integer);
+  for (const std::uint32_t blocks : launch.grid) elements = std::min(kMost, elements * blocks);
+  const Bytes of_threads = threads_of(launch) * parameter.bytes_of_thread;
+  const Bytes of_sizes = elements * parameter.element_bytes;
+  if (integers.empty()) return of_threads;
+  return parameter.in_loop ? std::max(of_threads, of_sizes) : std::min(of_threads, of_sizes);
+}
+
+/// A pointer of a kernel whose text is known. What begins there is new, unless it is read as well.
+/// Of torch.compile's reductions the first integer counts the results: what lies behind these may
+/// have been written or belong to others, so it stays and counts as not updated.
+void describe_written(const PtxFacts& facts, const gpemu_cuda_launch& launch,
+                      const WrittenParameter& parameter, std::uint64_t address, KernelWork* work) {
+  const Bytes most = written_bytes(facts, launch, parameter);
+  const bool is_read = std::ranges::any_of(facts.read, [&](std::uint32_t argument) {
+    return read<std::uint64_t>(launch.arguments[argument]) == address;
+  });
+  if (is_read || parameter.updates) {
+    return add_range(work, address, most, Uncomputed::kUpdated);
+  }
+  const std::vector<Bytes> integers = integers_of(facts.integers, launch);
+  const Bytes least =
+      integers.empty() ? most : std::min(most, integers.front() * parameter.element_bytes);
+  add_range(work, address, most, Uncomputed::kUpdated);
+  add_range(work, address, least, Uncomputed::kOpen);
+}
+
+}  // namespace
+
+void describe_text(const PtxFacts& facts, const gpemu_cuda_launch& launch, KernelWork* work) {
+  for (const WrittenParameter& parameter : facts.written) {
+    const void* const from = launch.arguments[parameter.argument];
+    if (from == nullptr) continue;
+    const auto address = read<std::uint64_t>(from);
+    if (parameter.bytes_of_thread > 0) {
+      describe_written(facts, launch, parameter, address, work);
+    } else {
+      add_range(work, address, threads_of(launch) * parameter.element_bytes,
+                parameter.updates ? Uncomputed::kUpdated : Uncomputed::kOpen);
+    }
+  }
+  sort_ranges(work);
+}
+
+}  // namespace gpemu::cuda

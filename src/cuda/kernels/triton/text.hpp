@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpemu/cuda.h"
+
+#include "kernels/kernel_work.hpp"
+#include "kernels/triton/ptx.hpp"
+
+namespace gpemu::cuda {
+
+/// Finds out what a launch writes of a kernel whose text is known, as Triton's is, and so those of
+/// torch.compile.
+void describe_text(const PtxFacts& facts, const gpemu_cuda_launch& launch, KernelWork* work);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "status.hpp"
+#include "stream_state.hpp"
+
+namespace gpemu::cuda {
+
+/// Queues a kernel on a stream that is not capturing, and does to memory what is known of it.
+/// Errors: those of price_launch.
+[[nodiscard]] Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
+                                   gpemu_cuda_stream& stream);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <mutex>
+#include <utility>
+
+namespace gpemu::cuda {
+
+/// An object that is made when it is first asked for, and never destroyed. Thread safety: any
+/// thread.
+template <typename Object>
+class MadeOnce {
+ public:
+  constexpr MadeOnce() = default;
+  MadeOnce(const MadeOnce&) = delete;
+  MadeOnce& operator=(const MadeOnce&) = delete;
+  ~MadeOnce() = default;
+
+  /// Returns the object, which is made of `arguments` unless it is there.
+  template <typename... Arguments>
+  [[nodiscard]] Object& get(Arguments&&... arguments) {
+    Object* const made = made_.load(std::memory_order_acquire);
+    return made != nullptr ? *made : make(std::forward<Arguments>(arguments)...);
+  }
+
+ private:
+  template <typename... Arguments>
+  [[gnu::noinline]] Object& make(Arguments&&... arguments) {
+    const std::lock_guard lock(mutex_);
+    if (made_.load(std::memory_order_relaxed) == nullptr) {
+      made_.store(new Object(std::forward<Arguments>(arguments)...), std::memory_order_release);
+    }
+    return *made_.load(std::memory_order_relaxed);
+  }
+
+  std::atomic<Object*> made_{nullptr};
+  std::mutex mutex_;
+};
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory_content.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <iterator>
+#include <mutex>
+
+#include "recorder.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Where at least so many bytes are no longer needed, the host's pages stay for the next copy.
+constexpr Bytes kStaleBytes = 64 * kKiB;
+
+/// Copies between devices' memory whose content is known; what is zeros stays so.
+void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
+  ContentMap& contents = memory().contents;
+  if (contents.are_alike(to, from, bytes)) return;
+  if (to - from < bytes || from - to < bytes) {
+    // What is not kept must be zeros in the pages, too.
+    memory().stale.give_back(from, bytes);
+    keep(to, bytes);
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return;
+  }
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = contents.part(from + done, bytes - done);
+    if (in_pages(part.content)) {
+      keep(to + done, part.bytes);
+      if (part.content != Content::kKept) {
+        contents.assign(to + done, part.bytes, part.content, part.writer);
+      }
+      std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
+                  part.bytes);
+    } else {
+      drop(to + done, part.bytes, part.content, part.writer);
+    }
+    done += part.bytes;
+  }
+}
+
+/// Counts what the host reads of a part that is not what the program wrote.
+void count_read(std::uint64_t address, const ContentMap::Part& part) {
+  if (part.content == Content::kNotKept) record_not_kept(part.bytes);
+  if (part.content == Content::kNotComputed || part.content == Content::kNotUpdated) {
+    record_not_computed(address, part.bytes, part.writer);
+  }
+}
+
+}  // namespace
+
+Side::Side(const Memory& state, std::uint64_t address, Bytes extent) {
+  if (const auto* const block = block_at(state, address)) {
+    describe_in(state, *block, address, extent);
+  } else {
+    describe_outside(state, address);
+  }
+}
+
+/// For a range that begins in a block and lies in it, or goes on in mapped memory that follows
+/// without a gap.
+void Side::describe_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
+                       std::uint64_t address, Bytes extent) {
+  const auto usable = [](const Block& block) {
+    return block.handle == 0 ||
+           std::ranges::any_of(block.access, [](const auto& entry) { return entry.second != 0; });
+  };
+  kind = first.second.kind;
+  device = first.second.device;
+  shared = first.second.shared || kind != GPEMU_CUDA_MEMORY_DEVICE;
+  inside = usable(first.second);
+  if (!inside) return;
+  covered = first.second.bytes - (address - first.first);
+  std::uint64_t end = first.first + first.second.bytes;
+  while (covered < extent && first.second.handle != 0) {
+    const auto next = state.blocks.find(end);
+    if (next == state.blocks.end() || next->second.handle == 0 || !usable(next->second)) break;
+    covered += next->second.bytes;
+    end += next->second.bytes;
+    shared |= next->second.shared;
+  }
+  inside = extent <= covered;
+}
+
+/// Addresses of devices that no allocation covers are nobody's, all others the host's.
+void Side::describe_outside(const Memory& state, std::uint64_t address) {
+  const auto reserved = state.reservations.upper_bound(address);
+  if (reserved != state.reservations.begin() &&
+      address - std::prev(reserved)->first < std::prev(reserved)->second) {
+    kind = GPEMU_CUDA_MEMORY_DEVICE;
+    inside = false;
+    return;
+  }
+  for (const auto& [ordinal, space] : state.spaces) {
+    if (address - space.base < space.size) {
+      kind = GPEMU_CUDA_MEMORY_DEVICE;
+      device = ordinal;
+      inside = false;
+    }
+  }
+}
+
+Side side_of(std::uint64_t address, Bytes bytes) {
+  const Memory& state = memory();
+  const std::lock_guard lock(state.mutex);
+  return {state, address, bytes};
+}
+
+void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count) {
+  auto* const start = reinterpret_cast<std::byte*>(address);
+  if (element_bytes == 1) {
+    std::memset(start, *static_cast<const unsigned char*>(value), count);
+    return;
+  }
+  const Bytes bytes = element_bytes * count;
+  std::memcpy(start, value, element_bytes);
+  // What is written already is copied behind itself, until no more than it is left.
+  for (Bytes done = element_bytes; done < bytes; done += std::min(done, bytes - done)) {
+    std::memcpy(start + done, start, std::min(done, bytes - done));
+  }
+}
+
+void keep(std::uint64_t address, Bytes bytes) {
+  memory().stale.remove(address, bytes);
+  memory().contents.assign(address, bytes, Content::kKept);
+}
+
+void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer) {
+  Memory& state = memory();
+  bool changes = false;
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = state.contents.assigned_part(address + done, bytes - done);
+    if (in_pages(part.content) && part.bytes < kStaleBytes) {
+      clear_pages(address + done, part.bytes);
+    } else if (in_pages(part.content)) {
+      state.stale.add(address + done, part.bytes);
+    }
+    changes |= part.content != content || part.writer != writer;
+    done += part.bytes;
+  }
+  if (changes) state.contents.assign(address, bytes, content, writer);
+}
+
+bool is_unkept(std::uint64_t address, Bytes bytes) {
+  const ContentMap::Part part = memory().contents.part(address, bytes);
+  return !in_pages(part.content) && part.bytes == bytes;
+}
+
+void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared) {
+  if (shared) {
+    std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+    return;
+  }
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = memory().contents.part(from + done, bytes - done);
+    if (in_pages(part.content)) {
+      std::memcpy(reinterpret_cast<void*>(to + done), reinterpret_cast<const void*>(from + done),
+                  part.bytes);
+    } else {
+      std::memset(reinterpret_cast<void*>(to + done), 0, part.bytes);
+    }
+    if (!is_known(part.content)) count_read(from + done, part);
+    done += part.bytes;
+  }
+}
+
+void copy_row(std::uint64_t to, std::uint64_t from, Bytes bytes, const Side& target,
+              const Side& source) {
+  if (!target.shared && !source.shared) return move_row(to, from, bytes);
+  if (!target.shared) keep(to, bytes);
+  read_row(to, from, bytes, source.shared);
+}
+
+}  // namespace gpemu::cuda

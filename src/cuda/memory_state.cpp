@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "memory_state.hpp"
+
+#include <fcntl.h>
+#include <iterator>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace gpemu::cuda {
+
+int make_sparse_file(Bytes bytes) {
+  const int descriptor = ::memfd_create("gpemu-memory", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+  if (descriptor < 0) return -1;
+  if (::ftruncate(descriptor, static_cast<off_t>(bytes)) != 0 ||
+      ::fcntl(descriptor, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0) {
+    ::close(descriptor);
+    return -1;
+  }
+  return descriptor;
+}
+
+const std::pair<const std::uint64_t, Block>* block_at(const Memory& state, std::uint64_t address) {
+  auto found = state.blocks.upper_bound(address);
+  if (found == state.blocks.begin()) return nullptr;
+  --found;
+  return address - found->first < found->second.bytes ? &*found : nullptr;
+}
+
+std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
+  for (auto range = space.free.begin(); range != space.free.end(); ++range) {
+    if (range->second < bytes) continue;
+    const std::uint64_t start = range->first;
+    const Bytes rest = range->second - bytes;
+    space.free.erase(range);
+    if (rest > 0) space.free.emplace(start + bytes, rest);
+    return start;
+  }
+  return std::nullopt;
+}
+
+void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes) {
+  auto next = space.free.lower_bound(start);
+  if (next != space.free.end() && start + bytes == next->first) {
+    bytes += next->second;
+    next = space.free.erase(next);
+  }
+  if (next != space.free.begin()) {
+    const auto before = std::prev(next);
+    if (before->first + before->second == start) {
+      before->second += bytes;
+      return;
+    }
+  }
+  space.free.emplace(start, bytes);
+}
+
+}  // namespace gpemu::cuda

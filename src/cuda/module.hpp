@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "gpemu/base/units.hpp"
+
+#include "kernel_state.hpp"
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// Loads what lies at an address, of which no more than `limit` bytes are there. Requires:
+/// attached. Errors: INVALID_IMAGE, OUT_OF_MEMORY.
+[[nodiscard]] Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** module);
+
+/// Ends a module with its kernels and variables.
+void unload_module(gpemu_cuda_module& module);
+
+/// Yields a kernel of a module. Errors: NOT_FOUND, OUT_OF_MEMORY.
+[[nodiscard]] Status find_kernel(gpemu_cuda_module& module, const char* name,
+                                 gpemu_cuda_kernel** kernel);
+
+/// Yields where a variable of a module lies on the current device, and its size; either may be
+/// null. Errors: NOT_FOUND, those of current_device and allocate.
+[[nodiscard]] Status find_variable(gpemu_cuda_module& module, const char* name,
+                                   std::uint64_t* address, std::uint64_t* bytes);
+
+/// Makes a variable known that a fat binary holds, by what stands for it in the program.
+void register_variable(const void* host_variable, const char* name, Bytes bytes,
+                       const void* fat_binary);
+
+/// As find_variable. Errors: INVALID_SYMBOL.
+[[nodiscard]] Status registered_variable(const void* host_variable, std::uint64_t* address,
+                                         std::uint64_t* bytes);
+
+/// Forgets all that a fat binary has registered.
+void unregister(const void* fat_binary);
+
+}  // namespace gpemu::cuda

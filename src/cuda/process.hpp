@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/cuda.h"
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/sim/clock.hpp"
+
+#include "device_state.hpp"
+#include "made_once.hpp"
+
+struct gpemu_cuda_exec;
+struct gpemu_cuda_graph;
+struct gpemu_cuda_node;
+struct gpemu_cuda_user_object;
+
+namespace gpemu::cuda {
+
+template <typename Object>
+class HandleTable;
+class HostFunctions;
+class Mover;
+struct Captures;
+struct Imports;
+struct KernelRegistry;
+struct Logs;
+struct Memory;
+struct PhysicalMemory;
+struct Pools;
+struct Recorder;
+struct Writers;
+
+/// How far this process has come with attaching to its node.
+enum class Phase : int { kDetached, kAttached, kForked, kFailed };
+
+/// All that is one per process. Each part is defined, and reached, where its name says. Never
+/// destroyed: threads of the program may call while it exits.
+struct Process {
+  // Of attach.hpp and context.hpp.
+  std::mutex mutex;
+  std::atomic<Phase> phase{Phase::kDetached};
+  std::unique_ptr<sim::Clock> clock;
+  bool time_is_real = false;  ///< virtual time stands still while nobody waits; valid as the clock.
+  std::shared_ptr<device::Node> node;
+  std::vector<std::unique_ptr<DeviceState>> devices;
+  Bytes context_bytes = device::kContextBytes;
+
+  // Of stream_state.hpp.
+  MadeOnce<HandleTable<gpemu_cuda_stream>> streams;
+  MadeOnce<HandleTable<gpemu_cuda_event>> events;
+  std::atomic<std::uint64_t> next_stream_id{1};
+
+  MadeOnce<Memory> memory;
+  MadeOnce<PhysicalMemory> physical_memory;
+  MadeOnce<Pools> pools;
+  MadeOnce<Imports> imports;
+  MadeOnce<Mover> mover;
+  MadeOnce<Writers> writers;
+
+  /// How many host functions have been queued and have not returned.
+  std::atomic<std::uint64_t> open_host_calls{0};
+  MadeOnce<HostFunctions> host_functions;
+
+  // Of kernel_state.hpp.
+  MadeOnce<HandleTable<gpemu_cuda_kernel>> kernels;
+  MadeOnce<HandleTable<gpemu_cuda_module>> modules;
+  MadeOnce<KernelRegistry> registry;
+
+  /// Guards all graphs, captures and user objects, and what streams and events know of captures.
+  std::mutex graph_mutex;
+  MadeOnce<HandleTable<gpemu_cuda_graph>> graphs;
+  MadeOnce<HandleTable<gpemu_cuda_node>> nodes;
+  MadeOnce<HandleTable<gpemu_cuda_user_object>> user_objects;
+  MadeOnce<HandleTable<gpemu_cuda_exec>> execs;
+  MadeOnce<Captures> captures;
+  std::atomic<int> capture_count{0};
+
+  // A child after fork makes a recorder of its own.
+  std::mutex recorder_mutex;
+  std::atomic<Recorder*> recorder{nullptr};
+
+  MadeOnce<Logs> logs;
+};
+
+namespace detail {
+
+/// Lies where the program's variables do and is constant at first, so that it can be reached
+/// without asking whether it is made.
+union ProcessStorage {
+  constexpr ProcessStorage() : process{} {}
+  ProcessStorage(const ProcessStorage&) = delete;
+  ProcessStorage& operator=(const ProcessStorage&) = delete;
+  ~ProcessStorage() {}  // NOLINT(modernize-use-equals-default): that would be deleted.
+
+  Process process;
+};
+inline constinit ProcessStorage process_storage;
+
+}  // namespace detail
+
+/// Returns the state of this process.
+[[nodiscard]] inline Process& process() {
+  return detail::process_storage.process;
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "stream_state.hpp"
+
+#include "gpemu/base/error.hpp"
+
+namespace gpemu::cuda {
+gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::int32_t priority) {
+  gpemu_cuda_stream* const created = streams().create();
+  if (created == nullptr) return nullptr;
+  created->device = &device;
+  created->owned = device.device->create_stream((flags & kNonBlockingStream) != 0
+                                                    ? device::StreamKind::kNonBlocking
+                                                    : device::StreamKind::kBlocking);
+  created->stream = created->owned.get();
+  created->flags = flags;
+  created->priority = priority;
+  created->id = process().next_stream_id++;
+  return created;
+}
+
+gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags) {
+  gpemu_cuda_event* const created = events().create();
+  if (created == nullptr) return nullptr;
+  created->flags = flags;
+  created->device = &device;
+  return created;
+}
+
+void make_default_stream(DeviceState& device) {
+  device.default_stream = streams().create();
+  GPEMU_CHECK(device.default_stream != nullptr, "no slot for a default stream");
+  device.default_stream->device = &device;
+  device.default_stream->stream = &device.device->default_stream();
+  device.default_stream->id = process().next_stream_id++;
+}
+
+}  // namespace gpemu::cuda

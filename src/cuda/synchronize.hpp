@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stream_state.hpp"
+
+namespace gpemu::cuda {
+
+/// Blocks until all work and all host functions of this process are done on a device, in a stream,
+/// or before an event. Then memory pools give back what idles in them.
+void synchronize(DeviceState& device);
+void synchronize(gpemu_cuda_stream& stream);
+void synchronize(const gpemu_cuda_event& event);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// More contexts than any program pushes on a thread's stack.
+inline constexpr std::size_t kMaxContexts = 64;
+
+/// What CUDA keeps per thread.
+struct ThreadState {
+  std::array<std::int32_t, kMaxContexts> contexts;  ///< the driver's stack.
+  std::size_t depth;                                ///< of the stack; its last is current.
+  std::int32_t device;                              ///< the runtime's current device.
+  Status last_error;
+
+  /// Returns the ordinal of the context's device, or -1.
+  [[nodiscard]] std::int32_t current_context() const {
+    return depth == 0 ? -1 : contexts[depth - 1];
+  }
+  /// Returns the ordinal of the current device, whose context need not be made.
+  [[nodiscard]] std::int32_t current_device() const {
+    return depth == 0 ? device : contexts[depth - 1];
+  }
+  /// Errors: OUT_OF_MEMORY.
+  [[nodiscard]] Status push(std::int32_t context) {
+    if (depth == kMaxContexts) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+    contexts[depth++] = context;
+    return GPEMU_CUDA_SUCCESS;
+  }
+};
+// Programs call in destructors of statics, which come after those of the thread's variables.
+static_assert(std::is_trivially_destructible_v<ThreadState>);
+inline thread_local constinit ThreadState thread_state{};
+
+}  // namespace gpemu::cuda

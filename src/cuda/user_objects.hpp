@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "gpemu/cuda.h"
+
+#include "handle_table.hpp"
+
+struct gpemu_cuda_user_object {
+  void* object = nullptr;
+  void (*destroy)(void*) = nullptr;
+  std::uint64_t references = 0;  ///< of the program.
+  std::uint64_t held = 0;        ///< by graphs, executable ones too.
+};
+
+namespace gpemu::cuda {
+
+/// Objects of the program with the references that a graph holds to each. All of them are guarded
+/// by the lock of graphs.
+using UserObjects = std::map<gpemu_cuda_user_object*, std::uint32_t>;
+
+[[nodiscard]] HandleTable<gpemu_cuda_user_object>& user_objects();
+
+/// Takes references to the objects. Requires: the lock.
+void retain_objects(const UserObjects& objects);
+
+/// Gives references back and puts the objects that nobody holds any more into `released`. Requires:
+/// the lock.
+void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released);
+
+/// Calls the destructors of the program. Requires: not the lock, for they may call back.
+void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released);
+
+/// Puts an object that nobody holds any more into `released`. Requires: the lock.
+void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "waits.hpp"
+
+#include "attach.hpp"
+#include "host_calls.hpp"
+#include "recorder.hpp"
+
+namespace gpemu::cuda {
+
+void wait_for_moves(TimePoint time) {
+  if (!mover().busy() || in_host_function) return;
+  const TimePoint before = clock().now();
+  mover().wait_until(time);
+  record_late_wait(clock().now() - before);
+}
+
+void wait_for_moves_on(std::span<const Access> accesses) {
+  if (!in_host_function) mover().wait_for(accesses);
+}
+
+void wait_until(TimePoint time) {
+  const TimePoint before = clock().now();
+  clock().wait_until(time);
+  wait_for_moves(time);
+  record_wait(clock().now() - before);
+}
+
+bool is_over(TimePoint time) {
+  return time <= clock().now() && mover().is_done_until(time);
+}
+
+}  // namespace gpemu::cuda
