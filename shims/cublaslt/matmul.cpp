@@ -293,10 +293,9 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
   // Without a sum, the result is scaled and no more.
-  const int status = product.k == 0
-                         ? elementwise("cublasLtMatmul", product.type,
-                                       product.batch * product.m * product.n, stream)
-                         : status_of(gpemu_cuda_submit(&operation, stream));
+  const int status = product.k == 0 ? elementwise("cublasLtMatmul", product.type,
+                                                  product.batch * product.m * product.n, stream)
+                                    : status_of(gpemu_cuda_submit(&operation, stream));
   if (status != kSuccess) {
     return status;
   }
