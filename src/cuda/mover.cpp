@@ -47,7 +47,6 @@ void Mover::add(Job job) {
   const Lane lane = job.lane;
   entries_.push_back({.job = std::move(job), .number = next_number_++});
   unfinished_.store(entries_.size(), std::memory_order_release);
-  lock.unlock();
   wake(lane);
 }
 
