@@ -82,9 +82,15 @@ Result<std::unique_ptr<Monitor>> Monitor::create(std::shared_ptr<NodeView> node,
 
 Result<DeviceLoad> Monitor::load(int index) {
   GPEMU_CHECK(index >= 0 && index < node_->device_count(), "device index out of range");
-  const std::lock_guard lock(mutex_);
+  std::unique_lock lock(mutex_);
   Watched& device = devices_[static_cast<std::size_t>(index)];
-  if (device.last.end == TimePoint()) clock_.wait_until(device.start + min_period_);
+  if (device.last.end == TimePoint()) {
+    const TimePoint first_end = device.start + min_period_;
+    // A child that is forked meanwhile must find the lock free.
+    lock.unlock();
+    clock_.wait_until(first_end);
+    lock.lock();
+  }
   const TimePoint now = clock_.now();
   if (now - device.start < min_period_) return device.last;
   GPEMU_ASSIGN(DeviceSnapshot after, node_->device_snapshot(index, now));

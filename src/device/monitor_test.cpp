@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/monitor.hpp"
 
+#include <future>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -66,6 +68,29 @@ TEST_F(MonitorTest, WaitsForThePeriodOfTheFirstReading) {
   const DeviceLoad load = load_of(0);
   EXPECT_EQ(clock_.now(), TimePoint(200ms));
   EXPECT_DOUBLE_EQ(load.compute, 0.25);
+}
+
+/// Has another thread read a load while somebody waits on it.
+class BusyClock final : public sim::Clock {
+ public:
+  Monitor* read_meanwhile = nullptr;
+  [[nodiscard]] TimePoint now() const override { return now_; }
+  void wait_until(TimePoint deadline) override {
+    Monitor* const other = std::exchange(read_meanwhile, nullptr);
+    if (other == nullptr) return;
+    now_ = deadline;
+    EXPECT_TRUE(std::async(std::launch::async, [other] { return other->load(1); }).get());
+  }
+
+ private:
+  TimePoint now_{};
+};
+
+TEST_F(MonitorTest, HoldsNobodyUpWhileItWaits) {
+  BusyClock clock;
+  const auto monitor = Monitor::create(NodeView::of(node_), clock, 200ms).value();
+  clock.read_meanwhile = monitor.get();
+  EXPECT_EQ(monitor->load(0).value().end, TimePoint(200ms));
 }
 
 TEST_F(MonitorTest, TellsCopiesByDirection) {

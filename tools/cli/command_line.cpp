@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <exception>
 #include <string>
 #include <string_view>
@@ -163,15 +165,19 @@ std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<s
   return words;
 }
 
-/// Makes every option refuse "", which a script passes whose variable is not set.
-void refuse_empty_values(CLI::App& command) {
+/// Makes every option refuse "", which a script passes whose variable is not set, and options that
+/// take a number refuse "nan", which no comparison with a limit finds.
+void refuse_useless_values(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_positional() || option->get_items_expected_max() == 0) continue;
-    option->check([](const std::string& value) {
-      return value.empty() ? std::string("its value is empty") : std::string();
+    const bool is_number = option->get_type_name().starts_with("FLOAT");
+    option->check([is_number](const std::string& value) {
+      if (value.empty()) return std::string("its value is empty");
+      const bool is_nan = is_number && std::isnan(std::strtod(value.c_str(), nullptr));
+      return is_nan ? fmt::format("Value {} not in range", value) : std::string();  // See value_fault.
     });
   }
-  for (CLI::App* sub : command.get_subcommands({})) refuse_empty_values(*sub);
+  for (CLI::App* sub : command.get_subcommands({})) refuse_useless_values(*sub);
 }
 
 int run(int argc, char** argv) {
@@ -222,7 +228,7 @@ void add_commands(CLI::App& app) {
   add_smi_command(app);
   add_train_command(app);
   add_version_command(app);
-  refuse_empty_values(app);
+  refuse_useless_values(app);
 }
 
 int run_command_line(int argc, char** argv) {

@@ -69,6 +69,11 @@ TEST(CommandLine, SaysWhichValuesAnOptionTakes) {
   refused("--json", "", "--json: its value is empty");
   expect_refused({"train", "--model"},
                  "gpemu: --model: its value is missing; see `gpemu train --help`\n");
+  expect_refused({"profile", "import", "x", "--tolerance", "nan"},
+                 "gpemu: --tolerance 'nan': give a number, 0 to 50; see `gpemu profile import "
+                 "--help`\n");
+  expect_refused({"smi", "--loop", "NaN"},
+                 "gpemu: --loop 'NaN': give a number, greater than 0; see `gpemu smi --help`\n");
 }
 
 TEST(CommandLine, NamesTheFaultRatherThanWhatFollowsFromIt) {

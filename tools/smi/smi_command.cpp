@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -228,18 +227,13 @@ Result<void> run_smi(const SmiOptions& options) {
 void add_smi_command(CLI::App& app) {
   CLI::App* smi = app.add_subcommand("smi", "Show memory, load and processes of emulated GPUs");
   auto options = std::make_shared<SmiOptions>();
-  const auto is_a_number = [](const std::string& text) {
-    const bool bad = std::isnan(std::strtod(text.c_str(), nullptr));
-    return bad ? fmt::format("{} is not a number of seconds, e.g. 0.5", text) : std::string();
-  };
   smi->add_option(
       "node", options->node,
       "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of one's own");
   smi->add_option("-i,--id", options->device, "Index of the only device to show")
       ->check(CLI::NonNegativeNumber);
   smi->add_option("-l,--loop", options->loop_s, "Repeat every so many seconds, until Ctrl-C")
-      ->check(CLI::PositiveNumber)
-      ->check(is_a_number);
+      ->check(CLI::PositiveNumber);
   auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
                                "Print these fields of each device, e.g. utilization.gpu");
   smi->add_option("--query-compute-apps", options->query_processes,
