@@ -174,7 +174,8 @@ void refuse_useless_values(CLI::App& command) {
     option->check([is_number](const std::string& value) {
       if (value.empty()) return std::string("its value is empty");
       const bool is_nan = is_number && std::isnan(std::strtod(value.c_str(), nullptr));
-      return is_nan ? fmt::format("Value {} not in range", value) : std::string();  // See value_fault.
+      return is_nan ? fmt::format("Value {} not in range", value)
+                    : std::string();  // See value_fault.
     });
   }
   for (CLI::App* sub : command.get_subcommands({})) refuse_useless_values(*sub);
