@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What does not change of a device.
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <cstring>
 
@@ -51,6 +53,18 @@ int put_pci_info(const Handle* device, PciInfo* info) {
                   info->domain & 0xFFFF, info->bus & 0xFF, info->device & 0x1F);
     return static_cast<int>(kSuccess);
   });
+}
+
+/// Fills an older structure: it begins with the fields that stand before `bus_id` today.
+template <typename Older>
+int put_older_pci_info(const Handle* device, Older* info) {
+  if (info == nullptr) return kInvalidArgument;
+  PciInfo current{};
+  const int status = put_pci_info(device, &current);
+  if (status != kSuccess) return status;
+  *info = {};
+  std::memcpy(info, &current, std::min(sizeof(Older), offsetof(PciInfo, bus_id)));
+  return kSuccess;
 }
 
 /// GPUs that can be divided (MIG). Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs.
@@ -112,11 +126,11 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMemoryBusWidth(Handle* device, unsigned* bits
   return nvml::put_known(device, bits, [](const Device& known) { return known.memory_bus_bits; });
 }
 
-GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo(Handle* device, nvml::PciInfo* info) {
-  return nvml::put_pci_info(device, info);
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo(Handle* device, nvml::PciInfoV1* info) {
+  return nvml::put_older_pci_info(device, info);
 }
-GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo_v2(Handle* device, nvml::PciInfo* info) {
-  return nvml::put_pci_info(device, info);
+GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo_v2(Handle* device, nvml::PciInfoV2* info) {
+  return nvml::put_older_pci_info(device, info);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfo_v3(Handle* device, nvml::PciInfo* info) {
   return nvml::put_pci_info(device, info);

@@ -124,6 +124,19 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
+/// What nvmlDeviceGetPciInfo and its _v2 fill: the beginning of nvmlPciInfo_t, and reserved words.
+/// Source: nvml.h of NVML 2.285 and 8, nvmlPciInfo_t.
+struct PciInfoV1 {
+  char bus_id[16];
+  unsigned domain, bus, device, pci_device_id;
+};
+static_assert(sizeof(PciInfoV1) == 32);
+struct PciInfoV2 {
+  char bus_id[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id, reserved[4];
+};
+static_assert(sizeof(PciInfoV2) == 52);
+
 /// nvmlPciInfoExt_v1_t.
 struct PciInfoExt {
   unsigned version, domain, bus, device, pci_device_id, pci_subsystem_id, base_class, sub_class;

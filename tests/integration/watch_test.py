@@ -62,6 +62,16 @@ class PciInfo(ctypes.Structure):
                 ("pci_subsystem_id", ctypes.c_uint), ("bus_id", ctypes.c_char * 32)]
 
 
+# nvmlPciInfo_t of nvmlDeviceGetPciInfo and of its _v2: the ids, then reserved words. Source: nvml.h
+# of NVML 2.285 and 8.
+class PciInfoV1(ctypes.Structure):
+    _fields_ = PciInfo._fields_[:5]
+
+
+class PciInfoV2(ctypes.Structure):
+    _fields_ = PciInfo._fields_[:6] + [("reserved", ctypes.c_uint * 4)]
+
+
 class Nvml:
     """NVML; calls that are not checked with `status` must succeed."""
 
@@ -232,6 +242,13 @@ def wrong_arguments():
     results["not supported"] = status("DeviceSetPowerManagementLimit", device, 1000)
     info = PciInfo()
     nvml("DeviceGetPciInfo_v3", device, ctypes.byref(info))
+    for name, older in (("PciInfo", PciInfoV1()), ("PciInfo_v2", PciInfoV2())):
+        size = ctypes.sizeof(older)
+        buffer = ctypes.create_string_buffer(b"#" * 128, 128)
+        nvml("DeviceGet" + name, device, buffer)
+        results[name] = {
+            "filled": buffer.raw[:size] == bytes(info)[:min(size, 36)].ljust(size, b"\0"),
+            "kept": buffer.raw[size:] == b"#" * (128 - size)}
     nvml("DeviceGetHandleByPciBusId_v2", info.bus_id, ctypes.byref(handle))
     results["found again"] = handle.value == device.value
     nvml("DeviceGetHandleByUUID", nvml.text("DeviceGetUUID", device).encode(), ctypes.byref(handle))
@@ -367,6 +384,8 @@ class WatchTest(unittest.TestCase):
             "bus id": NOT_FOUND,
             "fan": NOT_SUPPORTED,
             "not supported": NOT_SUPPORTED,
+            "PciInfo": {"filled": True, "kept": True},
+            "PciInfo_v2": {"filled": True, "kept": True},
             "found again": True,
             "found by uuid": True,
             "after shutdown": UNINITIALIZED,
