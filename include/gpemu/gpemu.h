@@ -15,6 +15,9 @@
  *  5. All functions may be called from any thread. Passing NULL where a handle or pointer is
  * required yields GPEMU_ERROR_INVALID_ARGUMENT.
  *  6. No function blocks but those whose name ends in `synchronize` or `wait_until`.
+ *  7. Devices and streams belong to the process that opened them. In a child after fork,
+ * functions that queue work, wait for it or ask for memory return GPEMU_ERROR_UNAVAILABLE; open the
+ * node anew there.
  */
 #ifndef GPEMU_GPEMU_H_
 #define GPEMU_GPEMU_H_

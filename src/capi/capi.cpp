@@ -257,6 +257,7 @@ gpemu_status gpemu_device_get_info(const gpemu_device* device, gpemu_device_info
 gpemu_status gpemu_device_synchronize(gpemu_device* device) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_device_synchronize", device));
+    GPEMU_TRY(device->device->check_owner());
     device->device->synchronize();
     return {};
   });
@@ -283,6 +284,7 @@ gpemu_status gpemu_device_memory(const gpemu_device* device, uint64_t* free_byte
                                  uint64_t* total_bytes) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_device_memory", device, free_bytes, total_bytes));
+    GPEMU_TRY(device->device->check_owner());
     const gpemu::device::MemoryInfo info = device->device->memory_info();
     *free_bytes = info.free;
     *total_bytes = info.total;
@@ -356,6 +358,7 @@ gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
                                  gpemu_interval* interval) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_launch", stream));
+    GPEMU_TRY(stream->device.device->check_owner());
     GPEMU_TRY(gpemu::check_duration(duration_ns, "gpemu_stream_launch"));
     gpemu::put_interval(interval, stream->stream->launch(gpemu::Duration(duration_ns)));
     return {};
@@ -366,6 +369,7 @@ gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direct
                                int64_t duration_ns, gpemu_interval* interval) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_copy", stream));
+    GPEMU_TRY(stream->device.device->check_owner());
     GPEMU_TRY(gpemu::check_duration(duration_ns, "gpemu_stream_copy"));
     const auto engine = direction == GPEMU_COPY_HOST_TO_DEVICE
                             ? gpemu::device::Engine::kCopyHostToDevice
@@ -379,6 +383,7 @@ gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direct
 gpemu_status gpemu_stream_query(const gpemu_stream* stream) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_query", stream));
+    GPEMU_TRY(stream->device.device->check_owner());
     if (stream->stream->idle()) return {};
     return std::unexpected(Error{ErrorCode::kNotReady, {}});
   });
@@ -387,6 +392,7 @@ gpemu_status gpemu_stream_query(const gpemu_stream* stream) {
 gpemu_status gpemu_stream_synchronize(gpemu_stream* stream) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_synchronize", stream));
+    GPEMU_TRY(stream->device.device->check_owner());
     stream->stream->synchronize();
     return {};
   });
@@ -409,6 +415,7 @@ void gpemu_event_destroy(gpemu_event* event) {
 gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_record", event, stream));
+    GPEMU_TRY(stream->device.device->check_owner());
     const std::lock_guard lock(event->mutex);
     stream->stream->record(event->event);
     event->clock = stream->device.clock;
@@ -432,6 +439,7 @@ std::pair<device::Event, std::shared_ptr<sim::Clock>> read(const gpemu_event* ev
 gpemu_status gpemu_stream_wait_event(gpemu_stream* stream, const gpemu_event* event) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_wait_event", stream, event));
+    GPEMU_TRY(stream->device.device->check_owner());
     stream->stream->wait(gpemu::read(event).first);
     return {};
   });

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <string>
 #include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <gtest/gtest.h>
 
@@ -148,6 +151,34 @@ TEST_F(CApi, HandlesKeepAliveWhatTheyStandOn) {
   EXPECT_EQ(gpemu_stream_launch(stream, 1, nullptr), GPEMU_OK);
   EXPECT_EQ(gpemu_stream_synchronize(stream), GPEMU_OK);
   gpemu_stream_destroy(stream);
+}
+
+TEST_F(CApi, AForkedChildCannotUseTheDeviceOfItsParent) {
+  gpemu_event* event = nullptr;
+  ASSERT_EQ(gpemu_event_create(&event), GPEMU_OK);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    uint64_t bytes = 0;
+    const gpemu_status answers[] = {
+        gpemu_stream_launch(stream_, kMillisecond, nullptr),
+        gpemu_stream_copy(stream_, GPEMU_COPY_HOST_TO_DEVICE, 1, kMillisecond, nullptr),
+        gpemu_stream_query(stream_),
+        gpemu_stream_synchronize(stream_),
+        gpemu_stream_wait_event(stream_, event),
+        gpemu_event_record(event, stream_),
+        gpemu_device_synchronize(device_),
+        gpemu_device_memory(device_, &bytes, &bytes)};
+    const bool refused = std::ranges::all_of(
+        answers, [](gpemu_status answer) { return answer == GPEMU_ERROR_UNAVAILABLE; });
+    ::_exit(refused ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  gpemu_interval kernel{};
+  ASSERT_EQ(gpemu_stream_launch(stream_, kMillisecond, &kernel), GPEMU_OK);
+  EXPECT_EQ(kernel.start_ns, 0) << "the child's work is on the timeline";
+  gpemu_event_destroy(event);
 }
 
 TEST_F(CApi, AnswersNullWithAnError) {

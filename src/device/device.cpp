@@ -221,6 +221,9 @@ sim::Clock& Device::clock() const {
 Node& Device::node() const {
   return *state_->node;
 }
+Result<void> Device::check_owner() const {
+  return state_->segment->check_owner();
+}
 Stream& Device::default_stream() {
   return *state_->default_stream;
 }

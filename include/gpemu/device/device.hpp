@@ -127,6 +127,10 @@ class Device {
   [[nodiscard]] sim::Clock& clock() const;
   [[nodiscard]] Node& node() const;
 
+  /// Errors: kUnavailable in a forked child. Only allocate() and free() ask this themselves; a
+  /// child must not call what else writes the timeline or takes the device's lock.
+  [[nodiscard]] Result<void> check_owner() const;
+
   /// Returns the legacy default stream: its work waits for all blocking streams and they for it.
   [[nodiscard]] Stream& default_stream();
   [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking);
