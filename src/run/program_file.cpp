@@ -2,7 +2,7 @@
 #include "gpemu/run/program_file.hpp"
 
 #include <algorithm>
-#include <array>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <elf.h>
@@ -13,11 +13,17 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include <climits>
+
 namespace gpemu::run {
 namespace {
 
 /// Scripts that are the interpreters of scripts. Source: the Linux kernel, BINPRM_MAX_RECURSION.
 constexpr int kMaxInterpreters = 5;
+
+/// Longer than what the kernel reads of a script's first line. Source: the Linux kernel,
+/// BINPRM_BUF_SIZE, 256.
+constexpr std::size_t kLongestFirstLine = 4096;
 
 /// Source: execvp(3), what is searched without PATH.
 constexpr const char* kDefaultPath = "/bin:/usr/bin";
@@ -52,18 +58,27 @@ bool gains_privileges(const std::filesystem::path& path, const struct stat& stat
   return other_user || other_group || capabilities;
 }
 
+/// Returns up to `size` bytes of a file from an offset on: fewer where it ends.
+std::string read_at(std::ifstream& file, std::uint64_t offset, std::size_t size) {
+  std::string content(size, '\0');
+  file.clear();
+  file.seekg(static_cast<std::streamoff>(offset));
+  file.read(content.data(), static_cast<std::streamsize>(size));
+  content.resize(static_cast<std::size_t>(file.gcount()));
+  return content;
+}
+
 template <typename Header>
-Header at(const std::string& content, std::size_t offset) {
+Header header_at(std::ifstream& file, std::uint64_t offset) {
   Header header{};
-  if (offset <= content.size() && content.size() - offset >= sizeof(header)) {
-    std::memcpy(&header, content.data() + offset, sizeof(header));
-  }
+  const std::string content = read_at(file, offset, sizeof(header));
+  if (content.size() == sizeof(header)) std::memcpy(&header, content.data(), sizeof(header));
   return header;
 }
 
-/// Checks the beginning of an ELF file.
-Result<void> check_elf(const std::filesystem::path& path, const std::string& content) {
-  const auto header = at<Elf64_Ehdr>(content, 0);
+/// Checks an ELF file. Its tables may be anywhere: patchelf moves them to the end.
+Result<void> check_elf(const std::filesystem::path& path, std::ifstream& file) {
+  const auto header = header_at<Elf64_Ehdr>(file, 0);
 #if defined(__x86_64__)
   constexpr Elf64_Half kMachine = EM_X86_64;
 #else
@@ -74,10 +89,10 @@ Result<void> check_elf(const std::filesystem::path& path, const std::string& con
                 "{} is not a 64-bit program of this machine's architecture", path.string());
   }
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
-    const auto segment = at<Elf64_Phdr>(content, header.e_phoff + i * sizeof(Elf64_Phdr));
+    const auto segment = header_at<Elf64_Phdr>(file, header.e_phoff + i * sizeof(Elf64_Phdr));
     if (segment.p_type != PT_INTERP) continue;
-    const std::string loader(content, std::min<std::size_t>(segment.p_offset, content.size()),
-                             segment.p_filesz);
+    const std::string loader =
+        read_at(file, segment.p_offset, std::min<std::size_t>(segment.p_filesz, PATH_MAX));
     if (!loader.contains("ld-linux")) {
       return fail(ErrorCode::kUnsupported,
                   "{} uses the loader {}; the stand-ins need that of the GNU C library",
@@ -125,10 +140,8 @@ Result<void> check_program(const std::string& name) {
     }
     // What may be executed may be unreadable; then the system decides.
     std::ifstream file(path, std::ios::binary);
-    std::array<char, 4096> buffer{};
-    file.read(buffer.data(), buffer.size());
-    const std::string content(buffer.data(), static_cast<std::size_t>(file.gcount()));
-    if (content.starts_with(ELFMAG)) return check_elf(path, content);
+    const std::string content = read_at(file, 0, kLongestFirstLine);
+    if (content.starts_with(ELFMAG)) return check_elf(path, file);
     if (!content.starts_with("#!")) return {};
     const std::string interpreter = interpreter_of(content);
     if (::access(interpreter.c_str(), F_OK) != 0) {
