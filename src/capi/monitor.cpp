@@ -2,9 +2,11 @@
 #include "gpemu/monitor.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <pthread.h>
 #include <string>
 #include <utility>
 #include <vector>
@@ -23,8 +25,8 @@ namespace {
 /// What this process watches. Never destroyed: other threads may read until the process ends.
 struct Watch {
   sim::RealClock clock;
-  std::mutex mutex;
-  int users = 0;                             ///< guarded by mutex.
+  std::mutex mutex;  ///< while a thread holds it, it takes no other, for a fork takes all.
+  int users = 0;     ///< guarded by mutex.
   std::shared_ptr<device::Monitor> monitor;  ///< guarded by mutex; null without users.
 };
 
@@ -32,6 +34,24 @@ Watch& watch() {
   static auto* const watch = new Watch();
   return *watch;
 }
+
+void unlock_after_fork() {
+  if (watch().monitor) watch().monitor->unlock_after_fork();
+  watch().mutex.unlock();
+}
+
+/// A fork waits until no thread attaches or reads, so that the child does not inherit a lock of a
+/// thread that it does not have. Registered when the library is loaded, before any thread can fork.
+[[maybe_unused]] const bool kHandlesForks = [] {
+  static_cast<void>(watch());
+  ::pthread_atfork(
+      [] {
+        watch().mutex.lock();
+        if (watch().monitor) watch().monitor->lock_for_fork();
+      },
+      unlock_after_fork, unlock_after_fork);
+  return true;
+}();
 
 bool is_set(const char* name) {
   const char* value = std::getenv(name);
@@ -144,19 +164,23 @@ using gpemu::Result;
 gpemu_status gpemu_monitor_attach(void) {
   return guard([]() -> Result<void> {
     gpemu::Watch& state = gpemu::watch();
-    const std::lock_guard lock(state.mutex);
-    if (state.users == 0) {
-      auto monitor = gpemu::start_watching(state.clock);
-      if (!monitor) {
-        static std::once_flag logged;
-        std::call_once(logged, [&monitor] {
-          gpemu::log(gpemu::LogLevel::kWarning, "{}", monitor.error().message);
-        });
-        return std::unexpected(std::move(monitor).error());
+    {
+      const std::lock_guard lock(state.mutex);
+      if (state.users > 0) {
+        ++state.users;
+        return {};
       }
-      state.monitor = *std::move(monitor);
     }
-    ++state.users;
+    auto monitor = gpemu::start_watching(state.clock);
+    if (!monitor) {
+      static std::atomic<bool> logged = false;
+      if (!logged.exchange(true)) {
+        gpemu::log(gpemu::LogLevel::kWarning, "{}", monitor.error().message);
+      }
+      return std::unexpected(std::move(monitor).error());
+    }
+    const std::lock_guard lock(state.mutex);
+    if (state.users++ == 0) state.monitor = *std::move(monitor);
     return {};
   });
 }
@@ -164,9 +188,10 @@ gpemu_status gpemu_monitor_attach(void) {
 gpemu_status gpemu_monitor_detach(void) {
   return guard([]() -> Result<void> {
     gpemu::Watch& state = gpemu::watch();
+    std::shared_ptr<gpemu::device::Monitor> ended;  // Without the lock: it may end a node.
     const std::lock_guard lock(state.mutex);
     if (state.users == 0) return fail(ErrorCode::kUnavailable, "nobody is attached");
-    if (--state.users == 0) state.monitor.reset();
+    if (--state.users == 0) ended = std::move(state.monitor);
     return {};
   });
 }

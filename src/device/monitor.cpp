@@ -82,18 +82,20 @@ Result<std::unique_ptr<Monitor>> Monitor::create(std::shared_ptr<NodeView> node,
 
 Result<DeviceLoad> Monitor::load(int index) {
   GPEMU_CHECK(index >= 0 && index < node_->device_count(), "device index out of range");
+  TimePoint now = clock_.now();
   std::unique_lock lock(mutex_);
   Watched& device = devices_[static_cast<std::size_t>(index)];
-  if (device.last.end == TimePoint()) {
-    const TimePoint first_end = device.start + min_period_;
-    // A child that is forked meanwhile must find the lock free.
-    lock.unlock();
-    clock_.wait_until(first_end);
-    lock.lock();
+  const TimePoint begin = device.start;
+  const bool first = device.last.end == TimePoint();
+  if (!first && now - begin < min_period_) return device.last;
+  lock.unlock();
+  if (first) {
+    clock_.wait_until(begin + min_period_);
+    now = clock_.now();
   }
-  const TimePoint now = clock_.now();
-  if (now - device.start < min_period_) return device.last;
   GPEMU_ASSIGN(DeviceSnapshot after, node_->device_snapshot(index, now));
+  lock.lock();
+  if (device.start != begin) return device.last;  // Another thread ended this period first.
   device.last = load_between(device.before, after, device.start, now);
   device.start = now;
   device.before = std::move(after);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/monitor.hpp"
 
+#include <algorithm>
 #include <future>
 #include <unistd.h>
 #include <utility>
@@ -70,19 +71,26 @@ TEST_F(MonitorTest, WaitsForThePeriodOfTheFirstReading) {
   EXPECT_DOUBLE_EQ(load.compute, 0.25);
 }
 
-/// Has another thread read a load while somebody waits on it.
+/// Has another thread read a load while somebody waits on it or asks for the time.
 class BusyClock final : public sim::Clock {
  public:
-  Monitor* read_meanwhile = nullptr;
-  [[nodiscard]] TimePoint now() const override { return now_; }
+  mutable Monitor* read_meanwhile = nullptr;
+  int read_index = 1;
+  [[nodiscard]] TimePoint now() const override {
+    if (now_ > TimePoint()) read();
+    return now_;
+  }
   void wait_until(TimePoint deadline) override {
-    Monitor* const other = std::exchange(read_meanwhile, nullptr);
-    if (other == nullptr) return;
-    now_ = deadline;
-    EXPECT_TRUE(std::async(std::launch::async, [other] { return other->load(1); }).get());
+    now_ = std::max(now_, deadline);
+    read();
   }
 
  private:
+  void read() const {
+    Monitor* const other = std::exchange(read_meanwhile, nullptr);
+    if (other == nullptr) return;
+    EXPECT_TRUE(std::async(std::launch::async, [&] { return other->load(read_index); }).get());
+  }
   TimePoint now_{};
 };
 
@@ -91,6 +99,20 @@ TEST_F(MonitorTest, HoldsNobodyUpWhileItWaits) {
   const auto monitor = Monitor::create(NodeView::of(node_), clock, 200ms).value();
   clock.read_meanwhile = monitor.get();
   EXPECT_EQ(monitor->load(0).value().end, TimePoint(200ms));
+  clock.wait_until(TimePoint(400ms));
+  clock.read_meanwhile = monitor.get();
+  EXPECT_EQ(monitor->load(0).value().end, TimePoint(400ms));
+}
+
+TEST_F(MonitorTest, OfTwoWhoEndAPeriodTheFirstCounts) {
+  BusyClock clock;
+  const auto monitor = Monitor::create(NodeView::of(node_), clock, 200ms).value();
+  device_->default_stream().launch(50ms);
+  clock.read_index = 0;
+  clock.read_meanwhile = monitor.get();
+  const DeviceLoad load = monitor->load(0).value();
+  EXPECT_EQ(load.end, TimePoint(200ms));
+  EXPECT_DOUBLE_EQ(load.compute, 0.25);
 }
 
 TEST_F(MonitorTest, TellsCopiesByDirection) {

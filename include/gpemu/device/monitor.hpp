@@ -72,6 +72,11 @@ class Monitor {
   /// driver was loaded. Units: joules.
   [[nodiscard]] Result<double> energy_j(int index) const;
 
+  /// For handlers of fork, so that a child does not inherit a lock of a thread that it does not
+  /// have. Nothing waits for another lock while it holds this one.
+  void lock_for_fork() { mutex_.lock(); }
+  void unlock_after_fork() { mutex_.unlock(); }
+
  private:
   struct Watched {
     TimePoint start;
