@@ -295,7 +295,7 @@ bool Segment::fits(int device, Bytes bytes) const {
 
 bool Segment::take_memory(int device, Bytes bytes) {
   OwnUse& use = own(device);
-  const std::lock_guard lock(use.mutex);
+  std::unique_lock lock(use.mutex);
   std::atomic<std::uint64_t>& published = own_holding(device).memory;
   for (int attempt = 0; attempt < kMostAttempts && fits(device, bytes); ++attempt) {
     published = use.memory + bytes;
@@ -305,7 +305,7 @@ bool Segment::take_memory(int device, Bytes bytes) {
     }
     // Others claimed the same memory at the same moment.
     published = use.memory;
-    back_off(attempt);
+    back_off(attempt, lock);
   }
   return false;
 }
@@ -317,9 +317,12 @@ void Segment::give_back_memory(int device, Bytes bytes) {
   own_holding(device).memory = use.memory;
 }
 
-void Segment::back_off(int attempt) const {
+void Segment::back_off(int attempt, std::unique_lock<std::mutex>& lock) const {
+  // Other threads of this process need not wait as well.
+  lock.unlock();
   // Of two, the one in the lower slot looks again first.
   std::this_thread::sleep_for(std::chrono::microseconds((slot_ + 1) * std::min(attempt + 1, 20)));
+  lock.lock();
 }
 
 std::string Segment::largest_holders(int device) const {
@@ -365,10 +368,10 @@ std::optional<ProcessSnapshot> Segment::other_user(int device) const {
 Result<void> Segment::add_context(int device) {
   GPEMU_TRY(check_owner());
   OwnUse& use = own(device);
-  const std::lock_guard lock(use.mutex);
+  std::unique_lock lock(use.mutex);
   std::atomic<std::int32_t>& published = own_holding(device).contexts;
-  const bool must_ask = facts_.policy == SharingPolicy::kExclusive && use.contexts == 0;
-  for (int attempt = 0; must_ask; ++attempt) {
+  const bool exclusive = facts_.policy == SharingPolicy::kExclusive;
+  for (int attempt = 0; exclusive && use.contexts == 0; ++attempt) {
     const auto other = other_user(device);
     if (other || attempt == kMostAttempts) {
       return fail(
@@ -379,7 +382,7 @@ Result<void> Segment::add_context(int device) {
     if (!other_user(device)) break;
     // Another one claimed it at the same moment.
     published = 0;
-    back_off(attempt);
+    back_off(attempt, lock);
   }
   published = ++use.contexts;
   return {};

@@ -115,7 +115,7 @@ class Segment {
   /// Returns another process that has a context on a device.
   [[nodiscard]] std::optional<ProcessSnapshot> other_user(int device) const;
   [[nodiscard]] std::string describe_with_state(const ProcessSnapshot& process) const;
-  void back_off(int attempt) const;
+  void back_off(int attempt, std::unique_lock<std::mutex>& lock) const;
   void unlink_if_unused();
 
   NodePath path_;
