@@ -5,8 +5,10 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <initializer_list>
 #include <string>
 #include <unordered_map>
+#include <utility>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
@@ -22,6 +24,29 @@ std::int64_t first_ns(const RecordedProcess& process) {
     if (device->operations > 0) first = std::min(first, device->first_ns);
   }
   return first;
+}
+
+bool has(const Json& line, std::initializer_list<const char*> integers,
+         std::initializer_list<const char*> texts) {
+  return std::ranges::all_of(integers,
+                             [&line](const char* field) {
+                               return line.contains(field) && line[field].is_number_integer();
+                             }) &&
+         std::ranges::all_of(texts, [&line](const char* field) {
+           return line.contains(field) && line[field].is_string();
+         });
+}
+
+/// Returns whether a line has what docs/reference/operations-format.md says of its kind.
+bool is_whole(const Json& line) {
+  if (!line.is_object()) return false;
+  if (line.contains("op")) {
+    return has(line, {"name", "device", "stream", "start_ns", "end_ns", "duration_ns"},
+               {"op", "class", "evidence"}) &&
+           std::in_range<std::uint16_t>(line["device"].get<std::int64_t>());
+  }
+  if (line.contains("mark")) return has(line, {"time_ns", "thread"}, {"mark", "text"});
+  return line.contains("memory") || has(line, {"name"}, {"text"});
 }
 
 }  // namespace
@@ -89,17 +114,20 @@ Result<void> for_each_line(const RecordedProcess& process,
 
 Result<void> for_each_entry(const RecordedProcess& process,
                             const std::function<Result<void>(Json& entry)>& handle) {
-  std::unordered_map<int, std::string> names;
+  std::unordered_map<std::int64_t, std::string> names;
+  std::int64_t number = 0;
   return for_each_line(process, [&](const std::string& line) -> Result<void> {
+    ++number;
     Json entry = Json::parse(line, nullptr, false);
-    if (!entry.is_object()) {
-      return fail(ErrorCode::kCorruptData, "{}: not a record of libgpemu.so",
-                  process.lines.string());
+    if (!is_whole(entry) ||
+        (entry.contains("op") && !names.contains(entry["name"].get<std::int64_t>()))) {
+      return fail(ErrorCode::kCorruptData, "{}:{}: not a line of operations of libgpemu.so",
+                  process.lines.string(), number);
     }
     if (entry.contains("op")) {
-      entry["name"] = names[entry["name"].get<int>()];
+      entry["name"] = names[entry["name"].get<std::int64_t>()];
     } else if (entry.contains("name")) {
-      names[entry["name"].get<int>()] = entry["text"];
+      names[entry["name"].get<std::int64_t>()] = entry["text"];
       return {};
     } else if (!entry.contains("mark")) {
       return {};  // Memory.

@@ -44,7 +44,10 @@ struct LoadedLibrary {
     const RecordedProcess& process,
     const std::function<Result<void>(const std::string& line)>& handle);
 
-/// As for_each_line, with each line parsed and the text of its name as "name".
+/// As for_each_line, with each operation and mark parsed and the text of its name as "name". Fields
+/// that docs/reference/operations-format.md does not call absent are there, with their types.
+///
+/// Errors: kCorruptData with file and line for one that is not so.
 [[nodiscard]] Result<void> for_each_entry(
     const RecordedProcess& process,
     const std::function<Result<void>(nlohmann::json& entry)>& handle);
