@@ -76,6 +76,15 @@ Json device_json(const RecordedProcess& process, const cuda::RecordedDevice& dev
           {"memory_bytes", device.memory_bytes}};
 }
 
+/// Returns how many operations ran on devices beyond ProcessRecord::kMaxDevices: classes count
+/// them, devices do not.
+std::int64_t operations_left_out(const cuda::ProcessRecord& totals) {
+  std::int64_t count = 0;
+  for (const cuda::RecordedTotal& total : totals.classes) count += total.count;
+  for (const cuda::RecordedDevice& device : totals.devices) count -= device.operations;
+  return std::max<std::int64_t>(count, 0);
+}
+
 Json calls_json(const std::vector<RecordedProcess>& processes) {
   std::map<std::pair<std::string, std::string>, std::int64_t> counts;
   for (const RecordedProcess& process : processes) {
@@ -145,7 +154,7 @@ Json summarise(const std::vector<RecordedProcess>& processes,
   Json devices = Json::array();
   std::int64_t first_ns = 0, last_ns = 0;
   std::int64_t wait_ns = 0, not_kept_bytes = 0, calls_left_out = 0, lines_left_out = 0;
-  std::int64_t not_computed_bytes = 0;
+  std::int64_t not_computed_bytes = 0, of_devices_left_out = 0;
   for (const RecordedProcess& process : processes) {
     for (const cuda::RecordedDevice* device : devices_of(process)) {
       devices.push_back(device_json(process, *device));
@@ -158,6 +167,7 @@ Json summarise(const std::vector<RecordedProcess>& processes,
     not_computed_bytes += process.totals.not_computed_bytes;
     calls_left_out += process.totals.calls_left_out;
     lines_left_out += process.totals.lines_left_out;
+    of_devices_left_out += operations_left_out(process.totals);
   }
   const auto classes = [](const cuda::ProcessRecord& totals) { return totals.classes; };
   const auto evidence = [](const cuda::ProcessRecord& totals) { return totals.evidence; };
@@ -175,7 +185,8 @@ Json summarise(const std::vector<RecordedProcess>& processes,
                   {"evidence", sum_totals(processes, evidence, cost::kEvidenceNames)},
                   {"not_supported", calls_json(processes)},
                   {"not_supported_left_out", calls_left_out},
-                  {"operations_left_out", lines_left_out}};
+                  {"operations_left_out", lines_left_out},
+                  {"operations_of_devices_left_out", of_devices_left_out}};
   summary["utilization"] = utilization(summary);
   summary["verdict"] = program_verdict(summary);
   summary["without_work"] = without_work(summary["classes"], loaded);
@@ -192,10 +203,16 @@ std::string program_verdict(const Json& summary) {
     blocked += part("idle_host_blocked_ns");
     ordered += part("idle_ordered_ns");
   }
-  if (span <= 0) return "the program gave the emulated GPU no work";
+  const auto left_out = summary["operations_of_devices_left_out"].get<std::int64_t>();
+  const std::string beyond =
+      left_out == 0
+          ? ""
+          : fmt::format("; without {} operations on GPUs beyond the first {} of a process",
+                        left_out, cuda::ProcessRecord::kMaxDevices);
+  if (span <= 0) return "the program gave the emulated GPU no work" + beyond;
   const double share = percent(busy, span);
   if (2 * busy >= span) {
-    return fmt::format("limited by the GPU: it is busy {:.1f} % of the time", share);
+    return fmt::format("limited by the GPU: it is busy {:.1f} % of the time{}", share, beyond);
   }
   const std::int64_t most = std::max({computing, blocked, ordered});
   const char* const cause =
@@ -204,7 +221,7 @@ std::string program_verdict(const Json& summary) {
       : most == computing
           ? "limited by the program's own computing: it asks for too little at a time"
           : "limited by order: work waits for other streams, devices or processes";
-  return fmt::format("{}; the GPU is busy {:.1f} % of the time", cause, share);
+  return fmt::format("{}; the GPU is busy {:.1f} % of the time{}", cause, share, beyond);
 }
 
 }  // namespace gpemu::record

@@ -43,6 +43,17 @@ TEST(ProgramVerdict, NamesWhatLimitsTheProgram) {
   EXPECT_EQ(program_verdict(summarise({})), "the program gave the emulated GPU no work");
 }
 
+TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
+  RecordedProcess process = process_with(80 * kMs, 20 * kMs, 0);
+  process.totals.classes[1].count = 3;
+  const nlohmann::ordered_json summary = summarise({process});
+  EXPECT_EQ(summary["operations_of_devices_left_out"], 3);
+  EXPECT_EQ(
+      summary["verdict"],
+      "limited by the GPU: it is busy 80.0 % of the time; without 3 operations on GPUs beyond "
+      "the first 256 of a process");
+}
+
 TEST(ProgramVerdict, IsInTheSummary) {
   const nlohmann::ordered_json summary = summarise({process_with(80 * kMs, 20 * kMs, 0)});
   EXPECT_EQ(summary["verdict"], program_verdict(summary));

@@ -96,7 +96,9 @@ class ProcessTrace {
 
  private:
   [[nodiscard]] Result<void> add_operation(const Json& entry) {
-    const int row = rows_[entry["device"].get<int>()];
+    const auto known = rows_.find(entry["device"].get<int>());
+    if (known == rows_.end()) return {};  // Left out, as the verdict says.
+    const int row = known->second;
     const auto stream = entry["stream"].get<std::int64_t>();
     if (named_.insert({row, stream}).second) {
       GPEMU_TRY(file_.name_row("thread_name", row, stream, fmt::format("stream {}", stream)));

@@ -151,7 +151,6 @@ class Gathered {
 
  private:
   void add_operation(const record::RecordedProcess& process, const Json& entry) {
-    const auto& device = process.totals.devices[entry["device"].get<int>()];
     const auto start_ns = entry["start_ns"].get<std::int64_t>();
     const auto end_ns = entry["end_ns"].get<std::int64_t>();
     const auto time_ns = entry["duration_ns"].get<std::int64_t>();
@@ -159,6 +158,9 @@ class Gathered {
     ++sum.count;
     sum.time_ns += time_ns;
     for (const auto& range : open_) ranges_[range.first].time_ns += time_ns;
+    const auto ordinal = entry["device"].get<std::size_t>();
+    if (ordinal >= std::size(process.totals.devices)) return;  // Left out, as the verdict says.
+    const auto& device = process.totals.devices[ordinal];
     const auto number =
         std::ranges::find(cost::kOperationClassNames, entry["class"].get<std::string>()) -
         cost::kOperationClassNames.begin();
