@@ -23,6 +23,7 @@ Usage: scripts/check_operators.py [--torch VERSION] [--gpu GPU] [--again] [--sho
 
 import argparse
 import collections
+import contextlib
 import ctypes
 import json
 import os
@@ -244,6 +245,7 @@ class Process:
         )
         self.operators = self.answer(START_LIMIT_S)
         if self.operators is None:
+            self.stop()
             sys.exit(f"check_operators: the worker did not start; see {self.log.name}")
 
     def answer(self, limit_s):
@@ -269,7 +271,8 @@ class Process:
         return self.answer(TIME_LIMIT_S)
 
     def stop(self):
-        self.process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):  # What a dead worker did not read.
+            self.process.stdin.close()
         try:
             self.process.wait(10)
         except subprocess.TimeoutExpired:
@@ -293,23 +296,25 @@ def run_all(options, path):
             done[entry["operator"]] = entry
     chosen = options.operators
     process = Process(options)
-    names = [name for name in process.operators if not chosen or name in chosen]
-    with path.open("a" if done else "w", encoding="utf-8") as file:
-        for number, name in enumerate(names, 1):
-            if name in done and not chosen:
-                continue
-            entry = process.run(name)
-            if entry is None:
-                process.stop()
-                entry = {"operator": name, "counts": {"broken": 1}, "notes": {}}
-                process = Process(options)
-            done[name] = entry
-            file.write(json.dumps(entry) + "\n")
-            file.flush()
-            note = next(iter(reversed(entry["notes"].values())), "")
-            print(f"{number}/{len(names)} {result_of(entry):8} {name} {note}", flush=True)
-    process.stop()
-    return [done[name] for name in names], len(names) == len(process.operators)
+    try:
+        names = [name for name in process.operators if not chosen or name in chosen]
+        with path.open("a" if done else "w", encoding="utf-8") as file:
+            for number, name in enumerate(names, 1):
+                if name in done and not chosen:
+                    continue
+                entry = process.run(name)
+                if entry is None:
+                    process.stop()
+                    entry = {"operator": name, "counts": {"broken": 1}, "notes": {}}
+                    process = Process(options)
+                done[name] = entry
+                file.write(json.dumps(entry) + "\n")
+                file.flush()
+                note = next(iter(reversed(entry["notes"].values())), "")
+                print(f"{number}/{len(names)} {result_of(entry):8} {name} {note}", flush=True)
+        return [done[name] for name in names], len(names) == len(process.operators)
+    finally:
+        process.stop()
 
 
 def section(entries, options):
