@@ -102,6 +102,10 @@ class OptionsTest(unittest.TestCase):
         for option in ("--max-batch", "--samples", "--budget", "--per-doubling"):
             self.assertIn("positive", self.refused(option, "0"))
         self.assertIn("positive", self.refused("--budget", "nan"))
+        for option in ("--sections", "--precisions"):
+            for nothing in ("", ","):
+                self.assertIn("choose from", self.refused(option, nothing))
+        self.assertIn("is at most 4", self.refused("--batches", "8,16", "--max-batch", "4"))
         self.assertIn("use letters", self.refused("--gpu", "my gpu"))
         self.assertIn("use letters", self.refused("--output", "my pack"))
 

@@ -1464,6 +1464,8 @@ def names_of(text):
 
 def chosen_from(known):
     def parse(text):
+        if not names_of(text):
+            raise argparse.ArgumentTypeError(f"choose from {', '.join(known)}")
         for name in names_of(text):
             if name not in known:
                 raise argparse.ArgumentTypeError(f"there is no {name}; there are "
@@ -1534,6 +1536,8 @@ def parse_options(arguments):
     if options.batches is None:
         options.batches = log_spaced(options.max_batch, options.per_doubling)
     options.batches = [batch for batch in options.batches if batch <= options.max_batch]
+    if not options.batches:
+        parser.error(f"none of --batches is at most {options.max_batch}, the --max-batch")
     return options
 
 
