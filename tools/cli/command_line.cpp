@@ -174,7 +174,7 @@ void refuse_useless_values(CLI::App& command) {
     option->check([is_number](const std::string& value) {
       if (value.empty()) return std::string("its value is empty");
       const bool is_nan = is_number && std::isnan(std::strtod(value.c_str(), nullptr));
-      return is_nan ? fmt::format("Value {} not in range", value)
+      return is_nan ? fmt::format("Value {} not in range of numbers", value)
                     : std::string();  // See value_fault.
     });
   }
