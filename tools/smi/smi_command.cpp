@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <CLI/CLI.hpp>
@@ -113,7 +114,7 @@ class Watch {
   Result<SmiSample> sample() {
     GPEMU_TRY(follow());
     SmiSample sample;
-    for (const auto& monitor : monitors_) {
+    for (const auto& [name, monitor] : monitors_) {
       const device::NodeView& node = monitor->node();
       for (int i = 0; i < node.device_count(); ++i) {
         if (options_.device >= 0 && options_.device != i) continue;
@@ -137,16 +138,17 @@ class Watch {
   }
 
  private:
+  /// By the names that were asked for: a node of one's own may be asked for as USER/NAME.
+  using Monitors = std::vector<std::pair<std::string, std::unique_ptr<device::Monitor>>>;
+
   /// Begins to watch nodes that are new, and ends it for those that are gone.
   Result<void> follow() {
     // A run's node ends with the run, not with those who watch it.
-    std::erase_if(monitors_, [](const auto& monitor) { return monitor->node().over(); });
+    std::erase_if(monitors_, [](const auto& entry) { return entry.second->node().over(); });
     GPEMU_ASSIGN(const std::vector<std::string> names, node_names(options_));
-    std::vector<std::unique_ptr<device::Monitor>> kept;
+    Monitors kept;
     for (const std::string& name : names) {
-      const auto known = std::ranges::find_if(monitors_, [&name](const auto& monitor) {
-        return monitor != nullptr && monitor->node().name() == name;
-      });
+      const auto known = std::ranges::find(monitors_, name, &Monitors::value_type::first);
       if (known != monitors_.end()) {
         kept.push_back(std::move(*known));
         continue;
@@ -154,7 +156,7 @@ class Watch {
       auto monitor = watch(name);
       // One that was removed since it was listed is left out.
       if (!monitor && names.size() == 1) return std::unexpected(std::move(monitor).error());
-      if (monitor) kept.push_back(*std::move(monitor));
+      if (monitor) kept.emplace_back(name, *std::move(monitor));
     }
     monitors_ = std::move(kept);
     return {};
@@ -168,7 +170,7 @@ class Watch {
 
   const SmiOptions& options_;
   sim::RealClock clock_;
-  std::vector<std::unique_ptr<device::Monitor>> monitors_;
+  Monitors monitors_;
 };
 
 /// Returns the query that the options ask for, if any.
