@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -31,13 +32,20 @@ constexpr std::size_t kGiveUpOperations = 1'000'000;
 /// steps writes faster than they are read. A step of large networks takes a few MiB.
 constexpr std::size_t kReadAtOnce = 8 << 20;
 
+/// Lines that are shown of a program's output, and of how many bytes at its end.
 constexpr std::size_t kLinesShown = 15;
+constexpr std::streamoff kShownOf = 64 << 10;
 
 /// Returns the last lines of what a program printed.
 std::string last_lines(const std::filesystem::path& output) {
-  const Result<std::string> text = read_file(output, 4096 * kMiB);
-  if (!text) return {};
-  std::string_view rest = *text;
+  std::ifstream file(output, std::ios::binary | std::ios::ate);
+  const std::streamoff size = file.tellg();
+  if (size <= 0) return {};
+  std::string text(static_cast<std::size_t>(std::min(size, kShownOf)), '\0');
+  file.seekg(size - static_cast<std::streamoff>(text.size()));
+  file.read(text.data(), static_cast<std::streamsize>(text.size()));
+  text.resize(static_cast<std::size_t>(file.gcount()));
+  std::string_view rest = text;
   while (rest.ends_with('\n')) rest.remove_suffix(1);
   std::size_t begin = rest.size();
   for (std::size_t i = 0; i < kLinesShown && begin != std::string_view::npos && begin > 0; ++i) {
