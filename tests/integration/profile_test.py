@@ -61,6 +61,14 @@ class ProfileTest(unittest.TestCase):
         self.assertGreaterEqual(len(of_gpu), 36)
         self.assertIn(MODEL, self.gpemu("list", "--gpu", GPU))
 
+    def test_counts_all_measurements_whatever_is_selected(self):
+        listed, of_one = self.listed(), self.listed("--gpu", GPU, "--model", MODEL)
+        self.assertEqual(of_one["gpus"], listed["gpus"])
+        self.assertEqual(of_one["models"], listed["models"])
+        self.assertEqual(
+            {(row["gpu"], row["model"]) for row in of_one["measured"]}, {(GPU, MODEL)}
+        )
+
     def test_shows_a_curve_and_plots_it(self):
         plot = self.folder / "plot.svg"
         shown = json.loads(

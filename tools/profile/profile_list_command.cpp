@@ -43,9 +43,8 @@ struct Measured {
 /// By GPU, model and precision.
 using Measurements = std::map<std::tuple<std::string, std::string, std::string>, Measured>;
 
-Result<Measurements> measurements(const profile::Database& database, const std::string& model,
-                                  const std::string& gpu) {
-  GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(model, gpu));
+Result<Measurements> measurements(const profile::Database& database) {
+  GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys("", ""));
   Measurements all;
   for (const profile::CurveKey& key : keys) {
     GPEMU_ASSIGN(const std::optional<profile::Curve> curve, database.curve(key));
@@ -190,9 +189,14 @@ Result<void> list(const ListOptions& options) {
     GPEMU_ASSIGN(const profile::ModelInfo info, database.model(options.model));
     model = info.name;
   }
-  GPEMU_ASSIGN(const Measurements all, measurements(database, model, gpu));
+  GPEMU_ASSIGN(const Measurements all, measurements(database));
+  Measurements selected = all;
+  std::erase_if(selected, [&](const auto& entry) {
+    return (!gpu.empty() && std::get<0>(entry.first) != gpu) ||
+           (!model.empty() && std::get<1>(entry.first) != model);
+  });
   if (!options.as_json && (!gpu.empty() || !model.empty())) {
-    print_measurements(all);
+    print_measurements(selected);
     return {};
   }
   GPEMU_ASSIGN(const json packs, describe_packs(database));
@@ -202,7 +206,7 @@ Result<void> list(const ListOptions& options) {
     const json document = {{"packs", packs},
                            {"gpus", gpus},
                            {"models", models},
-                           {"measured", describe_measurements(all)}};
+                           {"measured", describe_measurements(selected)}};
     report::print_out("{}", report::json_text(document));
   } else {
     print_overview(packs, gpus, models);
