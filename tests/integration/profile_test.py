@@ -128,6 +128,12 @@ class ProfileTest(unittest.TestCase):
         message = self.gpemu("list", expect=8, GPEMU_PROFILES=str(foreign))
         self.assertIn(str(foreign), message)
         self.assertIn("pack.toml", self.gpemu("add", self.folder, expect=3))
+        self.assertIn("pack.toml", self.gpemu("check", "x" * 300, expect=3))
+
+    def test_imports_nothing_without_a_place_for_it(self):
+        for command in ("add", "import"):
+            message = self.gpemu(command, self.folder, expect=2, HOME="", XDG_DATA_HOME="")
+            self.assertIn("set HOME or XDG_DATA_HOME", message)
 
 
 if __name__ == "__main__":

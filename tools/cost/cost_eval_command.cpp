@@ -162,7 +162,7 @@ struct GpuFile {
 /// Reads the files of GPUs. Errors: kNotFound for one without parameters.
 Result<std::vector<GpuFile>> read_gpu_files(const std::string& folder,
                                             const std::vector<calibrate::CalibratedGpu>& gpus) {
-  if (!std::filesystem::is_directory(folder)) {
+  if (std::error_code error; !std::filesystem::is_directory(folder, error)) {
     return fail(ErrorCode::kNotFound, "--write: there is no folder {}", folder);
   }
   std::vector<GpuFile> files;

@@ -127,7 +127,8 @@ Result<void> fit(const FitCommandOptions& options) {
   GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.recordings));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
-  if (!options.gpus_folder.empty() && !std::filesystem::is_directory(options.gpus_folder)) {
+  std::error_code error;
+  if (!options.gpus_folder.empty() && !std::filesystem::is_directory(options.gpus_folder, error)) {
     return fail(ErrorCode::kNotFound, "--write: there is no folder {}", options.gpus_folder);
   }
   GPEMU_ASSIGN(std::vector<Calibration> calibrations, calibrate::calibrate_gpus(recorded, gpus));

@@ -20,7 +20,6 @@
 #include "profile/profile_pack_commands.hpp"
 
 namespace gpemu::tools {
-namespace {
 
 namespace fs = std::filesystem;
 
@@ -32,6 +31,8 @@ Result<fs::path> user_database() {
   }
   return path;
 }
+
+namespace {
 
 // Curves of a GPU that has no specification are stored but not found by its name.
 Result<void> note_unknown_gpus(const profile::Pack& pack) {

@@ -19,6 +19,7 @@
 #include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
+#include "profile/profile_commands.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -117,6 +118,11 @@ void print_import(const profile::MeasuredData& data, const profile::Pack& pack) 
 }
 
 Result<void> import_pack(const ImportOptions& options) {
+  const bool adds = options.add || options.output.empty();
+  std::filesystem::path user;
+  if (adds) {
+    GPEMU_ASSIGN(user, user_database());
+  }
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const profile::PackInfo info, import_info(options));
   GPEMU_ASSIGN(const profile::ImportNames names, import_names(database, options.precisions));
@@ -130,8 +136,7 @@ Result<void> import_pack(const ImportOptions& options) {
     GPEMU_TRY(profile::write_pack(pack, options.output));
     report::print_out("wrote {}\n", options.output.string());
   }
-  if (options.add || options.output.empty()) {
-    const std::filesystem::path user = profile::Database::default_paths().user;
+  if (adds) {
     GPEMU_TRY(profile::add_pack(user, pack));
     report::print_out("added {} to {}\n", pack.info.name, user.string());
   }
@@ -141,7 +146,7 @@ Result<void> import_pack(const ImportOptions& options) {
 Result<void> check(const std::filesystem::path& folder) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<std::string> gpus, database.gpu_names());
-  if (!std::filesystem::exists(folder / "pack.toml")) {
+  if (std::error_code error; !std::filesystem::exists(folder / "pack.toml", error)) {
     return fail(ErrorCode::kNotFound, "there is no {}", (folder / "pack.toml").string());
   }
   const std::vector<profile::PackFault> faults = profile::check_pack(folder, gpus);
