@@ -11,6 +11,12 @@ extern "C" void gpemu_note_interrupt(int /*signal*/) {
   interrupted.store(true);
 }
 
+/// A signal that whoever started the command has it ignore stays ignored, as after `nohup` and `&`.
+void take(int signal, const struct sigaction& action, struct sigaction& old) {
+  ::sigaction(signal, nullptr, &old);
+  if (old.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);
+}
+
 }  // namespace
 
 InterruptGuard::InterruptGuard() {
@@ -18,8 +24,8 @@ InterruptGuard::InterruptGuard() {
   struct sigaction action{};
   action.sa_handler = gpemu_note_interrupt;
   action.sa_flags = static_cast<int>(SA_RESETHAND | SA_RESTART);
-  ::sigaction(SIGINT, &action, &old_interrupt_);
-  ::sigaction(SIGTERM, &action, &old_terminate_);
+  take(SIGINT, action, old_interrupt_);
+  take(SIGTERM, action, old_terminate_);
 }
 
 InterruptGuard::~InterruptGuard() {
