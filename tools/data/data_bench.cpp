@@ -97,7 +97,7 @@ class DecodeEpoch {
 Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
                                                    const DataBenchOptions& options,
                                                    const std::atomic<bool>& stop) {
-  GPEMU_TRY(dataset.fill_page_cache());
+  GPEMU_TRY(dataset.fill_page_cache(&stop));
   std::optional<data::Loader> loader;
   if (!options.decode_only) {
     const data::LoaderOptions loader_options{.batch = options.batch,
