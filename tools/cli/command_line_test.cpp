@@ -84,6 +84,13 @@ TEST(CommandLine, NamesTheFaultRatherThanWhatFollowsFromIt) {
                  "gpemu: program is required; see `gpemu run --help`\n");
 }
 
+TEST(CommandLine, OptionsOfCostAreNoneOfItsSubcommands) {
+  expect_refused({"cost", "--gpu", "T4", "eval", "folder"},
+                 "gpemu: eval excludes --gpu; see `gpemu cost eval --help`\n");
+  expect_refused({"cost", "--json", "fit", "folder"},
+                 "gpemu: fit excludes --json; see `gpemu cost fit --help`\n");
+}
+
 TEST(CommandLine, AsksForACommand) {
   expect_refused({}, "gpemu: which command? `gpemu --help` lists them\n");
   expect_refused({"data"}, "gpemu: which command? `gpemu data --help` lists them\n");

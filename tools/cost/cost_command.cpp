@@ -205,6 +205,9 @@ void add_cost_command(CLI::App& app) {
   add_cost_fit_command(*command);
   add_cost_eval_command(*command);
   add_cost_recorded_command(*command);
+  for (CLI::App* sub : command->get_subcommands({})) {
+    for (CLI::Option* option : command->get_options()) sub->excludes(option);
+  }
   set_action(*command, [command, options]() -> Result<void> {
     if (!command->get_subcommands().empty()) return {};
     for (const char* const option : {"--gpu", "--model", "--batch"}) {
