@@ -210,10 +210,10 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   const TimePoint start = std::max({clock().now(), stream.stream->tail(), exec.end});
   exec.ends.assign(exec.steps.size(), start);
   TimePoint end = start;
-  // Steps side by side are taken to depend on each other's host functions.
   follow(stream, &exec.host_calls);
-  HostCalls calls;
-  copy_host_calls(stream, calls);
+  HostCalls before;
+  copy_host_calls(stream, before);
+  std::vector<HostCalls> calls(exec.steps.size());  // that each step leaves to those after it.
   Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
@@ -226,16 +226,19 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
                                   .stream = &stream_of(exec, step, stream),
                                   .id = stream.id,
                                   .node = &times,
-                                  .host_calls = std::move(calls)};
+                                  .host_calls = before};
+    for (const std::uint32_t dependency : step.dependencies) {
+      follow(node_stream, &calls[dependency]);
+    }
     if (step.enabled) status = run_step(step, node_stream);
-    calls = std::move(node_stream.host_calls);
+    calls[i] = std::move(node_stream.host_calls);
     exec.ends[i] = times.end;
     end = std::max(end, exec.ends[i]);
   }
   exec.end = end;
   stream.stream->wait(device::Event(end));
-  follow(stream, &calls);
-  exec.host_calls = std::move(calls);
+  for (const HostCalls& of_step : calls) follow(stream, &of_step);
+  copy_host_calls(stream, exec.host_calls);
   return status;
 }
 

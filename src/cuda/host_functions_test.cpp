@@ -138,6 +138,30 @@ TEST_F(HostFunctionsTest, GraphsDependOnThoseOfTheirNodes) {
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(HostFunctionsTest, HoldUpNoNodeBesideThem) {
+  Gate gate;
+  ASSERT_EQ(gpemu_cuda_begin_capture(streams_[0], 0, nullptr), GPEMU_CUDA_SUCCESS);
+  submit(streams_[0]);
+  record(events_[0], streams_[0]);
+  add(streams_[0], gate);
+  EXPECT_EQ(gpemu_cuda_stream_wait_event(streams_[1], events_[0], 0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_event_record(events_[1], streams_[1], 1), GPEMU_CUDA_SUCCESS);
+  record(events_[0], streams_[1]);
+  EXPECT_EQ(gpemu_cuda_stream_wait_event(streams_[0], events_[0], 0), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_graph_handle graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_end_capture(streams_[0], &graph), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_exec_handle exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_launch(exec, streams_[0]), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(ready(events_[1]));
+  EXPECT_FALSE(ready(streams_[0]));
+  gate.open.count_down();
+  EXPECT_EQ(gpemu_cuda_stream_synchronize(streams_[0]), GPEMU_CUDA_SUCCESS);
+  EXPECT_TRUE(gate.returned);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(HostFunctionsTest, DevicesAndBlockingCopiesWaitForThem) {
   std::uint64_t memory = 0;
   ASSERT_EQ(gpemu_cuda_malloc(64, &memory), GPEMU_CUDA_SUCCESS);
