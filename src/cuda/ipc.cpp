@@ -18,7 +18,7 @@
 #include <fmt/format.h>
 
 #include "context.hpp"
-#include "memory_state.hpp"
+#include "memory_content.hpp"
 #include "mover.hpp"
 
 namespace gpemu::cuda {
@@ -192,16 +192,16 @@ void stop_sharing(gpemu_cuda_event& event) {
 Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   // Others see the pages from now on.
   mover().wait_until(TimePoint::max());
+  UnknownParts unknown;
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   const auto* const found = block_at(state, address);
   if (found == nullptr || found->second.ledger == 0 ||
       found->second.kind != GPEMU_CUDA_MEMORY_DEVICE) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   Block& block = state.blocks.at(found->first);
-  if (!block.shared) state.stale.give_back(found->first, block.bytes);
-  block.shared = true;
+  share_block(state, found->first, block, unknown);
   const auto& space = state.spaces.at(block.device);
   write_ticket({.kind = Kind::kMemory,
                 .descriptor = space.descriptor,
@@ -209,6 +209,8 @@ Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
                 .offset = found->first - space.base,
                 .bytes = block.bytes},
                ipc);
+  lock.unlock();
+  record_shared(unknown);
   return GPEMU_CUDA_SUCCESS;
 }
 

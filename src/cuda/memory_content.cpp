@@ -149,6 +149,26 @@ bool is_unkept(std::uint64_t address, Bytes bytes) {
   return !in_pages(part.content) && part.bytes == bytes;
 }
 
+void settle(ContentMap& contents, std::uint64_t start, Bytes bytes, UnknownParts& unknown) {
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = contents.assigned_part(start + done, bytes - done);
+    if (!is_known(part.content)) unknown.emplace_back(start + done, part);
+    done += part.bytes;
+  }
+  contents.assign(start, bytes, Content::kKept);
+}
+
+void share_block(Memory& state, std::uint64_t start, Block& block, UnknownParts& unknown) {
+  if (block.shared) return;
+  state.stale.give_back(start, block.bytes);
+  settle(state.contents, start, block.bytes, unknown);
+  block.shared = true;
+}
+
+void record_shared(const UnknownParts& unknown) {
+  for (const auto& [address, part] : unknown) count_read(address, part);
+}
+
 void read_row(std::uint64_t to, std::uint64_t from, Bytes bytes, bool shared) {
   if (shared) {
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);

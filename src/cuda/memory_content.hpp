@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <utility>
+#include <vector>
 
 #include "memory_state.hpp"
 
@@ -53,6 +54,20 @@ void drop(std::uint64_t address, Bytes bytes, Content content, WriterId writer =
 
 /// Whether a range reads as zeros throughout, so that copying it moves nothing.
 [[nodiscard]] bool is_unkept(std::uint64_t address, Bytes bytes);
+
+/// Parts of memory whose content is not known, by address.
+using UnknownParts = std::vector<std::pair<std::uint64_t, ContentMap::Part>>;
+
+/// Makes a range what its pages hold, and adds to `unknown` what was not known of it. Requires: the
+/// pages of what is not kept hold zeros.
+void settle(ContentMap& contents, std::uint64_t start, Bytes bytes, UnknownParts& unknown);
+
+/// Lets others than the calls of this process use a block, and settles it. Requires: the lock.
+void share_block(Memory& state, std::uint64_t start, Block& block, UnknownParts& unknown);
+
+/// Counts what became shared though it was not known: nobody sees others read it, so it counts as
+/// read. Requires: not the lock, for the program may be told.
+void record_shared(const UnknownParts& unknown);
 
 /// Copies from a device's memory to the host's, and counts what is not known. Pages that nobody
 /// wrote are not touched.

@@ -666,6 +666,55 @@ TEST_F(MemoryTest, ImportsExportedMemory) {
   EXPECT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_ERROR_INVALID_VALUE);
 }
 
+TEST_F(MemoryTest, MemoryThatBecomesSharedCountsWhatIsNotComputed) {
+  constexpr Bytes kBytes = 4096;
+  const std::uint64_t address = allocate(2 * kBytes);
+  for (int round = 0; round < 2; ++round) {
+    leave_uncomputed(address, kBytes, Uncomputed::kWritten, 1);
+  }
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  gpemu_cuda_ipc ipc;
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_EQ(gpemu_cuda_ipc_export_memory(address, &ipc), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, kBytes) << "once";
+  }
+  leave_uncomputed(address, kBytes, Uncomputed::kWritten, 1);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, 2 * kBytes) << "again, by the same kernel";
+  ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, PhysicalMemoryKnowsWhatIsNotComputedWhereverItIsMapped) {
+  constexpr Bytes kSize = 2 * kMiB, kBytes = 4096;
+  std::uint64_t handle = 0, range = 0, read = 1;
+  std::int32_t descriptor = -1;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_reserve(3 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
+  const auto map = [&](std::uint64_t address) {
+    EXPECT_EQ(gpemu_cuda_vmm_map(address, kSize, 0, handle), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_vmm_set_access(address, kSize, 0, 3), GPEMU_CUDA_SUCCESS);
+  };
+  map(range);
+  leave_uncomputed(range, kBytes, Uncomputed::kWritten, 1);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
+  map(range + kSize);
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  ASSERT_EQ(gpemu_cuda_peek(range + kSize, &read, sizeof(read)), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(read, 0U);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(read));
+  map(range);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(read) + kBytes) << "mapped twice";
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range + kSize, kSize), GPEMU_CUDA_SUCCESS);
+  map(range);
+  leave_uncomputed(range, kBytes, Uncomputed::kWritten, 1);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_export(handle, &descriptor), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, sizeof(read) + 2 * kBytes) << "exported";
+  ::close(descriptor);
+  ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 3 * kSize), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(MemoryTest, PoolsGiveMemoryAgainAndCountIt) {
   const Bytes before = free_bytes();
   std::uint64_t first = 0, second = 0, value = 0;

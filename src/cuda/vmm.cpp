@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <fcntl.h>
 #include <iterator>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <sys/mman.h>
@@ -18,7 +19,7 @@
 
 #include "allocation.hpp"
 #include "attach.hpp"
-#include "memory_state.hpp"
+#include "memory_content.hpp"
 #include "mover.hpp"
 #include "pool.hpp"
 #include "recorder.hpp"
@@ -38,8 +39,9 @@ struct Physical {
   device::DeviceAddress ledger = 0;  ///< 0 when another process holds it.
   int references = 1;
   int mappings = 0;
-  bool mapped = false;  ///< ever; then its content does not begin as zeros.
   bool exported = false;
+  /// Of what is not mapped, by offset.
+  std::unique_ptr<ContentMap> content = std::make_unique<ContentMap>();
 };
 
 /// Guarded by the lock of memory().
@@ -103,25 +105,36 @@ void cover(std::uint64_t address, Bytes bytes) {
   GPEMU_CHECK(covered != MAP_FAILED, "a reservation can be covered");
 }
 
+/// Makes a range of one map what a range of another is.
+void assign_as(ContentMap& to, std::uint64_t to_start, const ContentMap& from,
+               std::uint64_t from_start, Bytes bytes) {
+  for (Bytes done = 0; done < bytes;) {
+    const ContentMap::Part part = from.assigned_part(from_start + done, bytes - done);
+    to.assign(to_start + done, part.bytes, part.content, part.writer);
+    done += part.bytes;
+  }
+}
+
 /// Requires: the lock; the block is mapped.
 void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) {
-  state.stale.give_back(block->first, block->second.bytes);
-  cover(block->first, block->second.bytes);
-  state.contents.assign(block->first, block->second.bytes, Content::kZeros);
+  const Bytes bytes = block->second.bytes;
   const auto found = physical_state().physical.find(block->second.handle);
+  state.stale.give_back(block->first, bytes);
+  cover(block->first, bytes);
+  assign_as(*found->second.content, block->second.offset, state.contents, block->first, bytes);
+  state.contents.assign(block->first, bytes, Content::kZeros);
   state.blocks.erase(block);
   --found->second.mappings;
   end_if_unused(state, found);
 }
 
-/// Has the content of physical memory looked for in the pages, wherever it is mapped. Requires: the
-/// lock.
-void share_mappings(Memory& state, std::uint64_t handle) {
+/// Shares physical memory, wherever it is mapped. Requires: the lock.
+void share_physical(Memory& state, std::uint64_t handle, Physical& physical,
+                    UnknownParts& unknown) {
   for (auto& [start, block] : state.blocks) {
-    if (block.handle != handle || block.shared) continue;
-    state.stale.give_back(start, block.bytes);
-    block.shared = true;
+    if (block.handle == handle) share_block(state, start, block, unknown);
   }
+  settle(*physical.content, 0, physical.bytes, unknown);
 }
 
 /// Returns whether mapped blocks make up a range exactly. Requires: the lock.
@@ -271,8 +284,9 @@ Status release_addresses(std::uint64_t address, Bytes bytes) {
 Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint64_t handle) {
   // What is mapped twice is looked for in the pages.
   mover().wait_until(TimePoint::max());
+  UnknownParts unknown;
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end() || bytes == 0 || !whole_pages(address) ||
       !whole_pages(bytes) || !whole_pages(offset) || offset > found->second.bytes ||
@@ -288,10 +302,11 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
     cover(address, bytes);
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
-  const bool shared = physical.mapped || physical.exported;
-  if (shared) share_mappings(state, handle);
+  const bool shared = physical.mappings > 0 || physical.exported;
+  if (shared) share_physical(state, handle, physical, unknown);
   ++physical.mappings;
-  physical.mapped = true;
+  assign_as(state.contents, address, *physical.content, offset, bytes);
+  physical.content->assign(offset, bytes, Content::kZeros);
   state.blocks.emplace(address, Block{.bytes = bytes,
                                       .kind = GPEMU_CUDA_MEMORY_DEVICE,
                                       .device = physical.device,
@@ -299,6 +314,8 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
                                       .handle = handle,
                                       .offset = offset,
                                       .shared = shared});
+  lock.unlock();
+  record_shared(unknown);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -343,8 +360,9 @@ Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
 
 Status export_physical(std::uint64_t handle, int* file_descriptor) {
   mover().wait_until(TimePoint::max());
+  UnknownParts unknown;
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Physical& physical = found->second;
@@ -365,8 +383,10 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
     return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   }
   physical.exported = true;
-  share_mappings(state, handle);
+  share_physical(state, handle, physical, unknown);
   *file_descriptor = opened;
+  lock.unlock();
+  record_shared(unknown);
   return GPEMU_CUDA_SUCCESS;
 }
 
