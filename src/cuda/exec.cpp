@@ -18,6 +18,7 @@
 #include "handle_table.hpp"
 #include "host_functions.hpp"
 #include "stream.hpp"
+#include "waits.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -143,6 +144,26 @@ bool has_same_form(const std::vector<Step>& steps, const std::vector<Step>& othe
                     });
 }
 
+/// Gives references back once no launch uses the objects any more. Source: CUDA C++ Programming
+/// Guide, "CUDA User Objects": a launch keeps them until it is over. Requires: the lock of graphs.
+void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
+                            std::vector<gpemu_cuda_user_object*>& released) {
+  if (objects.empty()) return;
+  if (is_over(exec.end) && have_returned(exec.host_calls)) {
+    return release_objects(objects, released);
+  }
+  const auto release = [](void* data) {
+    const std::unique_ptr<UserObjects> held(static_cast<UserObjects*>(data));
+    std::vector<gpemu_cuda_user_object*> unheld;
+    {
+      const std::lock_guard lock(graph_mutex());
+      release_objects(*held, unheld);
+    }
+    destroy_objects(unheld);
+  };
+  call_at(exec.end, release, std::make_unique<UserObjects>(std::move(objects)).release());
+}
+
 }  // namespace
 
 HandleTable<gpemu_cuda_exec>& execs() {
@@ -162,7 +183,8 @@ Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph) {
+Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
+                   std::vector<gpemu_cuda_user_object*>& released) {
   std::vector<Step> steps;
   UserObjects objects;
   GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
@@ -173,6 +195,8 @@ Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph) {
   for (std::size_t i = 0; i < steps.size(); ++i) {
     exec.steps[i].work = std::move(steps[i].work);
   }
+  retain_objects(objects);
+  release_after_launches(exec, std::exchange(exec.objects, std::move(objects)), released);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -201,7 +225,7 @@ Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool
 }
 
 void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released) {
-  release_objects(exec.objects, released);
+  release_after_launches(exec, std::move(exec.objects), released);
   execs().destroy(&exec);
 }
 

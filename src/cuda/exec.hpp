@@ -39,9 +39,11 @@ namespace gpemu::cuda {
 /// OUT_OF_MEMORY.
 [[nodiscard]] Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec);
 
-/// Has it do what a graph of the same form does. Requires: the lock of graphs. Errors:
+/// Has it do what a graph of the same form does and keep that graph's objects instead of its own,
+/// which are released as by destroy_exec. Requires: the lock of graphs. Errors:
 /// GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE.
-[[nodiscard]] Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph);
+[[nodiscard]] Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
+                                 std::vector<gpemu_cuda_user_object*>& released);
 
 /// Changes what a node does, or whether it does. Requires: the lock of graphs. Errors:
 /// INVALID_VALUE, those of describe_node.
@@ -50,8 +52,8 @@ namespace gpemu::cuda {
 [[nodiscard]] Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
                                       bool enabled);
 
-/// Ends it and puts the objects that nobody holds any more into `released`. Requires: the lock of
-/// graphs.
+/// Ends it and puts the objects that nobody holds any more into `released`; while a launch is not
+/// over, they are destroyed later, in another thread. Requires: the lock of graphs.
 void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released);
 
 /// Launches it on a stream, or has a stream capture its launch. Errors: those of its nodes, those

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
+#include <latch>
 #include <thread>
 #include <vector>
 
@@ -509,6 +510,43 @@ TEST_F(GraphTest, ExecutableGraphsHoldTheObjectsOfChildGraphs) {
   EXPECT_EQ(destroyed, 0);
   ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(destroyed, 1);
+}
+
+TEST_F(GraphTest, UpdatesExchangeTheObjects) {
+  std::array<int, 2> destroyed{};
+  std::array<Graph, 2> graphs{};
+  for (std::size_t i = 0; i < 2; ++i) {
+    gpemu_cuda_user_object_handle object = nullptr;
+    ASSERT_EQ(gpemu_cuda_user_object_create(&destroyed[i], count, 1, &object), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_graph_create(&graphs[i]), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_graph_retain_user_object(graphs[i], object, 1, 1), GPEMU_CUDA_SUCCESS);
+  }
+  const Exec exec = instantiated(graphs[0]);
+  ASSERT_EQ(gpemu_cuda_exec_update(exec, graphs[1]), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed[0], 1);
+  ASSERT_EQ(gpemu_cuda_graph_destroy(graphs[1]), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed[1], 0);
+  ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(destroyed[1], 1);
+}
+
+TEST_F(GraphTest, LaunchesKeepTheObjectsOfWhatIsDestroyed) {
+  std::latch destroyed{1}, open{1};
+  gpemu_cuda_user_object_handle object = nullptr;
+  const auto destroy = [](void* latch) { static_cast<std::latch*>(latch)->count_down(); };
+  ASSERT_EQ(gpemu_cuda_user_object_create(&destroyed, destroy, 1, &object), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  const auto wait = [](void* latch) { static_cast<std::latch*>(latch)->wait(); };
+  ASSERT_EQ(gpemu_cuda_launch_host_function(stream_, wait, &open), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_retain_user_object(graph, object, 1, 1), GPEMU_CUDA_SUCCESS);
+  const Exec exec = instantiated(graph);
+  ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_FALSE(destroyed.try_wait());
+  open.count_down();
+  destroyed.wait();
 }
 
 TEST_F(GraphTest, OnlyReferencesThatTheProgramHasMoveToAGraph) {

@@ -18,14 +18,15 @@ namespace gpemu::cuda {
 /// Calls functions of the program at their emulated time, one after the other.
 class HostFunctions {
  public:
-  void add(TimePoint time, void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
+  /// `stream` may be null: then nothing depends on the call.
+  void add(TimePoint time, void (*function)(void*), void* data, gpemu_cuda_stream* stream) {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     const std::uint64_t order = next_++;
     open_.insert(order);
     process().open_host_calls.store(open_.size(), std::memory_order_release);
     calls_.push({time, order, function, data});
-    follow_locked(stream, {order});
+    if (stream != nullptr) follow_locked(*stream, {order});
     changed_.notify_all();
   }
 
@@ -170,7 +171,11 @@ HostFunctions& host_functions() {
 
 void add_host_function(TimePoint time, void (*function)(void*), void* data,
                        gpemu_cuda_stream& stream) {
-  host_functions().add(time, function, data, stream);
+  host_functions().add(time, function, data, &stream);
+}
+
+void call_at(TimePoint time, void (*function)(void*), void* data) {
+  host_functions().add(time, function, data, nullptr);
 }
 
 void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others) {

@@ -13,6 +13,10 @@ namespace gpemu::cuda {
 void add_host_function(TimePoint time, void (*function)(void*), void* data,
                        gpemu_cuda_stream& stream);
 
+/// Has a function of gpemu's called there, once all is over that ends until then. Nothing waits for
+/// it.
+void call_at(TimePoint time, void (*function)(void*), void* data);
+
 void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others);
 void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls);
 

@@ -24,11 +24,16 @@ gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
 
 gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
                                          gpemu_cuda_graph_handle graph) {
-  const std::lock_guard lock(cuda::graph_mutex());
-  gpemu_cuda_exec* const found = cuda::execs().find(exec);
-  const gpemu_cuda_graph* const source = cuda::find_graph(graph);
-  if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  return cuda::update_exec(*found, *source);
+  std::vector<gpemu_cuda_user_object*> released;
+  {
+    const std::lock_guard lock(cuda::graph_mutex());
+    gpemu_cuda_exec* const found = cuda::execs().find(exec);
+    const gpemu_cuda_graph* const source = cuda::find_graph(graph);
+    if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+    GPEMU_CUDA_TRY(cuda::update_exec(*found, *source, released));
+  }
+  cuda::destroy_objects(released);
+  return GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_node_handle node,
