@@ -164,10 +164,32 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
   call_at(exec.end, release, std::make_unique<UserObjects>(std::move(objects)).release());
 }
 
-}  // namespace
-
 HandleTable<gpemu_cuda_exec>& execs() {
   return process().execs.get(kMaxExecs);
+}
+
+}  // namespace
+
+gpemu_cuda_exec* find_exec(gpemu_cuda_exec_handle handle) {
+  gpemu_cuda_exec* const found = execs().find(handle);
+  return found == nullptr || found->dead ? nullptr : found;
+}
+
+gpemu_cuda_exec* pin_exec(gpemu_cuda_exec_handle handle) {
+  const std::lock_guard lock(graph_mutex());
+  gpemu_cuda_exec* const found = find_exec(handle);
+  if (found != nullptr) ++found->launching;
+  return found;
+}
+
+void unpin_exec(gpemu_cuda_exec& exec) {
+  std::vector<gpemu_cuda_user_object*> released;
+  {
+    const std::lock_guard lock(graph_mutex());
+    --exec.launching;
+    if (exec.dead) destroy_exec(exec, released);
+  }
+  destroy_objects(released);
 }
 
 Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec) {
@@ -225,6 +247,8 @@ Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool
 }
 
 void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released) {
+  exec.dead = true;
+  if (exec.launching > 0) return;
   release_after_launches(exec, std::move(exec.objects), released);
   execs().destroy(&exec);
 }

@@ -23,6 +23,8 @@ struct gpemu_cuda_exec {
   };
   std::vector<Step> steps;
   gpemu::cuda::UserObjects objects;
+  int launching = 0;                   ///< threads; guarded by the lock of graphs, as `dead`.
+  bool dead = false;                   ///< destroyed, but still being launched.
   std::mutex mutex;                    ///< of what follows, and of `steps`.
   gpemu::TimePoint end;                ///< of the last launch: the next one waits for it.
   std::vector<gpemu::TimePoint> ends;  ///< of the steps of the last launch.
@@ -33,7 +35,12 @@ struct gpemu_cuda_exec {
 
 namespace gpemu::cuda {
 
-[[nodiscard]] HandleTable<gpemu_cuda_exec>& execs();
+/// Returns an executable graph that was not destroyed, or null. Requires: the lock of graphs.
+[[nodiscard]] gpemu_cuda_exec* find_exec(gpemu_cuda_exec_handle handle);
+
+/// Returns an executable graph that stays until unpin_exec, though it be destroyed, or null.
+[[nodiscard]] gpemu_cuda_exec* pin_exec(gpemu_cuda_exec_handle handle);
+void unpin_exec(gpemu_cuda_exec& exec);
 
 /// Yields an executable graph. Requires: the lock of graphs. Errors: INVALID_VALUE for circles,
 /// OUT_OF_MEMORY.
@@ -52,8 +59,9 @@ namespace gpemu::cuda {
 [[nodiscard]] Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
                                       bool enabled);
 
-/// Ends it and puts the objects that nobody holds any more into `released`; while a launch is not
-/// over, they are destroyed later, in another thread. Requires: the lock of graphs.
+/// Ends it, or has the last thread end it that launches it. Puts the objects that nobody holds any
+/// more into `released`; while a launch is not over, they are destroyed later, in another thread.
+/// Requires: the lock of graphs.
 void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released);
 
 /// Launches it on a stream, or has a stream capture its launch. Errors: those of its nodes, those

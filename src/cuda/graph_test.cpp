@@ -9,6 +9,7 @@
 
 #include "gpemu/cuda.h"
 
+#include "exec.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -547,6 +548,24 @@ TEST_F(GraphTest, LaunchesKeepTheObjectsOfWhatIsDestroyed) {
   EXPECT_FALSE(destroyed.try_wait());
   open.count_down();
   destroyed.wait();
+}
+
+TEST_F(GraphTest, WhatIsBeingLaunchedStaysUntilThen) {
+  int destroyed = 0;
+  gpemu_cuda_user_object_handle object = nullptr;
+  ASSERT_EQ(gpemu_cuda_user_object_create(&destroyed, count, 1, &object), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_retain_user_object(graph, object, 1, 1), GPEMU_CUDA_SUCCESS);
+  const Exec exec = instantiated(graph);
+  gpemu_cuda_exec* const pinned = pin_exec(exec);
+  ASSERT_NE(pinned, nullptr);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(destroyed, 0);
+  unpin_exec(*pinned);
+  EXPECT_EQ(destroyed, 1);
 }
 
 TEST_F(GraphTest, OnlyReferencesThatTheProgramHasMoveToAGraph) {

@@ -27,7 +27,7 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());
-    gpemu_cuda_exec* const found = cuda::execs().find(exec);
+    gpemu_cuda_exec* const found = cuda::find_exec(exec);
     const gpemu_cuda_graph* const source = cuda::find_graph(graph);
     if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     GPEMU_CUDA_TRY(cuda::update_exec(*found, *source, released));
@@ -40,7 +40,7 @@ gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_no
                                       const gpemu_cuda_node_parameters* parameters) {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard lock(cuda::graph_mutex());
-  gpemu_cuda_exec* const found = cuda::execs().find(exec);
+  gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::set_exec_node(*found, node, *parameters);
 }
@@ -48,7 +48,7 @@ gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_no
 gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
                                               gpemu_cuda_node_handle node, int32_t enabled) {
   const std::lock_guard lock(cuda::graph_mutex());
-  gpemu_cuda_exec* const found = cuda::execs().find(exec);
+  gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::enable_exec_node(*found, node, enabled != 0);
 }
@@ -57,7 +57,7 @@ gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) {
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());
-    gpemu_cuda_exec* const found = cuda::execs().find(exec);
+    gpemu_cuda_exec* const found = cuda::find_exec(exec);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     cuda::destroy_exec(*found, released);
   }
@@ -69,15 +69,19 @@ gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                           gpemu_cuda_stream_handle stream) {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  return cuda::execs().find(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_HANDLE : GPEMU_CUDA_SUCCESS;
+  const std::lock_guard lock(cuda::graph_mutex());
+  return cuda::find_exec(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_HANDLE : GPEMU_CUDA_SUCCESS;
 }
 
 gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
                                           gpemu_cuda_stream_handle stream) {
   gpemu_cuda_stream* found_stream = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found_stream));
-  gpemu_cuda_exec* const found = cuda::execs().find(exec);
+  gpemu_cuda_exec* const found = cuda::pin_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  return cuda::capturing(*found_stream) ? cuda::capture_launch(*found, *found_stream)
-                                        : cuda::launch_exec(*found, *found_stream);
+  const cuda::Status status = cuda::capturing(*found_stream)
+                                  ? cuda::capture_launch(*found, *found_stream)
+                                  : cuda::launch_exec(*found, *found_stream);
+  cuda::unpin_exec(*found);
+  return status;
 }
