@@ -71,16 +71,17 @@ void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_byte
   const Bytes bytes = element_bytes * count;
   if (bytes == 0) return;
   const Side side = side_of(address, bytes);
-  if (!side.is_written_by_kernels() || !side.inside) return;
+  if (!side.inside || !(side.is_written_by_kernels() || side.on_host())) return;
   const auto* const first = static_cast<const std::byte*>(value);
   if (std::all_of(first, first + element_bytes,
-                  [](std::byte byte) { return byte == std::byte{}; })) {
+                  [](std::byte byte) { return byte == std::byte{}; }) &&
+      !side.on_host()) {
     side.shared ? clear_pages(address, bytes) : drop(address, bytes, Content::kZeros);
     return;
   }
   // The host reads sizes, flags and scalars.
   constexpr Bytes kMaxFilled = 256 * kKiB;
-  if (bytes > kMaxFilled) {
+  if (bytes > kMaxFilled && !side.on_host()) {
     side.shared ? clear_shared(address, bytes, writer)
                 : drop(address, bytes, Content::kNotComputed, writer);
     return;
@@ -97,11 +98,14 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   thread_local RecentRanges left;
   if (left.contain(range)) return;
   const Side side = side_of(address, bytes);
-  if (!side.is_written_by_kernels()) return;
+  // A pointer that may be written and leads to the host's memory is as likely to be only read.
+  if (side.on_host() ? how == Uncomputed::kOpen : !side.is_written_by_kernels()) return;
   const Bytes covered = std::min(bytes, side.covered);
   if (covered == 0) return;
-  if (side.shared && how == Uncomputed::kUpdated)
+  // The host's pages stay, for they may belong to a file of the program's.
+  if (side.on_host() || (side.shared && how == Uncomputed::kUpdated)) {
     return record_not_computed(address, covered, writer);
+  }
   if (side.shared) return clear_shared(address, covered, writer);
   if (how == Uncomputed::kUpdated) {
     leave_not_updated(address, covered, writer);
@@ -114,7 +118,7 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
 
 void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
   const Side side = side_of(address, bytes);
-  if (!side.is_written_by_kernels() || !side.inside) return;
+  if (!side.inside || !(side.is_written_by_kernels() || side.on_host())) return;
   if (!side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
 }

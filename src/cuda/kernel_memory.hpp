@@ -9,8 +9,9 @@
 
 namespace gpemu::cuda {
 
-/// Writes `count` elements of `value`, as a kernel that fills does; large fills of other values
-/// than zero are not computed. Does nothing unless the whole range lies in memory of a device.
+/// Writes `count` elements of `value`, as a kernel that fills does; large fills of a device's
+/// memory with other values than zero are not computed. Does nothing unless the whole range lies in
+/// memory of a device or the host's locked one.
 void fill_by_kernel(std::uint64_t address, const void* value, Bytes element_bytes, Bytes count,
                     WriterId writer);
 
@@ -21,10 +22,13 @@ enum class Uncomputed : std::uint8_t {
   kUpdated,  ///< changed in place: what was known is kept.
 };
 
-/// Makes a range in memory of a device not computed, or what of it lies in memory.
+/// Makes a range in memory of a device not computed, or what of it lies in memory. In the host's
+/// locked memory nothing changes, and what is kOpen may not be written at all; the rest counts as
+/// read, for nobody sees the program read it.
 void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
 
-/// Stores what was computed for a kernel. Does nothing unless the range lies in memory of a device.
+/// Stores what was computed for a kernel. Does nothing unless the range lies in memory of a device
+/// or the host's locked one.
 void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes);
 
 /// Whether all of a range is known, so that load_for_kernel can read it.

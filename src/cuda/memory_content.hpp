@@ -22,9 +22,9 @@ struct Side {
   bool shared = true;  ///< whether its content must be looked for in the pages.
   [[nodiscard]] bool on_device() const { return kind == GPEMU_CUDA_MEMORY_DEVICE; }
   /// Whether all of it is a device's memory, or the host's locked one.
-  [[nodiscard]] bool is_read_by_kernels() const {
-    return inside && (on_device() || kind == GPEMU_CUDA_MEMORY_HOST);
-  }
+  [[nodiscard]] bool is_read_by_kernels() const { return inside && (on_device() || on_host()); }
+  /// Whether it begins in the host's locked memory, which kernels read and write where it is.
+  [[nodiscard]] bool on_host() const { return kind == GPEMU_CUDA_MEMORY_HOST; }
   /// Whether it begins in memory that kernels write: a device's, or managed memory.
   [[nodiscard]] bool is_written_by_kernels() const {
     return on_device() || kind == GPEMU_CUDA_MEMORY_MANAGED;

@@ -110,6 +110,29 @@ TEST_F(MemoryTest, KernelsKnowWhatLiesInLockedMemory) {
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MemoryTest, KernelsWriteToLockedMemory) {
+  constexpr Bytes kBytes = kMiB;
+  void* pinned = nullptr;
+  ASSERT_EQ(gpemu_cuda_host_alloc(kBytes, 0, &pinned), GPEMU_CUDA_SUCCESS);
+  auto* const bytes = static_cast<std::uint8_t*>(pinned);
+  const std::array<std::uint8_t, 2> value{5, 6}, zeros{};
+  fill_by_kernel(bits(bytes), value.data(), 2, kBytes / 2, 1);
+  EXPECT_EQ(bytes[kBytes - 1], 6);
+  fill_by_kernel(bits(bytes), zeros.data(), 2, 1, 1);
+  EXPECT_EQ(bytes[1], 0);
+  EXPECT_EQ(bytes[2], 5);
+  store_by_kernel(bits(bytes + 4), value.data(), 2);
+  EXPECT_EQ(bytes[5], 6);
+  const std::uint64_t before = gpemu_cuda_not_computed_bytes();
+  leave_uncomputed(bits(bytes), 100, Uncomputed::kOpen, 1);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before) << "it may be only read";
+  leave_uncomputed(bits(bytes), 100, Uncomputed::kWritten, 1);
+  leave_uncomputed(bits(bytes), 100, Uncomputed::kUpdated, 1);
+  EXPECT_EQ(gpemu_cuda_not_computed_bytes() - before, 200U);
+  EXPECT_EQ(bytes[5], 6) << "the pages may be a file's";
+  ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(MemoryTest, RefusesWhatLiesBeyondTheEnd) {
   std::array<std::uint8_t, 64> host{};
   const std::uint64_t address = allocate(1000);
