@@ -5,6 +5,7 @@
 #include <cstring>
 #include <elf.h>
 #include <fstream>
+#include <mutex>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
@@ -14,7 +15,9 @@
 
 #include "gpemu/cuda.h"
 
+#include "graph.hpp"
 #include "image.hpp"
+#include "kernel_state.hpp"
 #include "test_gpu.hpp"
 
 namespace gpemu::cuda {
@@ -76,6 +79,45 @@ TEST_F(KernelTest, AForkedChildEndsThoughAThreadHeldTheRegistry) {
   }
   ended = true;
   busy.join();
+}
+
+/// Waits until a thread sleeps, as it does for a lock that the caller holds.
+void wait_for_sleep(pid_t thread) {
+  std::string number, name, state;
+  while (state != "S") {
+    std::ifstream stat("/proc/self/task/" + std::to_string(thread) + "/stat");
+    ASSERT_TRUE(stat >> number >> name >> state);
+  }
+}
+
+TEST_F(KernelTest, TheRegistryIsOpenWhileAVariableIsMade) {
+  static constexpr int kBinary = 0, kVariable = 0;
+  gpemu_cuda_register_variable(&kVariable, "variable", 16, &kBinary);
+  gpemu_cuda_stream_handle stream = nullptr;
+  gpemu_cuda_graph_handle graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_stream_create(1, 0, &stream), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream, 2, nullptr), GPEMU_CUDA_SUCCESS);
+  std::atomic<pid_t> number{0};
+  std::thread maker;
+  {
+    const std::lock_guard lock(graph_mutex());
+    maker = std::thread([&number] {
+      std::int32_t thread_local_mode = 1;  // Allocations look at captures.
+      EXPECT_EQ(gpemu_cuda_exchange_capture_mode(&thread_local_mode), GPEMU_CUDA_SUCCESS);
+      number = ::gettid();
+      EXPECT_EQ(gpemu_cuda_registered_variable(&kVariable, nullptr, nullptr), GPEMU_CUDA_SUCCESS);
+    });
+    while (number == 0) {
+    }
+    wait_for_sleep(number);
+    const std::unique_lock registered(registry().mutex, std::try_to_lock);
+    EXPECT_TRUE(registered.owns_lock()) << "who builds a graph looks for kernels";
+  }
+  maker.join();
+  gpemu_cuda_unregister(&kBinary);
+  EXPECT_EQ(gpemu_cuda_end_capture(stream, &graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {

@@ -31,16 +31,47 @@ void forget_variables(DeviceState& device) {
   });
 }
 
-/// Yields memory of the current device for a variable, which holds its initial value.
-Status make_variable(DeviceState& device, const Image* image, const std::string& name, Bytes bytes,
-                     std::uint64_t* address) {
-  device.end_with_context(ContextPart::kVariables, forget_variables);
-  GPEMU_CUDA_TRY(allocate(bytes, GPEMU_CUDA_MEMORY_DEVICE, address));
-  if (image == nullptr) return GPEMU_CUDA_SUCCESS;
+/// A variable on a device, as long as the registry is locked.
+struct VariablePlace {
+  std::uint64_t* address = nullptr;  ///< 0 there: its memory is not made.
+  Bytes bytes = 0;
+  std::vector<std::byte> initial;  ///< of a variable whose memory is not made.
+};
+
+VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
+                       const std::string& name) {
+  VariablePlace place{.address = &address, .bytes = bytes, .initial = {}};
+  if (address != 0 || image == nullptr) return place;
   const auto found = image->variables.find(name);
-  if (found == image->variables.end() || found->second.initial.empty()) return GPEMU_CUDA_SUCCESS;
-  const std::vector<std::byte>& initial = found->second.initial;
-  return poke(*address, initial.data(), std::min<Bytes>(bytes, initial.size()));
+  if (found != image->variables.end()) place.initial = found->second.initial;
+  place.initial.resize(std::min<Bytes>(bytes, place.initial.size()));
+  return place;
+}
+
+/// Yields where a variable lies on the current device, and its size; makes its memory at first.
+/// `find` returns its place while the registry is locked, or nothing. Its memory is made without
+/// that lock: allocations ask for the lock of graphs, and whoever holds that may ask for this one.
+template <typename Find>
+Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* address,
+                       std::uint64_t* bytes) {
+  std::unique_lock lock(registry().mutex);
+  std::optional<VariablePlace> place = find();
+  std::uint64_t made = 0;
+  if (place && *place->address == 0) {
+    lock.unlock();
+    device.end_with_context(ContextPart::kVariables, forget_variables);
+    GPEMU_CUDA_TRY(allocate(place->bytes, GPEMU_CUDA_MEMORY_DEVICE, &made));
+    GPEMU_CUDA_TRY(poke(made, place->initial.data(), place->initial.size()));
+    lock.lock();
+    place = find();
+    // Another thread may have made it meanwhile.
+    if (place && *place->address == 0) *place->address = std::exchange(made, 0);
+  }
+  if (place && address != nullptr) *address = *place->address;
+  if (place && bytes != nullptr) *bytes = place->bytes;
+  lock.unlock();
+  if (made != 0) static_cast<void>(free_block(made, false));
+  return place ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_SYMBOL;
 }
 
 }  // namespace
@@ -113,15 +144,11 @@ Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t*
   if (variable == module.image->variables.end()) return GPEMU_CUDA_ERROR_NOT_FOUND;
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
-  const std::lock_guard lock(registry().mutex);
-  std::uint64_t& of_device = module.variables[{name, device->ordinal}];
-  if (of_device == 0) {
-    GPEMU_CUDA_TRY(
-        make_variable(*device, &*module.image, name, variable->second.bytes, &of_device));
-  }
-  if (address != nullptr) *address = of_device;
-  if (bytes != nullptr) *bytes = variable->second.bytes;
-  return GPEMU_CUDA_SUCCESS;
+  const auto find = [&]() -> std::optional<VariablePlace> {
+    return place_of(module.variables[{name, device->ordinal}], variable->second.bytes,
+                    &*module.image, name);
+  };
+  return locate_variable(*device, find, address, bytes);
 }
 
 void register_variable(const void* host_variable, const char* name, Bytes bytes,
@@ -167,17 +194,14 @@ Status registered_variable(const void* host_variable, std::uint64_t* address,
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
   KernelRegistry& state = registry();
-  const std::lock_guard lock(state.mutex);
-  const auto found = state.variables.find(host_variable);
-  if (found == state.variables.end()) return GPEMU_CUDA_ERROR_INVALID_SYMBOL;
-  std::uint64_t& of_device = found->second.addresses[device->ordinal];
-  if (of_device == 0) {
-    GPEMU_CUDA_TRY(make_variable(*device, image_of(state, found->second.owner), found->second.name,
-                                 found->second.bytes, &of_device));
-  }
-  if (address != nullptr) *address = of_device;
-  if (bytes != nullptr) *bytes = found->second.bytes;
-  return GPEMU_CUDA_SUCCESS;
+  const auto find = [&]() -> std::optional<VariablePlace> {
+    const auto found = state.variables.find(host_variable);
+    if (found == state.variables.end()) return std::nullopt;
+    Variable& variable = found->second;
+    return place_of(variable.addresses[device->ordinal], variable.bytes,
+                    image_of(state, variable.owner), variable.name);
+  };
+  return locate_variable(*device, find, address, bytes);
 }
 
 }  // namespace gpemu::cuda
