@@ -120,6 +120,29 @@ TEST_F(KernelTest, TheRegistryIsOpenWhileAVariableIsMade) {
   EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(KernelTest, ModulesGiveTheirVariablesBackWhateverIsCaptured) {
+  const auto free_bytes = [] {
+    std::uint64_t free = 0, total = 0;
+    EXPECT_EQ(gpemu_cuda_mem_info(&free, &total), GPEMU_CUDA_SUCCESS);
+    return free;
+  };
+  const std::uint64_t before = free_bytes();
+  gpemu_cuda_module* const module = modules().create();
+  module->image.emplace().variables["variable"].bytes = 64;
+  std::uint64_t address = 0;
+  ASSERT_EQ(gpemu_cuda_module_variable(module, "variable", &address, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_LT(free_bytes(), before);
+  gpemu_cuda_stream_handle stream = nullptr;
+  gpemu_cuda_graph_handle graph = nullptr;
+  ASSERT_EQ(gpemu_cuda_stream_create(1, 0, &stream), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+  EXPECT_EQ(gpemu_cuda_end_capture(stream, &graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
   const std::string path = testing::TempDir() + "gpemu_module." + std::to_string(::getpid());
   const auto load = [&path](const std::string& content) {

@@ -16,6 +16,7 @@
 #include "kernel.hpp"
 #include "memory.hpp"
 #include "recorder.hpp"
+#include "synchronize.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -104,12 +105,16 @@ Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** modu
 }
 
 void unload_module(gpemu_cuda_module& module) {
-  // Before the lock: host functions that cudaFree waits for may launch kernels.
-  for (const auto& variable : module.variables) {
-    static_cast<void>(free_memory(variable.second));
-  }
   KernelRegistry& state = registry();
-  const std::lock_guard lock(state.mutex);
+  std::unique_lock lock(state.mutex);
+  const auto variables = std::exchange(module.variables, {});
+  // Without the lock: host functions that are waited for may launch kernels.
+  lock.unlock();
+  for (const auto& [place, address] : variables) {
+    synchronize(device_at(place.second));
+    static_cast<void>(free_block(address, false));
+  }
+  lock.lock();
   std::erase_if(state.module_kernels, [&module](const auto& entry) {
     if (entry.first.first != &module) return false;
     kernels().destroy(entry.second);
