@@ -255,8 +255,10 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
     // Others write memory that is shared, so that nobody knows what must wait for what.
     const bool beside = bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() &&
                         !from.is_shared() && !(between_devices && is_unkept(copy.source, bytes));
+    // A graph's nodes read their sources when they run.
+    const bool at_call = pageable && to.on_device() && stream.node == nullptr;
     beside ? move_beside(std::move(movement), interval.end, false)
-           : move_in_order(std::move(movement), interval.end, pageable && to.on_device());
+           : move_in_order(std::move(movement), interval.end, at_call);
     return GPEMU_CUDA_SUCCESS;
   }
   // The host copies while the device does, unless it must wait for a host function.

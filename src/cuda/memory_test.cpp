@@ -487,6 +487,46 @@ TEST_F(MoverTest, LaunchesOfGraphsMoveBytesEachTime) {
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MoverTest, NodesReadPageableMemoryThatHostFunctionsBeforeThemWrote) {
+  mover().resume();
+  struct Gate {
+    std::latch open{1};
+    std::array<std::uint8_t, 64> pageable{};
+  } gate;
+  const std::uint64_t pageable = bits(gate.pageable.data());
+  const gpemu_cuda_copy rows{.destination = memory_ + 64,
+                             .source = pageable,
+                             .width_bytes = 16,
+                             .height = 2,
+                             .depth = 1,
+                             .destination_pitch = 32,
+                             .source_pitch = 32,
+                             .kind = GPEMU_CUDA_COPY_HOST_TO_DEVICE};
+  const auto write = [](void* data) {
+    auto& found = *static_cast<Gate*>(data);
+    found.open.wait();
+    found.pageable.fill(5);
+  };
+  gpemu_cuda_graph_handle graph = nullptr;
+  gpemu_cuda_exec_handle exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_launch_host_function(stream_, write, &gate), GPEMU_CUDA_SUCCESS);
+  copy_async(memory_, pageable, gate.pageable.size());
+  ASSERT_EQ(gpemu_cuda_copy_memory(&rows, stream_, 0), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+  gate.open.count_down();
+  synchronize();
+  std::uint8_t value = 0;
+  for (const Bytes offset : {0, 63, 64, 111}) {
+    ASSERT_EQ(gpemu_cuda_peek(memory_ + offset, &value, 1), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(value, 5) << offset;
+  }
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(MoverTest, RandomCopiesAndSetsLeaveWhatTheirOrderSays) {
   mover().resume();
   constexpr std::size_t kBuffers = 4;
