@@ -120,6 +120,19 @@ void move_in_order(Movement&& movement, TimePoint end, bool staged) {
   move_beside(std::move(movement), end, staged);
 }
 
+/// Copies within the host's memory: the host's own work, in its own time. Source: CUDA Runtime API,
+/// "API synchronization behavior": the host waits for it, and so for what the stream was given
+/// before; a graph's launch does not.
+void run_on_host(Movement&& movement, gpemu_cuda_stream& stream) {
+  if (stream.node != nullptr) {
+    copy_host_calls(stream, movement.calls);
+    return move_in_order(std::move(movement), stream.node->earliest, false);
+  }
+  wait_until(stream.stream->tail());
+  wait_for_host_functions(stream);
+  move_now(movement);
+}
+
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
   // Managed memory may stand on either side.
   const auto host = [](const Side& side) { return !side.on_device(); };
@@ -233,8 +246,8 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
       .calls = {}};
   if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
       from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
-    move_now(movement);
-    return GPEMU_CUDA_SUCCESS;  // The host's own work, in its own time.
+    run_on_host(std::move(movement), stream);
+    return GPEMU_CUDA_SUCCESS;
   }
   const bool pageable =
       to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
@@ -290,13 +303,24 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
-  mover().in_order(written, [node, width, side] { set_rows(node, width, side); });
   const gpemu_operation operation{.struct_size = sizeof(operation),
                                   .kind = GPEMU_OPERATION_SET,
                                   .shape = {static_cast<std::int64_t>(width * node.set_height)},
                                   .name = "set memory"};
   queue_operation(stream.device->costs->price(operation), operation, stream);
+  const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
+  auto set = [node, width, side] { set_rows(node, width, side); };
+  HostCalls calls;
+  // Host functions read and write what is shared.
+  if (side.shared) copy_host_calls(stream, calls);
+  if (calls.empty()) {
+    mover().in_order(written, std::move(set));
+  } else {
+    mover().add({.accesses = {written.begin(), written.end()},
+                 .end = stream.node != nullptr ? stream.node->end : stream.stream->tail(),
+                 .work = std::move(set),
+                 .may_begin = [calls = std::move(calls)] { return have_returned(calls); }});
+  }
   return GPEMU_CUDA_SUCCESS;
 }
 

@@ -527,6 +527,52 @@ TEST_F(MoverTest, NodesReadPageableMemoryThatHostFunctionsBeforeThemWrote) {
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(MoverTest, WhatTheHostSeesChangesInTheStreamsOrder) {
+  struct Gate {
+    std::latch open{1};
+    std::uint8_t* from = nullptr;
+    const std::uint8_t* set = nullptr;
+    int seen = -1;
+  };
+  const auto pass = [](void* data) {
+    auto& gate = *static_cast<Gate*>(data);
+    gate.open.wait();
+    gate.seen = *gate.set;
+    gate.from[99] = 5;
+  };
+  mover().resume();
+  for (const bool in_graph : {false, true}) {
+    Gate gate{.from = from_, .set = to_ + 1000};
+    std::memset(from_, 1, 100);
+    std::memset(to_, 2, 2000);
+    gpemu_cuda_graph_handle graph = nullptr;
+    gpemu_cuda_exec_handle exec = nullptr;
+    std::thread opener;
+    if (in_graph) {
+      ASSERT_EQ(gpemu_cuda_begin_capture(stream_, 0, nullptr), GPEMU_CUDA_SUCCESS);
+    }
+    ASSERT_EQ(gpemu_cuda_launch_host_function(stream_, pass, &gate), GPEMU_CUDA_SUCCESS);
+    set_async(bits(gate.set), 9, 10);
+    if (!in_graph) opener = std::thread([&gate] { gate.open.count_down(); });
+    copy_async(bits(to_), bits(from_), 100);
+    if (in_graph) {
+      ASSERT_EQ(gpemu_cuda_end_capture(stream_, &graph), GPEMU_CUDA_SUCCESS);
+      ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+      ASSERT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+      gate.open.count_down();
+    } else {
+      opener.join();
+    }
+    synchronize();
+    EXPECT_EQ(gate.seen, 2) << "before the set";
+    EXPECT_EQ(*gate.set, 9);
+    EXPECT_EQ(to_[98], 1);
+    EXPECT_EQ(to_[99], 5) << "after the host function";
+  }
+}
+
 TEST_F(MoverTest, RandomCopiesAndSetsLeaveWhatTheirOrderSays) {
   mover().resume();
   constexpr std::size_t kBuffers = 4;
