@@ -113,7 +113,10 @@ Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
       dependencies.push_back(created->nodes[dependency]);
     }
     NodeWork work = step.work;
-    if (!step.enabled) work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
+    if (!step.enabled) {
+      work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
+      work.memory = nullptr;
+    }
     gpemu_cuda_node* node = nullptr;
     const Status status = add_node(*created, std::move(work), std::move(dependencies), &node);
     if (status != GPEMU_CUDA_SUCCESS) {

@@ -642,6 +642,42 @@ TEST_F(GraphTest, WorkThatWaitsForACopyHoldsUpNoOtherStream) {
   EXPECT_EQ(gpemu_cuda_host_free(host), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(GraphTest, DisabledKernelsWriteNothingThroughAnotherGraph) {
+  static constexpr int kHostFunction = 0;
+  // template <> void at::native::vectorized_elementwise_kernel<4, FillFunctor<int>, ...>
+  const char* const name =
+      "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_"
+      "11FillFunctorIiEESt5arrayIPcLm1EEEEviT0_"
+      "T1_";
+  gpemu_cuda_register_kernel(&kHostFunction, name, &kHostFunction);
+  gpemu_cuda_node_parameters node{.kind = GPEMU_CUDA_NODE_KERNEL};
+  ASSERT_EQ(gpemu_cuda_registered_kernel(&kHostFunction, &node.kernel), GPEMU_CUDA_SUCCESS);
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(64, &memory), GPEMU_CUDA_SUCCESS);
+  int elements = 1, value = 7, read = -1;
+  std::array<void*, 3> arguments{&elements, &value, &memory};
+  node.launch = {.grid = {1, 1, 1}, .block = {64, 1, 1}, .arguments = arguments.data()};
+  Graph graph = nullptr;
+  Node added = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &node, &added), GPEMU_CUDA_SUCCESS);
+  Exec inner = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &inner), GPEMU_CUDA_SUCCESS);
+  for (const int enabled : {0, 1}) {
+    ASSERT_EQ(gpemu_cuda_exec_set_enabled(inner, added, enabled), GPEMU_CUDA_SUCCESS);
+    const Exec outer =
+        captured([&] { EXPECT_EQ(gpemu_cuda_graph_launch(inner, stream_), GPEMU_CUDA_SUCCESS); });
+    EXPECT_EQ(gpemu_cuda_graph_launch(outer, stream_), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_peek(memory, &read, sizeof(read)), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(read, enabled == 0 ? 0 : 7);
+    EXPECT_EQ(gpemu_cuda_exec_destroy(outer), GPEMU_CUDA_SUCCESS);
+  }
+  EXPECT_EQ(gpemu_cuda_exec_destroy(inner), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_unregister(&kHostFunction);
+}
+
 TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
   // One product of 1 x 1 matrices, of which the array of results is changed after the capture.
   constexpr std::uint64_t kBytes = 4096;
