@@ -678,6 +678,33 @@ TEST_F(GraphTest, DisabledKernelsWriteNothingThroughAnotherGraph) {
   gpemu_cuda_unregister(&kHostFunction);
 }
 
+TEST_F(GraphTest, BatchesOfProductsMayBeLarge) {
+  gpemu_cuda_product product{.a = 0,
+                             .b = 0,
+                             .c = 0,
+                             .m = 1,
+                             .n = 1,
+                             .k = 1,
+                             .batch = (1 << 20) + 1,
+                             .leading_a = 1,
+                             .leading_b = 1,
+                             .leading_c = 1,
+                             .stride_a = 1,
+                             .stride_b = 1,
+                             .stride_c = 1,
+                             .transpose_a = 0,
+                             .transpose_b = 0,
+                             .arrays = 0,
+                             .type = GPEMU_TYPE_FP32,
+                             .type_c = GPEMU_TYPE_FP32,
+                             .known = 1,
+                             .alpha = 1,
+                             .beta = 0};
+  EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_SUCCESS);
+  product.arrays = 1;
+  EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
 TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
   // One product of 1 x 1 matrices, of which the array of results is changed after the capture.
   constexpr std::uint64_t kBytes = 4096;
