@@ -65,6 +65,7 @@ AddressSpace* space_of(Memory& state, DeviceState& device) {
   space.base = reinterpret_cast<std::uint64_t>(base);
   space.size = size;
   space.free.emplace(space.base, size);
+  forget_unmapped(state, space.base, size);
   device.end_with_context(ContextPart::kMemory, release_blocks);
   return &space;
 }
@@ -163,6 +164,7 @@ Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
   void* const start = pinned->bytes().data();
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
+  forget_unmapped(state, reinterpret_cast<std::uint64_t>(start), bytes);
   state.blocks.emplace(reinterpret_cast<std::uint64_t>(start), Block{.bytes = bytes,
                                                                      .kind = GPEMU_CUDA_MEMORY_HOST,
                                                                      .flags = flags,

@@ -238,6 +238,7 @@ Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   state.memory.emplace(*address, mapping);
   Memory& blocks = memory();
   const std::lock_guard blocks_lock(blocks.mutex);
+  forget_unmapped(blocks, mapping.start, mapping.bytes);
   blocks.blocks.emplace(*address, Block{.bytes = ticket.bytes,
                                         .kind = GPEMU_CUDA_MEMORY_DEVICE,
                                         .device = *ordinal,

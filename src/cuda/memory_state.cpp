@@ -26,6 +26,14 @@ const std::pair<const std::uint64_t, Block>* block_at(const Memory& state, std::
   return address - found->first < found->second.bytes ? &*found : nullptr;
 }
 
+void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes) {
+  std::erase_if(state.blocks, [=](const auto& entry) {
+    const auto& [address, block] = entry;
+    return block.kind == GPEMU_CUDA_MEMORY_HOST && !block.pinned && address < start + bytes &&
+           start < address + block.bytes;
+  });
+}
+
 std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
   for (auto range = space.free.begin(); range != space.free.end(); ++range) {
     if (range->second < bytes) continue;

@@ -82,4 +82,8 @@ void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
 [[nodiscard]] const std::pair<const std::uint64_t, Block>* block_at(const Memory& state,
                                                                     std::uint64_t address);
 
+/// Forgets memory of the program's that was registered and unmapped since, for something else was
+/// mapped there just now. Requires: the lock.
+void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes);
+
 }  // namespace gpemu::cuda

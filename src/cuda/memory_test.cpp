@@ -11,6 +11,7 @@
 #include <numeric>
 #include <random>
 #include <string>
+#include <sys/mman.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -108,6 +109,22 @@ TEST_F(MemoryTest, KernelsKnowWhatLiesInLockedMemory) {
   EXPECT_FALSE(known_to_kernel(bits(&read), 1));
   EXPECT_FALSE(load_for_kernel(bits(&read), &read, 1));
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, ForgetsRegisteredMemoryThatTheProgramUnmapped) {
+  constexpr Bytes kBytes = 64 * kKiB;
+  void* pinned = nullptr;
+  // The host maps what was unmapped last, so that the allocation takes its place.
+  void* const mapped =
+      ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(mapped, MAP_FAILED);
+  ASSERT_EQ(gpemu_cuda_host_register(mapped, kBytes, 0), GPEMU_CUDA_SUCCESS);
+  ::munmap(mapped, kBytes);
+  ASSERT_EQ(gpemu_cuda_host_alloc(kBytes, 0, &pinned), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_pointer info{};
+  ASSERT_EQ(gpemu_cuda_pointer_info(bits(pinned), &info), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(info.base, bits(pinned));
+  EXPECT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(MemoryTest, KernelsWriteToLockedMemory) {

@@ -263,6 +263,7 @@ Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
   }
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
+  forget_unmapped(state, first, bytes);
   state.reservations.emplace(first, bytes);
   *address = first;
   return GPEMU_CUDA_SUCCESS;
