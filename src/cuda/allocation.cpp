@@ -177,6 +177,7 @@ Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
 Status register_host(void* pointer, Bytes bytes, std::uint32_t flags) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   Memory& state = memory();
+  const TellLater later;
   const std::lock_guard lock(state.mutex);
   const auto next = state.blocks.lower_bound(address);
   if (block_at(state, address) != nullptr ||

@@ -9,6 +9,7 @@
 #include <unordered_set>
 
 #include "graph.hpp"
+#include "log.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {
@@ -130,6 +131,7 @@ Status capture_work(gpemu_cuda_stream& stream, NodeWork work) {
 }
 
 Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node) {
+  const TellLater later;
   const std::lock_guard lock(graph_mutex());
   NodeWork work;
   GPEMU_CUDA_TRY(describe_node(node, *stream.device, &work));

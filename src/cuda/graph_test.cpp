@@ -2,6 +2,7 @@
 #include <array>
 #include <cstdint>
 #include <latch>
+#include <mutex>
 #include <thread>
 #include <vector>
 
@@ -676,6 +677,28 @@ TEST_F(GraphTest, DisabledKernelsWriteNothingThroughAnotherGraph) {
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
   gpemu_cuda_unregister(&kHostFunction);
+}
+
+TEST_F(GraphTest, ProgramsAreToldOfWhatIsRefusedWithoutALock) {
+  bool told = false;
+  const auto callback = [](void* data, std::int32_t, char*, std::size_t) {
+    // Another thread than the one that calls may ask whether a lock is free.
+    std::thread([data] {
+      const std::unique_lock lock(graph_mutex(), std::try_to_lock);
+      *static_cast<bool*>(data) = lock.owns_lock();
+    }).join();
+  };
+  gpemu_cuda_log_handle log = nullptr;
+  ASSERT_EQ(gpemu_cuda_log_register(callback, &told, &log), GPEMU_CUDA_SUCCESS);
+  Graph graph = nullptr;
+  Node node = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  const gpemu_cuda_node_parameters parameters{.kind = GPEMU_CUDA_NODE_ALLOCATE};
+  EXPECT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &parameters, &node),
+            GPEMU_CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_TRUE(told);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_log_unregister(log), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(GraphTest, BatchesOfProductsMayBeLarge) {

@@ -42,8 +42,9 @@ Logs& logs() {
 
 }  // namespace
 
-void tell(std::string_view message) {
-  notice(message);
+namespace {
+
+void call_receivers(std::string_view message) {
   std::vector<gpemu_cuda_log> receivers;
   {
     const std::lock_guard lock(logs().mutex);
@@ -53,6 +54,29 @@ void tell(std::string_view message) {
   for (const gpemu_cuda_log& receiver : receivers) {
     std::string text = fmt::format("gpemu: {}", message);
     receiver.callback(receiver.data, kError, text.data(), text.size());
+  }
+}
+
+}  // namespace
+
+thread_local constinit TellLater* TellLater::first = nullptr;
+
+TellLater::TellLater() {
+  if (first == nullptr) first = this;
+}
+
+TellLater::~TellLater() {
+  if (first != this) return;
+  first = nullptr;
+  for (const std::string& message : messages) call_receivers(message);
+}
+
+void tell(std::string_view message) {
+  notice(message);
+  if (TellLater::first != nullptr) {
+    TellLater::first->messages.emplace_back(message);
+  } else {
+    call_receivers(message);
   }
 }
 

@@ -8,6 +8,7 @@
 
 #include "attach.hpp"
 #include "capture.hpp"
+#include "log.hpp"
 #include "stream.hpp"
 
 namespace cuda = gpemu::cuda;
@@ -39,6 +40,7 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
 gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_node_handle node,
                                       const gpemu_cuda_node_parameters* parameters) {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const cuda::TellLater later;
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;

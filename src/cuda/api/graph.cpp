@@ -9,6 +9,7 @@
 #include "gpemu/cuda.h"
 
 #include "context.hpp"
+#include "log.hpp"
 
 namespace cuda = gpemu::cuda;
 
@@ -69,6 +70,7 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
   if (parameters == nullptr || node == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
+  const cuda::TellLater later;
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -154,6 +156,7 @@ gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
 gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
                                       const gpemu_cuda_node_parameters* parameters) {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  const cuda::TellLater later;
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
