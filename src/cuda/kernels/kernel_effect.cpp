@@ -94,6 +94,23 @@ void describe(const WrittenEffect& effect, const gpemu_cuda_launch& launch, Kern
              effect);
 }
 
+/// Work of a thread, whose memory is used again.
+struct ThreadWork {
+  ThreadWork() = default;
+  ThreadWork(const ThreadWork&) = delete;
+  ThreadWork& operator=(const ThreadWork&) = delete;
+  ~ThreadWork() { ended = true; }
+  static KernelWork& of_thread() {
+    thread_local ThreadWork own;
+    return own.work;
+  }
+  /// Destructors of statics may still launch kernels.
+  static thread_local constinit bool ended;
+  KernelWork work;
+};
+
+thread_local constinit bool ThreadWork::ended = false;
+
 }  // namespace
 
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
@@ -120,14 +137,26 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
              effect.recognised);
 }
 
+namespace {
+
+void perform_with(KernelWork* work, const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+  work->at_once = !mover().busy();
+  describe_work(effect, launch, work);
+  perform(*work);
+}
+
+}  // namespace
+
 void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
   if (effect.writer == 0 || launch.arguments == nullptr) return;
   const auto* const elements = std::get_if<ElementsEffect>(&effect.recognised);
   if (elements != nullptr && leave_elements(*elements, effect.writer, launch.arguments)) return;
-  thread_local KernelWork work;  // Its memory is used again.
-  work.at_once = !mover().busy();
-  describe_work(effect, launch, &work);
-  perform(work);
+  if (ThreadWork::ended) {
+    KernelWork work;
+    perform_with(&work, effect, launch);
+  } else {
+    perform_with(&ThreadWork::of_thread(), effect, launch);
+  }
 }
 
 }  // namespace gpemu::cuda

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <limits>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
@@ -612,6 +613,31 @@ TEST_F(KernelEffectTest, WhoPollsWhatIsNotComputedIsToldOnce) {
   const std::string told = read_often(1100);
   EXPECT_NE(told.find("elementwise_kernel_with_index"), std::string::npos) << told;
   EXPECT_EQ(std::count(told.begin(), told.end(), '\n'), 1);
+}
+
+TEST(KernelEffect, IsPerformedWhileAThreadEnds) {
+  use_test_gpu();
+  static std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(4096, &memory), GPEMU_CUDA_SUCCESS);
+  static constexpr auto kLaunch = [] {
+    static const KernelEffect kEffect = kernel_effect("_Z6kernelPf", nullptr);
+    void* argument = &memory;
+    perform_launch(kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument});
+  };
+  std::thread([] {
+    struct LaunchesAtEnd {
+      ~LaunchesAtEnd() {
+        EXPECT_EQ(gpemu_cuda_set_memory(memory, 0, 0, 1, 4096, 1, nullptr), GPEMU_CUDA_SUCCESS);
+        kLaunch();
+      }
+    };
+    // Made first, so that it ends last.
+    thread_local const LaunchesAtEnd last;
+    static_cast<void>(&last);
+    kLaunch();
+  }).join();
+  EXPECT_FALSE(known_to_kernel(memory, 128));
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
 
 }  // namespace
