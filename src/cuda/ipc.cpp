@@ -17,6 +17,7 @@
 
 #include <fmt/format.h>
 
+#include "allocation.hpp"
 #include "context.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
@@ -248,6 +249,7 @@ Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
 }
 
 Status close_memory(std::uint64_t address) {
+  finish_moves(address);
   Imports& state = imports();
   const std::lock_guard lock(state.mutex);
   const auto found = state.memory.find(address);

@@ -12,6 +12,7 @@
 #include <random>
 #include <string>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
 #include <vector>
@@ -643,6 +644,37 @@ TEST_F(MoverTest, MemoryThatOthersSeeIsWrittenAtOnce) {
   copy_async(memory_, bits(from_), kSize);
   EXPECT_FALSE(mover().busy());
   EXPECT_EQ(std::memcmp(pages, from_, kSize), 0);
+}
+
+TEST_F(MoverTest, ClosedImportsAreNotTouchedAnyMore) {
+  std::array<int, 2> pipe{};
+  ASSERT_EQ(::pipe(pipe.data()), 0);
+  // A child has the same file under another process's number.
+  const pid_t child = ::fork();
+  if (child == 0) {
+    char none = 0;
+    ::close(pipe[1]);
+    static_cast<void>(::read(pipe[0], &none, 1));
+    ::_exit(0);
+  }
+  ::close(pipe[0]);
+  mover().resume();
+  const std::uint64_t exported = allocate(kSize);
+  std::uint64_t imported = 0;
+  gpemu_cuda_ipc ipc;
+  ASSERT_EQ(gpemu_cuda_ipc_export_memory(exported, &ipc), GPEMU_CUDA_SUCCESS);
+  std::memcpy(&ipc.bytes[12], &child, sizeof(child));
+  ASSERT_EQ(gpemu_cuda_ipc_open_memory(&ipc, &imported), GPEMU_CUDA_SUCCESS);
+  mover().pause();
+  copy_async(memory_, bits(from_), kSize);
+  copy_async(imported, memory_, kSize);
+  std::thread resumer([] { mover().resume(); });
+  EXPECT_EQ(gpemu_cuda_ipc_close_memory(imported), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(std::memcmp(reinterpret_cast<const void*>(exported), from_, kSize), 0);
+  resumer.join();
+  EXPECT_EQ(gpemu_cuda_free(exported), GPEMU_CUDA_SUCCESS);
+  ::close(pipe[1]);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
 TEST_F(MemoryTest, CopiesRowsAndPlanes) {
