@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -1047,6 +1048,27 @@ TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
   ASSERT_EQ(gpemu_cuda_free(other), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(free_bytes(), before) << "the variable's memory";
   ASSERT_EQ(gpemu_cuda_pool_destroy(pool), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(MemoryTest, NoUserOfAContextIsCountedTwice) {
+  constexpr int kRounds = 500'000;
+  ASSERT_EQ(gpemu_cuda_ensure_context(), GPEMU_CUDA_SUCCESS);
+  std::atomic<int> released{0};
+  const auto release = [&released] {
+    if (gpemu_cuda_context_release(0) == GPEMU_CUDA_SUCCESS) ++released;
+  };
+  const auto use = [&release] {
+    for (int round = 0; round < kRounds; ++round) {
+      EXPECT_EQ(gpemu_cuda_context_retain(0), GPEMU_CUDA_SUCCESS);
+      release();
+      release();
+    }
+  };
+  std::thread other(use);
+  use();
+  other.join();
+  EXPECT_EQ(device_at(0).context_users, 0);
+  EXPECT_EQ(released, 2 * kRounds);
 }
 
 TEST_F(MemoryTest, TheLastUserOfAContextGivesItsMemoryBack) {

@@ -71,8 +71,11 @@ gpemu_cuda_status gpemu_cuda_context_release(int32_t device) {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   cuda::DeviceState& state = cuda::device_at(device);
-  if (state.context_users == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
-  if (--state.context_users == 0 && !state.runtime_uses && state.active) end(state);
+  int users = state.context_users;
+  do {
+    if (users == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
+  } while (!state.context_users.compare_exchange_weak(users, users - 1));
+  if (users == 1 && !state.runtime_uses && state.active) end(state);
   return GPEMU_CUDA_SUCCESS;
 }
 
