@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <latch>
 #include <mutex>
+#include <sys/wait.h>
 #include <thread>
+#include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -699,6 +703,41 @@ TEST_F(GraphTest, ProgramsAreToldOfWhatIsRefusedWithoutALock) {
   EXPECT_TRUE(told);
   EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(gpemu_cuda_log_unregister(log), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, AForkedChildEndsThoughAThreadHeldTheLockOfGraphs) {
+  const auto per_thread = reinterpret_cast<Stream>(std::uintptr_t{2});
+  Graph graph = nullptr, captured = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  const Exec exec = instantiated(graph);
+  int status = -1;
+  pid_t child = -1;
+  ASSERT_EQ(gpemu_cuda_begin_capture(per_thread, 0, nullptr), GPEMU_CUDA_SUCCESS);
+  std::latch held{1}, forked{1};
+  std::thread holder([&] {
+    const std::lock_guard lock(graph_mutex());
+    held.count_down();
+    forked.wait();
+  });
+  held.wait();
+  std::fflush(stdout);
+  child = ::fork();
+  if (child == 0) {
+    ::alarm(10);  // Ends a child that waits for a lock whose holder is no more.
+    const bool refused =
+        gpemu_cuda_graph_destroy(graph) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
+        gpemu_cuda_exec_destroy(exec) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
+        gpemu_cuda_user_object_retain(nullptr, 1) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
+        gpemu_cuda_module_unload(nullptr) == GPEMU_CUDA_ERROR_NOT_INITIALIZED;
+    std::exit(refused ? 0 : 1);  // Ends the thread's stream.
+  }
+  forked.count_down();
+  holder.join();
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(gpemu_cuda_end_capture(per_thread, &captured), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(captured), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
 }
 
 TEST_F(GraphTest, BatchesOfProductsMayBeLarge) {

@@ -23,10 +23,11 @@ struct ThreadStreams {
   ThreadStreams(const ThreadStreams&) = delete;
   ThreadStreams& operator=(const ThreadStreams&) = delete;
   ~ThreadStreams() {
+    ended = true;
+    if (forked()) return;  // They are its parent's.
     for (const auto& [ordinal, stream] : by_device) {
       destroy_stream(*stream);
     }
-    ended = true;
   }
   /// Destructors of statics may still use streams.
   static thread_local constinit bool ended;

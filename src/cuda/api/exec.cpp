@@ -25,6 +25,7 @@ gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
 
 gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
                                          gpemu_cuda_graph_handle graph) {
+  GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());
@@ -40,6 +41,7 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
 gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_node_handle node,
                                       const gpemu_cuda_node_parameters* parameters) {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
@@ -49,6 +51,7 @@ gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_no
 
 gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
                                               gpemu_cuda_node_handle node, int32_t enabled) {
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -56,6 +59,7 @@ gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
 }
 
 gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) {
+  GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());

@@ -8,6 +8,7 @@
 
 #include "gpemu/cuda.h"
 
+#include "attach.hpp"
 #include "context.hpp"
 #include "log.hpp"
 
@@ -32,6 +33,7 @@ void yield_entries(const std::vector<Entry>& entries, Entry* out, std::size_t* c
 
 gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) {
   if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_graph* const created = cuda::create_graph();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *graph = created;
@@ -41,6 +43,7 @@ gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) {
 gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
                                          gpemu_cuda_graph_handle* clone) {
   if (clone == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -51,6 +54,7 @@ gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
 }
 
 gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) {
+  GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());
@@ -85,6 +89,7 @@ gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
                                            const gpemu_cuda_node_handle* to, size_t count,
                                            int32_t connect) {
   if ((from == nullptr || to == nullptr) && count > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -94,6 +99,7 @@ gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
 gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cuda_node_handle* out,
                                          size_t* count) {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -107,6 +113,7 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
   if (count == nullptr || (from == nullptr) != (to == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -126,6 +133,7 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
 gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
                                                gpemu_cuda_node_handle* out, size_t* count) {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -136,6 +144,7 @@ gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
 gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
                                              gpemu_cuda_node_handle* out, size_t* count) {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -146,6 +155,7 @@ gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
 gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
                                       gpemu_cuda_node_parameters* parameters) {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -156,6 +166,7 @@ gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
 gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
                                       const gpemu_cuda_node_parameters* parameters) {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
@@ -171,6 +182,7 @@ gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
 }
 
 gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) {
+  GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());

@@ -26,6 +26,7 @@ gpemu_cuda_status gpemu_cuda_module_load_file(const char* path, gpemu_cuda_modul
 }
 
 gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
+  GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::unload_module(*found);
@@ -35,6 +36,7 @@ gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
 gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, const char* name,
                                            gpemu_cuda_kernel_handle* kernel) {
   if (name == nullptr || kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::find_kernel(*found, name, kernel);
@@ -42,6 +44,7 @@ gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, cons
 
 gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module, uint32_t* count) {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   const gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
@@ -52,6 +55,7 @@ gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module
 gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
                                             gpemu_cuda_kernel_handle* kernels, uint32_t count) {
   if (kernels == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (!found->image) return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
@@ -68,6 +72,7 @@ gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, co
   if (name == nullptr || (address == nullptr && bytes == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
+  GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::find_variable(*found, name, address, bytes);

@@ -4,6 +4,7 @@
 
 #include "gpemu/cuda.h"
 
+#include "attach.hpp"
 #include "graph.hpp"
 #include "user_objects.hpp"
 
@@ -15,6 +16,7 @@ gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(vo
   if (destroy == nullptr || references == 0 || handle == nullptr) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
+  GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_user_object* const created = cuda::user_objects().create(object, destroy, references);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *handle = created;
@@ -23,6 +25,7 @@ gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(vo
 
 gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle handle,
                                                 uint32_t count) {
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_user_object* const found = cuda::user_objects().find(handle);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -32,6 +35,7 @@ gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle ha
 
 gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle handle,
                                                  uint32_t count) {
+  GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());
@@ -48,6 +52,7 @@ gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle h
 gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle graph,
                                                       gpemu_cuda_user_object_handle handle,
                                                       uint32_t count, int32_t move) {
+  GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   gpemu_cuda_user_object* const object = cuda::user_objects().find(handle);
@@ -65,6 +70,7 @@ gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle gr
 gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle graph,
                                                        gpemu_cuda_user_object_handle handle,
                                                        uint32_t count) {
+  GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
     const std::lock_guard lock(cuda::graph_mutex());
