@@ -53,6 +53,9 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
     std::call_once(kernel.analysis, [&kernel] {
       kernel.traits = cost::kernel_traits(kernel.name);
       kernel.effect = kernel_effect(kernel.name, [&kernel] { return facts_of_code(kernel); });
+      // Names of newer versions do not say it.
+      const auto* const lists = std::get_if<ListsEffect>(&kernel.effect.recognised);
+      if (lists != nullptr) kernel.traits.long_lists = lists->wide;
       kernel.analysed.store(true, std::memory_order_release);
     });
   }

@@ -143,6 +143,22 @@ TEST_F(KernelTest, ModulesGiveTheirVariablesBackWhateverIsCaptured) {
   EXPECT_EQ(gpemu_cuda_stream_destroy(stream), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(KernelTest, ListsWhoseSizeSaysThatTheyAreWideArePricedSo) {
+  const char* const name =
+      "_ZN2at6native12_GLOBAL__N_125multi_tensor_apply_kernelINS1_18TensorListMetadataILi2EEENS1_"
+      "14UnaryOpFunctorIdLi2ELi1ELi1EEEJNS0_3ExpIdEEEEEvT_T0_DpT1_";
+  const gpemu_cuda_launch launch{.grid = {1, 1, 1}, .block = {512, 1, 1}};
+  for (const Bytes bytes : {4000, 5000}) {
+    gpemu_cuda_module* const module = modules().create();
+    module->image.emplace().kernels[name].parameters = {{.offset = 0, .bytes = bytes}};
+    gpemu_cuda_kernel_handle kernel = nullptr;
+    ASSERT_EQ(gpemu_cuda_module_kernel(module, name, &kernel), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_launch_kernel(kernel, &launch, nullptr), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(kernel->traits.long_lists, bytes == 5000);
+    EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+  }
+}
+
 TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
   const std::string path = testing::TempDir() + "gpemu_module." + std::to_string(::getpid());
   const auto load = [&path](const std::string& content) {
