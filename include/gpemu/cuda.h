@@ -63,6 +63,7 @@ enum {
   GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705,
   GPEMU_CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
   GPEMU_CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
+  GPEMU_CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE = 720,
   GPEMU_CUDA_ERROR_NOT_SUPPORTED = 801,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
@@ -431,9 +432,10 @@ typedef struct gpemu_cuda_launch {
 } gpemu_cuda_launch;
 
 /* Queues a kernel. Errors: INVALID_CONFIGURATION beyond the launch limits,
- * LAUNCH_OUT_OF_RESOURCES (registers), INVALID_HANDLE, INVALID_VALUE for fewer packed bytes than
- * the kernel has, NOT_SUPPORTED for packed arguments of a kernel whose machine code cannot be read.
- */
+ * LAUNCH_OUT_OF_RESOURCES (registers, launch bounds), COOPERATIVE_LAUNCH_TOO_LARGE for more blocks
+ * than the device holds at once, INVALID_HANDLE, INVALID_VALUE for fewer packed bytes than the
+ * kernel has or too much shared memory, NOT_SUPPORTED for packed arguments of a kernel whose
+ * machine code cannot be read. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
                                                      const gpemu_cuda_launch* launch,
                                                      gpemu_cuda_stream_handle stream);

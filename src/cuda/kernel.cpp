@@ -48,20 +48,6 @@ CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
   return facts;
 }
 
-const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
-  if (!kernel.analysed.load(std::memory_order_acquire)) {
-    std::call_once(kernel.analysis, [&kernel] {
-      kernel.traits = cost::kernel_traits(kernel.name);
-      kernel.effect = kernel_effect(kernel.name, [&kernel] { return facts_of_code(kernel); });
-      // Names of newer versions do not say it.
-      const auto* const lists = std::get_if<ListsEffect>(&kernel.effect.recognised);
-      if (lists != nullptr) kernel.traits.long_lists = lists->wide;
-      kernel.analysed.store(true, std::memory_order_release);
-    });
-  }
-  return kernel.traits;
-}
-
 /// Finds out what the compiler wrote down of a kernel. Requires: attached.
 void decode(gpemu_cuda_kernel& kernel) {
   std::call_once(kernel.decoded, [&kernel] {
@@ -79,6 +65,22 @@ void decode(gpemu_cuda_kernel& kernel) {
     kernel.image = image;
     kernel.code = &found->second;
   });
+}
+
+/// Finds out what is known of a kernel, once. Requires: attached.
+const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
+  if (!kernel.analysed.load(std::memory_order_acquire)) {
+    std::call_once(kernel.analysis, [&kernel] {
+      decode(kernel);
+      kernel.traits = cost::kernel_traits(kernel.name);
+      kernel.effect = kernel_effect(kernel.name, [&kernel] { return facts_of_code(kernel); });
+      // Names of newer versions do not say it.
+      const auto* const lists = std::get_if<ListsEffect>(&kernel.effect.recognised);
+      if (lists != nullptr) kernel.traits.long_lists = lists->wide;
+      kernel.analysed.store(true, std::memory_order_release);
+    });
+  }
+  return kernel.traits;
 }
 
 /// Reads what is known of a launch of a kernel that is not recognised.
@@ -120,7 +122,8 @@ int max_threads_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& dev
   return bound > 0 ? std::min(threads, bound) : threads;
 }
 
-Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
+/// Requires: the kernel is decoded, as far as it can be.
+Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
                     const gpemu_cuda_device& device) {
   std::uint64_t threads = 1;
   for (int i = 0; i < 3; ++i) {
@@ -135,8 +138,23 @@ Status check_launch(const gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& la
   if (threads > static_cast<std::uint64_t>(device.max_threads_per_block)) {
     return GPEMU_CUDA_ERROR_INVALID_CONFIGURATION;
   }
-  if (launch.dynamic_shared_bytes > kernel.max_dynamic_shared) {
+  const Bytes own = kernel.code == nullptr ? 0 : kernel.code->static_shared;
+  const Bytes shared =
+      kernel.opted_in ? device.shared_memory_per_block_optin : device.shared_memory_per_block;
+  if (launch.dynamic_shared_bytes > kernel.max_dynamic_shared ||
+      own + launch.dynamic_shared_bytes > shared) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  const auto in_block = static_cast<int>(threads);
+  if (in_block > max_threads_of(kernel, device)) return GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES;
+  if (launch.cooperative != 0) {
+    const auto fitting = static_cast<std::uint64_t>(
+        fitting_blocks(kernel, device, in_block, launch.dynamic_shared_bytes));
+    const std::uint64_t plane = std::uint64_t{launch.grid[0]} * launch.grid[1];
+    // Grids may have more blocks than 64 bits count.
+    if (plane > fitting * static_cast<std::uint64_t>(device.multiprocessors) / launch.grid[2]) {
+      return GPEMU_CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE;
+    }
   }
   return GPEMU_CUDA_SUCCESS;
 }
@@ -195,6 +213,7 @@ PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_laun
                           const DeviceState& device) {
   gpemu_cuda_kernel* const found = kernels().find(kernel);
   if (found == nullptr) return {.status = GPEMU_CUDA_ERROR_INVALID_HANDLE};
+  const cost::KernelTraits& traits = traits_of(*found);
   const Status checked = check_launch(*found, launch, device.info);
   if (checked != GPEMU_CUDA_SUCCESS) return {.status = checked};
   const gpemu_operation launched = {
@@ -204,7 +223,6 @@ PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_laun
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
       .name = found->name,
       .arguments = launch.arguments};
-  const cost::KernelTraits& traits = traits_of(*found);
   cost::LaunchContext context{.memory = device.info.total_memory};
   std::optional<cost::LaunchFacts> facts;
   if (traits.foreign && traits.elements == cost::KernelTraits::Elements::kFromThreads) {

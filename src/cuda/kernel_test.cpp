@@ -159,6 +159,38 @@ TEST_F(KernelTest, ListsWhoseSizeSaysThatTheyAreWideArePricedSo) {
   }
 }
 
+TEST_F(KernelTest, LaunchesAreRefusedThatTheCodeCannotBeLaunchedWith) {
+  gpemu_cuda_module* const module = modules().create();
+  Image& image = module->image.emplace();
+  image.kernels["bound"].max_threads_per_block = 64;
+  image.kernels["registers"].registers = 255;
+  image.kernels["shared"].static_shared = 8 * kKiB;
+  const auto launch = [module](const char* name, const gpemu_cuda_launch& how) {
+    gpemu_cuda_kernel_handle kernel = nullptr;
+    EXPECT_EQ(gpemu_cuda_module_kernel(module, name, &kernel), GPEMU_CUDA_SUCCESS);
+    return gpemu_cuda_launch_kernel(kernel, &how, nullptr);
+  };
+  EXPECT_EQ(launch("bound", {.grid = {1, 1, 1}, .block = {64, 1, 1}}), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(launch("bound", {.grid = {1, 1, 1}, .block = {65, 1, 1}}),
+            GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  EXPECT_EQ(launch("registers", {.grid = {1, 1, 1}, .block = {256, 1, 1}}), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(launch("registers", {.grid = {1, 1, 1}, .block = {512, 1, 1}}),
+            GPEMU_CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
+  gpemu_cuda_launch with{.grid = {1, 1, 1}, .block = {32, 1, 1}};
+  with.dynamic_shared_bytes = 40 * kKiB;
+  EXPECT_EQ(launch("shared", with), GPEMU_CUDA_SUCCESS);
+  with.dynamic_shared_bytes += 1;
+  EXPECT_EQ(launch("shared", with), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  // A V100 holds 80 * 2 blocks of 1024 threads.
+  gpemu_cuda_launch together{.grid = {40, 2, 2}, .block = {1024, 1, 1}, .cooperative = 1};
+  EXPECT_EQ(launch("shared", together), GPEMU_CUDA_SUCCESS);
+  together.grid[1] = 3;
+  EXPECT_EQ(launch("shared", together), GPEMU_CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE);
+  together.cooperative = 0;
+  EXPECT_EQ(launch("shared", together), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
   const std::string path = testing::TempDir() + "gpemu_module." + std::to_string(::getpid());
   const auto load = [&path](const std::string& content) {
