@@ -28,7 +28,7 @@ pip=("$tools/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install auditwheel==6.8.2 wheel==0.48.0
 # The compiler that CMake takes elsewhere, not the one that Python was built with.
 CC=${CC:-/usr/bin/cc} CXX=${CXX:-/usr/bin/c++} "${pip[@]}" wheel --no-deps \
-  -C build-dir=build/wheel --wheel-dir "$raw" .
+  --config-settings build-dir=build/wheel --wheel-dir "$raw" .
 
 # auditwheel finds the oldest systems with all that the wheel needs. It would also copy libraries
 # into the wheel under names of its own, but there are none to copy.

@@ -404,13 +404,15 @@ def give_to(folder, user):
             os.chown(os.path.join(parent, name), user, user, follow_symlinks=False)
 
 
-def environment_of(folder, options):
-    """Returns the environment of a page: what a fresh login has, and what finds gpemu."""
+def environment_of(folder, options, builds):
+    """Returns the environment of a page: what a fresh login has, and what finds gpemu. A page that
+    builds gpemu installs its own Python package."""
     tools = options.gpemu.parent
     kept = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
+    if not builds:
+        kept["PYTHONPATH"] = str(tools.parent / "python")
     return kept | {
         "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
-        "PYTHONPATH": str(tools.parent / "python"),
         "HOME": str(folder / "home"), "USER": "reader", "LOGNAME": "reader",
         "TMPDIR": str(folder / "tmp"), "GPEMU_NODE_DIR": str(folder / "nodes"),
         "XDG_CACHE_HOME": str(options.cache),
@@ -430,12 +432,13 @@ def execute_page(path, options, user):
             (folder / name).mkdir()
         tree = folder / "gpemu"
         copy_repository(tree)
-        if not any(block.needs == "build" and page.is_chosen(block) for block in page.blocks):
+        builds = any(block.needs == "build" and page.is_chosen(block) for block in page.blocks)
+        if not builds:
             (tree / "build").mkdir()
             for preset in ("dev", "release"):
                 (tree / "build" / preset).symlink_to(options.gpemu.parent.parent)
         give_to(folder, user)
-        shell = Shell(folder, tree, environment_of(folder, options), user)
+        shell = Shell(folder, tree, environment_of(folder, options, builds), user)
         try:
             page.execute(shell)
         finally:

@@ -159,7 +159,8 @@ typedef enum gpemu_copy_direction {
   GPEMU_COPY_DEVICE_TO_HOST = 1
 } gpemu_copy_direction;
 
-/* When a piece of work runs, on the node's clock. */
+/* When a piece of work runs, on the node's clock, as far as is known when it is queued: work that
+ * other streams of the process are given later may put it off. */
 typedef struct gpemu_interval {
   int64_t start_ns;
   int64_t end_ns;

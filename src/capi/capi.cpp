@@ -449,7 +449,7 @@ gpemu_status gpemu_event_query(const gpemu_event* event) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_query", event));
     const auto [recorded, clock] = gpemu::read(event);
-    if (!recorded.recorded() || recorded.time() <= clock->now()) return {};
+    if (!recorded.recorded() || recorded.moment().is_over(clock->now())) return {};
     return std::unexpected(Error{ErrorCode::kNotReady, {}});
   });
 }
@@ -458,7 +458,7 @@ gpemu_status gpemu_event_synchronize(const gpemu_event* event) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_synchronize", event));
     const auto [recorded, clock] = gpemu::read(event);
-    if (recorded.recorded()) clock->wait_until(recorded.time());
+    if (recorded.recorded()) recorded.moment().wait(*clock);
     return {};
   });
 }

@@ -37,6 +37,8 @@ Status make_context(DeviceState& device) {
     device.device = std::move(first);
     make_default_stream(device);
     record_device(device);
+    device.device->observe(
+        [&device](const device::Interval& interval) { record_start(device, interval); });
   }
   device.active = true;
   return GPEMU_CUDA_SUCCESS;

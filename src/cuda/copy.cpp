@@ -87,7 +87,8 @@ void move_now(const Movement& movement) {
 }
 
 /// Has the mover do it until the copy's end, once the host functions before it have returned.
-void move_beside(Movement&& movement, TimePoint end, bool staged) {
+void move_beside(Movement&& movement, const gpemu_cuda_stream& stream, bool staged) {
+  const device::Moment end = stream.stream->last_end();
   Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
                  .end = end,
                  .lane = movement.to.on_device() ? Mover::Lane::kToDevice : Mover::Lane::kToHost};
@@ -105,28 +106,28 @@ void move_beside(Movement&& movement, TimePoint end, bool staged) {
     if (!data.empty()) movement.copy.source = reinterpret_cast<std::uint64_t>(data.data());
     movement.run();
     if (movement.bytes < kLargeCopy) return;
-    record_move(movement.bytes, std::chrono::steady_clock::now() - start, end);
+    record_move(movement.bytes, std::chrono::steady_clock::now() - start, end.time());
   };
   mover().add(std::move(job));
 }
 
 /// Does it in order: at once, unless it must wait for something. With `staged`, the source is read
 /// before this returns.
-void move_in_order(Movement&& movement, TimePoint end, bool staged) {
+void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool staged) {
   const bool waits =
       !movement.calls.empty() || (mover().busy() && mover().overlaps_any(movement.accesses));
   if (!waits) return movement.run();
   if (staged && (movement.copy.height > 1 || movement.copy.depth > 1)) return move_now(movement);
-  move_beside(std::move(movement), end, staged);
+  move_beside(std::move(movement), stream, staged);
 }
 
 /// Copies within the host's memory: the host's own work, in its own time. Source: CUDA Runtime API,
 /// "API synchronization behavior": the host waits for it, and so for what the stream was given
 /// before; a graph's launch does not.
 void run_on_host(Movement&& movement, gpemu_cuda_stream& stream) {
-  if (stream.node != nullptr) {
+  if (stream.runs_graph) {
     copy_host_calls(stream, movement.calls);
-    return move_in_order(std::move(movement), stream.node->earliest, false);
+    return move_in_order(std::move(movement), stream, false);
   }
   wait_until(stream.stream->tail());
   wait_for_host_functions(stream);
@@ -255,33 +256,33 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   // Source: CUDA Runtime API, "API synchronization behavior": from pageable memory the stream is
   // waited for before the copy is begun; between devices the host waits for nothing. A graph's
   // launch returns at once, whatever its nodes copy.
-  if (blocking && staged && stream.node == nullptr) {
+  if (blocking && staged && !stream.runs_graph) {
     wait_until(stream.stream->tail());
     wait_for_host_functions(stream);
   }
   const device::Interval interval = queue_copy(stream, to, from, bytes);
   const bool between_devices = to.on_device() && from.on_device();
-  const bool waits =
-      (blocking || pageable) && !staged && !between_devices && stream.node == nullptr;
+  const bool waits = (blocking || pageable) && !staged && !between_devices && !stream.runs_graph;
   copy_host_calls(stream, movement.calls);
   if (!waits) {
     // Others write memory that is shared, so that nobody knows what must wait for what.
     const bool beside = bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() &&
                         !from.is_shared() && !(between_devices && is_unkept(copy.source, bytes));
     // A graph's nodes read their sources when they run.
-    const bool at_call = pageable && to.on_device() && stream.node == nullptr;
-    beside ? move_beside(std::move(movement), interval.end, false)
-           : move_in_order(std::move(movement), interval.end, at_call);
+    const bool at_call = pageable && to.on_device() && !stream.runs_graph;
+    beside ? move_beside(std::move(movement), stream, false)
+           : move_in_order(std::move(movement), stream, at_call);
     return GPEMU_CUDA_SUCCESS;
   }
+  const device::Moment end = stream.stream->last_end();
   // The host copies while the device does, unless it must wait for a host function.
   if (!have_returned(movement.calls)) {
-    wait_until(interval.start);
+    wait_until(device::Moment(interval.start));
     wait_for_host_functions(movement.calls);
   }
   move_now(movement);
-  record_late_wait(clock().now() - interval.end);
-  wait_until(interval.end);
+  record_late_wait(clock().now() - end.time());
+  wait_until(end);
   if (blocking) wait_for_host_functions(stream);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -317,7 +318,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
     mover().in_order(written, std::move(set));
   } else {
     mover().add({.accesses = {written.begin(), written.end()},
-                 .end = stream.node != nullptr ? stream.node->end : stream.stream->tail(),
+                 .end = stream.stream->last_end(),
                  .work = std::move(set),
                  .may_begin = [calls = std::move(calls)] { return have_returned(calls); }});
   }

@@ -92,14 +92,73 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
   }
 }
 
-device::Stream& stream_of(gpemu_cuda_exec& exec, const Step& step, gpemu_cuda_stream& stream) {
-  if (step.work.device == stream.device) return *stream.stream;
-  std::unique_ptr<device::Stream>& other = exec.streams[step.work.device];
-  if (other == nullptr) {
-    other = step.work.device->device->create_stream(device::StreamKind::kNonBlocking);
+/// The streams in which a launch runs its steps: one that follows another goes to the same stream,
+/// unless a third one did.
+class Branches {
+ public:
+  Branches(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream)
+      : exec_(exec), stream_(stream), start_(stream.stream->tail()), ends_(exec.steps.size()) {}
+
+  /// Returns the stream of a step, which waits for what the step depends on.
+  device::Stream& of(std::size_t index) {
+    const Step& step = exec_.steps[index];
+    Branch* found = nullptr;
+    for (Branch& branch : branches_) {
+      const bool goes_on =
+          branch.device == step.work.device &&
+          std::ranges::find(step.dependencies, branch.last) != step.dependencies.end();
+      if (goes_on) found = &branch;
+    }
+    if (found == nullptr) found = &add(*step.work.device);
+    for (const std::uint32_t dependency : step.dependencies) {
+      if (dependency != found->last) found->stream->wait(ends_[dependency]);
+    }
+    found->last = static_cast<std::uint32_t>(index);
+    last_ = found->stream;
+    return *found->stream;
   }
-  return *other;
-}
+
+  /// Notes that the step of which `of` was called last has its work.
+  void ends(std::size_t index) { ends_[index] = last_->last_end(); }
+
+  /// Has the launch's stream wait for all branches.
+  void join() {
+    for (const Branch& branch : branches_) {
+      if (branch.stream != stream_.stream) stream_.stream->wait(branch.stream->last_end());
+    }
+  }
+
+ private:
+  struct Branch {
+    DeviceState* device;
+    device::Stream* stream;
+    std::uint32_t last;  ///< its last step.
+  };
+
+  /// The first branch is the launch's own stream.
+  Branch& add(DeviceState& device) {
+    if (branches_.empty() && &device == stream_.device) {
+      return branches_.emplace_back(&device, stream_.stream, kNone);
+    }
+    auto& streams = exec_.streams[&device];
+    std::size_t& used = used_[&device];
+    if (used == streams.size()) {
+      streams.push_back(device.device->create_stream(device::StreamKind::kNonBlocking));
+    }
+    device::Stream* const added = streams[used++].get();
+    added->wait(start_);
+    return branches_.emplace_back(&device, added, kNone);
+  }
+
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
+  gpemu_cuda_exec& exec_;
+  gpemu_cuda_stream& stream_;
+  device::Moment start_;
+  std::vector<device::Moment> ends_;
+  std::vector<Branch> branches_;
+  std::map<DeviceState*, std::size_t> used_;
+  device::Stream* last_ = nullptr;
+};
 
 /// A graph of an executable graph's steps, for streams that capture its launch.
 Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
@@ -258,9 +317,8 @@ void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& r
 
 Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   const std::lock_guard lock(exec.mutex);
-  const TimePoint start = std::max({clock().now(), stream.stream->tail(), exec.end});
-  exec.ends.assign(exec.steps.size(), start);
-  TimePoint end = start;
+  stream.stream->wait(exec.end);
+  Branches branches(exec, stream);
   follow(stream, &exec.host_calls);
   HostCalls before;
   copy_host_calls(stream, before);
@@ -268,26 +326,20 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
-    TimePoint earliest = start;
-    for (const std::uint32_t dependency : step.dependencies) {
-      earliest = std::max(earliest, exec.ends[dependency]);
-    }
-    NodeTimes times{.earliest = earliest, .end = earliest};
     gpemu_cuda_stream node_stream{.device = step.work.device,
-                                  .stream = &stream_of(exec, step, stream),
+                                  .stream = &branches.of(i),
                                   .id = stream.id,
-                                  .node = &times,
+                                  .runs_graph = true,
                                   .host_calls = before};
     for (const std::uint32_t dependency : step.dependencies) {
       follow(node_stream, &calls[dependency]);
     }
     if (step.enabled) status = run_step(step, node_stream);
     calls[i] = std::move(node_stream.host_calls);
-    exec.ends[i] = times.end;
-    end = std::max(end, exec.ends[i]);
+    branches.ends(i);
   }
-  exec.end = end;
-  stream.stream->wait(device::Event(end));
+  branches.join();
+  exec.end = stream.stream->last_end();
   for (const HostCalls& of_step : calls) follow(stream, &of_step);
   copy_host_calls(stream, exec.host_calls);
   return status;

@@ -23,14 +23,13 @@ struct gpemu_cuda_exec {
   };
   std::vector<Step> steps;
   gpemu::cuda::UserObjects objects;
-  int launching = 0;                   ///< threads; guarded by the lock of graphs, as `dead`.
-  bool dead = false;                   ///< destroyed, but still being launched.
-  std::mutex mutex;                    ///< of what follows, and of `steps`.
-  gpemu::TimePoint end;                ///< of the last launch: the next one waits for it.
-  std::vector<gpemu::TimePoint> ends;  ///< of the steps of the last launch.
-  gpemu::cuda::HostCalls host_calls;   ///< as `end`.
-  /// For steps on other devices than the launch's.
-  std::map<gpemu::cuda::DeviceState*, std::unique_ptr<gpemu::device::Stream>> streams;
+  int launching = 0;                  ///< threads; guarded by the lock of graphs, as `dead`.
+  bool dead = false;                  ///< destroyed, but still being launched.
+  std::mutex mutex;                   ///< of what follows, and of `steps`.
+  gpemu::device::Moment end;          ///< of the last launch: the next one waits for it.
+  gpemu::cuda::HostCalls host_calls;  ///< as `end`.
+  /// For steps beside others, by device.
+  std::map<gpemu::cuda::DeviceState*, std::vector<std::unique_ptr<gpemu::device::Stream>>> streams;
 };
 
 namespace gpemu::cuda {

@@ -5,9 +5,10 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
-#include <queue>
 #include <set>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "attach.hpp"
 #include "mover.hpp"
@@ -19,13 +20,14 @@ namespace gpemu::cuda {
 class HostFunctions {
  public:
   /// `stream` may be null: then nothing depends on the call.
-  void add(TimePoint time, void (*function)(void*), void* data, gpemu_cuda_stream* stream) {
+  void add(const device::Moment& time, void (*function)(void*), void* data,
+           gpemu_cuda_stream* stream) {
     const std::lock_guard lock(mutex_);
     if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
     const std::uint64_t order = next_++;
     open_.insert(order);
     process().open_host_calls.store(open_.size(), std::memory_order_release);
-    calls_.push({time, order, function, data});
+    calls_.push_back({time, order, function, data});
     if (stream != nullptr) follow_locked(*stream, {order});
     changed_.notify_all();
   }
@@ -64,13 +66,10 @@ class HostFunctions {
 
  private:
   struct Call {
-    TimePoint time;
+    device::Moment time;
     std::uint64_t order;
     void (*function)(void*);
     void* data;
-    bool operator<(const Call& other) const {
-      return time != other.time ? time > other.time : order > other.order;
-    }
   };
   /// What streams of a device depend on: any of them, those that the legacy default stream waits
   /// for.
@@ -118,27 +117,34 @@ class HostFunctions {
     done_.wait(lock, [&] { return have_returned_locked(calls); });
   }
 
+  /// Returns the call that is due first, of several the one that was queued first. Requires: there
+  /// is one.
+  std::vector<Call>::iterator next() {
+    return std::ranges::min_element(
+        calls_, {}, [](const Call& call) { return std::pair(call.time.time(), call.order); });
+  }
+
   void run() {
     std::unique_lock lock(mutex_);
     while (true) {
       changed_.wait(lock, [this] { return !calls_.empty(); });
-      const Call call = calls_.top();
-      // One that comes meanwhile may be due earlier. Virtual time stands still while nobody waits,
-      // so that there is nothing to sleep for.
-      const Duration ahead = call.time - clock().now() - sim::RealClock::kDefaultSpin;
+      const std::uint64_t order = next()->order;
+      const TimePoint time = next()->time.time();
+      // One that comes meanwhile may be due earlier, and work that comes may put this one off.
+      // Virtual time stands still while nobody waits, so that there is nothing to sleep for.
+      const Duration ahead = time - clock().now() - sim::RealClock::kDefaultSpin;
       if (ahead > Duration::zero() && process().time_is_real) {
-        if (changed_.wait_for(lock, ahead, [&] { return calls_.top().order != call.order; })) {
-          continue;
-        }
+        if (changed_.wait_for(lock, ahead, [&] { return next()->order != order; })) continue;
       }
       lock.unlock();
-      clock().wait_until(call.time);
+      clock().wait_until(time);
       lock.lock();
-      // An earlier one may have come meanwhile.
-      if (calls_.top().order != call.order) continue;
-      calls_.pop();
+      const auto due = next();
+      if (due->order != order || !due->time.is_over(clock().now())) continue;
+      const Call call = *due;
+      calls_.erase(due);
       lock.unlock();
-      wait_for_moves(call.time);
+      wait_for_moves(time);
       in_host_function = true;
       call.function(call.data);
       in_host_function = false;
@@ -154,7 +160,7 @@ class HostFunctions {
 
   std::mutex mutex_;
   std::condition_variable changed_, done_;
-  std::priority_queue<Call> calls_;
+  std::vector<Call> calls_;
   std::set<std::uint64_t> open_;  ///< which have not returned, those in `calls_` among them.
   std::map<const DeviceState*, DeviceCalls> devices_;
   std::uint64_t next_ = 1;
@@ -169,12 +175,12 @@ HostFunctions& host_functions() {
 
 }  // namespace
 
-void add_host_function(TimePoint time, void (*function)(void*), void* data,
+void add_host_function(const device::Moment& time, void (*function)(void*), void* data,
                        gpemu_cuda_stream& stream) {
   host_functions().add(time, function, data, &stream);
 }
 
-void call_at(TimePoint time, void (*function)(void*), void* data) {
+void call_at(const device::Moment& time, void (*function)(void*), void* data) {
   host_functions().add(time, function, data, nullptr);
 }
 

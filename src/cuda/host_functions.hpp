@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "gpemu/base/units.hpp"
+#include "gpemu/device/moment.hpp"
 
 #include "host_calls.hpp"
 #include "stream_state.hpp"
@@ -10,12 +10,12 @@ namespace gpemu::cuda {
 
 /// Has a function of the program called at its emulated time, on a thread of gpemu's. What the
 /// stream is given from now on depends on it.
-void add_host_function(TimePoint time, void (*function)(void*), void* data,
+void add_host_function(const device::Moment& time, void (*function)(void*), void* data,
                        gpemu_cuda_stream& stream);
 
 /// Has a function of gpemu's called there, once all is over that ends until then. Nothing waits for
 /// it.
-void call_at(TimePoint time, void (*function)(void*), void* data);
+void call_at(const device::Moment& time, void (*function)(void*), void* data);
 
 void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others);
 void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls);

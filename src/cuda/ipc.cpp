@@ -147,7 +147,8 @@ Status share_event(Imports& state, gpemu_cuda_event& event) {
     place = state.free.back();
     state.free.pop_back();
   }
-  state.times[place] = event.event.recorded() ? event.event.time().time_since_epoch().count() : 0;
+  state.times[place] =
+      event.event.recorded() ? event.event.moment().time().time_since_epoch().count() : 0;
   event.shared_ns = &state.times[place];
   return GPEMU_CUDA_SUCCESS;
 }
@@ -192,7 +193,7 @@ void stop_sharing(gpemu_cuda_event& event) {
 
 Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   // Others see the pages from now on.
-  mover().wait_until(TimePoint::max());
+  mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
   std::unique_lock lock(state.mutex);

@@ -39,10 +39,9 @@ void Mover::add(Job job) {
     lock.unlock();
     return job.work();
   }
-  if (job.end == TimePoint::min()) {
-    for (const Entry& entry : entries_) {
-      if (overlap(entry.job.accesses, job.accesses)) job.end = std::max(job.end, entry.job.end);
-    }
+  for (const Entry& entry : entries_) {
+    if (!job.ends_with_overlapped || !overlap(entry.job.accesses, job.accesses)) continue;
+    if (entry.job.end.time() >= job.end.time()) job.end = entry.job.end;
   }
   const Lane lane = job.lane;
   entries_.push_back({.job = std::move(job), .number = next_number_++});
@@ -121,17 +120,23 @@ void Mover::wait_locked(std::unique_lock<std::mutex>& lock, Concerns concerns) {
   });
 }
 
+void Mover::wait_for_all() {
+  if (!busy()) return;
+  std::unique_lock lock(mutex_);
+  wait_locked(lock, [](const Entry&) { return true; });
+}
+
 void Mover::wait_until(TimePoint time) {
   if (!busy()) return;
   std::unique_lock lock(mutex_);
-  wait_locked(lock, [time](const Entry& entry) { return entry.job.end <= time; });
+  wait_locked(lock, [time](const Entry& entry) { return entry.job.end.is_over(time); });
 }
 
 bool Mover::is_done_until(TimePoint time) const {
   if (!busy()) return true;
   const std::lock_guard lock(mutex_);
   return std::ranges::none_of(entries_,
-                              [time](const Entry& entry) { return entry.job.end <= time; });
+                              [time](const Entry& entry) { return entry.job.end.is_over(time); });
 }
 
 void Mover::wait_for(std::span<const Access> accesses) {

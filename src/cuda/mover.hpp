@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/moment.hpp"
 
 #include "process.hpp"
 
@@ -39,10 +40,11 @@ class Mover {
 
   struct Job {
     std::vector<Access> accesses;
-    TimePoint end;  ///< on the timeline; who waits for that time waits for the job.
+    device::Moment end;  ///< on the timeline; who waits for that time waits for the job.
     Lane lane = Lane::kEither;
     Work work;
     std::function<bool()> may_begin = nullptr;  ///< null: it may.
+    bool ends_with_overlapped = false;          ///< it ends with the last that it overlaps instead.
   };
 
   Mover() = default;
@@ -64,15 +66,17 @@ class Mover {
   void in_order(std::span<const Access> accesses, Effect&& effect) {
     if (!busy() || !overlaps_any(accesses)) return std::forward<Effect>(effect)();
     add({.accesses = {accesses.begin(), accesses.end()},
-         .end = TimePoint::min(),
          .lane = Lane::kEither,
-         .work = std::forward<Effect>(effect)});
+         .work = std::forward<Effect>(effect),
+         .ends_with_overlapped = true});
   }
 
   /// Has jobs begin whose `may_begin` has become true.
   void look_again();
 
-  /// Blocks until all jobs are done that were given before and end until `time`.
+  /// Blocks until all jobs are done that were given before.
+  void wait_for_all();
+  /// Blocks until all jobs are done that were given before and end until `time`, which has passed.
   void wait_until(TimePoint time);
   /// Whether wait_until would return at once.
   [[nodiscard]] bool is_done_until(TimePoint time) const;

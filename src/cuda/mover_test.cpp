@@ -47,9 +47,9 @@ TEST(Mover, DoesWhatOverlapsInTheOrderGiven) {
   Log log;
   Mover mover;
   mover.pause();
-  mover.add({{writes(0, 100)}, at(1), Lane::kToDevice, log.entry('a')});
-  mover.add({{reads(50, 100)}, at(2), Lane::kToHost, log.entry('b')});
-  mover.add({{writes(99, 1)}, at(3), Lane::kToDevice, log.entry('c')});
+  mover.add({{writes(0, 100)}, device::Moment(at(1)), Lane::kToDevice, log.entry('a')});
+  mover.add({{reads(50, 100)}, device::Moment(at(2)), Lane::kToHost, log.entry('b')});
+  mover.add({{writes(99, 1)}, device::Moment(at(3)), Lane::kToDevice, log.entry('c')});
   mover.in_order(std::array{writes(149, 1)}, log.entry('d'));
   EXPECT_EQ(log.text(), "");
   mover.resume();
@@ -63,7 +63,7 @@ TEST(Mover, ReadersDoNotWaitForEachOther) {
   Log log;
   Mover mover;
   mover.pause();
-  mover.add({{reads(0, 100)}, at(1), Lane::kToHost, log.entry('a')});
+  mover.add({{reads(0, 100)}, device::Moment(at(1)), Lane::kToHost, log.entry('a')});
   mover.in_order(std::array{reads(0, 100)}, log.entry('b'));
   EXPECT_EQ(log.text(), "b");
   mover.in_order(std::array{writes(99, 100)}, log.entry('c'));
@@ -77,7 +77,7 @@ TEST(Mover, WhoWaitsForATimeWaitsForWhatEndsUntilThen) {
   Log log;
   Mover mover;
   mover.pause();
-  mover.add({{writes(0, 1)}, at(10), Lane::kToDevice, log.entry('a')});
+  mover.add({{writes(0, 1)}, device::Moment(at(10)), Lane::kToDevice, log.entry('a')});
   EXPECT_TRUE(mover.is_done_until(at(9)));
   EXPECT_FALSE(mover.is_done_until(at(10)));
   mover.wait_until(at(9));
@@ -100,8 +100,8 @@ TEST(Mover, DirectionsGoSideBySide) {
     ++running;
     while (running < 2) std::this_thread::yield();
   };
-  mover.add({{writes(0, 1)}, at(1), Lane::kToDevice, meet});
-  mover.add({{writes(1, 1)}, at(1), Lane::kToHost, meet});
+  mover.add({{writes(0, 1)}, device::Moment(at(1)), Lane::kToDevice, meet});
+  mover.add({{writes(1, 1)}, device::Moment(at(1)), Lane::kToHost, meet});
   mover.wait_until(at(1));
   EXPECT_EQ(running, 2);
 }
@@ -111,8 +111,10 @@ TEST(Mover, CopiesOfOneDirectionComeOneAfterTheOther) {
   Mover mover;
   mover.pause();
   for (const char name : std::string("abcdef")) {
-    mover.add(
-        {{writes(static_cast<unsigned char>(name), 1)}, at(1), Lane::kToHost, log.entry(name)});
+    mover.add({{writes(static_cast<unsigned char>(name), 1)},
+               device::Moment(at(1)),
+               Lane::kToHost,
+               log.entry(name)});
   }
   mover.resume();
   mover.wait_until(at(1));
@@ -124,7 +126,7 @@ TEST(Mover, EndsWithWorkThatNeverBegan) {
   {
     Mover mover;
     mover.pause();
-    mover.add({{writes(0, 1)}, at(1), Lane::kToDevice, log.entry('a')});
+    mover.add({{writes(0, 1)}, device::Moment(at(1)), Lane::kToDevice, log.entry('a')});
   }
   EXPECT_EQ(log.text(), "");
 }
@@ -151,7 +153,7 @@ TEST(Mover, IsRightForManyJobsOfManyThreads) {
           mover.in_order(accesses, work);
         } else {
           mover.add({{accesses.begin(), accesses.end()},
-                     at(static_cast<int>(i)),
+                     device::Moment(at(static_cast<int>(i))),
                      i % 2 == 0 ? Lane::kToHost : Lane::kToDevice,
                      work});
         }
@@ -159,7 +161,7 @@ TEST(Mover, IsRightForManyJobsOfManyThreads) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  mover.wait_until(TimePoint::max());
+  mover.wait_for_all();
   EXPECT_EQ(cells, expected);
 }
 

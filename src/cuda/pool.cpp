@@ -21,7 +21,7 @@
 struct gpemu_cuda_pool {
   struct Cached {
     std::uint64_t address, bytes, stream_id;
-    gpemu::TimePoint ready;
+    gpemu::device::Moment ready;
   };
   gpemu::cuda::DeviceState* device = nullptr;
   std::uint64_t max_bytes = 0;  ///< 0: no limit.
@@ -57,17 +57,23 @@ Pools& pools() {
   return process().pools.get();
 }
 
-/// Gives memory that is idle at a time back until a pool keeps no more than `keep`; what the stream
-/// of an id freed is idle for that stream at once. Requires: the lock.
-void trim(gpemu_cuda_pool& pool, Bytes keep, TimePoint time, std::uint64_t stream_id = 0) {
-  if (pool.reserved <= keep) return;
+/// Gives memory back for which `is_idle` holds until a pool keeps no more than `keep`. Requires:
+/// the lock.
+template <typename IsIdle>
+void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
   std::erase_if(pool.cached, [&](const gpemu_cuda_pool::Cached& entry) {
-    const bool idle = entry.ready <= time || entry.stream_id == stream_id;
-    if (pool.reserved <= keep || !idle) return false;
+    if (pool.reserved <= keep || !is_idle(entry)) return false;
     static_cast<void>(free_block(entry.address, false));
     pool.reserved -= entry.bytes;
     return true;
   });
+}
+
+/// Likewise of memory that is idle now.
+void trim(gpemu_cuda_pool& pool, Bytes keep) {
+  if (pool.reserved <= keep) return;
+  const TimePoint now = clock().now();
+  trim(pool, keep, [now](const auto& entry) { return entry.ready.is_over(now); });
 }
 
 /// Takes more memory of the device for a pool; what idles in the pool makes room. Where only work
@@ -83,18 +89,22 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
   };
   Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
-    trim(pool, 0, clock().now(), stream.id);
+    // What the stream freed is idle for that stream at once.
+    const TimePoint now = clock().now();
+    trim(pool, 0, [&](const auto& entry) {
+      return entry.stream_id == stream.id || entry.ready.is_over(now);
+    });
     status = take();
   }
-  TimePoint end{};
+  const auto ready = [](const auto& entry) { return entry.ready.time(); };
   const bool may_wait = pool.reuse[GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES - 1] != 0;
   while (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY && may_wait && !pool.cached.empty()) {
-    end = std::ranges::min(pool.cached, {}, &gpemu_cuda_pool::Cached::ready).ready;
-    trim(pool, 0, end);
+    const device::Moment end = std::ranges::min(pool.cached, {}, ready).ready;
+    stream.stream->wait(end);
+    trim(pool, 0, [&](const auto& entry) { return ready(entry) <= end.time(); });
     status = take();
   }
   GPEMU_CUDA_TRY(status);
-  if (end != TimePoint{}) stream.stream->wait(device::Event(end));
   pool.reserved += bytes;
   return GPEMU_CUDA_SUCCESS;
 }
@@ -216,11 +226,10 @@ bool forget_pooled(std::uint64_t address) {
 void trim_pools() {
   Pools& state = pools();
   if (!state.idle.load(std::memory_order_relaxed)) return;
-  const TimePoint now = clock().now();
   const std::lock_guard lock(state.mutex);
   bool idle = false;
   for (gpemu_cuda_pool* const pool : state.all) {
-    trim(*pool, pool->threshold, now);
+    trim(*pool, pool->threshold);
     idle |= !pool->cached.empty();
   }
   state.idle.store(idle, std::memory_order_relaxed);
@@ -228,13 +237,12 @@ void trim_pools() {
 
 bool reclaim_pooled(const DeviceState& device) {
   Pools& state = pools();
-  const TimePoint now = clock().now();
   const std::lock_guard lock(state.mutex);
   bool reclaimed = false;
   for (gpemu_cuda_pool* const pool : state.all) {
     if (pool->device != &device) continue;
     const Bytes before = pool->reserved;
-    trim(*pool, 0, now);
+    trim(*pool, 0);
     reclaimed |= pool->reserved < before;
   }
   return reclaimed;
@@ -341,7 +349,7 @@ Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
   const std::lock_guard lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
-  trim(*found, keep, clock().now());
+  trim(*found, keep);
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -359,7 +367,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   const std::uint64_t taken = round_up(bytes, 512);
   const TimePoint now = clock().now();
   const auto again = std::ranges::find_if(found->cached, [&](const auto& entry) {
-    return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready <= now);
+    return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready.is_over(now));
   });
   if (again != found->cached.end()) {
     *address = again->address;
@@ -371,7 +379,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   found->used_high = std::max(found->used_high, found->used);
   found->reserved_high = std::max(found->reserved_high, found->reserved);
   pools().in_use.emplace(*address, InUse{.pool = found, .bytes = taken});
-  trim(*found, found->threshold, now);
+  trim(*found, found->threshold);
   return GPEMU_CUDA_SUCCESS;
 }
 

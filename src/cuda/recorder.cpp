@@ -301,25 +301,6 @@ void count(RecordedTotal& total, std::int64_t time_ns) {
   total.time_ns += time_ns;
 }
 
-/// Returns for how long the device had nothing to do before this work was asked for, or less than
-/// zero. Requires: the lock.
-std::int64_t count_on_device(RecordedDevice& device, BusyTime& busy,
-                             const device::Interval& interval) {
-  const std::int64_t start_ns = interval.start.time_since_epoch().count();
-  const std::int64_t end_ns = interval.end.time_since_epoch().count();
-  busy.add(start_ns, end_ns);
-  device.busy_ns = busy.total();
-  if (device.operations++ == 0) {
-    device.first_ns = start_ns;
-    device.last_ns = end_ns;
-    return 0;
-  }
-  const std::int64_t gap_ns = interval.asked.time_since_epoch().count() - device.last_ns;
-  device.first_ns = std::min(device.first_ns, start_ns);
-  device.last_ns = std::max(device.last_ns, end_ns);
-  return gap_ns;
-}
-
 }  // namespace
 
 void handle_forks_of_recorder() {
@@ -352,7 +333,7 @@ void record(const RecordedWork& work) {
     count(state.totals->classes[static_cast<std::size_t>(work.operation_class)], time_ns);
     count(state.totals->evidence[static_cast<std::size_t>(work.evidence)], time_ns);
     if (device_counts) {
-      gap_ns = count_on_device(state.totals->devices[ordinal], state.busy[ordinal], work.interval);
+      if (state.totals->devices[ordinal].operations++ > 0) gap_ns = work.interval.idle.count();
     }
   }
   if (gap_ns > 0) count_gap(state.totals->devices[ordinal], gap_ns, asked_ns);
@@ -360,6 +341,21 @@ void record(const RecordedWork& work) {
     host_sample = {.time_ns = asked_ns, .processor_ns = processor_time()};
   }
   if (state.lines != nullptr) write_operation(state, work);
+}
+
+void record_start(const DeviceState& device, const device::Interval& interval) {
+  Recorder& state = recorder();
+  const auto ordinal = static_cast<std::size_t>(device.ordinal);
+  if (ordinal >= ProcessRecord::kMaxDevices) return;
+  const std::int64_t start_ns = interval.start.time_since_epoch().count();
+  const std::int64_t end_ns = interval.end.time_since_epoch().count();
+  RecordedDevice& entry = state.totals->devices[ordinal];
+  const std::lock_guard lock(state.count_mutex);
+  BusyTime& busy = state.busy[ordinal];
+  busy.add(start_ns, end_ns);
+  entry.busy_ns = busy.total();
+  entry.first_ns = entry.first_ns == 0 ? start_ns : std::min(entry.first_ns, start_ns);
+  entry.last_ns = std::max(entry.last_ns, end_ns);
 }
 
 void record_wait(Duration time) {

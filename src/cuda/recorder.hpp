@@ -30,8 +30,11 @@ void handle_forks_of_recorder();
 /// names, see ProcessRecord; with GPEMU_RECORD_OPERATIONS, each operation and mark does as well.
 void record_device(const DeviceState& device);
 
-/// Counts work. Thread safety: any thread.
+/// Counts work that was queued. Thread safety: any thread.
 void record(const RecordedWork& work);
+
+/// Counts when work runs, once that is final.
+void record_start(const DeviceState& device, const device::Interval& interval);
 
 /// Counts time that a thread of the program spent waiting for a device, just now.
 void record_wait(Duration time);

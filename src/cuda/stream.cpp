@@ -52,12 +52,6 @@ Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
 device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                        Duration duration) {
   follow(stream);
-  if (stream.node != nullptr) {
-    const device::Interval interval =
-        stream.stream->enqueue_from(stream.node->earliest, engine, bytes, duration);
-    stream.node->end = std::max(stream.node->end, interval.end);
-    return interval;
-  }
   return engine == device::Engine::kCompute ? stream.stream->launch(duration)
                                             : stream.stream->copy(engine, bytes, duration);
 }
@@ -128,7 +122,7 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .evidence = cost.estimate.evidence,
           .name = operation.name,
           .operation = &operation});
-  if (launches_block() && stream.node == nullptr) wait_until(interval.end);
+  if (launches_block() && !stream.runs_graph) wait_until(stream.stream->last_end());
 }
 
 Status run_operation(const cost::OperationCost& cost, const gpemu_operation& operation,
@@ -164,23 +158,21 @@ Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end, 
       ((start.flags | end.flags) & kDisableTiming) != 0) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
-  if (!is_over(std::max(start.current().time(), end.current().time()))) {
-    return GPEMU_CUDA_ERROR_NOT_READY;
-  }
-  *elapsed = end.current().time() - start.current().time();
+  const device::Moment first = start.current().moment();
+  const device::Moment last = end.current().moment();
+  if (!is_over(first) || !is_over(last)) return GPEMU_CUDA_ERROR_NOT_READY;
+  *elapsed = last.time() - first.time();
   return GPEMU_CUDA_SUCCESS;
 }
 
 void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
-  const TimePoint time = stream.node != nullptr ? stream.node->earliest : stream.stream->tail();
-  add_host_function(time, function, data, stream);
+  add_host_function(stream.stream->tail(), function, data, stream);
 }
 
 Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   const gpemu_cuda_event* const found = find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  if (found->current().recorded())
-    stream.node->end = std::max(stream.node->end, found->current().time());
+  stream.stream->wait(found->current());
   follow(stream, &found->host_calls);
   return GPEMU_CUDA_SUCCESS;
 }
@@ -189,7 +181,7 @@ Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream)
   gpemu_cuda_event* const found = find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   forget_capture(*found);
-  found->event = device::Event(stream.node->earliest);
+  stream.stream->record(found->event);
   copy_host_calls(stream, found->host_calls);
   found->publish();
   return GPEMU_CUDA_SUCCESS;

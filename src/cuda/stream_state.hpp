@@ -24,12 +24,6 @@ inline constexpr std::uint32_t kNonBlockingStream = 1;
 /// cudaEventBlockingSync, cudaEventDisableTiming and cudaEventInterprocess.
 inline constexpr std::uint32_t kAllEventFlags = 7;
 
-/// When a node of a graph that is being launched may start, and when its work ends.
-struct NodeTimes {
-  TimePoint earliest;
-  TimePoint end;
-};
-
 }  // namespace gpemu::cuda
 
 struct gpemu_cuda_stream {
@@ -39,7 +33,7 @@ struct gpemu_cuda_stream {
   std::uint32_t flags = 0;
   std::int32_t priority = 0;
   std::uint64_t id = 0;
-  gpemu::cuda::NodeTimes* node = nullptr;    ///< while one runs, on a stream made up for it.
+  bool runs_graph = false;                   ///< made up for a step of a graph's launch.
   gpemu::cuda::HostCalls host_calls;         ///< what its next work depends on.
   std::atomic<std::uint64_t> capture_id{0};  ///< 0: it does not capture.
   std::vector<gpemu_cuda_node*> frontier;    ///< what captured work depends on next.
@@ -58,7 +52,7 @@ struct gpemu_cuda_event {
 
   /// Returns what the event stands for now, whichever process recorded it.
   [[nodiscard]] gpemu::device::Event current() const {
-    if (shared_ns == nullptr) return event;
+    if (mapped_bytes == 0) return event;
     const std::int64_t ns = shared_ns->load(std::memory_order_acquire);
     if (ns == 0) return {};
     return gpemu::device::Event(gpemu::TimePoint(gpemu::Duration(ns)));
@@ -66,7 +60,7 @@ struct gpemu_cuda_event {
   /// Tells other processes that it was recorded.
   void publish() {
     if (shared_ns == nullptr) return;
-    shared_ns->store(event.time().time_since_epoch().count(), std::memory_order_release);
+    shared_ns->store(event.moment().time().time_since_epoch().count(), std::memory_order_release);
   }
 };
 

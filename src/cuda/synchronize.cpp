@@ -25,7 +25,7 @@ void synchronize(gpemu_cuda_stream& stream) {
 }
 
 void synchronize(const gpemu_cuda_event& event) {
-  if (event.current().recorded()) wait_until(event.current().time());
+  if (event.current().recorded()) wait_until(event.current().moment());
   wait_for_host_functions(event.host_calls);
   trim_pools();
 }

@@ -284,7 +284,7 @@ Status release_addresses(std::uint64_t address, Bytes bytes) {
 
 Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint64_t handle) {
   // What is mapped twice is looked for in the pages.
-  mover().wait_until(TimePoint::max());
+  mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
   std::unique_lock lock(state.mutex);
@@ -321,7 +321,7 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
 }
 
 Status unmap_physical(std::uint64_t address, Bytes bytes) {
-  mover().wait_until(TimePoint::max());
+  mover().wait_for_all();
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -360,7 +360,7 @@ Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
 }
 
 Status export_physical(std::uint64_t handle, int* file_descriptor) {
-  mover().wait_until(TimePoint::max());
+  mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
   std::unique_lock lock(state.mutex);

@@ -18,15 +18,15 @@ void wait_for_moves_on(std::span<const Access> accesses) {
   if (!in_host_function) mover().wait_for(accesses);
 }
 
-void wait_until(TimePoint time) {
+void wait_until(const device::Moment& moment) {
   const TimePoint before = clock().now();
-  clock().wait_until(time);
-  wait_for_moves(time);
+  moment.wait(clock());
+  wait_for_moves(moment.time());
   record_wait(clock().now() - before);
 }
 
-bool is_over(TimePoint time) {
-  return time <= clock().now() && mover().is_done_until(time);
+bool is_over(const device::Moment& moment) {
+  return moment.is_over(clock().now()) && mover().is_done_until(moment.time());
 }
 
 }  // namespace gpemu::cuda

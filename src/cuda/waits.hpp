@@ -4,6 +4,7 @@
 #include <span>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/moment.hpp"
 
 #include "mover.hpp"
 
@@ -16,10 +17,11 @@ void wait_for_moves(TimePoint time);
 /// Blocks until no unfinished copy overlaps these. Returns at once within a host function.
 void wait_for_moves_on(std::span<const Access> accesses);
 
-/// Blocks until a time and all that ends until then, and counts it among the host's waits.
-void wait_until(TimePoint time);
+/// Blocks until a moment has come and all is done that ends until then, and counts it among the
+/// host's waits.
+void wait_until(const device::Moment& moment);
 
-/// Whether all that was to be done until a time is.
-[[nodiscard]] bool is_over(TimePoint time);
+/// Whether a moment has come and all is done that ends until then.
+[[nodiscard]] bool is_over(const device::Moment& moment);
 
 }  // namespace gpemu::cuda

@@ -9,6 +9,7 @@
 
 #include "lock_file.hpp"
 #include "mapping.hpp"
+#include "schedule.hpp"
 #include "segment.hpp"
 
 namespace gpemu::device {
@@ -54,8 +55,14 @@ std::filesystem::path Node::default_directory() {
   return user_folder(::geteuid());
 }
 
-Node::Node(std::unique_ptr<Segment> segment) : segment_(std::move(segment)) {}
-Node::~Node() = default;
+Node::Node(std::unique_ptr<Segment> segment)
+    : segment_(std::move(segment)),
+      schedule_(std::make_unique<Schedule>(*segment_, segment_->facts().devices.size())) {}
+
+Node::~Node() {
+  // That of a forked child is its parent's, and so may be who holds its lock.
+  if (!segment_->owned_by_this_process()) static_cast<void>(schedule_.release());
+}
 
 void Node::end_when_cut_short() {
   device::end_when_cut_short();

@@ -37,10 +37,11 @@ class Segment {
  public:
   /// What this attachment has on one device: the truth, of which the segment has a copy for others.
   struct OwnUse {
-    /// Guards the rest, among the threads of this process.
-    std::mutex mutex;
+    /// Guarded by the schedule's mutex.
     std::array<std::int64_t, kEngineCount> tail_ns{};
     std::array<std::int64_t, kEngineCount> busy_ns{};
+    /// Guards the rest, among the threads of this process.
+    std::mutex mutex;
     Bytes memory = 0;
     std::int32_t contexts = 0;
   };
@@ -56,7 +57,7 @@ class Segment {
   ~Segment();
 
   /// Ends an engine's queue after the last work of the living, or now if that is later. Looks at a
-  /// lock per registered process, some 0.3 us each. Requires: OwnUse::mutex is held.
+  /// lock per registered process, some 0.3 us each. Requires: the schedule's mutex is held.
   void trim(int device, std::size_t engine);
 
   /// Takes device memory unless that is more than is free; returns whether it did.

@@ -8,5 +8,9 @@ import sys
 
 def main() -> None:
     """Replaces this process by the packaged command with the same arguments."""
-    command = pathlib.Path(__file__).resolve().parent / "bin" / "gpemu"
+    package = pathlib.Path(__file__).resolve().parent
+    command = package / "bin" / "gpemu"
+    if not command.exists():
+        sys.exit(f"gpemu: {package} is the package of a build tree, which has no command: does "
+                 "PYTHONPATH name it?")
     os.execv(command, [str(command), *sys.argv[1:]])

@@ -296,8 +296,9 @@ class Stream(_Handle):
     _destroy = _end("gpemu_stream_destroy")
 
     def launch(self, duration_ns: int) -> Interval:
-        """Queues work on the compute engine and returns at once, with when it will run. Raises
-        InvalidArgumentError for a negative duration."""
+        """Queues work on the compute engine and returns at once, with when it is expected to run:
+        work that other streams are given later may put it off. Raises InvalidArgumentError for a
+        negative duration."""
         interval = _Interval()
         duration = _integer(duration_ns, _INT64, "duration_ns")
         if status := _gpemu_stream_launch(self._handle, duration, byref(interval)):

@@ -2,25 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <utility>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
+#include "gpemu/device/moment.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::device {
-
-/// When a piece of work runs on its engine.
-struct Interval {
-  TimePoint start;
-  TimePoint end;
-  /// The engine's time that it takes; less than end - start when work that was queued before it
-  /// runs in between. All work of an engine together never exceeds the range of Duration.
-  Duration busy;
-  /// When the host queued it.
-  TimePoint asked{};
-};
 
 /// An address in a device's memory. Never null; not to be dereferenced.
 using DeviceAddress = std::uint64_t;
@@ -33,20 +26,21 @@ struct MemoryInfo {
 
 /// A point in a stream's work, as a CUDA event: recorded, then waited for or timed.
 ///
-/// Thread safety: any thread, as long as one thread records at a time.
+/// Thread safety: any thread, as long as no other one records meanwhile.
 class Event {
  public:
   Event() = default;
-  /// An event that is recorded at a time that is known.
-  explicit Event(TimePoint time) : time_(time), recorded_(true) {}
+  /// An event that is recorded.
+  explicit Event(Moment moment) : moment_(std::move(moment)), recorded_(true) {}
+  explicit Event(TimePoint time) : Event(Moment(time)) {}
 
   [[nodiscard]] bool recorded() const { return recorded_; }
   /// Returns when the work before the event ends. Requires: recorded().
-  [[nodiscard]] TimePoint time() const { return time_; }
+  [[nodiscard]] const Moment& moment() const { return moment_; }
 
  private:
   friend class Stream;
-  TimePoint time_{};
+  Moment moment_;
   bool recorded_ = false;
 };
 
@@ -56,6 +50,7 @@ enum class StreamKind : std::uint8_t {
 };
 
 class Device;
+struct Lane;  ///< what a stream was given.
 
 /// A queue of work on a device, first in first out. Enqueueing only writes the timeline and
 /// returns.
@@ -65,18 +60,17 @@ class Stream {
  public:
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
+  /// What it was given goes on.
+  ~Stream();
 
-  /// Queues work of duration `cost` on the compute engine and returns when it will run. Here and
-  /// below, what would end after the last TimePoint ends there: after some 292 years.
+  /// Queues work of duration `cost` on the compute engine and returns when it will run, unless work
+  /// of other streams that is queued later puts it off. Here and below, what would end after the
+  /// last TimePoint ends there: after some 292 years.
   Interval launch(Duration cost);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
   /// engine.
   Interval copy(Engine engine, Bytes bytes, Duration cost);
-
-  /// Queues work that starts from `earliest` on, whatever the stream was given before: a node of a
-  /// graph, which knows what it waits for. Requires: `bytes` is 0 on the compute engine.
-  Interval enqueue_from(TimePoint earliest, Engine engine, Bytes bytes, Duration cost);
 
   /// Makes the event stand for all work queued so far.
   void record(Event& event);
@@ -84,9 +78,14 @@ class Stream {
   /// Lets work that is queued later start only after the event. An event that was never recorded
   /// has nothing to wait for.
   void wait(const Event& event);
+  void wait(const Moment& moment);
 
-  /// Returns when all work queued so far has ended; in the past when the stream is idle.
-  [[nodiscard]] TimePoint tail() const;
+  /// Returns when all work queued so far has ended, with that of other streams which this one
+  /// synchronises with.
+  [[nodiscard]] Moment tail() const;
+
+  /// Returns when the last work that this stream was given ends.
+  [[nodiscard]] Moment last_end() const;
 
   /// Returns whether all work queued so far has ended.
   [[nodiscard]] bool idle() const;
@@ -96,16 +95,11 @@ class Stream {
 
  private:
   friend class Device;
-  enum class Role : std::uint8_t { kLegacyDefault, kBlocking, kNonBlocking };
-  Stream(Device& device, Role role) : device_(device), role_(role) {}
+  Stream(Device& device, std::unique_ptr<Lane> lane);
   Interval enqueue(Engine engine, Bytes bytes, Duration cost);
-  Interval append(TimePoint earliest, Engine engine, Bytes bytes, Duration cost);
-  [[nodiscard]] TimePoint ready_time() const;
-  void raise_tail(TimePoint end);
 
   Device& device_;
-  Role role_;
-  TimePoint tail_{};  ///< guarded by the device's mutex.
+  std::unique_ptr<Lane> lane_;
 };
 
 /// This process's context on one emulated device: its streams and the memory it holds.
@@ -130,6 +124,10 @@ class Device {
   /// Errors: kUnavailable in a forked child. Only allocate() and free() ask this themselves; a
   /// child must not call what else writes the timeline or takes the device's lock.
   [[nodiscard]] Result<void> check_owner() const;
+
+  /// Has `observer` told when work runs that this context has queued, once that is final. It is
+  /// called under a lock, and must not come back here. Requires: nothing is queued yet.
+  void observe(std::function<void(const Interval&)> observer);
 
   /// Returns the legacy default stream: its work waits for all blocking streams and they for it.
   [[nodiscard]] Stream& default_stream();

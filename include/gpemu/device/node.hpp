@@ -18,7 +18,8 @@ namespace gpemu::device {
 /// opened calls this first.
 void handle_forks();
 
-class Segment;  ///< this process's part in a node's segment.
+class Schedule;  ///< all that this process has queued, and when it runs.
+class Segment;   ///< this process's part in a node's segment.
 
 /// An emulated machine: a segment of shared memory that holds the state of its devices, and this
 /// process's entry in its registry of processes.
@@ -104,6 +105,7 @@ class Node {
   friend class Device;
   explicit Node(std::unique_ptr<Segment> segment);
   std::unique_ptr<Segment> segment_;
+  std::unique_ptr<Schedule> schedule_;
 };
 
 }  // namespace gpemu::device

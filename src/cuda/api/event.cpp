@@ -45,8 +45,8 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
-  return !found->current().recorded() ||
-                 (cuda::is_over(found->current().time()) && cuda::have_returned(found->host_calls))
+  return !found->current().recorded() || (cuda::is_over(found->current().moment()) &&
+                                          cuda::have_returned(found->host_calls))
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }

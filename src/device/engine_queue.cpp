@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine_queue.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "gpemu/base/saturate.hpp"
+
+namespace gpemu::device {
+namespace {
+
+/// Work of others that is queued longer than this makes a process look whether those others live,
+/// at most this often: a look asks the kernel for a lock of each process, some 0.3 us.
+constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
+constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
+
+std::int64_t ns(TimePoint time) {
+  return time.time_since_epoch().count();
+}
+TimePoint at(std::int64_t ns) {
+  return TimePoint(Duration(ns));
+}
+
+}  // namespace
+
+void EngineQueue::count(Duration busy, Bytes bytes) {
+  layout::EngineRecord& engine = record();
+  Segment::OwnUse& own = segment_->own(device_);
+  layout::HoldingRecord& holding = segment_->own_holding(device_);
+  engine.busy_ns.fetch_add(busy.count(), std::memory_order_relaxed);
+  own.busy_ns[engine_] = saturating_add(own.busy_ns[engine_], busy.count());
+  holding.engine_busy_ns[engine_].store(own.busy_ns[engine_], std::memory_order_relaxed);
+  engine.operations.fetch_add(1, std::memory_order_relaxed);
+  if (bytes > 0) engine.bytes.fetch_add(bytes, std::memory_order_relaxed);
+}
+
+void EngineQueue::promise(Duration busy) {
+  promised_ = Duration(std::max(saturating_add(promised_.count(), busy.count()), std::int64_t{0}));
+}
+
+void EngineQueue::reserve_for(TimePoint now, TimePoint earliest, Duration cost) {
+  Duration own_time{};
+  const TimePoint from = std::max(earliest, settled_end_);
+  for (const Turn& turn : turns_) {
+    if (turn.end > from) own_time += turn.end - std::max(turn.start, from);
+  }
+  const Duration missing = std::min(cost, promised_ - own_time);
+  if (missing > Duration::zero()) reserve(now, earliest, missing);
+}
+
+Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
+  Interval interval{.start = from, .end = from, .busy = {}};
+  const auto use = [&](const Turn& turn) {
+    const TimePoint start = std::max(turn.start, interval.end);
+    const TimePoint end = std::min(turn.end, saturating_add(start, cost - interval.busy));
+    if (start > end) return;
+    if (interval.busy == Duration::zero()) interval.start = start;
+    interval.end = end;
+    interval.busy += end - start;
+  };
+  if (turns_.empty() || from >= turns_.back().end) {
+    use(reserve(now, from, cost));
+    return interval;
+  }
+  for (const Turn& turn : turns_) {
+    if (turn.end <= interval.end) continue;
+    use(turn);
+    if (interval.busy == cost) return interval;
+  }
+  use(reserve(now, interval.end, cost - interval.busy));
+  return interval;
+}
+
+TimePoint EngineQueue::next_turn(TimePoint from) const {
+  for (const Turn& turn : turns_) {
+    if (from < turn.end) return std::max(from, turn.start);
+  }
+  return std::max(from, at(record().tail_ns.load(std::memory_order_relaxed)));
+}
+
+void EngineQueue::settle(const Interval& interval) {
+  settled_end_ = std::max(settled_end_, interval.end);
+  while (turns_.size() > 1 && turns_.front().end <= interval.start) turns_.erase(turns_.begin());
+}
+
+void EngineQueue::fill_gaps(TimePoint now, const Interval& interval) {
+  std::int64_t left = interval.busy.count();
+  for (layout::GapRecord& gap : record().gaps) {
+    const std::int64_t start = std::max(gap.start_ns.load(), ns(now));
+    const std::int64_t end = gap.end_ns;
+    if (at(start) >= interval.end || at(end) <= interval.start) continue;
+    // Both are in the future, so the difference is in range.
+    const std::int64_t part = end > start ? std::min(end - start, left) : 0;
+    gap.start_ns = start + part;
+    left -= part;
+  }
+}
+
+/// Has the work of processes that died dropped before this process queues behind it, and damage
+/// undone that would make it wait for work that nobody has queued.
+void EngineQueue::drop_work_of_dead(TimePoint now) {
+  const TimePoint others_end = at(record().tail_ns.load());
+  const TimePoint expected = std::max(now, at(segment_->own(device_).tail_ns[engine_]));
+  if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
+  const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
+  if (now - looked_for_dead_ < kLookPeriod && !is_damage) return;
+  looked_for_dead_ = now;
+  segment_->trim(device_, engine_);
+}
+
+/// Puts time at the end of the engine's timeline, not before `earliest`. Several processes may do
+/// so at once: whoever's exchange succeeds first comes first, and nobody waits for anybody. A tail
+/// that is further away than anybody queues is damage, and the time comes after this process's own
+/// instead.
+EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
+  drop_work_of_dead(now);
+  layout::EngineRecord& engine = record();
+  std::int64_t& own = segment_->own(device_).tail_ns[engine_];
+  std::atomic<std::int64_t>& published = segment_->own_holding(device_).engine_tail_ns[engine_];
+  std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
+  const std::int64_t latest = saturating_add(std::max(ns(now), own), layout::kLongestQueue.count());
+  std::int64_t start = 0;
+  std::int64_t end = 0;
+  std::int64_t queued = 0;
+  do {
+    queued = tail <= latest ? tail : own;
+    start = std::max(ns(earliest), queued);
+    end = saturating_add(start, cost.count());
+    // Before the exchange, so that nobody cuts the timeline before this work's end.
+    published.store(std::max(own, end), std::memory_order_relaxed);
+  } while (!engine.tail_ns.compare_exchange_weak(tail, end));
+  own = std::max(own, end);
+  if (start > std::max(queued, ns(now))) {
+    layout::GapRecord& gap = engine.gaps[engine.gap_count++ % std::size(engine.gaps)];
+    gap.start_ns = std::max(queued, ns(now));
+    gap.end_ns = start;
+  }
+  const Turn turn{.start = at(queued), .end = at(end)};
+  if (!turns_.empty() && turns_.back().end == turn.start) {
+    turns_.back().end = turn.end;
+  } else {
+    turns_.push_back(turn);
+  }
+  return turn;
+}
+
+}  // namespace gpemu::device

@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "schedule.hpp"
+
+#include <algorithm>
+#include <tuple>
+#include <utility>
+
+#include "gpemu/base/saturate.hpp"
+#include "gpemu/sim/clock.hpp"
+
+namespace gpemu::device {
+
+// ---- Moment
+
+bool Moment::is_over(TimePoint now) const {
+  if (time_ > now) return false;
+  if (!mark_) return true;
+  if (!mark_->final_) {
+    const std::lock_guard lock(mark_->schedule_->mutex);
+    mark_->schedule_->advance(now);
+    if (!mark_->final_ && !mark_->placed_) return false;
+  }
+  return mark_->time() <= now;
+}
+
+TimePoint Moment::time() const {
+  if (!mark_) return time_;
+  if (!mark_->final_) {
+    const std::lock_guard lock(mark_->schedule_->mutex);
+    mark_->schedule_->place_all();
+  }
+  return std::max(time_, mark_->time());
+}
+
+void Moment::wait(sim::Clock& clock) const {
+  while (!is_over(clock.now())) clock.wait_until(time());
+}
+
+// ---- Schedule
+
+/// Orders heaps of lanes: first on an engine is what became ready first, then what was queued
+/// first.
+struct Schedule::Later {
+  bool operator()(Lane* a, Lane* b) const {
+    const Task& first = next_of(*a);
+    const Task& second = next_of(*b);
+    return first.ready != second.ready ? first.ready > second.ready : first.number > second.number;
+  }
+};
+
+Schedule::Schedule(Segment& segment, std::size_t devices) {
+  for (std::size_t i = 0; i < devices * kEngineCount; ++i) {
+    engines_.push_back(
+        {.queue = EngineQueue(segment, static_cast<int>(i / kEngineCount), i % kEngineCount),
+         .ready = {}});
+  }
+}
+
+Schedule::~Schedule() {
+  place_all();
+  for (Lane* const lane : active_) drop_started(*lane, TimePoint::max());
+}
+
+/// Returns when all ends that a lane was given or waits for. Requires: that has started.
+TimePoint Schedule::known_end(const Lane& lane) {
+  if (!lane.blocking) return lane.started_end;
+  const LaneGroup& group = *lane.group;
+  return std::max(lane.started_end,
+                  &lane == group.legacy ? group.blocking_end : group.legacy->started_end);
+}
+
+Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
+                         Bytes bytes) {
+  now_ = std::max(now_, now);
+  LaneGroup& group = *lane.group;
+  if (group.waiting > 0) look_at_group(group, now);
+  const bool is_idle = group.waiting == 0 && group.any_end < now;
+  if (group.waiting > 0) {
+    follow_group(lane, now);
+  } else {
+    lane.expected_end = known_end(lane);
+  }
+  EngineState& engine = engines_[engine_index];
+  const TimePoint ready = std::max(now, lane.expected_end);
+  const bool in_order = ready >= engine.last_ready;
+  // Behind nothing that has not started, it waits for times that nobody else remembers.
+  const TimePoint earliest = lane.tasks.empty() ? ready : now;
+  if (unplaced_ == 0 && in_order) {
+    // Nothing that was queued before is put off by this.
+    Interval interval = engine.queue.serve(now, std::max(ready, engine.placed_end), cost);
+    interval.asked = now;
+    if (is_idle) interval.idle = now - group.any_end;
+    engine.placed_end = interval.end;
+    engine.last_ready = ready;
+    lane.expected_end = interval.end;
+    if (interval.start <= now && lane.tasks.empty()) {
+      engine.queue.count(interval.busy, bytes);
+      note_start(lane, engine, interval);
+      return interval;
+    }
+    engine.queue.count(interval.busy, bytes);
+    engine.queue.promise(interval.busy);
+    Task& task = push(lane, static_cast<std::int32_t>(engine_index), earliest);
+    task.cost = cost;
+    task.interval = interval;
+    ++lane.placed;
+    return interval;
+  }
+  const bool is_next = lane.placed == lane.tasks.size();
+  const TimePoint end = saturating_add(ready, cost);
+  const Interval expected{.start = ready, .end = end, .busy = end - ready, .asked = now};
+  lane.expected_end = end;
+  engine.queue.count(expected.busy, bytes);
+  engine.queue.promise(expected.busy);
+  engine.queue.reserve_for(now, ready, expected.busy);
+  Task& task = push(lane, static_cast<std::int32_t>(engine_index), earliest);
+  task.cost = cost;
+  task.interval = expected;
+  ++unplaced_;
+  if (!in_order) {
+    start_over(now);
+  } else if (is_next) {
+    look_at(lane);
+  }
+  advance(now);
+  return expected;
+}
+
+void Schedule::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
+  if (&lane == lane.group->legacy) {
+    wait(lane, now, Moment(known_end(lane)));
+    follow_group(lane, now);
+  }
+  wait(lane, now, moment);
+}
+
+void Schedule::wait(Lane& lane, TimePoint now, const Moment& moment) {
+  now_ = std::max(now_, now);
+  const Mark* const mark = moment.mark_.get();
+  TimePoint time = moment.time_;
+  if (mark != nullptr) time = std::max(time, mark->time());
+  const bool is_known = mark == nullptr || mark->final_;
+  const TimePoint end = std::max(lane.expected_end, time);
+  if (is_known && lane.tasks.empty()) {
+    lane.expected_end = end;
+    note_end(lane, std::max(lane.started_end, time));
+    return;
+  }
+  if (is_known && time <= now) return;
+  lane.expected_end = end;
+  const bool is_next = lane.placed == lane.tasks.size();
+  Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
+  task.interval = {.start = end, .end = end, .busy = {}, .asked = now};
+  if (!is_known) task.waits_for = moment.mark_;
+  if (unplaced_ == 0) {
+    ++lane.placed;
+    return;
+  }
+  ++unplaced_;
+  if (is_next) look_at(lane);
+}
+
+Moment Schedule::end_of(Lane& lane, TimePoint now) {
+  now_ = std::max(now_, now);
+  if (lane.group->waiting == 0) return Moment(known_end(lane));
+  advance(now);
+  if (&lane != lane.group->legacy) {
+    follow_group(lane, now);
+    return last_end(lane, now);
+  }
+  // Apart from the lane, in which a wait would hold up the blocking streams.
+  auto all = std::make_unique<Lane>(lane.group);
+  for (Lane* const other : lane.group->blocking) wait(*all, now, last_end(*other, now));
+  wait(*all, now, last_end(lane, now));
+  const Moment end = last_end(*all, now);
+  abandon(std::move(all), now);
+  return end;
+}
+
+std::vector<Moment> Schedule::ends_of(const LaneGroup& group, TimePoint now) {
+  now_ = std::max(now_, now);
+  advance(now);
+  std::vector<Moment> ends;
+  for (Lane* const lane : active_) {
+    if (lane->group.get() == &group) ends.push_back(last_end(*lane, now));
+  }
+  ends.emplace_back(group.any_end);
+  return ends;
+}
+
+void Schedule::place_all() {
+  while (place_next(TimePoint::max()) != nullptr) {
+  }
+}
+
+void Schedule::advance(TimePoint now) {
+  now_ = std::max(now_, now);
+  while (Lane* const lane = place_next(now)) drop_started(*lane, now);
+}
+
+void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
+  now_ = std::max(now_, now);
+  std::erase(lane->group->blocking, lane.get());
+  abandoned_.push_back(std::move(lane));
+  advance(now);
+  for (const auto& other : abandoned_) drop_started(*other, now);
+  drop_idle_lanes();
+}
+
+void Schedule::drop_idle_lanes() {
+  std::erase_if(active_, [](Lane* lane) {
+    lane->active = !lane->tasks.empty();
+    return !lane->active;
+  });
+  std::erase_if(abandoned_, [](const auto& lane) { return !lane->active; });
+}
+
+Task& Schedule::push(Lane& lane, std::int32_t engine, TimePoint asked) {
+  if (!lane.active) {
+    lane.active = true;
+    active_.push_back(&lane);
+  }
+  if (lane.tasks.empty()) ++lane.group->waiting;
+  Task& task = lane.tasks.push();
+  task.engine = engine;
+  task.number = next_number_++;
+  task.asked = asked;
+  task.was_put_off = false;
+  return task;
+}
+
+/// Has a lane wait for what the legacy default stream makes it wait for.
+void Schedule::follow_group(Lane& lane, TimePoint now) {
+  if (!lane.blocking) return;
+  LaneGroup& group = *lane.group;
+  if (&lane == group.legacy) {
+    if (group.blocking_end > lane.expected_end) wait(lane, now, Moment(group.blocking_end));
+    for (Lane* const other : group.blocking) follow(lane, now, *other, other->preceded);
+  } else {
+    if (group.legacy->started_end > lane.expected_end) {
+      wait(lane, now, Moment(group.legacy->started_end));
+    }
+    follow(lane, now, *group.legacy, lane.followed);
+  }
+}
+
+/// Has a lane wait for another one's last task, unless it does: `last` is the one that it waits
+/// for.
+void Schedule::follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last) {
+  if (other.tasks.empty() || other.tasks.back().number == last) return;
+  last = other.tasks.back().number;
+  const Moment end = last_end(other, now);
+  wait(lane, now, end);
+}
+
+/// Forgets what has started in the lanes of a group.
+void Schedule::look_at_group(LaneGroup& group, TimePoint now) {
+  for (Lane* const lane : active_) {
+    if (lane->group.get() == &group) drop_started(*lane, now);
+  }
+  if (group.waiting == 0) drop_idle_lanes();
+}
+
+Moment Schedule::last_end(Lane& lane, TimePoint now) {
+  drop_started(lane, now);
+  if (lane.tasks.empty()) return Moment(lane.started_end);
+  Task& last = lane.tasks.back();
+  if (!last.end) {
+    last.end = MarkReference(new Mark(*this, last.interval.end));
+    last.end->placed_ = lane.placed == lane.tasks.size();
+  }
+  return {TimePoint{}, last.end};
+}
+
+/// Notes work whose time is final.
+void Schedule::note_start(Lane& lane, EngineState& engine, const Interval& interval) {
+  engine.started_end = std::max(engine.started_end, interval.end);
+  engine.queue.settle(interval);
+  note_end(lane, interval.end);
+  if (lane.group->observer) lane.group->observer(interval);
+}
+
+void Schedule::note_end(Lane& lane, TimePoint end) {
+  lane.started_end = end;
+  lane.group->any_end = std::max(lane.group->any_end, end);
+  if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
+}
+
+/// Forgets tasks of a lane that have their times and have started: these are final.
+void Schedule::drop_started(Lane& lane, TimePoint now) {
+  while (lane.placed > 0 && lane.tasks[0].interval.start <= now) {
+    Task& task = lane.tasks[0];
+    if (task.end) std::exchange(task.end, {})->final_ = true;
+    if (task.engine != Task::kWait) {
+      EngineState& engine = engine_of(task);
+      note_start(lane, engine, task.interval);
+      engine.queue.promise(-task.interval.busy);
+      if (task.was_put_off) engine.queue.fill_gaps(now_, task.interval);
+    } else {
+      task.waits_for = {};
+      note_end(lane, task.interval.end);
+    }
+    lane.tasks.pop();
+    --lane.placed;
+    if (lane.tasks.empty()) --lane.group->waiting;
+  }
+}
+
+/// Takes their times from all tasks that have not started.
+void Schedule::start_over(TimePoint now) {
+  for (Lane* const lane : active_) drop_started(*lane, now);
+  drop_idle_lanes();
+  blocked_.clear();
+  for (EngineState& engine : engines_) {
+    engine.placed_end = engine.started_end;
+    engine.last_ready = {};
+    engine.ready.clear();
+  }
+  waiting_.clear();
+  unplaced_ = 0;
+  for (Lane* const lane : active_) {
+    unplaced_ += lane->tasks.size();
+    lane->placed = 0;
+    for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
+      if (Mark* const mark = lane->tasks[i].end.get(); mark != nullptr) mark->placed_ = false;
+    }
+  }
+  for (std::size_t i = 0; i < active_.size(); ++i) look_at(*active_[i]);
+}
+
+void Schedule::look_at(Lane& lane) {
+  woken_.push_back(&lane);
+  go_on();
+}
+
+/// Finds out when the next work of lanes may begin that have been woken.
+void Schedule::go_on() {
+  while (!woken_.empty()) {
+    Lane& next = *woken_.back();
+    woken_.pop_back();
+    while (next.placed < next.tasks.size() && find_ready(next)) give_time(next);
+  }
+}
+
+/// Finds out when a lane's next task may begin. Returns whether it is a wait that gets its time
+/// now.
+bool Schedule::find_ready(Lane& lane) {
+  Task& task = next_of(lane);
+  task.ready = std::max(
+      task.asked, lane.placed == 0 ? lane.started_end : lane.tasks[lane.placed - 1].interval.end);
+  if (task.engine != Task::kWait) {
+    EngineState& engine = engine_of(task);
+    if (engine.ready.empty()) waiting_.push_back(&engine);
+    engine.ready.push_back(&lane);
+    std::ranges::push_heap(engine.ready, Later());
+    return false;
+  }
+  if (Mark* const mark = task.waits_for.get(); mark != nullptr) {
+    if (!mark->final_ && !mark->placed_) {
+      blocked_.emplace_back(mark, &lane);
+      return false;
+    }
+    task.ready = std::max(task.ready, mark->time());
+  }
+  task.interval.start = task.interval.end = task.ready;
+  return true;
+}
+
+/// Notes that a lane's next task has its time.
+void Schedule::give_time(Lane& lane) {
+  const Task& task = next_of(lane);
+  ++lane.placed;
+  --unplaced_;
+  if (lane.placed == lane.tasks.size()) lane.expected_end = task.interval.end;
+  Mark* const mark = task.end.get();
+  if (mark == nullptr) return;
+  mark->placed_ = true;
+  mark->time_ns_ = task.interval.end.time_since_epoch().count();
+  std::erase_if(blocked_, [&](const auto& blocked) {
+    if (blocked.first != mark) return false;
+    woken_.push_back(blocked.second);
+    return true;
+  });
+}
+
+/// Gives the work its time that begins next, unless that is after `until`. Returns its lane.
+Lane* Schedule::place_next(TimePoint until) {
+  if (waiting_.empty()) return nullptr;
+  // What begins at once is done in the order in which it became ready, for some may take no time.
+  const auto turn_of = [](EngineState* engine) {
+    const Task& task = next_of(*engine->ready.front());
+    const TimePoint start = engine->queue.next_turn(std::max(task.ready, engine->placed_end));
+    return std::tuple(start, task.ready, task.number);
+  };
+  const auto best = std::ranges::min_element(waiting_, {}, turn_of);
+  if (std::get<0>(turn_of(*best)) > until) return nullptr;
+  EngineState& engine = **best;
+  std::ranges::pop_heap(engine.ready, Later());
+  Lane& lane = *engine.ready.back();
+  engine.ready.pop_back();
+  if (engine.ready.empty()) waiting_.erase(best);
+  Task& task = next_of(lane);
+  const TimePoint asked = task.interval.asked;
+  task.interval = engine.queue.serve(now_, std::max(task.ready, engine.placed_end), task.cost);
+  task.interval.asked = asked;
+  task.was_put_off = true;
+  engine.placed_end = task.interval.end;
+  engine.last_ready = task.ready;
+  give_time(lane);
+  woken_.push_back(&lane);
+  go_on();
+  return &lane;
+}
+
+}  // namespace gpemu::device

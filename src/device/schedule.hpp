@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
+#include "gpemu/device/moment.hpp"
+
+#include "engine_queue.hpp"
+
+namespace gpemu::device {
+
+/// First in, first out; grows as needed and keeps its room.
+template <typename Item>
+class Ring {
+ public:
+  [[nodiscard]] bool empty() const { return size_ == 0; }
+  [[nodiscard]] std::size_t size() const { return size_; }
+  Item& operator[](std::size_t index) { return items_[(first_ + index) & (items_.size() - 1)]; }
+  Item& back() { return (*this)[size_ - 1]; }
+  /// Returns a new item, in the state in which another one was left.
+  Item& push() {
+    if (size_ == items_.size()) grow();
+    ++size_;
+    return back();
+  }
+  void pop() {
+    first_ = (first_ + 1) & (items_.size() - 1);
+    --size_;
+  }
+
+ private:
+  void grow() {
+    std::vector<Item> larger(std::max<std::size_t>(2 * items_.size(), 8));
+    for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move((*this)[i]);
+    items_ = std::move(larger);
+    first_ = 0;
+  }
+
+  std::vector<Item> items_;  ///< a power of two, or none.
+  std::size_t first_ = 0;
+  std::size_t size_ = 0;
+};
+
+/// A piece of work in a lane, or a wait for another lane.
+struct Task {
+  static constexpr std::int32_t kWait = -1;
+
+  std::int32_t engine = kWait;
+  std::uint64_t number = 0;  ///< in the order of queueing.
+  TimePoint asked{};         ///< it cannot start before.
+  Duration cost{};
+  MarkReference waits_for{};  ///< of a wait.
+  TimePoint ready{};          ///< of work: when its engine may begin it.
+  bool was_put_off = false;   ///< it was not given its time when it was queued.
+  Interval interval{};        ///< as expected until it is placed.
+  MarkReference end{};        ///< for those who wait for it.
+};
+
+struct Lane;
+
+/// What the streams of a context have in common.
+struct LaneGroup {
+  Lane* legacy = nullptr;       ///< of the legacy default stream.
+  std::vector<Lane*> blocking;  ///< those that synchronise with it.
+  TimePoint blocking_end{};     ///< of all that has started in these and in the legacy lane.
+  TimePoint any_end{};          ///< of all that has started in any lane.
+  std::function<void(const Interval&)> observer;  ///< told what has started.
+  int waiting = 0;  ///< lanes with work that has not started, as far as looked at.
+};
+
+/// What a stream was given and has not started: tasks that run one after the other.
+struct Lane {
+  std::shared_ptr<LaneGroup> group;
+  bool blocking = false;  ///< synchronises with the legacy lane, or is it.
+  Ring<Task> tasks;
+  std::size_t placed = 0;      ///< the first so many tasks have their times.
+  TimePoint started_end{};     ///< when the last task ends that has started.
+  TimePoint expected_end{};    ///< when the last task ends that was given, as far as known.
+  std::uint64_t followed = 0;  ///< the last task of the legacy lane that this one waits for.
+  std::uint64_t preceded = 0;  ///< the last task of this lane that the legacy lane waits for.
+  bool active = false;         ///< whether the schedule lists it.
+};
+
+/// All that a process has queued on the devices of a node, and when it runs.
+///
+/// An engine does work in the order in which it becomes ready, and finishes what it has begun; of
+/// what becomes ready at once, what was queued first. So queued work can be put off until it
+/// starts, by work of other streams that becomes ready before. Times are final once work has
+/// started; others are what happens if nothing else is queued.
+///
+/// As long as work becomes ready in the order in which it is queued, each piece gets its time when
+/// it is queued. Otherwise what has not started is placed anew, as far as somebody asks for it.
+///
+/// Thread safety: guarded by `mutex`, which callers hold.
+class Schedule {
+ public:
+  Schedule(Segment& segment, std::size_t devices);
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+  /// Makes all marks final, as they are expected.
+  ~Schedule();
+
+  /// Queues work on an engine of a device in a lane and returns when it will run, as far as known.
+  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
+
+  /// Has what is queued in a lane from now on wait for a moment. Source: CUDA Runtime API, "Stream
+  /// synchronization behavior": in the legacy default stream, a wait is like work.
+  void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment);
+
+  /// Returns when the last task ends that a lane was given.
+  Moment last_end(Lane& lane, TimePoint now);
+
+  /// Returns when all ends that a lane was given or waits for.
+  Moment end_of(Lane& lane, TimePoint now);
+
+  /// Likewise of all lanes of a group.
+  std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now);
+
+  /// Gives all work its time as if nothing else was queued.
+  void place_all();
+
+  /// Gives work its time that has started at `now`.
+  void advance(TimePoint now);
+
+  /// Keeps a lane until its work has ended.
+  void abandon(std::unique_ptr<Lane> lane, TimePoint now);
+
+  std::mutex mutex;
+
+ private:
+  struct EngineState {
+    EngineQueue queue;
+    TimePoint placed_end{};    ///< of what is placed.
+    TimePoint started_end{};   ///< of what has started.
+    TimePoint last_ready{};    ///< of what is placed.
+    std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
+  };
+  struct Later;
+
+  [[nodiscard]] static TimePoint known_end(const Lane& lane);
+  static Task& next_of(Lane& lane) { return lane.tasks[lane.placed]; }
+  EngineState& engine_of(const Task& task) {
+    return engines_[static_cast<std::size_t>(task.engine)];
+  }
+  Task& push(Lane& lane, std::int32_t engine, TimePoint asked);
+  void wait(Lane& lane, TimePoint now, const Moment& moment);
+  void follow_group(Lane& lane, TimePoint now);
+  void follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last);
+  void look_at_group(LaneGroup& group, TimePoint now);
+  void look_at(Lane& lane);
+  void go_on();
+  bool find_ready(Lane& lane);
+  void give_time(Lane& lane);
+  Lane* place_next(TimePoint until);
+  void start_over(TimePoint now);
+  void note_start(Lane& lane, EngineState& engine, const Interval& interval);
+  static void note_end(Lane& lane, TimePoint end);
+  void drop_started(Lane& lane, TimePoint now);
+  void drop_idle_lanes();
+
+  std::vector<EngineState> engines_;
+  std::vector<EngineState*> waiting_;  ///< engines for which some lane is ready.
+  std::vector<Lane*> active_;          ///< all that have tasks, and others.
+  std::vector<std::unique_ptr<Lane>> abandoned_;
+  std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
+  std::vector<Lane*> woken_;                      ///< whose mark has got its time.
+  std::size_t unplaced_ = 0;                      ///< tasks without times.
+  std::uint64_t next_number_ = 1;
+  TimePoint now_{};  ///< the latest that callers told.
+};
+
+}  // namespace gpemu::device
