@@ -148,7 +148,7 @@ Status share_event(Imports& state, gpemu_cuda_event& event) {
     state.free.pop_back();
   }
   state.times[place] =
-      event.event.recorded() ? event.event.moment().time().time_since_epoch().count() : 0;
+      event.current().recorded() ? event.current().moment().time().time_since_epoch().count() : 0;
   event.shared_ns = &state.times[place];
   return GPEMU_CUDA_SUCCESS;
 }

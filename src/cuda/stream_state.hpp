@@ -52,7 +52,7 @@ struct gpemu_cuda_event {
 
   /// Returns what the event stands for now, whichever process recorded it.
   [[nodiscard]] gpemu::device::Event current() const {
-    if (mapped_bytes == 0) return event;
+    if (mapped_bytes == 0) return device->device->read(event);
     const std::int64_t ns = shared_ns->load(std::memory_order_acquire);
     if (ns == 0) return {};
     return gpemu::device::Event(gpemu::TimePoint(gpemu::Duration(ns)));
@@ -60,7 +60,8 @@ struct gpemu_cuda_event {
   /// Tells other processes that it was recorded.
   void publish() {
     if (shared_ns == nullptr) return;
-    shared_ns->store(event.moment().time().time_since_epoch().count(), std::memory_order_release);
+    shared_ns->store(current().moment().time().time_since_epoch().count(),
+                     std::memory_order_release);
   }
 };
 

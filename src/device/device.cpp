@@ -35,6 +35,10 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
   auto lane = std::make_unique<Lane>(state_->lanes);
   lane->blocking = true;
   state_->lanes->legacy = lane.get();
+  {
+    const std::lock_guard lock(state_->schedule->mutex);
+    state_->schedule->add(state_->lanes);
+  }
   state_->default_stream.reset(new Stream(*this, std::move(lane)));
 }
 
@@ -77,6 +81,10 @@ sim::Clock& Device::clock() const {
 }
 Node& Device::node() const {
   return *state_->node;
+}
+Event Device::read(const Event& event) const {
+  const std::lock_guard lock(state_->schedule->mutex);
+  return event;
 }
 Result<void> Device::check_owner() const {
   return state_->segment->check_owner();

@@ -58,7 +58,12 @@ Schedule::Schedule(Segment& segment, std::size_t devices) {
 
 Schedule::~Schedule() {
   place_all();
-  for (Lane* const lane : active_) drop_started(*lane, TimePoint::max());
+  for (const auto& group : groups_) look_at_group(*group, TimePoint::max());
+}
+
+void Schedule::add(std::shared_ptr<LaneGroup> group) {
+  std::erase_if(groups_, [](const auto& other) { return other.use_count() == 1; });
+  groups_.push_back(std::move(group));
 }
 
 /// Returns when all ends that a lane was given or waits for. Requires: that has started.
@@ -73,9 +78,9 @@ Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
                          Bytes bytes) {
   now_ = std::max(now_, now);
   LaneGroup& group = *lane.group;
-  if (group.waiting > 0) look_at_group(group, now);
-  const bool is_idle = group.waiting == 0 && group.any_end < now;
-  if (group.waiting > 0) {
+  if (!group.waiting.empty()) look_at_group(group, now);
+  const bool is_idle = group.waiting.empty() && group.any_end < now;
+  if (!group.waiting.empty()) {
     follow_group(lane, now);
   } else {
     lane.expected_end = known_end(lane);
@@ -162,7 +167,7 @@ void Schedule::wait(Lane& lane, TimePoint now, const Moment& moment) {
 
 Moment Schedule::end_of(Lane& lane, TimePoint now) {
   now_ = std::max(now_, now);
-  if (lane.group->waiting == 0) return Moment(known_end(lane));
+  if (lane.group->waiting.empty()) return Moment(known_end(lane));
   advance(now);
   if (&lane != lane.group->legacy) {
     follow_group(lane, now);
@@ -181,9 +186,8 @@ std::vector<Moment> Schedule::ends_of(const LaneGroup& group, TimePoint now) {
   now_ = std::max(now_, now);
   advance(now);
   std::vector<Moment> ends;
-  for (Lane* const lane : active_) {
-    if (lane->group.get() == &group) ends.push_back(last_end(*lane, now));
-  }
+  const std::vector<Lane*> lanes = group.waiting;
+  for (Lane* const lane : lanes) ends.push_back(last_end(*lane, now));
   ends.emplace_back(group.any_end);
   return ends;
 }
@@ -204,23 +208,11 @@ void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
   abandoned_.push_back(std::move(lane));
   advance(now);
   for (const auto& other : abandoned_) drop_started(*other, now);
-  drop_idle_lanes();
-}
-
-void Schedule::drop_idle_lanes() {
-  std::erase_if(active_, [](Lane* lane) {
-    lane->active = !lane->tasks.empty();
-    return !lane->active;
-  });
-  std::erase_if(abandoned_, [](const auto& lane) { return !lane->active; });
+  std::erase_if(abandoned_, [](const auto& other) { return other->tasks.empty(); });
 }
 
 Task& Schedule::push(Lane& lane, std::int32_t engine, TimePoint asked) {
-  if (!lane.active) {
-    lane.active = true;
-    active_.push_back(&lane);
-  }
-  if (lane.tasks.empty()) ++lane.group->waiting;
+  if (lane.tasks.empty()) lane.group->waiting.push_back(&lane);
   Task& task = lane.tasks.push();
   task.engine = engine;
   task.number = next_number_++;
@@ -255,10 +247,7 @@ void Schedule::follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& las
 
 /// Forgets what has started in the lanes of a group.
 void Schedule::look_at_group(LaneGroup& group, TimePoint now) {
-  for (Lane* const lane : active_) {
-    if (lane->group.get() == &group) drop_started(*lane, now);
-  }
-  if (group.waiting == 0) drop_idle_lanes();
+  for (std::size_t i = group.waiting.size(); i-- > 0;) drop_started(*group.waiting[i], now);
 }
 
 Moment Schedule::last_end(Lane& lane, TimePoint now) {
@@ -302,14 +291,13 @@ void Schedule::drop_started(Lane& lane, TimePoint now) {
     }
     lane.tasks.pop();
     --lane.placed;
-    if (lane.tasks.empty()) --lane.group->waiting;
+    if (lane.tasks.empty()) std::erase(lane.group->waiting, &lane);
   }
 }
 
 /// Takes their times from all tasks that have not started.
 void Schedule::start_over(TimePoint now) {
-  for (Lane* const lane : active_) drop_started(*lane, now);
-  drop_idle_lanes();
+  for (const auto& group : groups_) look_at_group(*group, now);
   blocked_.clear();
   for (EngineState& engine : engines_) {
     engine.placed_end = engine.started_end;
@@ -318,14 +306,18 @@ void Schedule::start_over(TimePoint now) {
   }
   waiting_.clear();
   unplaced_ = 0;
-  for (Lane* const lane : active_) {
+  std::vector<Lane*> lanes;
+  for (const auto& group : groups_) {
+    lanes.insert(lanes.end(), group->waiting.begin(), group->waiting.end());
+  }
+  for (Lane* const lane : lanes) {
     unplaced_ += lane->tasks.size();
     lane->placed = 0;
     for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
       if (Mark* const mark = lane->tasks[i].end.get(); mark != nullptr) mark->placed_ = false;
     }
   }
-  for (std::size_t i = 0; i < active_.size(); ++i) look_at(*active_[i]);
+  for (Lane* const lane : lanes) look_at(*lane);
 }
 
 void Schedule::look_at(Lane& lane) {

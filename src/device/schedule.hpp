@@ -74,7 +74,7 @@ struct LaneGroup {
   TimePoint blocking_end{};     ///< of all that has started in these and in the legacy lane.
   TimePoint any_end{};          ///< of all that has started in any lane.
   std::function<void(const Interval&)> observer;  ///< told what has started.
-  int waiting = 0;  ///< lanes with work that has not started, as far as looked at.
+  std::vector<Lane*> waiting;  ///< those with tasks that have not started, as far as looked at.
 };
 
 /// What a stream was given and has not started: tasks that run one after the other.
@@ -87,7 +87,6 @@ struct Lane {
   TimePoint expected_end{};    ///< when the last task ends that was given, as far as known.
   std::uint64_t followed = 0;  ///< the last task of the legacy lane that this one waits for.
   std::uint64_t preceded = 0;  ///< the last task of this lane that the legacy lane waits for.
-  bool active = false;         ///< whether the schedule lists it.
 };
 
 /// All that a process has queued on the devices of a node, and when it runs.
@@ -108,6 +107,8 @@ class Schedule {
   Schedule& operator=(const Schedule&) = delete;
   /// Makes all marks final, as they are expected.
   ~Schedule();
+
+  void add(std::shared_ptr<LaneGroup> group);
 
   /// Queues work on an engine of a device in a lane and returns when it will run, as far as known.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
@@ -165,11 +166,10 @@ class Schedule {
   void note_start(Lane& lane, EngineState& engine, const Interval& interval);
   static void note_end(Lane& lane, TimePoint end);
   void drop_started(Lane& lane, TimePoint now);
-  void drop_idle_lanes();
 
   std::vector<EngineState> engines_;
   std::vector<EngineState*> waiting_;  ///< engines for which some lane is ready.
-  std::vector<Lane*> active_;          ///< all that have tasks, and others.
+  std::vector<std::shared_ptr<LaneGroup>> groups_;
   std::vector<std::unique_ptr<Lane>> abandoned_;
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
   std::vector<Lane*> woken_;                      ///< whose mark has got its time.

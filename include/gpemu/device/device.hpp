@@ -129,6 +129,9 @@ class Device {
   /// called under a lock, and must not come back here. Requires: nothing is queued yet.
   void observe(std::function<void(const Interval&)> observer);
 
+  /// Returns a copy of an event that other threads may record meanwhile, in streams of this device.
+  [[nodiscard]] Event read(const Event& event) const;
+
   /// Returns the legacy default stream: its work waits for all blocking streams and they for it.
   [[nodiscard]] Stream& default_stream();
   [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking);
