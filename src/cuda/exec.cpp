@@ -92,72 +92,87 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
   }
 }
 
-/// The streams in which a launch runs its steps: one that follows another goes to the same stream,
-/// unless a third one did.
+/// The streams in which a launch runs its steps. A step follows the last step of a stream if it
+/// depends on that; the first such stream is the launch's own.
 class Branches {
  public:
   Branches(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream)
-      : exec_(exec), stream_(stream), start_(stream.stream->tail()), ends_(exec.steps.size()) {}
-
-  /// Returns the stream of a step, which waits for what the step depends on.
-  device::Stream& of(std::size_t index) {
-    const Step& step = exec_.steps[index];
-    Branch* found = nullptr;
-    for (Branch& branch : branches_) {
-      const bool goes_on =
-          branch.device == step.work.device &&
-          std::ranges::find(step.dependencies, branch.last) != step.dependencies.end();
-      if (goes_on) found = &branch;
+      : exec_(exec), stream_(stream), start_(stream.stream->tail()), places_(exec.steps.size()) {
+    for (std::uint32_t i = 0; i < places_.size(); ++i) {
+      const Step& step = exec.steps[i];
+      const auto found = std::ranges::find_if(branches_, [&step](const Branch& branch) {
+        return branch.device == step.work.device &&
+               std::ranges::find(step.dependencies, branch.last) != step.dependencies.end();
+      });
+      const bool is_new = found == branches_.end();
+      if (is_new) branches_.push_back({.device = step.work.device});
+      Branch& branch = is_new ? branches_.back() : *found;
+      places_[i] = {.branch = static_cast<std::size_t>(&branch - branches_.data()),
+                    .before = branch.last};
+      branch.last = i;
+      for (const std::uint32_t dependency : step.dependencies) {
+        if (dependency != places_[i].before) places_[dependency].is_joined = true;
+      }
     }
-    if (found == nullptr) found = &add(*step.work.device);
-    for (const std::uint32_t dependency : step.dependencies) {
-      if (dependency != found->last) found->stream->wait(ends_[dependency]);
-    }
-    found->last = static_cast<std::uint32_t>(index);
-    last_ = found->stream;
-    return *found->stream;
   }
 
-  /// Notes that the step of which `of` was called last has its work.
-  void ends(std::size_t index) { ends_[index] = last_->last_end(); }
+  /// Returns the stream of a step, which waits for what the step depends on.
+  device::Stream& stream_of(std::uint32_t step) {
+    const Place& place = places_[step];
+    Branch& branch = branches_[place.branch];
+    if (branch.stream == nullptr) branch.stream = &begin(*branch.device, place.branch);
+    for (const std::uint32_t dependency : exec_.steps[step].dependencies) {
+      if (dependency != place.before) branch.stream->wait(places_[dependency].end);
+    }
+    return *branch.stream;
+  }
 
-  /// Has the launch's stream wait for all branches.
+  /// Notes that a step's stream has its work.
+  void finish(std::uint32_t step) {
+    Place& place = places_[step];
+    if (place.is_joined) place.end = branches_[place.branch].stream->last_end();
+  }
+
+  /// Has the launch's stream wait for all branches that were begun.
   void join() {
     for (const Branch& branch : branches_) {
-      if (branch.stream != stream_.stream) stream_.stream->wait(branch.stream->last_end());
+      const bool is_other = branch.stream != nullptr && branch.stream != stream_.stream;
+      if (is_other) stream_.stream->wait(branch.stream->last_end());
     }
   }
 
  private:
+  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   struct Branch {
-    DeviceState* device;
-    device::Stream* stream;
-    std::uint32_t last;  ///< its last step.
+    DeviceState* device = nullptr;
+    device::Stream* stream = nullptr;  ///< null until it is begun.
+    std::uint32_t last = kNone;        ///< its last step.
+  };
+  struct Place {
+    std::size_t branch = 0;
+    std::uint32_t before = kNone;  ///< the step before it in its branch.
+    bool is_joined = false;        ///< whether steps of other branches wait for it.
+    device::Moment end = {};
   };
 
-  /// The first branch is the launch's own stream.
-  Branch& add(DeviceState& device) {
-    if (branches_.empty() && &device == stream_.device) {
-      return branches_.emplace_back(&device, stream_.stream, kNone);
-    }
+  device::Stream& begin(DeviceState& device, std::size_t branch) {
+    if (branch == 0 && &device == stream_.device) return *stream_.stream;
     auto& streams = exec_.streams[&device];
     std::size_t& used = used_[&device];
     if (used == streams.size()) {
       streams.push_back(device.device->create_stream(device::StreamKind::kNonBlocking));
     }
-    device::Stream* const added = streams[used++].get();
-    added->wait(start_);
-    return branches_.emplace_back(&device, added, kNone);
+    device::Stream& begun = *streams[used++];
+    begun.wait(start_);
+    return begun;
   }
 
-  static constexpr std::uint32_t kNone = ~std::uint32_t{0};
   gpemu_cuda_exec& exec_;
   gpemu_cuda_stream& stream_;
   device::Moment start_;
-  std::vector<device::Moment> ends_;
   std::vector<Branch> branches_;
+  std::vector<Place> places_;  ///< by step.
   std::map<DeviceState*, std::size_t> used_;
-  device::Stream* last_ = nullptr;
 };
 
 /// A graph of an executable graph's steps, for streams that capture its launch.
@@ -327,7 +342,7 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];
     gpemu_cuda_stream node_stream{.device = step.work.device,
-                                  .stream = &branches.of(i),
+                                  .stream = &branches.stream_of(static_cast<std::uint32_t>(i)),
                                   .id = stream.id,
                                   .runs_graph = true,
                                   .host_calls = before};
@@ -336,7 +351,7 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
     }
     if (step.enabled) status = run_step(step, node_stream);
     calls[i] = std::move(node_stream.host_calls);
-    branches.ends(i);
+    branches.finish(static_cast<std::uint32_t>(i));
   }
   branches.join();
   exec.end = stream.stream->last_end();

@@ -71,11 +71,14 @@ Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
   return interval;
 }
 
-TimePoint EngineQueue::next_turn(TimePoint from) const {
+TimePoint EngineQueue::next_turn(TimePoint now, TimePoint from) {
   for (const Turn& turn : turns_) {
     if (from < turn.end) return std::max(from, turn.start);
   }
-  return std::max(from, at(record().tail_ns.load(std::memory_order_relaxed)));
+  drop_work_of_dead(now);
+  const TimePoint tail = at(record().tail_ns.load(std::memory_order_relaxed));
+  return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
+                                                                           : std::max(from, tail);
 }
 
 void EngineQueue::settle(const Interval& interval) {

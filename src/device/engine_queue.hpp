@@ -35,7 +35,7 @@ class EngineQueue {
   Interval serve(TimePoint now, TimePoint from, Duration cost);
 
   /// Returns the first time from `from` on that this process has, or will have.
-  [[nodiscard]] TimePoint next_turn(TimePoint from) const;
+  [[nodiscard]] TimePoint next_turn(TimePoint now, TimePoint from);
 
   /// Notes when work runs. Nothing is served before its start from now on.
   void settle(const Interval& interval);

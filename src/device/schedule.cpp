@@ -379,9 +379,9 @@ void Schedule::give_time(Lane& lane) {
 Lane* Schedule::place_next(TimePoint until) {
   if (waiting_.empty()) return nullptr;
   // What begins at once is done in the order in which it became ready, for some may take no time.
-  const auto turn_of = [](EngineState* engine) {
+  const auto turn_of = [this](EngineState* engine) {
     const Task& task = next_of(*engine->ready.front());
-    const TimePoint start = engine->queue.next_turn(std::max(task.ready, engine->placed_end));
+    const TimePoint start = engine->queue.next_turn(now_, std::max(task.ready, engine->placed_end));
     return std::tuple(start, task.ready, task.number);
   };
   const auto best = std::ranges::min_element(waiting_, {}, turn_of);
