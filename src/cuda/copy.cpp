@@ -326,11 +326,12 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
 }
 
 Status poke(std::uint64_t address, const void* data, Bytes bytes) {
+  if (bytes == 0) return GPEMU_CUDA_SUCCESS;
   Side side;
   GPEMU_CUDA_TRY(check_range(address, bytes, &side));
   const std::array written{Access{.start = address, .bytes = bytes, .writes = true}};
   wait_for_moves_on(written);
-  if (bytes > 0 && !side.shared) keep(address, bytes);
+  if (!side.shared) keep(address, bytes);
   std::memcpy(reinterpret_cast<void*>(address), data, bytes);
   return GPEMU_CUDA_SUCCESS;
 }
