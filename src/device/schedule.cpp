@@ -173,6 +173,13 @@ Moment Schedule::end_of(Lane& lane, TimePoint now) {
     follow_group(lane, now);
     return last_end(lane, now);
   }
+  const bool is_alone = std::ranges::all_of(lane.group->blocking,
+                                            [](const Lane* other) { return other->tasks.empty(); });
+  if (is_alone) {
+    Moment end = last_end(lane, now);
+    end.time_ = std::max(end.time_, known_end(lane));
+    return end;
+  }
   // Apart from the lane, in which a wait would hold up the blocking streams.
   auto all = std::make_unique<Lane>(lane.group);
   for (Lane* const other : lane.group->blocking) wait(*all, now, last_end(*other, now));
@@ -206,9 +213,11 @@ void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
   now_ = std::max(now_, now);
   std::erase(lane->group->blocking, lane.get());
   abandoned_.push_back(std::move(lane));
+  if (abandoned_.size() < most_abandoned_) return;
   advance(now);
   for (const auto& other : abandoned_) drop_started(*other, now);
   std::erase_if(abandoned_, [](const auto& other) { return other->tasks.empty(); });
+  most_abandoned_ = 2 * abandoned_.size() + 16;
 }
 
 Task& Schedule::push(Lane& lane, std::int32_t engine, TimePoint asked) {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -18,35 +19,41 @@
 
 namespace gpemu::device {
 
-/// First in, first out; grows as needed and keeps its room.
+/// First in, first out, in pieces that stay where they are.
 template <typename Item>
-class Ring {
+class Queue {
  public:
   [[nodiscard]] bool empty() const { return size_ == 0; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  Item& operator[](std::size_t index) { return items_[(first_ + index) & (items_.size() - 1)]; }
+  Item& operator[](std::size_t index) {
+    return (*pieces_[(first_ + index) / kPiece])[(first_ + index) % kPiece];
+  }
   Item& back() { return (*this)[size_ - 1]; }
   /// Returns a new item, in the state in which another one was left.
   Item& push() {
-    if (size_ == items_.size()) grow();
+    if (first_ + size_ == pieces_.size() * kPiece) {
+      pieces_.push_back(spare_ ? std::move(spare_) : std::make_unique<Piece>());
+    }
     ++size_;
     return back();
   }
   void pop() {
-    first_ = (first_ + 1) & (items_.size() - 1);
+    ++first_;
     --size_;
-  }
-
- private:
-  void grow() {
-    std::vector<Item> larger(std::max<std::size_t>(2 * items_.size(), 8));
-    for (std::size_t i = 0; i < size_; ++i) larger[i] = std::move((*this)[i]);
-    items_ = std::move(larger);
+    if (size_ == 0 && pieces_.size() == 1) first_ = 0;
+    if (first_ < kPiece) return;
+    spare_ = std::move(pieces_.front());
+    pieces_.pop_front();
     first_ = 0;
   }
 
-  std::vector<Item> items_;  ///< a power of two, or none.
-  std::size_t first_ = 0;
+ private:
+  static constexpr std::size_t kPiece = 64;
+  using Piece = std::array<Item, kPiece>;
+
+  std::deque<std::unique_ptr<Piece>> pieces_;
+  std::unique_ptr<Piece> spare_;
+  std::size_t first_ = 0;  ///< in the first piece.
   std::size_t size_ = 0;
 };
 
@@ -81,7 +88,7 @@ struct LaneGroup {
 struct Lane {
   std::shared_ptr<LaneGroup> group;
   bool blocking = false;  ///< synchronises with the legacy lane, or is it.
-  Ring<Task> tasks;
+  Queue<Task> tasks;
   std::size_t placed = 0;      ///< the first so many tasks have their times.
   TimePoint started_end{};     ///< when the last task ends that has started.
   TimePoint expected_end{};    ///< when the last task ends that was given, as far as known.
@@ -171,6 +178,7 @@ class Schedule {
   std::vector<EngineState*> waiting_;  ///< engines for which some lane is ready.
   std::vector<std::shared_ptr<LaneGroup>> groups_;
   std::vector<std::unique_ptr<Lane>> abandoned_;
+  std::size_t most_abandoned_ = 16;               ///< before they are looked at.
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
   std::vector<Lane*> woken_;                      ///< whose mark has got its time.
   std::size_t unplaced_ = 0;                      ///< tasks without times.
