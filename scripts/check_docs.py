@@ -406,13 +406,16 @@ def give_to(folder, user):
 
 def environment_of(folder, options, builds):
     """Returns the environment of a page: what a fresh login has, and what finds gpemu. A page that
-    builds gpemu installs its own Python package."""
+    builds gpemu installs its own Python package, and its reader activates the environment."""
     tools = options.gpemu.parent
     kept = {name: value for name, value in os.environ.items() if PASSED_ON.fullmatch(name)}
-    if not builds:
+    path = f"{tools}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"
+    if builds:
+        path = f"{folder / 'gpemu/.venv/bin'}:{path}"
+    else:
         kept["PYTHONPATH"] = str(tools.parent / "python")
     return kept | {
-        "PATH": f"{tools}:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin",
+        "PATH": path,
         "HOME": str(folder / "home"), "USER": "reader", "LOGNAME": "reader",
         "TMPDIR": str(folder / "tmp"), "GPEMU_NODE_DIR": str(folder / "nodes"),
         "XDG_CACHE_HOME": str(options.cache),
