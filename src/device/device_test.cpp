@@ -161,6 +161,15 @@ TEST_F(DeviceTest, AStreamThatIsDestroyedEndsWhatItWasGiven) {
   EXPECT_EQ(clock_.now(), at(11ms));
 }
 
+TEST_F(DeviceTest, TheLegacyStreamWaitsForWorkOfStreamsThatAreDestroyed) {
+  auto stream = device_->create_stream();
+  stream->copy(Engine::kCopyHostToDevice, 1, 5ms);
+  stream->copy(Engine::kCopyHostToDevice, 1, 5ms);
+  stream.reset();
+  device_->default_stream().launch(1ms);
+  EXPECT_EQ(device_->default_stream().tail().time(), at(11ms));
+}
+
 TEST_F(DeviceTest, WaitingForAStreamWaitsForTheEventsItWaitsFor) {
   const auto blocking = device_->create_stream();
   blocking->wait(Event(at(5ms)));

@@ -211,12 +211,15 @@ void Schedule::advance(TimePoint now) {
 
 void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
   now_ = std::max(now_, now);
-  std::erase(lane->group->blocking, lane.get());
   abandoned_.push_back(std::move(lane));
   if (abandoned_.size() < most_abandoned_) return;
   advance(now);
   for (const auto& other : abandoned_) drop_started(*other, now);
-  std::erase_if(abandoned_, [](const auto& other) { return other->tasks.empty(); });
+  std::erase_if(abandoned_, [](const auto& other) {
+    // Until then the legacy default stream waits for it.
+    if (other->tasks.empty()) std::erase(other->group->blocking, other.get());
+    return other->tasks.empty();
+  });
   most_abandoned_ = 2 * abandoned_.size() + 16;
 }
 
