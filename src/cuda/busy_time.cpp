@@ -14,7 +14,12 @@ constexpr std::size_t kMaxRecent = 64;
 void BusyTime::add(std::int64_t start, std::int64_t end) {
   start = std::max(start, summed_until_);
   if (end <= start) return;
-  // The first interval that reaches this one, and all that it reaches: nearly always the last.
+  if (!recent_.empty() && start >= recent_.back().first && start <= recent_.back().second) {
+    total_ += std::max(end - recent_.back().second, std::int64_t{0});
+    recent_.back().second = std::max(recent_.back().second, end);
+    return;
+  }
+  // The first interval that reaches this one, and all that it reaches.
   auto first = recent_.end();
   while (first != recent_.begin() && std::prev(first)->second >= start) --first;
   auto last = first;

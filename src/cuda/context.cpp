@@ -38,7 +38,7 @@ Status make_context(DeviceState& device) {
     make_default_stream(device);
     record_device(device);
     device.device->observe(
-        [&device](const device::Interval& interval) { record_start(device, interval); });
+        [&device](TimePoint start, TimePoint end) { record_start(device, start, end); });
   }
   device.active = true;
   return GPEMU_CUDA_SUCCESS;

@@ -40,7 +40,7 @@ struct Recorder {
   std::unique_ptr<LineFile> lines;  ///< null when operations are not kept.
 
   std::mutex count_mutex;                                 ///< of the totals of work.
-  std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by it.
+  std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by the devices' schedule.
 
   std::mutex mutex;
   std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
@@ -262,7 +262,7 @@ struct HostSample {
   std::int64_t time_ns = 0;
   std::int64_t processor_ns = 0;
 };
-thread_local HostSample host_sample;
+[[gnu::tls_model("initial-exec")]] thread_local HostSample host_sample;
 
 /// For how long this thread waited for bytes that were late since it asked for work last; in
 /// nanoseconds.
@@ -343,16 +343,15 @@ void record(const RecordedWork& work) {
   if (state.lines != nullptr) write_operation(state, work);
 }
 
-void record_start(const DeviceState& device, const device::Interval& interval) {
-  Recorder& state = recorder();
+void record_start(const DeviceState& device, TimePoint start, TimePoint end) {
   const auto ordinal = static_cast<std::size_t>(device.ordinal);
   if (ordinal >= ProcessRecord::kMaxDevices) return;
-  const std::int64_t start_ns = interval.start.time_since_epoch().count();
-  const std::int64_t end_ns = interval.end.time_since_epoch().count();
-  RecordedDevice& entry = state.totals->devices[ordinal];
-  const std::lock_guard lock(state.count_mutex);
+  Recorder& state = recorder();
+  const std::int64_t start_ns = start.time_since_epoch().count();
+  const std::int64_t end_ns = end.time_since_epoch().count();
   BusyTime& busy = state.busy[ordinal];
   busy.add(start_ns, end_ns);
+  RecordedDevice& entry = state.totals->devices[ordinal];
   entry.busy_ns = busy.total();
   entry.first_ns = entry.first_ns == 0 ? start_ns : std::min(entry.first_ns, start_ns);
   entry.last_ns = std::max(entry.last_ns, end_ns);

@@ -33,8 +33,8 @@ void record_device(const DeviceState& device);
 /// Counts work that was queued. Thread safety: any thread.
 void record(const RecordedWork& work);
 
-/// Counts when work runs, once that is final.
-void record_start(const DeviceState& device, const device::Interval& interval);
+/// Counts when work of a device runs, once that is final. Requires: one thread at a time.
+void record_start(const DeviceState& device, TimePoint start, TimePoint end);
 
 /// Counts time that a thread of the program spent waiting for a device, just now.
 void record_wait(Duration time);

@@ -89,7 +89,7 @@ Event Device::read(const Event& event) const {
 Result<void> Device::check_owner() const {
   return state_->segment->check_owner();
 }
-void Device::observe(std::function<void(const Interval&)> observer) {
+void Device::observe(std::function<void(TimePoint, TimePoint)> observer) {
   const std::lock_guard lock(state_->schedule->mutex);
   state_->lanes->observer = std::move(observer);
 }

@@ -24,14 +24,13 @@ TimePoint at(std::int64_t ns) {
 }  // namespace
 
 void EngineQueue::count(Duration busy, Bytes bytes) {
-  layout::EngineRecord& engine = record();
-  Segment::OwnUse& own = segment_->own(device_);
-  layout::HoldingRecord& holding = segment_->own_holding(device_);
-  engine.busy_ns.fetch_add(busy.count(), std::memory_order_relaxed);
-  own.busy_ns[engine_] = saturating_add(own.busy_ns[engine_], busy.count());
-  holding.engine_busy_ns[engine_].store(own.busy_ns[engine_], std::memory_order_relaxed);
-  engine.operations.fetch_add(1, std::memory_order_relaxed);
-  if (bytes > 0) engine.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  layout::CountRecord& queued = holding_->engines[engine_].queued;
+  Segment::OwnUse::Engine& own = own_->engines[engine_];
+  own.busy_ns = saturating_add(own.busy_ns, busy.count());
+  queued.busy_ns.store(own.busy_ns, std::memory_order_relaxed);
+  queued.operations.store(++own.operations, std::memory_order_relaxed);
+  own.bytes += bytes;
+  queued.bytes.store(own.bytes, std::memory_order_relaxed);
 }
 
 void EngineQueue::promise(Duration busy) {
@@ -76,25 +75,25 @@ TimePoint EngineQueue::next_turn(TimePoint now, TimePoint from) {
     if (from < turn.end) return std::max(from, turn.start);
   }
   drop_work_of_dead(now);
-  const TimePoint tail = at(record().tail_ns.load(std::memory_order_relaxed));
+  const TimePoint tail = at(record_->tail_ns.load(std::memory_order_relaxed));
   return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
                                                                            : std::max(from, tail);
 }
 
-void EngineQueue::settle(const Interval& interval) {
-  settled_end_ = std::max(settled_end_, interval.end);
-  while (turns_.size() > 1 && turns_.front().end <= interval.start) turns_.erase(turns_.begin());
+void EngineQueue::settle(TimePoint start, TimePoint end) {
+  settled_end_ = std::max(settled_end_, end);
+  while (turns_.size() > 1 && turns_.front().end <= start) turns_.erase(turns_.begin());
 }
 
-void EngineQueue::fill_gaps(TimePoint now, const Interval& interval) {
-  std::int64_t left = interval.busy.count();
-  for (layout::GapRecord& gap : record().gaps) {
-    const std::int64_t start = std::max(gap.start_ns.load(), ns(now));
-    const std::int64_t end = gap.end_ns;
-    if (at(start) >= interval.end || at(end) <= interval.start) continue;
+void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy) {
+  std::int64_t left = busy.count();
+  for (layout::GapRecord& gap : record_->gaps) {
+    const std::int64_t gap_start = std::max(gap.start_ns.load(), ns(now));
+    const std::int64_t gap_end = gap.end_ns;
+    if (at(gap_start) >= end || at(gap_end) <= start) continue;
     // Both are in the future, so the difference is in range.
-    const std::int64_t part = end > start ? std::min(end - start, left) : 0;
-    gap.start_ns = start + part;
+    const std::int64_t part = gap_end > gap_start ? std::min(gap_end - gap_start, left) : 0;
+    gap.start_ns = gap_start + part;
     left -= part;
   }
 }
@@ -102,8 +101,8 @@ void EngineQueue::fill_gaps(TimePoint now, const Interval& interval) {
 /// Has the work of processes that died dropped before this process queues behind it, and damage
 /// undone that would make it wait for work that nobody has queued.
 void EngineQueue::drop_work_of_dead(TimePoint now) {
-  const TimePoint others_end = at(record().tail_ns.load());
-  const TimePoint expected = std::max(now, at(segment_->own(device_).tail_ns[engine_]));
+  const TimePoint others_end = at(record_->tail_ns.load());
+  const TimePoint expected = std::max(now, at(own_->engines[engine_].tail_ns));
   if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
   const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
   if (now - looked_for_dead_ < kLookPeriod && !is_damage) return;
@@ -117,10 +116,9 @@ void EngineQueue::drop_work_of_dead(TimePoint now) {
 /// instead.
 EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
   drop_work_of_dead(now);
-  layout::EngineRecord& engine = record();
-  std::int64_t& own = segment_->own(device_).tail_ns[engine_];
-  std::atomic<std::int64_t>& published = segment_->own_holding(device_).engine_tail_ns[engine_];
-  std::int64_t tail = engine.tail_ns.load(std::memory_order_relaxed);
+  std::int64_t& own = own_->engines[engine_].tail_ns;
+  std::atomic<std::int64_t>& published = holding_->engines[engine_].tail_ns;
+  std::int64_t tail = record_->tail_ns.load(std::memory_order_relaxed);
   const std::int64_t latest = saturating_add(std::max(ns(now), own), layout::kLongestQueue.count());
   std::int64_t start = 0;
   std::int64_t end = 0;
@@ -131,10 +129,10 @@ EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Durati
     end = saturating_add(start, cost.count());
     // Before the exchange, so that nobody cuts the timeline before this work's end.
     published.store(std::max(own, end), std::memory_order_relaxed);
-  } while (!engine.tail_ns.compare_exchange_weak(tail, end));
+  } while (!record_->tail_ns.compare_exchange_weak(tail, end));
   own = std::max(own, end);
   if (start > std::max(queued, ns(now))) {
-    layout::GapRecord& gap = engine.gaps[engine.gap_count++ % std::size(engine.gaps)];
+    layout::GapRecord& gap = record_->gaps[record_->gap_count++ % std::size(record_->gaps)];
     gap.start_ns = std::max(queued, ns(now));
     gap.end_ns = start;
   }

@@ -19,7 +19,12 @@ namespace gpemu::device {
 class EngineQueue {
  public:
   EngineQueue(Segment& segment, int device, std::size_t engine)
-      : segment_(&segment), device_(device), engine_(engine) {}
+      : segment_(&segment),
+        device_(device),
+        engine_(engine),
+        record_(&segment.engines(device)[engine]),
+        own_(&segment.own(device)),
+        holding_(&segment.own_holding(device)) {}
 
   /// Counts work that is queued, with the time that it takes of the engine.
   void count(Duration busy, Bytes bytes);
@@ -38,10 +43,10 @@ class EngineQueue {
   [[nodiscard]] TimePoint next_turn(TimePoint now, TimePoint from);
 
   /// Notes when work runs. Nothing is served before its start from now on.
-  void settle(const Interval& interval);
+  void settle(TimePoint start, TimePoint end);
 
-  /// Takes work out of the gaps that others see in the timeline.
-  void fill_gaps(TimePoint now, const Interval& interval);
+  /// Takes work that runs between two times out of the gaps that others see in the timeline.
+  void fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy);
 
  private:
   /// From where others had reserved until, to where this process has.
@@ -50,14 +55,16 @@ class EngineQueue {
     TimePoint end;
   };
 
-  [[nodiscard]] layout::EngineRecord& record() const { return segment_->engines(device_)[engine_]; }
   void drop_work_of_dead(TimePoint now);
   Turn reserve(TimePoint now, TimePoint earliest, Duration cost);
 
   Segment* segment_;
   int device_;
   std::size_t engine_;
-  std::vector<Turn> turns_;  ///< in order of time; no two meet.
+  layout::EngineRecord* record_;    ///< of all processes.
+  Segment::OwnUse* own_;            ///< of this process.
+  layout::HoldingRecord* holding_;  ///< of this process, for others.
+  std::vector<Turn> turns_;         ///< in order of time; no two meet.
   Duration promised_{};
   TimePoint settled_end_{};
   TimePoint looked_for_dead_{};

@@ -28,7 +28,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 4;
+inline constexpr std::uint32_t kVersion = 5;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -75,14 +75,20 @@ struct GapRecord {
   std::atomic<std::int64_t> end_ns;
 };
 
+/// What was ever queued on an engine.
+struct CountRecord {
+  std::atomic<std::int64_t> busy_ns;  ///< the time that it takes.
+  std::atomic<std::uint64_t> operations;
+  std::atomic<std::uint64_t> bytes;  ///< copied.
+};
+
 /// The timeline of one engine. `tail_ns` only grows while processes live, by compare-and-swap, so
 /// that nobody who dies can leave it locked. One beyond what the living published is of the dead,
 /// or damage, and is cut.
 struct alignas(64) EngineRecord {
   std::atomic<std::int64_t> tail_ns;  ///< when the engine has nothing left to do.
-  std::atomic<std::int64_t> busy_ns;  ///< all work ever queued, less what was dropped.
-  std::atomic<std::uint64_t> operations;
-  std::atomic<std::uint64_t> bytes;
+  /// By processes that gave their slots up, less what was dropped of all that died.
+  CountRecord ended;
   /// The last gaps, in a ring; more ahead of an engine at once are taken for work.
   std::atomic<std::uint32_t> gap_count;
   GapRecord gaps[4];
@@ -116,10 +122,12 @@ struct alignas(64) ProcessRecord {
 struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;
-  /// Never less than the end of this process's last work on each engine.
-  std::atomic<std::int64_t> engine_tail_ns[kEngineCount];
-  /// All work that this process ever queued on each engine.
-  std::atomic<std::int64_t> engine_busy_ns[kEngineCount];
+  /// What this process has on one engine.
+  struct Use {
+    std::atomic<std::int64_t> tail_ns;  ///< never less than the end of its last work.
+    CountRecord queued;
+  };
+  Use engines[kEngineCount];
 };
 
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);

@@ -44,7 +44,7 @@ struct Schedule::Later {
   bool operator()(Lane* a, Lane* b) const {
     const Task& first = next_of(*a);
     const Task& second = next_of(*b);
-    return first.ready != second.ready ? first.ready > second.ready : first.number > second.number;
+    return first.start != second.start ? first.start > second.start : first.number > second.number;
   }
 };
 
@@ -79,55 +79,68 @@ Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   now_ = std::max(now_, now);
   LaneGroup& group = *lane.group;
   if (!group.waiting.empty()) look_at_group(group, now);
-  const bool is_idle = group.waiting.empty() && group.any_end < now;
+  Duration idle{};
   if (!group.waiting.empty()) {
     follow_group(lane, now);
   } else {
     lane.expected_end = known_end(lane);
+    if (group.any_end < now) idle = now - group.any_end;
   }
   EngineState& engine = engines_[engine_index];
   const TimePoint ready = std::max(now, lane.expected_end);
+  // What is ready last puts off nothing that was queued before.
   const bool in_order = ready >= engine.last_ready;
-  // Behind nothing that has not started, it waits for times that nobody else remembers.
-  const TimePoint earliest = lane.tasks.empty() ? ready : now;
-  if (unplaced_ == 0 && in_order) {
-    // Nothing that was queued before is put off by this.
-    Interval interval = engine.queue.serve(now, std::max(ready, engine.placed_end), cost);
-    interval.asked = now;
-    if (is_idle) interval.idle = now - group.any_end;
-    engine.placed_end = interval.end;
-    engine.last_ready = ready;
-    lane.expected_end = interval.end;
-    if (interval.start <= now && lane.tasks.empty()) {
-      engine.queue.count(interval.busy, bytes);
-      note_start(lane, engine, interval);
-      return interval;
-    }
-    engine.queue.count(interval.busy, bytes);
+  Interval interval = unplaced_ == 0 && in_order
+                          ? queue_placed(lane, engine_index, ready, cost, bytes)
+                          : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
+  interval.asked = now;
+  interval.idle = idle;
+  return interval;
+}
+
+/// Queues work that runs after all that was queued before on its engine.
+Interval Schedule::queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready,
+                                Duration cost, Bytes bytes) {
+  EngineState& engine = engines_[engine_index];
+  const Interval interval = engine.queue.serve(now_, std::max(ready, engine.placed_end), cost);
+  engine.placed_end = interval.end;
+  engine.last_ready = ready;
+  lane.expected_end = interval.end;
+  engine.queue.count(interval.busy, bytes);
+  if (interval.start <= now_ && lane.tasks.empty()) {
+    note_start(lane, engine, interval.start, interval.end);
+  } else if (goes_on(lane, engine_index, interval)) {
+    Task& last = lane.tasks.back();
+    lane.ends.push() = last.end;
+    ++last.before;
+    last.number = next_number_++;
+    last.end = interval.end;
     engine.queue.promise(interval.busy);
-    Task& task = push(lane, static_cast<std::int32_t>(engine_index), earliest);
-    task.cost = cost;
-    task.interval = interval;
+  } else {
+    push_work(lane, engine_index, ready, interval);
     ++lane.placed;
-    return interval;
   }
-  const bool is_next = lane.placed == lane.tasks.size();
+  return interval;
+}
+
+/// Queues work whose time depends on work that has none, or that puts off other work.
+Interval Schedule::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
+                                  Duration cost, Bytes bytes, bool in_order) {
+  EngineState& engine = engines_[engine_index];
   const TimePoint end = saturating_add(ready, cost);
-  const Interval expected{.start = ready, .end = end, .busy = end - ready, .asked = now};
+  const Interval expected{.start = ready, .end = end, .busy = end - ready};
+  const bool is_next = lane.placed == lane.tasks.size();
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
-  engine.queue.promise(expected.busy);
-  engine.queue.reserve_for(now, ready, expected.busy);
-  Task& task = push(lane, static_cast<std::int32_t>(engine_index), earliest);
-  task.cost = cost;
-  task.interval = expected;
+  push_work(lane, engine_index, ready, expected);
+  engine.queue.reserve_for(now_, ready, expected.busy);
   ++unplaced_;
   if (!in_order) {
-    start_over(now);
+    start_over(now_);
   } else if (is_next) {
     look_at(lane);
   }
-  advance(now);
+  advance(now_);
   return expected;
 }
 
@@ -155,7 +168,7 @@ void Schedule::wait(Lane& lane, TimePoint now, const Moment& moment) {
   lane.expected_end = end;
   const bool is_next = lane.placed == lane.tasks.size();
   Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
-  task.interval = {.start = end, .end = end, .busy = {}, .asked = now};
+  task.start = task.end = end;
   if (!is_known) task.waits_for = moment.mark_;
   if (unplaced_ == 0) {
     ++lane.placed;
@@ -223,7 +236,43 @@ void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
   most_abandoned_ = 2 * abandoned_.size() + 16;
 }
 
-Task& Schedule::push(Lane& lane, std::int32_t engine, TimePoint asked) {
+/// Returns whether work can be one task with a lane's last, whose order among all is then known
+/// without it. Requires: all is placed.
+bool Schedule::goes_on(Lane& lane, std::size_t engine_index, const Interval& interval) const {
+  if (lane.tasks.empty()) return false;
+  const Task& last = lane.tasks.back();
+  return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
+         !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
+         interval.busy == interval.end - interval.start;
+}
+
+/// Makes each piece of a lane's tasks one of its own.
+void Schedule::split(Lane& lane) {
+  if (lane.ends.empty()) return;
+  Queue<Task> joined;
+  std::swap(joined, lane.tasks);
+  for (; !joined.empty(); joined.pop()) {
+    Task& task = joined.front();
+    for (; task.before > 0; --task.before) {
+      Task& piece = lane.tasks.push();
+      piece.engine = task.engine;
+      piece.was_put_off = false;
+      piece.number = task.number - task.before;
+      piece.asked = task.asked;
+      piece.cost = task.cost;
+      piece.start = task.start;
+      piece.end = lane.ends.front();
+      lane.ends.pop();
+      task.start = piece.end;
+      task.cost = (task.before > 1 ? lane.ends.front() : task.end) - task.start;
+      // It was queued before the one before it ends, and so before that ends wherever it goes.
+      task.asked = {};
+    }
+    lane.tasks.push() = std::move(task);
+  }
+}
+
+Task& Schedule::push(Lane& lane, std::int16_t engine, TimePoint asked) {
   if (lane.tasks.empty()) lane.group->waiting.push_back(&lane);
   Task& task = lane.tasks.push();
   task.engine = engine;
@@ -231,6 +280,17 @@ Task& Schedule::push(Lane& lane, std::int32_t engine, TimePoint asked) {
   task.asked = asked;
   task.was_put_off = false;
   return task;
+}
+
+void Schedule::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
+                         const Interval& interval) {
+  // Behind nothing that has not started, it waits for times that nobody else remembers.
+  const TimePoint earliest = lane.tasks.empty() ? ready : now_;
+  Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
+  task.cost = interval.busy;
+  task.start = interval.start;
+  task.end = interval.end;
+  engines_[engine_index].queue.promise(interval.busy);
 }
 
 /// Has a lane wait for what the legacy default stream makes it wait for.
@@ -266,19 +326,19 @@ Moment Schedule::last_end(Lane& lane, TimePoint now) {
   drop_started(lane, now);
   if (lane.tasks.empty()) return Moment(lane.started_end);
   Task& last = lane.tasks.back();
-  if (!last.end) {
-    last.end = MarkReference(new Mark(*this, last.interval.end));
-    last.end->placed_ = lane.placed == lane.tasks.size();
+  if (!last.mark) {
+    last.mark = MarkReference(new Mark(*this, last.end));
+    last.mark->placed_ = lane.placed == lane.tasks.size();
   }
-  return {TimePoint{}, last.end};
+  return {TimePoint{}, last.mark};
 }
 
 /// Notes work whose time is final.
-void Schedule::note_start(Lane& lane, EngineState& engine, const Interval& interval) {
-  engine.started_end = std::max(engine.started_end, interval.end);
-  engine.queue.settle(interval);
-  note_end(lane, interval.end);
-  if (lane.group->observer) lane.group->observer(interval);
+void Schedule::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end) {
+  engine.started_end = std::max(engine.started_end, end);
+  engine.queue.settle(start, end);
+  note_end(lane, end);
+  if (lane.group->observer) lane.group->observer(start, end);
 }
 
 void Schedule::note_end(Lane& lane, TimePoint end) {
@@ -289,22 +349,43 @@ void Schedule::note_end(Lane& lane, TimePoint end) {
 
 /// Forgets tasks of a lane that have their times and have started: these are final.
 void Schedule::drop_started(Lane& lane, TimePoint now) {
-  while (lane.placed > 0 && lane.tasks[0].interval.start <= now) {
-    Task& task = lane.tasks[0];
-    if (task.end) std::exchange(task.end, {})->final_ = true;
+  while (lane.placed > 0 && lane.tasks.front().start <= now) {
+    Task& task = lane.tasks.front();
+    if (task.before > 0) {
+      drop_pieces(lane, now);
+      continue;
+    }
+    if (task.mark) std::exchange(task.mark, {})->final_ = true;
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
-      note_start(lane, engine, task.interval);
-      engine.queue.promise(-task.interval.busy);
-      if (task.was_put_off) engine.queue.fill_gaps(now_, task.interval);
+      note_start(lane, engine, task.start, task.end);
+      engine.queue.promise(-task.cost);
+      if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
     } else {
       task.waits_for = {};
-      note_end(lane, task.interval.end);
+      note_end(lane, task.end);
     }
     lane.tasks.pop();
     --lane.placed;
     if (lane.tasks.empty()) std::erase(lane.group->waiting, &lane);
   }
+}
+
+/// Forgets the pieces before the last of a lane's first task that have started.
+void Schedule::drop_pieces(Lane& lane, TimePoint now) {
+  Task& task = lane.tasks.front();
+  const TimePoint start = task.start;
+  Duration cost{};
+  while (task.before > 0 && task.start <= now) {
+    cost += task.cost;
+    task.start = lane.ends.front();
+    lane.ends.pop();
+    --task.before;
+    task.cost = (task.before > 0 ? lane.ends.front() : task.end) - task.start;
+  }
+  EngineState& engine = engine_of(task);
+  note_start(lane, engine, start, task.start);
+  engine.queue.promise(-cost);
 }
 
 /// Takes their times from all tasks that have not started.
@@ -323,10 +404,11 @@ void Schedule::start_over(TimePoint now) {
     lanes.insert(lanes.end(), group->waiting.begin(), group->waiting.end());
   }
   for (Lane* const lane : lanes) {
+    split(*lane);
     unplaced_ += lane->tasks.size();
     lane->placed = 0;
     for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
-      if (Mark* const mark = lane->tasks[i].end.get(); mark != nullptr) mark->placed_ = false;
+      if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->placed_ = false;
     }
   }
   for (Lane* const lane : lanes) look_at(*lane);
@@ -350,8 +432,8 @@ void Schedule::go_on() {
 /// now.
 bool Schedule::find_ready(Lane& lane) {
   Task& task = next_of(lane);
-  task.ready = std::max(
-      task.asked, lane.placed == 0 ? lane.started_end : lane.tasks[lane.placed - 1].interval.end);
+  task.start =
+      std::max(task.asked, lane.placed == 0 ? lane.started_end : lane.tasks[lane.placed - 1].end);
   if (task.engine != Task::kWait) {
     EngineState& engine = engine_of(task);
     if (engine.ready.empty()) waiting_.push_back(&engine);
@@ -364,9 +446,9 @@ bool Schedule::find_ready(Lane& lane) {
       blocked_.emplace_back(mark, &lane);
       return false;
     }
-    task.ready = std::max(task.ready, mark->time());
+    task.start = std::max(task.start, mark->time());
   }
-  task.interval.start = task.interval.end = task.ready;
+  task.end = task.start;
   return true;
 }
 
@@ -375,11 +457,11 @@ void Schedule::give_time(Lane& lane) {
   const Task& task = next_of(lane);
   ++lane.placed;
   --unplaced_;
-  if (lane.placed == lane.tasks.size()) lane.expected_end = task.interval.end;
-  Mark* const mark = task.end.get();
+  if (lane.placed == lane.tasks.size()) lane.expected_end = task.end;
+  Mark* const mark = task.mark.get();
   if (mark == nullptr) return;
   mark->placed_ = true;
-  mark->time_ns_ = task.interval.end.time_since_epoch().count();
+  mark->time_ns_ = task.end.time_since_epoch().count();
   std::erase_if(blocked_, [&](const auto& blocked) {
     if (blocked.first != mark) return false;
     woken_.push_back(blocked.second);
@@ -393,8 +475,8 @@ Lane* Schedule::place_next(TimePoint until) {
   // What begins at once is done in the order in which it became ready, for some may take no time.
   const auto turn_of = [this](EngineState* engine) {
     const Task& task = next_of(*engine->ready.front());
-    const TimePoint start = engine->queue.next_turn(now_, std::max(task.ready, engine->placed_end));
-    return std::tuple(start, task.ready, task.number);
+    const TimePoint start = engine->queue.next_turn(now_, std::max(task.start, engine->placed_end));
+    return std::tuple(start, task.start, task.number);
   };
   const auto best = std::ranges::min_element(waiting_, {}, turn_of);
   if (std::get<0>(turn_of(*best)) > until) return nullptr;
@@ -404,12 +486,13 @@ Lane* Schedule::place_next(TimePoint until) {
   engine.ready.pop_back();
   if (engine.ready.empty()) waiting_.erase(best);
   Task& task = next_of(lane);
-  const TimePoint asked = task.interval.asked;
-  task.interval = engine.queue.serve(now_, std::max(task.ready, engine.placed_end), task.cost);
-  task.interval.asked = asked;
+  const Interval interval =
+      engine.queue.serve(now_, std::max(task.start, engine.placed_end), task.cost);
+  engine.placed_end = interval.end;
+  engine.last_ready = task.start;
+  task.start = interval.start;
+  task.end = interval.end;
   task.was_put_off = true;
-  engine.placed_end = task.interval.end;
-  engine.last_ready = task.ready;
   give_time(lane);
   woken_.push_back(&lane);
   go_on();

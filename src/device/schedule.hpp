@@ -28,11 +28,14 @@ class Queue {
   Item& operator[](std::size_t index) {
     return (*pieces_[(first_ + index) / kPiece])[(first_ + index) % kPiece];
   }
+  Item& front() { return (*pieces_.front())[first_]; }
   Item& back() { return (*this)[size_ - 1]; }
   /// Returns a new item, in the state in which another one was left.
   Item& push() {
     if (first_ + size_ == pieces_.size() * kPiece) {
-      pieces_.push_back(spare_ ? std::move(spare_) : std::make_unique<Piece>());
+      if (spare_.empty()) spare_.push_back(std::make_unique<Piece>());
+      pieces_.push_back(std::move(spare_.back()));
+      spare_.pop_back();
     }
     ++size_;
     return back();
@@ -40,36 +43,40 @@ class Queue {
   void pop() {
     ++first_;
     --size_;
-    if (size_ == 0 && pieces_.size() == 1) first_ = 0;
     if (first_ < kPiece) return;
-    spare_ = std::move(pieces_.front());
+    if (spare_.size() < kMostSpare) spare_.push_back(std::move(pieces_.front()));
     pieces_.pop_front();
     first_ = 0;
   }
 
  private:
   static constexpr std::size_t kPiece = 64;
+  static constexpr std::size_t kMostSpare = 16;
   using Piece = std::array<Item, kPiece>;
 
   std::deque<std::unique_ptr<Piece>> pieces_;
-  std::unique_ptr<Piece> spare_;
+  std::vector<std::unique_ptr<Piece>> spare_;
   std::size_t first_ = 0;  ///< in the first piece.
   std::size_t size_ = 0;
 };
 
 /// A piece of work in a lane, or a wait for another lane.
+///
+/// Pieces that were queued one after the other, run one after the other and have their times are
+/// one task, for programs queue thousands: nothing is kept of each but when it ends.
 struct Task {
-  static constexpr std::int32_t kWait = -1;
+  static constexpr std::int16_t kWait = -1;
 
-  std::int32_t engine = kWait;
-  std::uint64_t number = 0;  ///< in the order of queueing.
-  TimePoint asked{};         ///< it cannot start before.
-  Duration cost{};
-  MarkReference waits_for{};  ///< of a wait.
-  TimePoint ready{};          ///< of work: when its engine may begin it.
+  std::int16_t engine = kWait;
   bool was_put_off = false;   ///< it was not given its time when it was queued.
-  Interval interval{};        ///< as expected until it is placed.
-  MarkReference end{};        ///< for those who wait for it.
+  std::uint32_t before = 0;   ///< pieces before the last, whose ends the lane has.
+  std::uint64_t number = 0;   ///< of the last piece, in the order of queueing.
+  TimePoint asked{};          ///< the first piece cannot start before.
+  Duration cost{};            ///< of the engine's time, for the first piece.
+  TimePoint start{};          ///< once it is placed; before that, when its engine may begin it.
+  TimePoint end{};            ///< as expected until it is placed.
+  MarkReference waits_for{};  ///< of a wait.
+  MarkReference mark{};       ///< of the end, for those who wait for it.
 };
 
 struct Lane;
@@ -80,7 +87,7 @@ struct LaneGroup {
   std::vector<Lane*> blocking;  ///< those that synchronise with it.
   TimePoint blocking_end{};     ///< of all that has started in these and in the legacy lane.
   TimePoint any_end{};          ///< of all that has started in any lane.
-  std::function<void(const Interval&)> observer;  ///< told what has started.
+  std::function<void(TimePoint start, TimePoint end)> observer;  ///< told what has started.
   std::vector<Lane*> waiting;  ///< those with tasks that have not started, as far as looked at.
 };
 
@@ -89,6 +96,7 @@ struct Lane {
   std::shared_ptr<LaneGroup> group;
   bool blocking = false;  ///< synchronises with the legacy lane, or is it.
   Queue<Task> tasks;
+  Queue<TimePoint> ends;       ///< of all pieces of tasks but the last ones.
   std::size_t placed = 0;      ///< the first so many tasks have their times.
   TimePoint started_end{};     ///< when the last task ends that has started.
   TimePoint expected_end{};    ///< when the last task ends that was given, as far as known.
@@ -159,7 +167,14 @@ class Schedule {
   EngineState& engine_of(const Task& task) {
     return engines_[static_cast<std::size_t>(task.engine)];
   }
-  Task& push(Lane& lane, std::int32_t engine, TimePoint asked);
+  Interval queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
+                        Bytes bytes);
+  Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
+                          Bytes bytes, bool in_order);
+  Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
+  [[nodiscard]] bool goes_on(Lane& lane, std::size_t engine_index, const Interval& interval) const;
+  static void split(Lane& lane);
+  void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
   void follow_group(Lane& lane, TimePoint now);
   void follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last);
@@ -170,9 +185,10 @@ class Schedule {
   void give_time(Lane& lane);
   Lane* place_next(TimePoint until);
   void start_over(TimePoint now);
-  void note_start(Lane& lane, EngineState& engine, const Interval& interval);
+  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end);
   static void note_end(Lane& lane, TimePoint end);
   void drop_started(Lane& lane, TimePoint now);
+  void drop_pieces(Lane& lane, TimePoint now);
 
   std::vector<EngineState> engines_;
   std::vector<EngineState*> waiting_;  ///< engines for which some lane is ready.

@@ -181,8 +181,12 @@ void Segment::clear_holdings(std::size_t slot) {
     holding.memory = 0;
     holding.contexts = 0;
     for (std::size_t i = 0; i < kEngineCount; ++i) {
-      holding.engine_tail_ns[i] = 0;
-      holding.engine_busy_ns[i] = 0;
+      layout::HoldingRecord::Use& use = holding.engines[i];
+      layout::CountRecord& ended = engines(static_cast<int>(device))[i].ended;
+      use.tail_ns = 0;
+      ended.busy_ns += use.queued.busy_ns.exchange(0);
+      ended.operations += use.queued.operations.exchange(0);
+      ended.bytes += use.queued.bytes.exchange(0);
     }
   }
 }
@@ -249,7 +253,7 @@ Slots Segment::alive() const {
 }
 
 void Segment::trim(int device, std::size_t engine) {
-  trim(device, engine, own(device).tail_ns[engine]);
+  trim(device, engine, own(device).engines[engine].tail_ns);
 }
 
 void Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
@@ -274,10 +278,7 @@ void Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
     if (own_tail_ns > 0) living.set(static_cast<std::size_t>(slot_));
     dropped = work_of_dead(tables(device), living, engine, needed, tail);
   } while (!record.tail_ns.compare_exchange_weak(tail, needed));
-  std::int64_t busy = record.busy_ns;
-  while (!record.busy_ns.compare_exchange_weak(
-      busy, std::max(saturating_subtract(busy, dropped), std::int64_t{0}))) {
-  }
+  record.ended.busy_ns -= dropped;
   // Work that comes now may lie where they were.
   for (layout::GapRecord& gap : record.gaps) gap.end_ns = std::min(gap.end_ns.load(), needed);
 }

@@ -37,9 +37,13 @@ class Segment {
  public:
   /// What this attachment has on one device: the truth, of which the segment has a copy for others.
   struct OwnUse {
-    /// Guarded by the schedule's mutex.
-    std::array<std::int64_t, kEngineCount> tail_ns{};
-    std::array<std::int64_t, kEngineCount> busy_ns{};
+    struct Engine {
+      std::int64_t tail_ns = 0;
+      std::int64_t busy_ns = 0;
+      std::uint64_t operations = 0;
+      Bytes bytes = 0;
+    };
+    std::array<Engine, kEngineCount> engines{};  ///< guarded by the schedule's mutex.
     /// Guards the rest, among the threads of this process.
     std::mutex mutex;
     Bytes memory = 0;

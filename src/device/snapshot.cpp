@@ -47,7 +47,7 @@ std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings, const
   std::int64_t needed_ns = now_ns;
   for (std::size_t slot = 0; slot < holdings.size(); ++slot) {
     if (!slots[slot]) continue;
-    const std::int64_t tail_ns = holdings[slot].engine_tail_ns[engine];
+    const std::int64_t tail_ns = holdings[slot].engines[engine].tail_ns;
     if (tail_ns <= latest_ns) needed_ns = std::max(needed_ns, tail_ns);
   }
   return needed_ns;
@@ -59,7 +59,8 @@ std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive, std::s
   for (std::size_t slot = 0; slot < device.holdings.size(); ++slot) {
     if (alive[slot] || device.processes[slot].used.load() == 0) continue;
     queued = saturating_add(
-        queued, std::max(device.holdings[slot].engine_busy_ns[engine].load(), std::int64_t{0}));
+        queued,
+        std::max(device.holdings[slot].engines[engine].queued.busy_ns.load(), std::int64_t{0}));
   }
   return std::min(layout::work_between(device.engines[engine], from_ns, to_ns), queued);
 }
@@ -112,12 +113,18 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
         needed_until(device.holdings, alive, i, now_ns, std::numeric_limits<std::int64_t>::max());
     const std::int64_t dropped = work_of_dead(device, alive, i, needed_ns, tail_ns);
     const std::int64_t kept_ns = std::clamp(tail_ns, std::int64_t{0}, needed_ns);
-    snapshot.engines[i] = {
-        .busy =
-            work_done(engine, saturating_subtract(engine.busy_ns.load(), dropped), kept_ns, now_ns),
-        .operations = engine.operations.load(),
-        .bytes = engine.bytes.load(),
-        .idle_from = TimePoint(Duration(kept_ns))};
+    EngineSnapshot& shown = snapshot.engines[i];
+    std::int64_t busy_ns = engine.ended.busy_ns;
+    shown.operations = engine.ended.operations;
+    shown.bytes = engine.ended.bytes;
+    for (const layout::HoldingRecord& holding : device.holdings) {
+      const layout::CountRecord& queued = holding.engines[i].queued;
+      busy_ns = saturating_add(busy_ns, queued.busy_ns);
+      shown.operations += queued.operations;
+      shown.bytes += queued.bytes;
+    }
+    shown.busy = work_done(engine, saturating_subtract(busy_ns, dropped), kept_ns, now_ns);
+    shown.idle_from = TimePoint(Duration(kept_ns));
   }
   for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
     const layout::HoldingRecord& holding = device.holdings[slot];
@@ -125,8 +132,9 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
     ProcessSnapshot& shown = snapshot.processes.emplace_back(process_of(device.processes[slot]));
     shown.memory_held = std::min(holding.memory.load(), facts.memory_bytes);
     for (std::size_t i = 0; i < kEngineCount; ++i) {
-      shown.busy[i] = work_done(device.engines[i], holding.engine_busy_ns[i].load(),
-                                holding.engine_tail_ns[i].load(), now_ns);
+      const layout::HoldingRecord::Use& use = holding.engines[i];
+      shown.busy[i] =
+          work_done(device.engines[i], use.queued.busy_ns.load(), use.tail_ns.load(), now_ns);
     }
   }
   return snapshot;

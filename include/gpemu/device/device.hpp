@@ -125,9 +125,10 @@ class Device {
   /// child must not call what else writes the timeline or takes the device's lock.
   [[nodiscard]] Result<void> check_owner() const;
 
-  /// Has `observer` told when work runs that this context has queued, once that is final. It is
-  /// called under a lock, and must not come back here. Requires: nothing is queued yet.
-  void observe(std::function<void(const Interval&)> observer);
+  /// Has `observer` told when work runs that this context has queued, once that is final; several
+  /// pieces that run without a break may be told as one. It is called under a lock, and must not
+  /// come back here. Requires: nothing is queued yet.
+  void observe(std::function<void(TimePoint start, TimePoint end)> observer);
 
   /// Returns a copy of an event that other threads may record meanwhile, in streams of this device.
   [[nodiscard]] Event read(const Event& event) const;
