@@ -137,7 +137,8 @@ using gpemu::require;
 using gpemu::Result;
 
 const char* gpemu_last_error(void) {
-  return gpemu::last_error;
+  const auto* const last = gpemu::PerThread<gpemu::LastError>::get();
+  return last == nullptr ? "" : last->message;
 }
 
 const char* gpemu_status_name(gpemu_status status) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/per_thread.hpp"
 #include "gpemu/gpemu.h"
 
 /// What every function of the C interface needs.
@@ -21,11 +22,14 @@ void copy_text(char (&destination)[Size], const std::string& text) {
   destination[count] = '\0';
 }
 
-/// An array, for programs call in destructors of statics, after those of the thread's variables.
-inline thread_local char last_error[1024];
+/// The message of a thread's last call, unless it succeeded.
+struct LastError {
+  char message[1024] = "";
+};
 
 inline gpemu_status report(const Error& error) {
-  copy_text(last_error, error.message);
+  LastError* const last = PerThread<LastError>::get();
+  if (last != nullptr) copy_text(last->message, error.message);
   return static_cast<gpemu_status>(error.code);
 }
 
@@ -34,7 +38,7 @@ inline gpemu_status report(const Error& error) {
 template <typename Body>
 gpemu_status guard(Body body) noexcept {
   try {
-    last_error[0] = '\0';
+    if (LastError* const last = PerThread<LastError>::get()) last->message[0] = '\0';
     const Result<void> result = body();
     return result ? GPEMU_OK : report(result.error());
   } catch (const std::bad_alloc&) {

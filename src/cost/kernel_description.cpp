@@ -49,17 +49,14 @@ std::int64_t wide_argument(const gpemu_operation& launch, int index) {
 }
 
 struct Threads {
-  double blocks = 1;
-  double all = 1;
+  double blocks;
+  double all;
 };
 
 Threads threads_of(const gpemu_operation& launch) {
-  Threads threads;
-  for (int i = 0; i < 3; ++i) {
-    threads.blocks *= std::max(shape(launch, i), 1.0);
-    threads.all *= std::max(shape(launch, i), 1.0) * std::max(shape(launch, 3 + i), 1.0);
-  }
-  return threads;
+  const auto size = [&launch](int entry) { return std::max(shape(launch, entry), 1.0); };
+  const double blocks = size(0) * size(1) * size(2);
+  return {.blocks = blocks, .all = blocks * (size(3) * size(4) * size(5))};
 }
 
 /// Makes the operation of a kind that a launch is described as.

@@ -73,10 +73,12 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
             unpack_launch(parameters.kernel, parameters.launch, &arguments, &plain.launch));
         return describe_node(plain, device, work);
       }
-      const PricedLaunch priced = price_launch(parameters.kernel, parameters.launch, device);
-      GPEMU_CUDA_TRY(priced.status);
-      work->cost = priced.cost;
-      work->operation = priced.operation;
+      gpemu_cuda_kernel* kernel = nullptr;
+      GPEMU_CUDA_TRY(find_launched(parameters.kernel, parameters.launch, device, &kernel));
+      const cost::DescribedOperation described =
+          describe_operation(*kernel, parameters.launch, device);
+      work->cost = device.costs->price(described);
+      work->operation = described.operation;
       work->name = work->operation.name;
       KernelWork memory;
       describe_launch(parameters.kernel, parameters.launch, &memory);

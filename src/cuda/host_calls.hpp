@@ -19,6 +19,6 @@ using HostCalls = std::vector<std::uint64_t>;
 }
 
 /// Whether the calling thread is in a host function, where CUDA forbids to wait for the GPU.
-inline thread_local constinit bool in_host_function = false;
+[[gnu::tls_model("initial-exec")]] inline thread_local constinit bool in_host_function = false;
 
 }  // namespace gpemu::cuda

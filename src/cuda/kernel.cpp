@@ -8,6 +8,8 @@
 #include <mutex>
 #include <optional>
 
+#include "gpemu/base/per_thread.hpp"
+
 #include "attach.hpp"
 #include "recorder.hpp"
 
@@ -25,12 +27,13 @@ struct FoundKernel {
   gpemu_cuda_kernel* kernel;
   std::uint64_t changes;  ///< that the registry had seen; later ones may concern the kernel.
 };
-thread_local constinit std::array<FoundKernel, 256> found_kernels{};
-
-/// Functions begin at multiples of 16.
-FoundKernel& found_kernel(const void* host_function) {
-  return found_kernels[reinterpret_cast<std::uintptr_t>(host_function) / 16 % found_kernels.size()];
-}
+struct FoundKernels {
+  /// Functions begin at multiples of 16.
+  FoundKernel& of(const void* host_function) {
+    return all[reinterpret_cast<std::uintptr_t>(host_function) / 16 % all.size()];
+  }
+  std::array<FoundKernel, 256> all{};
+};
 
 /// Returns what the compiler wrote down of a kernel, as far as it did.
 CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
@@ -209,28 +212,32 @@ void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   describe_work(found->effect, launch, work);
 }
 
-PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                          const DeviceState& device) {
-  gpemu_cuda_kernel* const found = kernels().find(kernel);
-  if (found == nullptr) return {.status = GPEMU_CUDA_ERROR_INVALID_HANDLE};
-  const cost::KernelTraits& traits = traits_of(*found);
-  const Status checked = check_launch(*found, launch, device.info);
-  if (checked != GPEMU_CUDA_SUCCESS) return {.status = checked};
+Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,
+                     const DeviceState& device, gpemu_cuda_kernel** kernel) {
+  *kernel = kernels().find(handle);
+  if (*kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  static_cast<void>(traits_of(**kernel));
+  return check_launch(**kernel, launch, device.info);
+}
+
+cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
+                                            const gpemu_cuda_launch& launch,
+                                            const DeviceState& device) {
   const gpemu_operation launched = {
       .struct_size = sizeof(launched),
       .kind = GPEMU_OPERATION_KERNEL,
       .shape = {launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
                 launch.block[2], static_cast<int64_t>(launch.dynamic_shared_bytes)},
-      .name = found->name,
+      .name = kernel.name,
       .arguments = launch.arguments};
   cost::LaunchContext context{.memory = device.info.total_memory};
   std::optional<cost::LaunchFacts> facts;
-  if (traits.foreign && traits.elements == cost::KernelTraits::Elements::kFromThreads) {
-    facts = facts_of(*found, launch);
+  if (kernel.traits.foreign &&
+      kernel.traits.elements == cost::KernelTraits::Elements::kFromThreads) {
+    facts = facts_of(kernel, launch);
     context.facts = &*facts;
   }
-  const cost::DescribedOperation described = cost::describe_kernel(traits, launched, context);
-  return {.cost = device.costs->price(described), .operation = described.operation};
+  return cost::describe_kernel(kernel.traits, launched, context);
 }
 
 void register_kernel(const void* host_function, const char* name, const void* fat_binary) {
@@ -247,7 +254,9 @@ void register_kernel(const void* host_function, const char* name, const void* fa
 
 Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel) {
   KernelRegistry& state = registry();
-  FoundKernel& last = found_kernel(host_function);
+  FoundKernel none{};
+  auto* const before = PerThread<FoundKernels>::get();
+  FoundKernel& last = before == nullptr ? none : before->of(host_function);
   const std::uint64_t changes = state.changes.load(std::memory_order_acquire);
   if (last.host_function == host_function && last.changes == changes) {
     *kernel = last.kernel;

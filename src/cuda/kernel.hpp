@@ -33,16 +33,16 @@ void register_kernel(const void* host_function, const char* name, const void* fa
 [[nodiscard]] int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info,
                                  int threads_per_block, Bytes dynamic_shared);
 
-/// A launch and what it costs, unless `status` says what is wrong with it.
-struct PricedLaunch {
-  Status status = GPEMU_CUDA_SUCCESS;
-  cost::OperationCost cost;
-  gpemu_operation operation = {};  ///< its name is the kernel's.
-};
+/// Finds a kernel that can be launched so. Errors: those of gpemu_cuda_launch_kernel. Requires:
+/// attached.
+[[nodiscard]] Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,
+                                   const DeviceState& device, gpemu_cuda_kernel** kernel);
 
-/// Checks a kernel's launch, describes it and prices it. Errors: those of gpemu_cuda_launch_kernel.
-[[nodiscard]] PricedLaunch price_launch(gpemu_cuda_kernel_handle kernel,
-                                        const gpemu_cuda_launch& launch, const DeviceState& device);
+/// Describes a launch for the cost model; the operation's name is the kernel's. Requires:
+/// find_launched() found the kernel.
+[[nodiscard]] cost::DescribedOperation describe_operation(gpemu_cuda_kernel& kernel,
+                                                          const gpemu_cuda_launch& launch,
+                                                          const DeviceState& device);
 
 /// Points `arguments` at each of a launch's packed arguments, and makes `plain` the launch with
 /// them. Errors: INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED as gpemu_cuda_launch_kernel has them.

@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstring>
 
+#include "gpemu/base/per_thread.hpp"
+
 #include "memory_content.hpp"
 #include "recorder.hpp"
 
@@ -41,6 +43,11 @@ class RecentRanges {
   }
 
   std::array<RecentRange, 256> ranges_{};
+};
+
+struct RecentFinds {
+  RecentRanges left;     ///< what was left as it is.
+  RecentRanges unknown;  ///< what is not known to kernels.
 };
 
 /// Makes a range of memory that others read at any time zeros in place of what a kernel writes.
@@ -95,8 +102,8 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   ContentMap& contents = memory().contents;
   const RecentRange range{address, bytes, writer, static_cast<std::uint8_t>(how),
                           contents.changes()};
-  thread_local RecentRanges left;
-  if (left.contain(range)) return;
+  auto* const recent = PerThread<RecentFinds>::get();
+  if (recent != nullptr && recent->left.contain(range)) return;
   const Side side = side_of(address, bytes);
   // A pointer that may be written and leads to the host's memory is as likely to be only read.
   if (side.on_host() ? how == Uncomputed::kOpen : !side.is_written_by_kernels()) return;
@@ -113,7 +120,9 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
     drop(address, covered, Content::kNotComputed, writer);
     if (how == Uncomputed::kOpen) contents.assign_open(address, covered, writer);
   }
-  if (side.inside && contents.changes() == range.changes) left.add(range);
+  if (recent != nullptr && side.inside && contents.changes() == range.changes) {
+    recent->left.add(range);
+  }
 }
 
 void store_by_kernel(std::uint64_t address, const void* data, Bytes bytes) {
@@ -127,12 +136,12 @@ bool known_to_kernel(std::uint64_t address, Bytes bytes) {
   if (address == 0 || bytes == 0) return false;
   const ContentMap& contents = memory().contents;
   const RecentRange range{address, bytes, 0, 0, contents.changes()};
-  thread_local RecentRanges unknown;
-  if (unknown.contain(range)) return false;
+  auto* const recent = PerThread<RecentFinds>::get();
+  if (recent != nullptr && recent->unknown.contain(range)) return false;
   const Side side = side_of(address, bytes);
   if (!side.is_read_by_kernels()) return false;
   if (side.shared || contents.all_known(address, bytes)) return true;
-  if (contents.changes() == range.changes) unknown.add(range);
+  if (recent != nullptr && contents.changes() == range.changes) recent->unknown.add(range);
   return false;
 }
 

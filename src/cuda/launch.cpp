@@ -8,10 +8,12 @@ namespace gpemu::cuda {
 
 Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                      gpemu_cuda_stream& stream) {
-  const PricedLaunch priced = price_launch(kernel, launch, *stream.device);
-  GPEMU_CUDA_TRY(priced.status);
-  perform_launch(kernels().find(kernel)->effect, launch);
-  queue_operation(priced.cost, priced.operation, stream);
+  const DeviceState& device = *stream.device;
+  gpemu_cuda_kernel* found = nullptr;
+  GPEMU_CUDA_TRY(find_launched(kernel, launch, device, &found));
+  const cost::DescribedOperation described = describe_operation(*found, launch, device);
+  perform_launch(found->effect, launch);
+  queue_operation(device.costs->price(described), described.operation, stream);
   return GPEMU_CUDA_SUCCESS;
 }
 

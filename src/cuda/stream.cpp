@@ -6,6 +6,8 @@
 #include <map>
 #include <string_view>
 
+#include "gpemu/base/per_thread.hpp"
+
 #include "capture.hpp"
 #include "context.hpp"
 #include "host_functions.hpp"
@@ -23,26 +25,21 @@ struct ThreadStreams {
   ThreadStreams(const ThreadStreams&) = delete;
   ThreadStreams& operator=(const ThreadStreams&) = delete;
   ~ThreadStreams() {
-    ended = true;
     if (forked()) return;  // They are its parent's.
     for (const auto& [ordinal, stream] : by_device) {
       destroy_stream(*stream);
     }
   }
-  /// Destructors of statics may still use streams.
-  static thread_local constinit bool ended;
   std::map<int, gpemu_cuda_stream*> by_device;
 };
 
-thread_local constinit bool ThreadStreams::ended = false;
-
 Status per_thread_stream(DeviceState& device, gpemu_cuda_stream** stream) {
-  if (ThreadStreams::ended) {
+  auto* const own = PerThread<ThreadStreams>::get();
+  if (own == nullptr) {
     *stream = device.default_stream;
     return GPEMU_CUDA_SUCCESS;
   }
-  thread_local ThreadStreams own;
-  gpemu_cuda_stream*& found = own.by_device[device.ordinal];
+  gpemu_cuda_stream*& found = own->by_device[device.ordinal];
   if (found == nullptr) found = create_stream(device, 0, 0);
   if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *stream = found;

@@ -15,10 +15,10 @@ inline constexpr std::size_t kMaxContexts = 64;
 
 /// What CUDA keeps per thread.
 struct ThreadState {
-  std::array<std::int32_t, kMaxContexts> contexts;  ///< the driver's stack.
-  std::size_t depth;                                ///< of the stack; its last is current.
-  std::int32_t device;                              ///< the runtime's current device.
+  std::size_t depth;    ///< of the stack; its last is current.
+  std::int32_t device;  ///< the runtime's current device.
   Status last_error;
+  std::array<std::int32_t, kMaxContexts> contexts;  ///< the driver's stack.
 
   /// Returns the ordinal of the context's device, or -1.
   [[nodiscard]] std::int32_t current_context() const {
@@ -37,6 +37,9 @@ struct ThreadState {
 };
 // Programs call in destructors of statics, which come after those of the thread's variables.
 static_assert(std::is_trivially_destructible_v<ThreadState>);
-inline thread_local constinit ThreadState thread_state{};
+// Every call looks here several times. In this model of access none of them is a call, and all
+// variables of the library's threads must fit into what the loader keeps for such libraries: see
+// the test shims.Library.LeavesRoomForThreadsOfOthers.
+[[gnu::tls_model("initial-exec")]] inline thread_local constinit ThreadState thread_state{};
 
 }  // namespace gpemu::cuda

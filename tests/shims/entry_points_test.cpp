@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stand-ins as a program finds them: loaded by their file, asked by name and version.
+#include <cstddef>
 #include <cstdint>
 #include <dlfcn.h>
+#include <link.h>
 #include <string>
+#include <string_view>
 
 #include <gtest/gtest.h>
 
@@ -96,6 +99,34 @@ TEST(RuntimeStatus, NamesAreTheRuntimes) {
     EXPECT_STREQ(name(916), "unrecognized error code") << "a status of the driver only";
     EXPECT_STREQ(name(123456), "unrecognized error code");
   }
+}
+
+/// Returns the size of the variables that each thread has of libgpemu, which is loaded; 0 if it is
+/// not found.
+std::size_t thread_storage() {
+  std::size_t found = 0;
+  dl_iterate_phdr(
+      [](dl_phdr_info* info, std::size_t, void* result) {
+        if (std::string_view(info->dlpi_name).find("/libgpemu.so") == std::string_view::npos) {
+          return 0;
+        }
+        for (int i = 0; i < info->dlpi_phnum; ++i) {
+          if (info->dlpi_phdr[i].p_type != PT_TLS) continue;
+          *static_cast<std::size_t*>(result) = info->dlpi_phdr[i].p_memsz;
+        }
+        return 1;
+      },
+      &found);
+  return found;
+}
+
+// All of it must fit into what the loader keeps for libraries that are loaded late. Source: The GNU
+// C Library Reference Manual, "Dynamic Linking Tunables": glibc.rtld.optional_static_tls is 512
+// bytes.
+TEST(Library, LeavesRoomForThreadsOfOthers) {
+  ASSERT_NE(dlopen(GPEMU_TEST_RUNTIME_12, RTLD_LAZY | RTLD_LOCAL), nullptr) << dlerror();
+  EXPECT_GT(thread_storage(), 0U);
+  EXPECT_LE(thread_storage(), 512U);
 }
 
 }  // namespace

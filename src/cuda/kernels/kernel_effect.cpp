@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/per_thread.hpp"
+
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_name.hpp"
 #include "kernels/triton/text.hpp"
@@ -94,23 +96,6 @@ void describe(const WrittenEffect& effect, const gpemu_cuda_launch& launch, Kern
              effect);
 }
 
-/// Work of a thread, whose memory is used again.
-struct ThreadWork {
-  ThreadWork() = default;
-  ThreadWork(const ThreadWork&) = delete;
-  ThreadWork& operator=(const ThreadWork&) = delete;
-  ~ThreadWork() { ended = true; }
-  static KernelWork& of_thread() {
-    thread_local ThreadWork own;
-    return own.work;
-  }
-  /// Destructors of statics may still launch kernels.
-  static thread_local constinit bool ended;
-  KernelWork work;
-};
-
-thread_local constinit bool ThreadWork::ended = false;
-
 }  // namespace
 
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work) {
@@ -151,11 +136,12 @@ void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch)
   if (effect.writer == 0 || launch.arguments == nullptr) return;
   const auto* const elements = std::get_if<ElementsEffect>(&effect.recognised);
   if (elements != nullptr && leave_elements(*elements, effect.writer, launch.arguments)) return;
-  if (ThreadWork::ended) {
-    KernelWork work;
-    perform_with(&work, effect, launch);
+  // Its memory is used again.
+  if (KernelWork* const work = PerThread<KernelWork>::get(); work != nullptr) {
+    perform_with(work, effect, launch);
   } else {
-    perform_with(&ThreadWork::of_thread(), effect, launch);
+    KernelWork own;
+    perform_with(&own, effect, launch);
   }
 }
 
