@@ -45,6 +45,20 @@ TEST_F(DeviceTest, RunsTheWorkOfAStreamInOrderWithoutGaps) {
   EXPECT_EQ(clock_.now(), at(5ms));
 }
 
+TEST_F(DeviceTest, ReservesNoMoreThanWasQueued) {
+  const auto stream = device_->create_stream(StreamKind::kNonBlocking);
+  const auto copies = device_->create_stream(StreamKind::kNonBlocking);
+  const auto late = device_->create_stream(StreamKind::kNonBlocking);
+  for (int i = 0; i < 6; ++i) stream->launch(10ms);
+  clock_.wait_until(at(55ms));
+  copies->copy(Engine::kCopyHostToDevice, 1, 25ms);
+  stream->wait(copies->tail());
+  stream->launch(10ms);
+  EXPECT_EQ(late->launch(5ms).start, at(55ms)) << "as far as known";
+  EXPECT_EQ(late->tail().time(), at(65ms));
+  EXPECT_EQ(snapshot().engines[0].idle_from, at(90ms)) << "it fits in before";
+}
+
 TEST_F(DeviceTest, StartsWorkNoEarlierThanItWasQueued) {
   const auto stream = device_->create_stream();
   stream->launch(1ms);

@@ -2,6 +2,7 @@
 #include "gpemu/device/node.hpp"
 
 #include <atomic>
+#include <chrono>
 #include <csignal>
 #include <fcntl.h>
 #include <filesystem>
@@ -11,6 +12,8 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -56,6 +59,27 @@ class NodeTest : public testing::Test {
 };
 
 using Names = std::vector<std::string>;
+
+TEST_F(NodeTest, WorkOfAnotherAttachmentBreaksWhatFollows) {
+  using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+  sim::VirtualClock clock;
+  const auto first = Node::create(config("n1"), directory_).value();
+  const auto second = Node::open("n1", directory_).value();
+  const auto own = Device::open(first, 0, clock).value();
+  const auto other = Device::open(second, 0, clock).value();
+  std::vector<std::pair<TimePoint, TimePoint>> told;
+  own->observe([&told](TimePoint start, TimePoint end) { told.emplace_back(start, end); });
+  own->default_stream().launch(1ms);
+  own->default_stream().launch(2ms);
+  other->default_stream().launch(1ms);
+  own->default_stream().launch(3ms);
+  own->synchronize();
+  own->default_stream().synchronize();
+  own->default_stream().launch(1ms);
+  const auto at = [](Duration time) { return TimePoint(time); };
+  EXPECT_EQ(told, (std::vector{std::pair(at(0ms), at(1ms)), std::pair(at(1ms), at(3ms)),
+                               std::pair(at(4ms), at(7ms)), std::pair(at(7ms), at(8ms))}));
+}
 
 TEST_F(NodeTest, IsFoundByNameUntilRemoved) {
   {

@@ -258,15 +258,13 @@ void Schedule::split(Lane& lane) {
       piece.engine = task.engine;
       piece.was_put_off = false;
       piece.number = task.number - task.before;
-      piece.asked = task.asked;
+      piece.asked = task.asked;  // Later ones were asked for before it ends.
       piece.cost = task.cost;
       piece.start = task.start;
       piece.end = lane.ends.front();
       lane.ends.pop();
       task.start = piece.end;
       task.cost = (task.before > 1 ? lane.ends.front() : task.end) - task.start;
-      // It was queued before the one before it ends, and so before that ends wherever it goes.
-      task.asked = {};
     }
     lane.tasks.push() = std::move(task);
   }
