@@ -14,6 +14,7 @@ constexpr std::size_t kMaxRecent = 64;
 void BusyTime::add(std::int64_t start, std::int64_t end) {
   start = std::max(start, summed_until_);
   if (end <= start) return;
+  // Nearly always it goes on from the last interval.
   if (!recent_.empty() && start >= recent_.back().first && start <= recent_.back().second) {
     total_ += std::max(end - recent_.back().second, std::int64_t{0});
     recent_.back().second = std::max(recent_.back().second, end);

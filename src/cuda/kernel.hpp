@@ -33,8 +33,8 @@ void register_kernel(const void* host_function, const char* name, const void* fa
 [[nodiscard]] int fitting_blocks(gpemu_cuda_kernel& kernel, const gpemu_cuda_device& info,
                                  int threads_per_block, Bytes dynamic_shared);
 
-/// Finds a kernel that can be launched so. Errors: those of gpemu_cuda_launch_kernel. Requires:
-/// attached.
+/// Finds the kernel of a launch and checks that it can be launched this way. Errors: those of
+/// gpemu_cuda_launch_kernel. Requires: attached.
 [[nodiscard]] Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,
                                    const DeviceState& device, gpemu_cuda_kernel** kernel);
 

@@ -46,8 +46,8 @@ class RecentRanges {
 };
 
 struct RecentFinds {
-  RecentRanges left;     ///< what was left as it is.
-  RecentRanges unknown;  ///< what is not known to kernels.
+  RecentRanges left;     ///< to leave_uncomputed(), which had nothing more to do.
+  RecentRanges unknown;  ///< to known_to_kernel(), which found nothing known.
 };
 
 /// Makes a range of memory that others read at any time zeros in place of what a kernel writes.

@@ -62,8 +62,8 @@ class Queue {
 
 /// A piece of work in a lane, or a wait for another lane.
 ///
-/// Pieces that were queued one after the other, run one after the other and have their times are
-/// one task, for programs queue thousands: nothing is kept of each but when it ends.
+/// Several pieces of work are one task if they were queued one after the other, run one after the
+/// other and have their times. Programs queue thousands, so a task keeps only the end of each.
 struct Task {
   static constexpr std::int16_t kWait = -1;
 
@@ -78,6 +78,8 @@ struct Task {
   MarkReference waits_for{};  ///< of a wait.
   MarkReference mark{};       ///< of the end, for those who wait for it.
 };
+
+static_assert(sizeof(Task) == 64);
 
 struct Lane;
 
