@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of vectors and matrices between host and device, and the legacy interface's functions
 // that do not return a status.
-#include "blas.hpp"
+#include "cublas.hpp"
 
 namespace {
 

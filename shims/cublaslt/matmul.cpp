@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "lt.hpp"
+#include "cublaslt.hpp"
 
 namespace {
 
@@ -337,4 +337,13 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, co
   written.address = address_of(c);
   written.bytes = static_cast<uint64_t>(elements * gpemu_data_type_bytes(type));
   return status_of(gpemu_cuda_leave_uncomputed(&written, "cublasLtMatrixTransform", stream));
+}
+
+// Nothing is cached: an answer takes no time worth saving.
+GPEMU_SHIM_EXPORT int cublasLtHeuristicsCacheGetCapacity(size_t* capacity) {
+  if (capacity == nullptr) {
+    return kInvalidValue;
+  }
+  *capacity = 0;
+  return kSuccess;
 }

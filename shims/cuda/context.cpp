@@ -2,7 +2,7 @@
 // A process has one context per device: those that a program creates are the primary one too.
 #include <iterator>
 
-#include "driver.hpp"
+#include "cuda.hpp"
 
 namespace {
 

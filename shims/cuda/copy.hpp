@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "driver.hpp"
+#include "cuda.hpp"
 
 /// One end of CUDA_MEMCPY3D.
 struct CopyEnd3D {

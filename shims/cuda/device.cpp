@@ -5,8 +5,8 @@
 
 #include <climits>
 
+#include "cuda.hpp"
 #include "device_attribute.hpp"
-#include "driver.hpp"
 
 namespace {
 
@@ -37,10 +37,6 @@ struct Properties {
 
 GPEMU_SHIM_EXPORT int cuInit(unsigned flags) {
   return flags != 0 ? kInvalidValue : gpemu_cuda_init();
-}
-
-GPEMU_SHIM_EXPORT int cuDriverGetVersion(int* version) {
-  return yield(kSuccess, version, 13020);
 }
 
 GPEMU_SHIM_EXPORT int cuDeviceGetCount(int* count) {
@@ -147,4 +143,14 @@ GPEMU_SHIM_EXPORT int cuDeviceGetMemPool(Pool* pool, Device device) {
 
 GPEMU_SHIM_EXPORT int cuDeviceSetMemPool(Device device, Pool pool) {
   return pool == nullptr ? kInvalidValue : gpemu_cuda_pool_set_current(device, pool);
+}
+
+GPEMU_SHIM_EXPORT int cuProfilerStart() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cuProfilerStop() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
+  return kSuccess;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual memory management and stream-ordered memory.
-#include "driver.hpp"
+#include "cuda.hpp"
 
 namespace {
 

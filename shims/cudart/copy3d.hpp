@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "runtime.hpp"
+#include "cudart.hpp"
 
 /// cudaPos, cudaPitchedPtr, cudaExtent and cudaMemcpy3DParms.
 struct Position {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
 
+#include "cudart.hpp"
 #include "device_attribute.hpp"
-#include "runtime.hpp"
 
 namespace {
 
@@ -31,14 +31,6 @@ int get_limit(size_t* value, int limit) {
 // Caches and shared-memory banks are advice that the hardware since Maxwell does not need.
 int accept_advice(int value, int largest) {
   return value < 0 || value > largest ? kInvalidValue : kSuccess;
-}
-
-int yield(int* out, int value) {
-  if (out == nullptr) {
-    return kInvalidValue;
-  }
-  *out = value;
-  return kSuccess;
 }
 
 // cudaDeviceMapHost is always on; how the host waits is gpemu's choice.
@@ -183,14 +175,6 @@ GPEMU_SHIM_EXPORT int cudaDeviceGetSharedMemConfig(int* config) {
 
 GPEMU_SHIM_EXPORT int cudaDeviceSetSharedMemConfig(int config) {
   return record(accept_advice(config, 2));
-}
-
-GPEMU_SHIM_EXPORT int cudaRuntimeGetVersion(int* version) {
-  return record(yield(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
-}
-
-GPEMU_SHIM_EXPORT int cudaDriverGetVersion(int* version) {
-  return record(yield(version, 13020));  // the driver whose functions libcuda.so.1 answers for
 }
 
 GPEMU_SHIM_EXPORT int cudaProfilerStart() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cudart.hpp"
 #include "kernel_attribute.hpp"
-#include "runtime.hpp"
 
 namespace {
 

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cudart.hpp"
 #include "device_attribute.hpp"
-#include "runtime.hpp"
 
 #if GPEMU_CUDA_MAJOR == 12
 #define P12(type, name, length, attribute) P(type, name, length, attribute)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
 
-#include "runtime.hpp"
+#include "cudart.hpp"
 
 namespace {
 

@@ -2,7 +2,7 @@
 // Convolutions of the older interface.
 #include <algorithm>
 
-#include "dnn.hpp"
+#include "cudnn.hpp"
 
 namespace {
 

@@ -33,6 +33,9 @@ enum Feature { kDisabled = 0, kEnabled = 1 };
 /// What nvmlDevice_t points at: the element of a table whose place is the device's index.
 struct Handle;
 
+/// Returns how many devices there are, or a negative number when nobody has initialised.
+int32_t device_count();
+
 /// Returns the index of a device, or the status for a handle that is none.
 struct IndexOrStatus {
   int32_t index;

@@ -16,3 +16,7 @@ inline constexpr int kInvalidUsage = 5;
 
 /// Returns a communicator that is alive, or null.
 Communicator* find_communicator(const void* handle);
+
+/// Exports a function a second time, with the prefix "p", as NCCL does for profilers.
+#define GPEMU_PROFILING_NAME(name) \
+  extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;

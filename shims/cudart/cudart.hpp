@@ -30,6 +30,15 @@ inline int not_supported(const char* what) {
   return record(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
 }
 
+/// Yields a value that is known. Errors: INVALID_VALUE.
+inline int yield(int* out, int value) {
+  if (out == nullptr) {
+    return kInvalidValue;
+  }
+  *out = value;
+  return kSuccess;
+}
+
 /// dim3.
 struct Dim3 {
   uint32_t x, y, z;

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "nvtx.hpp"
-
 #include <atomic>
 #include <cwchar>
 #include <mutex>
@@ -8,6 +6,8 @@
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "nvtx.hpp"
 
 namespace {
 

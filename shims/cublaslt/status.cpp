@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Versions, names of statuses, logging.
-#include "lt.hpp"
+#include "cublaslt.hpp"
 
 namespace {
 
@@ -14,6 +13,20 @@ constexpr size_t kCudartVersion = 13020;
 #endif
 
 }  // namespace
+
+int status_of(gpemu_cuda_status status) {
+  switch (status) {
+    case GPEMU_CUDA_SUCCESS:
+      return kSuccess;
+    case GPEMU_CUDA_ERROR_NOT_INITIALIZED:
+    case GPEMU_CUDA_ERROR_NO_DEVICE:
+      return kNotInitialized;
+    case GPEMU_CUDA_ERROR_OUT_OF_MEMORY:
+      return kAllocationFailed;
+    default:
+      return kExecutionFailed;
+  }
+}
 
 GPEMU_SHIM_EXPORT size_t cublasLtGetVersion() {
   return size_t{kVersion[0]} * 10000 + size_t{kVersion[1]} * 100 + size_t{kVersion[2]};
@@ -52,13 +65,4 @@ GPEMU_SHIM_EXPORT const char* cublasLtGetStatusName(int status) {
 
 GPEMU_SHIM_EXPORT const char* cublasLtGetStatusString(int status) {
   return cublasLtGetStatusName(status);
-}
-
-// Nothing is cached: an answer takes no time worth saving.
-GPEMU_SHIM_EXPORT int cublasLtHeuristicsCacheGetCapacity(size_t* capacity) {
-  if (capacity == nullptr) {
-    return kInvalidValue;
-  }
-  *capacity = 0;
-  return kSuccess;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions that return a pointer, and what may be asked before NVSHMEM has started.
+// The functions that return a pointer.
 #include "shim.hpp"
 
 namespace {
@@ -10,9 +10,6 @@ void* refuse(const char* function) {
 }
 
 }  // namespace
-
-GPEMU_SHIM_EXPORT int nvshmem_selected_device_transport;
-int nvshmem_selected_device_transport = 0;
 
 GPEMU_SHIM_EXPORT void* nvshmem_malloc(size_t) {
   return refuse("nvshmem_malloc");
@@ -32,22 +29,4 @@ GPEMU_SHIM_EXPORT void* nvshmemx_mc_ptr(int, const void*) {
 }
 GPEMU_SHIM_EXPORT void* nvshmemx_buffer_register_symmetric(void*, size_t, int) {
   return refuse("nvshmemx_buffer_register_symmetric");
-}
-
-GPEMU_SHIM_EXPORT void nvshmem_info_get_version(int* major, int* minor) {
-  // Source: the newest version of the interface that nvshmem_info_get_version documents.
-  if (major != nullptr) {
-    *major = 1;
-  }
-  if (minor != nullptr) {
-    *minor = 3;
-  }
-}
-
-/// Returns NVSHMEM_STATUS_NOT_INITIALIZED (0): it never starts.
-GPEMU_SHIM_EXPORT int nvshmemx_init_status() {
-  return 0;
-}
-GPEMU_SHIM_EXPORT int nvshmemid_init_status() {
-  return 0;
 }
