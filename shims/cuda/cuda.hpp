@@ -1,19 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "stream_twins.hpp"
-
-using Address = uint64_t;
-using Device = int;
-using Event = gpemu_cuda_event_handle;
-using Kernel = gpemu_cuda_kernel_handle;
-using Module = gpemu_cuda_module_handle;
-
-/// A context is named by its device; as CUcontext it is this number, which nobody dereferences.
-using Context = struct ContextTag*;
-
-constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
-constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
+#include "abi.hpp"
 
 /// Returns a status of gpemu/cuda.h as the driver has it, which lacks some of the runtime's.
 constexpr int driver_status(int status) {
@@ -84,3 +72,6 @@ int in_context(Call&& call) {
   const int status = require_context();
   return status == kSuccess ? driver_status(call()) : status;
 }
+
+/// Describes a copy of gpemu/cuda.h. Errors: INVALID_VALUE; NOT_SUPPORTED for arrays.
+int describe_copy(const Copy3D* from, gpemu_cuda_copy* to);

@@ -10,8 +10,6 @@
 
 namespace {
 
-using Pool = gpemu_cuda_pool_handle;
-
 int get_uuid(uint8_t* uuid, Device device) {
   const gpemu_cuda_device* info = nullptr;
   const int status = uuid == nullptr ? kInvalidValue : gpemu_cuda_get_device(device, &info);
@@ -26,12 +24,6 @@ uint64_t total_memory(Device device, int* status) {
   *status = gpemu_cuda_get_device(device, &info);
   return *status == kSuccess ? info->total_memory : 0;
 }
-
-/// CUdevprop.
-struct Properties {
-  int max_threads_per_block, max_threads_dim[3], max_grid[3];
-  int shared_memory, constant_memory, warp_size, pitch, registers, clock, texture_alignment;
-};
 
 }  // namespace
 

@@ -2,66 +2,14 @@
 #include <algorithm>
 #include <cstring>
 
-#include "copy.hpp"
+#include "cuda.hpp"
 #include "graph_memory.hpp"
 #include "kernel_attribute.hpp"
 
 namespace {
 
-using Graph = gpemu_cuda_graph_handle;
-using Node = gpemu_cuda_node_handle;
-using Exec = gpemu_cuda_exec_handle;
-using UserObject = gpemu_cuda_user_object_handle;
 using Parameters = gpemu_cuda_node_parameters;
 using NodePointer = const Node*;
-
-/// CUDA_KERNEL_NODE_PARAMS; the second version adds two handles of which one is set.
-struct KernelParameters {
-  Kernel function;
-  unsigned grid[3], block[3];
-  unsigned shared_bytes;
-  void** arguments;
-  void** extra;
-};
-struct KernelParametersV2 {
-  KernelParameters first;
-  Kernel kernel;
-  Context context;
-};
-static_assert(sizeof(KernelParameters) == 56 && sizeof(KernelParametersV2) == 72);
-
-/// CUDA_MEMSET_NODE_PARAMS.
-struct SetParameters {
-  Address destination;
-  size_t pitch;
-  unsigned value, element_bytes;
-  size_t width, height;
-};
-
-/// CUDA_HOST_NODE_PARAMS.
-struct HostParameters {
-  void (*function)(void*);
-  void* data;
-};
-
-/// CUgraphEdgeData: all zero is a full dependency, the only kind here.
-struct EdgeData {
-  unsigned char bytes[8];
-};
-
-/// CUDA_GRAPH_INSTANTIATE_PARAMS.
-struct InstantiateParameters {
-  uint64_t flags;
-  Stream upload_stream;
-  Node error_node;
-  int result;
-};
-
-/// CUgraphExecUpdateResultInfo.
-struct UpdateResult {
-  int result;
-  Node error_node, error_from_node;
-};
 
 int describe_kernel(const KernelParameters* from, Kernel kernel, Parameters* to) {
   if (from == nullptr) {

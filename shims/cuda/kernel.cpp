@@ -4,15 +4,6 @@
 
 namespace {
 
-/// CUlaunchConfig.
-struct LaunchConfig {
-  unsigned grid[3], block[3];
-  unsigned shared_bytes;
-  Stream stream;
-  const LaunchAttribute* attributes;
-  unsigned attribute_count;
-};
-
 gpemu_cuda_launch launch_of(const LaunchConfig& config, void** arguments) {
   return {.grid = {config.grid[0], config.grid[1], config.grid[2]},
           .block = {config.block[0], config.block[1], config.block[2]},

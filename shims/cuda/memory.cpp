@@ -284,12 +284,8 @@ GPEMU_SHIM_EXPORT int cuMemAdvise(Address address, size_t bytes, int advice, Dev
   return in_context([=] { return check_advice(address, bytes, advice); });
 }
 
-struct MemoryLocation {
-  int type, id;
-};
-
 GPEMU_SHIM_EXPORT int cuMemAdvise_v2(Address address, size_t bytes, int advice,
-                                     MemoryLocation /*location*/) {
+                                     Location /*location*/) {
   return in_context([=] { return check_advice(address, bytes, advice); });
 }
 

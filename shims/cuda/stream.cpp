@@ -5,8 +5,6 @@
 
 namespace {
 
-using StreamCallback = void (*)(Stream stream, int status, void* data);
-
 struct Callback {
   StreamCallback function;
   Stream stream;

@@ -4,32 +4,8 @@
 
 namespace {
 
-/// CUmemLocation.
-struct Location {
-  int type;
-  int id;
-};
-constexpr int kDeviceLocation = 1;
 constexpr int kPinned = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
 constexpr int kFileDescriptor = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-
-/// CUmemAllocationProp.
-struct AllocationProperties {
-  int type;
-  int handle_types;
-  Location location;
-  void* security;
-  unsigned char compression, rdma;
-  unsigned short usage;
-  unsigned char reserved[4];
-};
-static_assert(sizeof(AllocationProperties) == 32);
-
-/// CUmemAccessDesc.
-struct Access {
-  Location location;
-  unsigned flags;
-};
 
 int check(const AllocationProperties* properties) {
   if (properties == nullptr || properties->type != kPinned) {
@@ -55,20 +31,6 @@ int set_access(Address address, size_t bytes, const Access* accesses, size_t cou
   }
   return status;
 }
-
-using Pool = gpemu_cuda_pool_handle;
-
-/// CUmemPoolProps.
-struct PoolProperties {
-  int allocation_type;
-  int handle_types;
-  Location location;
-  void* security;
-  size_t max_size;
-  unsigned short usage;
-  unsigned char reserved[54];
-};
-static_assert(sizeof(PoolProperties) == 88);
 
 int create_pool(Pool* pool, const PoolProperties* properties) {
   if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {

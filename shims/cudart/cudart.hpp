@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "stream_twins.hpp"
-
-using Event = gpemu_cuda_event_handle;
-using Kernel = gpemu_cuda_kernel_handle;
-
-constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
-constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
+#include "abi.hpp"
 
 /// Records a status as the thread's last error, if it is one, and returns it.
 inline int record(int status) {
@@ -39,11 +33,6 @@ inline int yield(int* out, int value) {
   return kSuccess;
 }
 
-/// dim3.
-struct Dim3 {
-  uint32_t x, y, z;
-};
-
 /// Yields the kernel that a pointer means: the host's side of a registered one, or a cudaKernel_t.
 inline int find_kernel(const void* function, Kernel* kernel) {
   const int status = gpemu_cuda_registered_kernel(function, kernel);
@@ -57,4 +46,14 @@ inline int find_kernel(const void* function, Kernel* kernel) {
   }
   *kernel = handle;
   return kSuccess;
+}
+
+/// Describes a copy between pitched memory; between arrays there is none.
+///
+/// Errors: INVALID_VALUE, INVALID_MEMCPY_DIRECTION; NOT_SUPPORTED for arrays.
+int describe_copy(const Copy3D* parameters, gpemu_cuda_copy* copy);
+
+/// True for a value of cudaMemcpyKind.
+inline bool is_copy_kind(int kind) {
+  return kind >= GPEMU_CUDA_COPY_HOST_TO_HOST && kind <= GPEMU_CUDA_COPY_DEFAULT;
 }

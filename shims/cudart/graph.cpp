@@ -4,68 +4,14 @@
 #include <fstream>
 #include <vector>
 
-#include "copy3d.hpp"
+#include "cudart.hpp"
 #include "graph_memory.hpp"
 #include "kernel_attribute.hpp"
 
 namespace {
 
-using Graph = gpemu_cuda_graph_handle;
-using Node = gpemu_cuda_node_handle;
-using Exec = gpemu_cuda_exec_handle;
-using UserObject = gpemu_cuda_user_object_handle;
 using Parameters = gpemu_cuda_node_parameters;
 using NodePointer = const Node*;
-
-/// cudaKernelNodeParams; cudaKernelNodeParamsV2 begins with it.
-struct KernelParameters {
-  const void* function;
-  Dim3 grid, block;
-  unsigned shared_bytes;
-  void** arguments;
-  void** extra;
-};
-
-/// cudaMemsetParams and cudaMemsetParamsV2 as far as they agree.
-struct SetParameters {
-  void* destination;
-  size_t pitch;
-  unsigned value, element_bytes;
-  size_t width, height;
-};
-
-/// cudaHostNodeParams.
-struct HostParameters {
-  void (*function)(void*);
-  void* data;
-};
-
-struct CopyParameters {
-  char flags[16];
-  Copy3D copy;
-};
-
-/// cudaGraphNodeParams: the kinds that are supported.
-struct NodeParameters {
-  int kind;
-  int reserved[3];
-  union {
-    long long bytes[29];
-    KernelParameters kernel;
-    CopyParameters copy;
-    SetParameters set;
-    HostParameters host;
-    Graph child;
-    Event event;
-  };
-  long long reserved2;
-};
-static_assert(sizeof(NodeParameters) == 256);
-
-/// cudaGraphEdgeData: all zero is a full dependency, the only kind here.
-struct EdgeData {
-  unsigned char bytes[8];
-};
 
 int describe_kernel(const KernelParameters& from, Parameters* to) {
   to->kind = GPEMU_CUDA_NODE_KERNEL;
@@ -105,7 +51,7 @@ int describe_host(const HostParameters& from, Parameters* to) {
 
 int describe_set(const SetParameters& from, Parameters* to) {
   to->kind = GPEMU_CUDA_NODE_SET;
-  to->set_address = address_of(from.destination);
+  to->set_address = from.destination;
   to->set_pitch = from.pitch;
   to->set_count = from.width;
   to->set_height = from.height;
@@ -251,14 +197,6 @@ int instantiate(Exec* exec, Graph graph, unsigned long long flags) {
   });
 }
 
-/// cudaGraphInstantiateParams.
-struct InstantiateParameters {
-  unsigned long long flags;
-  Stream upload_stream;
-  Node error_node;
-  int result;
-};
-
 int get_capture(Stream stream, int* status_out, unsigned long long* id, Graph* graph,
                 NodePointer* dependencies, size_t* count) {
   return in_context([=] {
@@ -360,12 +298,6 @@ int get_dependents(Node node, Node* dependents, EdgeData* edges, size_t* count) 
     return status;
   });
 }
-
-/// cudaGraphExecUpdateResultInfo.
-struct UpdateResult {
-  int result;
-  Node error_node, error_from_node;
-};
 
 /// Writes a graph's nodes and edges in the language of Graphviz.
 int write_dot(Graph graph, const char* path) {
@@ -754,8 +686,8 @@ GPEMU_SHIM_EXPORT int cudaGraphHostNodeGetParams(Node node, HostParameters* out)
 
 GPEMU_SHIM_EXPORT int cudaGraphMemsetNodeGetParams(Node node, SetParameters* out) {
   return read_node(node, out, GPEMU_CUDA_NODE_SET, [=](const Parameters& parameters) {
-    *out = {pointer_to(parameters.set_address), parameters.set_pitch, parameters.set_value,
-            parameters.set_element_bytes,       parameters.set_count, parameters.set_height};
+    *out = {parameters.set_address,       parameters.set_pitch, parameters.set_value,
+            parameters.set_element_bytes, parameters.set_count, parameters.set_height};
   });
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy3d.hpp"
+#include "cudart.hpp"
 
 namespace {
 
@@ -40,18 +40,6 @@ int host_allocate(void** memory, size_t bytes, unsigned flags) {
   });
 }
 
-/// cudaPointerAttributes.
-struct PointerAttributes {
-  int type;
-  int device;
-  void* device_pointer;
-  void* host_pointer;
-#if GPEMU_CUDA_MAJOR == 13
-  long reserved[8];
-#endif
-};
-static_assert(sizeof(PointerAttributes) == (GPEMU_CUDA_MAJOR == 12 ? 24 : 88));
-
 int get_pointer_attributes(PointerAttributes* attributes, const void* pointer) {
   constexpr int kNoDevice = -2;  // cudaInvalidDeviceId
   gpemu_cuda_pointer info{};
@@ -84,40 +72,13 @@ int get_host_part(void* memory, Out* out, Part part) {
   });
 }
 
-/// cudaMemLocation.
-struct Location {
-  int type;
-  int id;
-};
-constexpr int kDeviceLocation = 1;
-
-/// cudaMemPoolProps.
-struct PoolProperties {
-  int allocation_type;
-  int handle_types;
-  Location location;
-  void* security;
-  size_t max_size;
-  unsigned short usage;
-  unsigned char reserved[54];
-};
-static_assert(sizeof(PoolProperties) == 88);
-
-/// cudaMemAccessDesc.
-struct Access {
-  Location location;
-  int flags;
-};
-
-using Pool = gpemu_cuda_pool_handle;
-
 // The first three attributes of a pool are int, the others 64 bits wide.
 bool is_int(int attribute) {
   return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
 }
 
 int set_pool_access(Pool pool, const Access* accesses, size_t count) {
-  constexpr int kReadWrite = 3;
+  constexpr unsigned kReadWrite = 3;
   if (pool == nullptr || (accesses == nullptr && count > 0)) {
     return kInvalidValue;
   }
@@ -137,7 +98,7 @@ int set_pool_access(Pool pool, const Access* accesses, size_t count) {
 }
 
 int get_pool_access(int* flags, Pool pool, const Location* location) {
-  constexpr int kReadWrite = 3;
+  constexpr unsigned kReadWrite = 3;
   if (flags == nullptr || pool == nullptr || location == nullptr ||
       location->type != kDeviceLocation) {
     return kInvalidValue;

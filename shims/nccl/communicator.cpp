@@ -11,10 +11,6 @@ namespace {
 
 constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
 
-struct UniqueId {
-  char bytes[128];
-};
-
 // Never destroyed: programs end with handles alive and use them until the last destructor.
 std::mutex& mutex = *new std::mutex;
 auto& communicators = *new std::unordered_map<const void*, std::unique_ptr<Communicator>>;

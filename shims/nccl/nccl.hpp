@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "abi.hpp"
 #include "shim.hpp"
 
 /// A communicator of one rank.
