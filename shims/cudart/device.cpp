@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
 
+#include "cuda_stream.hpp"
 #include "cudart.hpp"
 #include "device_attribute.hpp"
 
@@ -143,18 +144,7 @@ GPEMU_SHIM_EXPORT int cudaDeviceDisablePeerAccess(int peer) {
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return in_context([=] {
-    int32_t low = 0;
-    int32_t high = 0;
-    const int status = gpemu_cuda_stream_priority_range(&low, &high);
-    if (status == kSuccess && least != nullptr) {
-      *least = low;
-    }
-    if (status == kSuccess && greatest != nullptr) {
-      *greatest = high;
-    }
-    return status;
-  });
+  return in_context([=] { return get_priority_range(least, greatest); });
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetLimit(size_t* value, int limit) {
