@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/recordings.hpp"
+#include "predict/program_runs.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -27,21 +27,21 @@ std::string_view telling_line(std::string_view message) {
   return line.substr(line.starts_with("  | ") ? 4 : 0);
 }
 
-/// Returns the operations of a recording's step.
-std::vector<cost::RecordedOperation> step_of(const run::StepRecording& recording) {
+/// Returns the operations of the step of a run.
+std::vector<cost::RecordedOperation> step_of(const run::ProgramRun& seen) {
   std::vector<cost::RecordedOperation> operations;
-  for (std::size_t i = recording.step.begin; i < recording.step.end; ++i) {
-    const record::WorkEvent& event = recording.work.events[i];
+  for (std::size_t i = seen.step.begin; i < seen.step.end; ++i) {
+    const record::WorkEvent& event = seen.work.events[i];
     if (event.kind != record::WorkEvent::Kind::kOperation) continue;
-    operations.push_back(recording.work.operations[event.index]);
+    operations.push_back(seen.work.operations[event.index]);
   }
   return operations;
 }
 
 }  // namespace
 
-Result<void> Recordings::record(const std::vector<profile::GpuSpec>& gpus,
-                                const std::vector<int>& batches) {
+Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
+                                 const std::vector<int>& batches) {
   std::map<int, profile::GpuSpec, std::greater<>> by_capability;
   for (const profile::GpuSpec& gpu : gpus) by_capability.try_emplace(capability(gpu), gpu);
   for (const int batch : batches) {
@@ -60,41 +60,39 @@ Result<void> Recordings::record(const std::vector<profile::GpuSpec>& gpus,
   return {};
 }
 
-std::pair<Recordings::Recording, std::string> Recordings::find(const profile::GpuSpec& gpu,
-                                                               int batch) const {
-  const auto distance = [&](const Recording& recording) {
-    const int newer = capability(recording->gpu) - capability(gpu);
+std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpec& gpu,
+                                                           int batch) const {
+  const auto distance = [&](const Run& seen) {
+    const int newer = capability(seen->gpu) - capability(gpu);
     return newer >= 0 ? newer : 1000 - newer;
   };
-  Recording best;
-  for (const Recording& recording : recordings_) {
-    if (recording->batch != batch) continue;
-    if (best == nullptr || distance(recording) < distance(best)) best = recording;
+  Run best;
+  for (const Run& seen : runs_) {
+    if (seen->batch != batch) continue;
+    if (best == nullptr || distance(seen) < distance(best)) best = seen;
   }
   const auto fault = faults_.find({capability(gpu), batch});
   return {best, fault == faults_.end() ? "" : fault->second};
 }
 
-Result<Recordings::Recording> Recordings::record_within(const profile::GpuSpec& gpu,
-                                                        int batch) const {
+Result<ProgramRuns::Run> ProgramRuns::record_within(const profile::GpuSpec& gpu, int batch) const {
   GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
-  Result<run::StepRecording> recording =
-      world_.record({.words = program_.words,
-                     .gpu = known,
-                     .batch = batch,
-                     .steps = program_.steps,
-                     .memory = gpu.memory_bytes,
-                     .pattern = program_.pattern},
-                    fmt::format("{}, batch {}", gpu.name, batch));
-  if (recording && recording->exit_code.value_or(0) != 0) return nullptr;
-  if (recording) return std::make_shared<const run::StepRecording>(*std::move(recording));
-  if (recording.error().code == ErrorCode::kNotFound) return nullptr;
-  return std::unexpected(std::move(recording).error());
+  Result<run::ProgramRun> seen = world_.record({.words = program_.words,
+                                                .gpu = known,
+                                                .batch = batch,
+                                                .steps = program_.steps,
+                                                .memory = gpu.memory_bytes,
+                                                .pattern = program_.pattern},
+                                               fmt::format("{}, batch {}", gpu.name, batch));
+  if (seen && seen->exit_code.value_or(0) != 0) return nullptr;
+  if (seen) return std::make_shared<const run::ProgramRun>(*std::move(seen));
+  if (seen.error().code == ErrorCode::kNotFound) return nullptr;
+  return std::unexpected(std::move(seen).error());
 }
 
-Result<void> Recordings::check_batches() const {
-  for (const Recording& one : recordings_) {
-    for (const Recording& other : recordings_) {
+Result<void> ProgramRuns::check_batches() const {
+  for (const Run& one : runs_) {
+    for (const Run& other : runs_) {
       if (one->batch == other->batch || step_of(*one) != step_of(*other)) continue;
       return fail(ErrorCode::kInvalidArgument,
                   "the program asks for the same at batches {} and {}: it must take its batch "
@@ -106,14 +104,13 @@ Result<void> Recordings::check_batches() const {
   return {};
 }
 
-bool Recordings::any(int batch) const {
-  return std::ranges::any_of(recordings_,
-                             [batch](const Recording& r) { return r->batch == batch; });
+bool ProgramRuns::any(int batch) const {
+  return std::ranges::any_of(runs_, [batch](const Run& r) { return r->batch == batch; });
 }
 
 /// Returns a GPU to emulate: the same, or for one that is described by a file the one of the
 /// nearest capability.
-Result<profile::GpuSpec> Recordings::known_gpu(const profile::GpuSpec& gpu) const {
+Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) const {
   if (auto same = world_.gpu(gpu.name)) return same;
   GPEMU_ASSIGN(const std::vector<std::string> names, world_.gpu_names());
   std::vector<profile::GpuSpec> known;
@@ -129,25 +126,25 @@ Result<profile::GpuSpec> Recordings::known_gpu(const profile::GpuSpec& gpu) cons
 }
 
 /// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
-Result<void> Recordings::record_one(const profile::GpuSpec& gpu, int batch, int number) {
-  Result<run::StepRecording> recording =
+Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int number) {
+  Result<run::ProgramRun> seen =
       world_.record({.words = program_.words,
                      .gpu = gpu,
                      .batch = batch,
                      .steps = program_.steps,
                      .pattern = program_.pattern},
                     batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name);
-  if (recording) {
-    recordings_.push_back(std::make_shared<const run::StepRecording>(*std::move(recording)));
+  if (seen) {
+    runs_.push_back(std::make_shared<const run::ProgramRun>(*std::move(seen)));
     return {};
   }
-  if (recording.error().code != ErrorCode::kNotFound) {
-    return std::unexpected(std::move(recording).error());
+  if (seen.error().code != ErrorCode::kNotFound) {
+    return std::unexpected(std::move(seen).error());
   }
   faults_[{number, batch}] =
       fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
-                  gpu.compute_capability_minor, telling_line(recording.error().message));
-  if (first_fault_.message.empty()) first_fault_ = recording.error();
+                  gpu.compute_capability_minor, telling_line(seen.error().message));
+  if (first_fault_.message.empty()) first_fault_ = seen.error();
   return {};
 }
 

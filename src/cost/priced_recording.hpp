@@ -8,23 +8,23 @@
 
 namespace gpemu::cost {
 
-/// A recorded training step that the model of operations prices on one GPU.
+/// A recording that the model of operations prices on one GPU.
 ///
 /// Immutable. Thread safety: const members may be called concurrently.
-class RecordedStep {
+class PricedRecording {
  public:
   enum PhaseIndex : std::uint8_t { kForwardPhase, kBackwardPhase };
   static constexpr int kPhases = 2;
 
   /// Errors: kInvalidArgument for a recording without both phases.
-  [[nodiscard]] static Result<RecordedStep> create(Recording recording,
-                                                   const profile::GpuSpec& gpu);
+  [[nodiscard]] static Result<PricedRecording> create(Recording recording,
+                                                      const profile::GpuSpec& gpu);
 
   /// Returns a phase's times at a batch. Complexity: linear in its operations, some 100 us.
   [[nodiscard]] PhaseTimes phase(int index, int batch) const;
 
  private:
-  RecordedStep(Recording recording, std::vector<Phase> phases, const profile::GpuSpec& gpu);
+  PricedRecording(Recording recording, std::vector<Phase> phases, const profile::GpuSpec& gpu);
 
   Recording recording_;
   std::vector<Phase> phases_;

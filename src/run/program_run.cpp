@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/run/step_recording.hpp"
+#include "gpemu/run/program_run.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -61,7 +61,7 @@ std::string last_lines(const std::filesystem::path& output) {
   return shown;
 }
 
-std::vector<std::string> words_at(const StepRecordingOptions& options) {
+std::vector<std::string> words_at(const ProgramRunOptions& options) {
   std::vector<std::string> words = options.words;
   if (options.batch == 0) return words;
   constexpr std::string_view kPlace = "{batch}";
@@ -88,16 +88,16 @@ Result<void> check_space(const std::filesystem::path& folder) {
 
 /// Adds what the process counted itself: memory, and calls that are not supported.
 Result<void> add_totals(const std::filesystem::path& folder, std::string_view number,
-                        StepRecording& recording) {
+                        ProgramRun& seen) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
                record::read_processes(folder));
   for (const record::RecordedProcess& process : processes) {
     if (process.lines.stem() != number) continue;
     for (const cuda::RecordedDevice* device : record::devices_of(process)) {
-      recording.peak_memory = std::max(recording.peak_memory, Bytes{device->peak_memory_bytes});
+      seen.peak_memory = std::max(seen.peak_memory, Bytes{device->peak_memory_bytes});
     }
     for (const cuda::RecordedCall& call : process.totals.calls) {
-      if (call.count > 0) recording.unsupported.emplace_back(call.function);
+      if (call.count > 0) seen.unsupported.emplace_back(call.function);
     }
   }
   return {};
@@ -105,8 +105,7 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 
 }  // namespace
 
-Result<StepRecording> record_steps(const StepRecordingOptions& options,
-                                   const std::atomic<bool>& stop) {
+Result<ProgramRun> record_steps(const ProgramRunOptions& options, const std::atomic<bool>& stop) {
   GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create());
   GPEMU_ASSIGN(const std::filesystem::path stand_ins, find_stand_ins());
   Environment environment =
@@ -159,17 +158,17 @@ Result<StepRecording> record_steps(const StepRecordingOptions& options,
   if (!found) return std::unexpected(std::move(found).error());
   // How many more the program did before it was ended is chance.
   if (found->steps.size() > wanted) found->steps.resize(wanted);
-  StepRecording recording{.gpu = options.gpu,
-                          .batch = options.batch,
-                          .work = process.work(),
-                          .found = *std::move(found),
-                          .step = {},
-                          .exit_code = code,
-                          .processes = run.processes(),
-                          .unsupported = {}};
-  recording.step = predict::typical_step(recording.work, recording.found, options.steps);
-  GPEMU_TRY(add_totals(folder.path(), number, recording));
-  return recording;
+  ProgramRun seen{.gpu = options.gpu,
+                  .batch = options.batch,
+                  .work = process.work(),
+                  .found = *std::move(found),
+                  .step = {},
+                  .exit_code = code,
+                  .processes = run.processes(),
+                  .unsupported = {}};
+  seen.step = predict::typical_step(seen.work, seen.found, options.steps);
+  GPEMU_TRY(add_totals(folder.path(), number, seen));
+  return seen;
 }
 
 }  // namespace gpemu::run

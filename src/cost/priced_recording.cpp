@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "recorded_step.hpp"
+#include "priced_recording.hpp"
 
 #include <algorithm>
 
 namespace gpemu::cost {
 
-Result<RecordedStep> RecordedStep::create(Recording recording, const profile::GpuSpec& gpu) {
+Result<PricedRecording> PricedRecording::create(Recording recording, const profile::GpuSpec& gpu) {
   GPEMU_ASSIGN(std::vector<Phase> phases, step_phases(recording));
-  return RecordedStep(std::move(recording), std::move(phases), gpu);
+  return PricedRecording(std::move(recording), std::move(phases), gpu);
 }
 
-RecordedStep::RecordedStep(Recording recording, std::vector<Phase> phases,
-                           const profile::GpuSpec& gpu)
+PricedRecording::PricedRecording(Recording recording, std::vector<Phase> phases,
+                                 const profile::GpuSpec& gpu)
     : recording_(std::move(recording)), phases_(std::move(phases)), model_(gpu) {
   if (gpu.calibration) {
     host_ = gpu.calibration->parameters;
@@ -21,7 +21,7 @@ RecordedStep::RecordedStep(Recording recording, std::vector<Phase> phases,
   }
 }
 
-PhaseTimes RecordedStep::phase(int index, int batch) const {
+PhaseTimes PricedRecording::phase(int index, int batch) const {
   const Phase& phase = phases_[index];
   PhaseTimes times{.wait = host_[index == kForwardPhase ? kHostForward : kHostBackward]};
   times.launches.reserve(phase.size());

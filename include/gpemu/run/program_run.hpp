@@ -16,17 +16,17 @@
 namespace gpemu::run {
 
 /// Which steps of a program are recorded, and on what.
-struct StepRecordingOptions {
+struct ProgramRunOptions {
   std::vector<std::string> words;  ///< the program and its arguments.
   profile::GpuSpec gpu;
   int batch = 0;                        ///< in GPEMU_BATCH, and for "{batch}" in `words`; 0: none.
-  int steps = 5;                        ///< behind the warm-up.
+  int steps = 5;                        ///< after the warm-up.
   Bytes memory = 0;                     ///< of the emulated GPU; 0: more than any GPU has.
   const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
 };
 
-/// Steps that a program did.
-struct StepRecording {
+/// What a program did until enough of its steps were recorded.
+struct ProgramRun {
   profile::GpuSpec gpu;  ///< that it saw.
   int batch = 0;
   record::ProgramWork work;
@@ -43,7 +43,7 @@ struct StepRecording {
 ///
 /// Errors: kNotFound, with what the program printed last, when it ends with a fault before it did a
 /// step, or has none; kInterrupted after `stop`; those of starting it.
-[[nodiscard]] Result<StepRecording> record_steps(const StepRecordingOptions& options,
-                                                 const std::atomic<bool>& stop);
+[[nodiscard]] Result<ProgramRun> record_steps(const ProgramRunOptions& options,
+                                              const std::atomic<bool>& stop);
 
 }  // namespace gpemu::run

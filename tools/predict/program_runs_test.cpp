@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/recordings.hpp"
+#include "predict/program_runs.hpp"
 
 #include <gtest/gtest.h>
 
@@ -22,11 +22,11 @@ const profile::GpuSpec kHopper = gpu("H100", 9, 0);
 /// A program that runs from a compute capability on, with as many elements as its batch.
 class RecordingsTest : public testing::Test {
  protected:
-  Recordings recordings() {
+  ProgramRuns runs() {
     return {{.words = {"program"}},
             {.gpu = [this](const std::string& name) { return find(name); },
              .gpu_names = [] { return std::vector<std::string>{"K80", "V100", "H100"}; },
-             .record = [this](const run::StepRecordingOptions& options,
+             .record = [this](const run::ProgramRunOptions& options,
                               const std::string& label) { return record(options, label); }}};
   }
 
@@ -43,8 +43,7 @@ class RecordingsTest : public testing::Test {
     return fail(ErrorCode::kNotFound, "no such GPU");
   }
 
-  Result<run::StepRecording> record(const run::StepRecordingOptions& options,
-                                    const std::string& label) {
+  Result<run::ProgramRun> record(const run::ProgramRunOptions& options, const std::string& label) {
     recorded_.push_back(label);
     if (options.gpu.compute_capability_major < least_major_) {
       return fail(ErrorCode::kNotFound, "Traceback:\n  | RuntimeError: no kernel\n  | bye");
@@ -52,18 +51,18 @@ class RecordingsTest : public testing::Test {
     if (options.memory > 0 && options.memory < least_memory_) {
       return fail(ErrorCode::kNotFound, "out of memory");
     }
-    run::StepRecording recording{.gpu = options.gpu, .batch = options.batch};
+    run::ProgramRun seen{.gpu = options.gpu, .batch = options.batch};
     cost::RecordedOperation operation;
     operation.shape[0].constant = takes_batch_ ? options.batch : 1;
-    recording.work.operations = {operation};
-    recording.work.events = {{.kind = record::WorkEvent::Kind::kOperation}};
-    recording.step = {.begin = 0, .end = 1};
-    return recording;
+    seen.work.operations = {operation};
+    seen.work.events = {{.kind = record::WorkEvent::Kind::kOperation}};
+    seen.step = {.begin = 0, .end = 1};
+    return seen;
   }
 };
 
 TEST_F(RecordingsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
-  Recordings all = recordings();
+  ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kVolta, kHopper, gpu("V100-SXM2", 7, 0)}, {0}));
   EXPECT_EQ(recorded_, (std::vector<std::string>{"H100", "V100"}));
   EXPECT_EQ(all.find(kVolta, 0).first->gpu.name, "V100");
@@ -72,16 +71,16 @@ TEST_F(RecordingsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
 
 TEST_F(RecordingsTest, TakesANewerGpuWhereTheProgramDoesNotRun) {
   least_major_ = 7;
-  Recordings all = recordings();
+  ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kOld, kHopper, kVolta}, {32}));
-  const auto [recording, reason] = all.find(kOld, 32);
-  EXPECT_EQ(recording->gpu.name, "V100");
+  const auto [seen, reason] = all.find(kOld, 32);
+  EXPECT_EQ(seen->gpu.name, "V100");
   EXPECT_EQ(reason, "fails at compute capability 3.7: RuntimeError: no kernel");
 }
 
 TEST_F(RecordingsTest, TriesACommonGpuWhereTheProgramRunsOnNone) {
   least_major_ = 8;
-  Recordings all = recordings();
+  ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kOld, kVolta}, {0}));
   EXPECT_EQ(recorded_, (std::vector<std::string>{"V100", "K80", "A100-SXM4-80GB"}));
   EXPECT_EQ(all.find(kOld, 0).first->gpu.name, "A100-SXM4-80GB");
@@ -89,14 +88,14 @@ TEST_F(RecordingsTest, TriesACommonGpuWhereTheProgramRunsOnNone) {
 
 TEST_F(RecordingsTest, FailsAsTheFirstRecordingDidWhereThereIsNone) {
   least_major_ = 10;
-  Recordings all = recordings();
+  ProgramRuns all = runs();
   const auto recorded = all.record({kVolta}, {0});
   ASSERT_FALSE(recorded);
   EXPECT_TRUE(recorded.error().message.starts_with("Traceback:"));
 }
 
 TEST_F(RecordingsTest, EmulatesTheNearestKnownGpuForOneThatAFileDescribes) {
-  Recordings all = recordings();
+  ProgramRuns all = runs();
   ASSERT_TRUE(all.record({gpu("my-gpu", 7, 5)}, {0}));
   EXPECT_EQ(recorded_, std::vector<std::string>{"V100"});
 }
@@ -104,7 +103,7 @@ TEST_F(RecordingsTest, EmulatesTheNearestKnownGpuForOneThatAFileDescribes) {
 TEST_F(RecordingsTest, RecordsWithinTheMemoryOfAGpu) {
   profile::GpuSpec small = kVolta;
   small.memory_bytes = 4 * kGiB;
-  const Recordings all = recordings();
+  const ProgramRuns all = runs();
   EXPECT_NE(all.record_within(small, 8).value(), nullptr);
   least_memory_ = 5 * kGiB;
   EXPECT_EQ(all.record_within(small, 8).value(), nullptr);
@@ -112,11 +111,11 @@ TEST_F(RecordingsTest, RecordsWithinTheMemoryOfAGpu) {
 }
 
 TEST_F(RecordingsTest, RefusesAProgramThatDoesTheSameAtEachBatch) {
-  Recordings all = recordings();
+  ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kVolta}, {8, 16}));
   EXPECT_TRUE(all.check_batches());
   takes_batch_ = false;
-  Recordings same = recordings();
+  ProgramRuns same = runs();
   ASSERT_TRUE(same.record({kVolta}, {8, 16}));
   EXPECT_EQ(same.check_batches().error().code, ErrorCode::kInvalidArgument);
 }

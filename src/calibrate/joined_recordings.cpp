@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/calibrate/joined_recordings.hpp"
 
 #include <algorithm>
 #include <ceres/jet.h>
@@ -42,9 +42,9 @@ HostParameters host_parameters() {
   return {.scale = cost::kHostScale, .synchronise = {cost::kHostForward, cost::kHostBackward}};
 }
 
-Result<RecordedSteps> join(std::span<const cost::Recording> recordings,
-                           std::span<const int> batches) {
-  RecordedSteps joined;
+Result<JoinedRecordings> join(std::span<const cost::Recording> recordings,
+                              std::span<const int> batches) {
+  JoinedRecordings joined;
   joined.batches.assign(batches.begin(), batches.end());
   for (const cost::Recording& recording : recordings) {
     if (std::ranges::find(joined.models, recording.model) != joined.models.end()) {
@@ -61,7 +61,7 @@ Result<RecordedSteps> join(std::span<const cost::Recording> recordings,
   return joined;
 }
 
-RecordedTimes::RecordedTimes(const RecordedSteps& recorded, const profile::GpuSpec& spec)
+RecordedTimes::RecordedTimes(const JoinedRecordings& recorded, const profile::GpuSpec& spec)
     : operations_(static_cast<int>(recorded.operations.size())),
       batches_(static_cast<int>(recorded.batches.size())),
       rates_(cost::gpu_rates(spec)) {
@@ -102,7 +102,7 @@ void RecordedTimes::price(std::span<const double> logarithms, std::span<double> 
   }
 }
 
-Result<std::vector<StepTime>> measured_steps(const RecordedSteps& recorded,
+Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,
                                              const profile::Database& database,
                                              std::string_view gpu) {
   std::vector<StepTime> steps;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/calibrate/joined_recordings.hpp"
 
 #include <cmath>
 #include <numeric>
@@ -31,11 +31,11 @@ cost::Recording recording(std::string model, std::vector<RecordedOperation> oper
           .phases = {{"forward", all}, {"backward", {0}}}};
 }
 
-TEST(RecordedSteps, OperationsOfSeveralModelsAreThereOnce) {
+TEST(JoinedRecordings, OperationsOfSeveralModelsAreThereOnce) {
   const std::vector<cost::Recording> recordings = {
       recording("one", {stream(1 << 20), stream(1 << 10)}),
       recording("two", {stream(1 << 10), stream(1 << 20), stream(7)})};
-  const Result<RecordedSteps> joined = join(recordings);
+  const Result<JoinedRecordings> joined = join(recordings);
   ASSERT_TRUE(joined.has_value()) << joined.error().message;
   EXPECT_EQ(joined->operations.size(), 3U);
   const Phase& second = joined->steps[1][0];
@@ -46,17 +46,17 @@ TEST(RecordedSteps, OperationsOfSeveralModelsAreThereOnce) {
   EXPECT_EQ(joined->steps[1][1][0].host_cost, cost::kHostSmall);
 }
 
-TEST(RecordedSteps, RefusesWhatIsNoTrainingStep) {
+TEST(JoinedRecordings, RefusesWhatIsNoTrainingStep) {
   cost::Recording half = recording("half", {stream(1)});
   half.phases.pop_back();
-  const Result<RecordedSteps> joined = join(std::vector{half});
+  const Result<JoinedRecordings> joined = join(std::vector{half});
   ASSERT_FALSE(joined.has_value());
   EXPECT_NE(joined.error().message.find("half has no phase backward"), std::string::npos);
   EXPECT_FALSE(
       join(std::vector{recording("a", {stream(1)}), recording("a", {stream(1)})}).has_value());
 }
 
-TEST(RecordedSteps, WhatComesAlongCostsTheHostNothingOfItsOwn) {
+TEST(JoinedRecordings, WhatComesAlongCostsTheHostNothingOfItsOwn) {
   RecordedOperation conv = stream(1);
   conv.kind = GPEMU_OPERATION_CONVOLUTION_FORWARD;
   RecordedOperation bias = stream(1);
@@ -107,7 +107,7 @@ std::vector<RecordedOperation> one_of_each() {
 }
 
 TEST(RecordedTimes, DerivativesAreThoseOfTheTimes) {
-  const Result<RecordedSteps> joined = join(std::vector{recording("one", one_of_each())});
+  const Result<JoinedRecordings> joined = join(std::vector{recording("one", one_of_each())});
   ASSERT_TRUE(joined.has_value());
   profile::GpuSpec spec;
   spec.fp32_flops = 10e12;

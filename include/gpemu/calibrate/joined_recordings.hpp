@@ -14,8 +14,8 @@
 
 namespace gpemu::calibrate {
 
-/// What several models ask of a GPU at several batches, as fits want it.
-struct RecordedSteps {
+/// The recordings of several models at several batches, in the form that fits need.
+struct JoinedRecordings {
   std::vector<std::string> models;
   std::vector<int> batches;
   std::vector<cost::RecordedOperation> operations;  ///< of all models.
@@ -29,8 +29,8 @@ inline constexpr auto kBatches =
 /// Joins recordings, each of one model with the phases "forward" and "backward".
 ///
 /// Errors: kInvalidArgument for a recording without them, or a model that is there twice.
-[[nodiscard]] Result<RecordedSteps> join(std::span<const cost::Recording> recordings,
-                                         std::span<const int> batches = kBatches);
+[[nodiscard]] Result<JoinedRecordings> join(std::span<const cost::Recording> recordings,
+                                            std::span<const int> batches = kBatches);
 
 using cost::host_cost;
 
@@ -40,7 +40,7 @@ using cost::host_cost;
 /// Prices recorded operations on one GPU by cost::operation_seconds().
 class RecordedTimes final : public OperationTimes {
  public:
-  RecordedTimes(const RecordedSteps& recorded, const profile::GpuSpec& spec);
+  RecordedTimes(const JoinedRecordings& recorded, const profile::GpuSpec& spec);
 
   [[nodiscard]] int operations() const override { return operations_; }
   [[nodiscard]] int batches() const override { return batches_; }
@@ -57,7 +57,7 @@ class RecordedTimes final : public OperationTimes {
 /// batches; models that were not measured are left out.
 ///
 /// Errors: those of reading the database.
-[[nodiscard]] Result<std::vector<StepTime>> measured_steps(const RecordedSteps& recorded,
+[[nodiscard]] Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,
                                                            const profile::Database& database,
                                                            std::string_view gpu);
 
