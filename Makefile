@@ -11,37 +11,37 @@
 .PHONY: test demo demo-torch bench lint format docs conformance setup
 
 test:
-	@scripts/test.sh
+	@scripts/check/test.sh
 
 demo:
-	@scripts/demo.sh
+	@scripts/demo/demo.sh
 
 demo-torch:
-	@scripts/demo_torch.sh
+	@scripts/demo/demo_torch.sh
 
 bench:
-	@scripts/bench.sh
+	@scripts/claims/bench.sh
 
 lint:
-	@scripts/setup.sh lint
-	@scripts/format.sh --check
-	@scripts/lint.py
+	@scripts/build/setup.sh lint
+	@scripts/build/format.sh --check
+	@scripts/check/lint.py
 	@cmake --preset tidy --log-level=WARNING
 	@cmake --build --preset tidy
 
 format:
-	@scripts/setup.sh lint
-	@scripts/format.sh
+	@scripts/build/setup.sh lint
+	@scripts/build/format.sh
 
 docs:
-	@scripts/setup.sh
+	@scripts/build/setup.sh
 	@cmake --preset dev --log-level=WARNING
 	@cmake --build --preset dev --target gpemu gpemu_profiles
-	@scripts/generate_docs.py
-	@scripts/check_docs.py --exact --update
+	@scripts/generate/generate_docs.py
+	@scripts/check/check_docs.py --exact --update
 
 conformance:
-	@scripts/conformance.sh
+	@scripts/check/conformance.sh
 
 setup:
-	@scripts/setup.sh
+	@scripts/build/setup.sh

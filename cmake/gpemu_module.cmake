@@ -70,8 +70,8 @@ function(gpemu_add_module name)
   endif()
 endfunction()
 
-# Lists the executables of all benchmarks in benches.txt, for scripts/bench_table.py, and makes the
-# target gpemu_benches of them. Call it after the last of them.
+# Lists the executables of all benchmarks in benches.txt, for scripts/claims/bench_table.py, and
+# makes the target gpemu_benches of them. Call it after the last of them.
 function(gpemu_list_benches)
   get_property(benches GLOBAL PROPERTY GPEMU_BENCHES)
   add_custom_target(gpemu_benches DEPENDS ${benches})

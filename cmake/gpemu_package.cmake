@@ -1,5 +1,5 @@
 # Debian packages, by CPack: gpemu with all that runs, libgpemu-dev with what programs are built
-# with. scripts/build_deb.sh makes them of the preset "package".
+# with. scripts/build/build_deb.sh makes them of the preset "package".
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The gpemu authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)

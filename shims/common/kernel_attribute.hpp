@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "shim.hpp"
+#include "cuda_abi.hpp"
 
 /// Yields an attribute of a kernel, numbered as CUfunction_attribute.
 int get_kernel_attribute(int* value, int attribute, gpemu_cuda_kernel_handle kernel);
@@ -12,20 +12,6 @@ int get_kernel_attribute(int* value, int attribute, gpemu_cuda_kernel_handle ker
 /// Errors: INVALID_VALUE for one that cannot be set or a value out of range; NOT_SUPPORTED for
 /// clusters on a device that has none.
 int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int value);
-
-/// One attribute of a launch: CUlaunchAttribute and cudaLaunchAttribute.
-struct LaunchAttribute {
-  int id;
-  char padding[4];
-  union {
-    int flag;
-    struct {
-      uint32_t x, y, z;
-    } cluster;
-    char bytes[64];
-  } value;
-};
-static_assert(sizeof(LaunchAttribute) == 72);
 
 /// Takes over into a launch what its attributes ask for.
 ///

@@ -2,7 +2,7 @@
 // Factorisations and solves of batches of small matrices. Every matrix is reported as regular.
 #include <vector>
 
-#include "blas.hpp"
+#include "cublas.hpp"
 
 namespace {
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Copies of vectors and matrices between host and device, and the legacy interface's functions
 // that do not return a status.
-#include "blas.hpp"
+#include "abi.hpp"
+#include "cublas.hpp"
 
 namespace {
 
@@ -66,18 +67,6 @@ COPIES(Get, GPEMU_CUDA_COPY_DEVICE_TO_HOST, int64_t, _64)
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, #name); \
     return Value{};                                     \
   }
-
-namespace {
-
-struct FloatComplex {
-  float real, imaginary;
-};
-
-struct DoubleComplex {
-  double real, imaginary;
-};
-
-}  // namespace
 
 LEGACY(float, cublasSdot)
 LEGACY(double, cublasDdot)

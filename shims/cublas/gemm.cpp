@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "blas.hpp"
+#include "cublas.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levels 2 and 3 but for general products, and BLAS-like extensions.
-#include "blas.hpp"
+#include "cublas.hpp"
 
 namespace {
 

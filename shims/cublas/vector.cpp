@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Level 1: vectors. Values are not computed; results that the host reads are 0.
-#include "blas.hpp"
+#include "cublas.hpp"
 
 namespace {
 

@@ -2,11 +2,9 @@
 #include <cstring>
 #include <memory>
 
-#include "lt.hpp"
+#include "cublaslt.hpp"
 
 namespace {
-
-struct Handle {};
 
 template <typename Kind>
 int create(void** descriptor, Kind** made) {
@@ -63,39 +61,6 @@ int get(const void* descriptor, int attribute, void* bytes, size_t size, size_t*
 }
 
 }  // namespace
-
-bool is_handle(const void* handle) {
-  return alive<Handle>().find(handle) != nullptr;
-}
-
-int status_of(gpemu_cuda_status status) {
-  switch (status) {
-    case GPEMU_CUDA_SUCCESS:
-      return kSuccess;
-    case GPEMU_CUDA_ERROR_NOT_INITIALIZED:
-    case GPEMU_CUDA_ERROR_NO_DEVICE:
-      return kNotInitialized;
-    case GPEMU_CUDA_ERROR_OUT_OF_MEMORY:
-      return kAllocationFailed;
-    default:
-      return kExecutionFailed;
-  }
-}
-
-GPEMU_SHIM_EXPORT int cublasLtCreate(void** handle) {
-  if (handle == nullptr) {
-    return kInvalidValue;
-  }
-  if (const int status = status_of(gpemu_cuda_ensure_context()); status != kSuccess) {
-    return status;
-  }
-  *handle = alive<Handle>().add(std::make_unique<Handle>());
-  return kSuccess;
-}
-
-GPEMU_SHIM_EXPORT int cublasLtDestroy(void* handle) {
-  return alive<Handle>().remove(handle) ? kSuccess : kNotInitialized;
-}
 
 GPEMU_SHIM_EXPORT int cublasLtMatrixLayoutCreate(void** layout, int type, uint64_t rows,
                                                  uint64_t columns, int64_t leading) {

@@ -1,30 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "lt.hpp"
+#include "abi.hpp"
+#include "cublaslt.hpp"
 
 namespace {
 
-/// cublasLtMatmulAlgo_t: the caller holds it; the first words are the configuration by
-/// cublasLtMatmulAlgoConfigAttributes_t, the last tells that this library made it.
-struct Algorithm {
-  uint32_t configuration[9];
-  uint32_t unused[6];
-  uint32_t mark;
-};
-static_assert(sizeof(Algorithm) == 64);
-
 constexpr uint32_t kMark = 0x67656d6d;
 constexpr int kConfigurationLast = 8;
-
-/// cublasLtMatmulHeuristicResult_t.
-struct HeuristicResult {
-  Algorithm algorithm;
-  size_t workspace_bytes;
-  int32_t state;
-  float waves;
-  int32_t reserved[4];
-};
 
 struct Matrices {
   const void* a;
@@ -337,4 +320,13 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, co
   written.address = address_of(c);
   written.bytes = static_cast<uint64_t>(elements * gpemu_data_type_bytes(type));
   return status_of(gpemu_cuda_leave_uncomputed(&written, "cublasLtMatrixTransform", stream));
+}
+
+// Nothing is cached: an answer takes no time worth saving.
+GPEMU_SHIM_EXPORT int cublasLtHeuristicsCacheGetCapacity(size_t* capacity) {
+  if (capacity == nullptr) {
+    return kInvalidValue;
+  }
+  *capacity = 0;
+  return kSuccess;
 }

@@ -2,7 +2,8 @@
 // A process has one context per device: those that a program creates are the primary one too.
 #include <iterator>
 
-#include "driver.hpp"
+#include "cuda.hpp"
+#include "cuda_stream.hpp"
 
 namespace {
 
@@ -220,18 +221,7 @@ GPEMU_SHIM_EXPORT int cuCtxGetLimit(size_t* value, int limit) {
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
-  return in_context([=] {
-    int32_t low = 0;
-    int32_t high = 0;
-    const int status = gpemu_cuda_stream_priority_range(&low, &high);
-    if (status == kSuccess && least != nullptr) {
-      *least = low;
-    }
-    if (status == kSuccess && greatest != nullptr) {
-      *greatest = high;
-    }
-    return status;
-  });
+  return in_context([=] { return get_priority_range(least, greatest); });
 }
 
 // Caches and shared-memory banks are advice that the hardware since Maxwell does not need.

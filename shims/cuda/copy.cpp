@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy.hpp"
+#include "cuda.hpp"
 
 namespace {
 
@@ -14,23 +14,6 @@ int copy(Address destination, Address source, size_t bytes, gpemu_cuda_copy_kind
                : gpemu_cuda_memcpy(destination, source, bytes, kind, stream, blocking ? 1 : 0);
   });
 }
-
-/// One end of CUDA_MEMCPY2D.
-struct CopyEnd2D {
-  size_t x_bytes, y;
-  int memory_type;
-  const void* host;
-  Address device;
-  void* array;
-  size_t pitch;
-};
-
-/// CUDA_MEMCPY2D.
-struct Copy2D {
-  CopyEnd2D source, destination;
-  size_t width_bytes, height;
-};
-static_assert(sizeof(Copy2D) == 128);
 
 int start_of(const CopyEnd3D& end, Address* start) {
   const size_t offset = (end.z * end.height + end.y) * end.pitch + end.x_bytes;

@@ -5,12 +5,10 @@
 
 #include <climits>
 
+#include "cuda.hpp"
 #include "device_attribute.hpp"
-#include "driver.hpp"
 
 namespace {
-
-using Pool = gpemu_cuda_pool_handle;
 
 int get_uuid(uint8_t* uuid, Device device) {
   const gpemu_cuda_device* info = nullptr;
@@ -27,20 +25,10 @@ uint64_t total_memory(Device device, int* status) {
   return *status == kSuccess ? info->total_memory : 0;
 }
 
-/// CUdevprop.
-struct Properties {
-  int max_threads_per_block, max_threads_dim[3], max_grid[3];
-  int shared_memory, constant_memory, warp_size, pitch, registers, clock, texture_alignment;
-};
-
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuInit(unsigned flags) {
   return flags != 0 ? kInvalidValue : gpemu_cuda_init();
-}
-
-GPEMU_SHIM_EXPORT int cuDriverGetVersion(int* version) {
-  return yield(kSuccess, version, 13020);
 }
 
 GPEMU_SHIM_EXPORT int cuDeviceGetCount(int* count) {
@@ -147,4 +135,14 @@ GPEMU_SHIM_EXPORT int cuDeviceGetMemPool(Pool* pool, Device device) {
 
 GPEMU_SHIM_EXPORT int cuDeviceSetMemPool(Device device, Pool pool) {
   return pool == nullptr ? kInvalidValue : gpemu_cuda_pool_set_current(device, pool);
+}
+
+GPEMU_SHIM_EXPORT int cuProfilerStart() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int cuProfilerStop() {
+  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
+  return kSuccess;
 }

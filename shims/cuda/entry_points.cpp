@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "driver.hpp"
+#include "cuda.hpp"
 
 namespace {
 

@@ -1,67 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstring>
-
-#include "copy.hpp"
-#include "graph_memory.hpp"
+#include "cuda.hpp"
+#include "cuda_graph.hpp"
 #include "kernel_attribute.hpp"
 
 namespace {
 
-using Graph = gpemu_cuda_graph_handle;
-using Node = gpemu_cuda_node_handle;
-using Exec = gpemu_cuda_exec_handle;
-using UserObject = gpemu_cuda_user_object_handle;
-using Parameters = gpemu_cuda_node_parameters;
+using Parameters = NodeDescription;
 using NodePointer = const Node*;
-
-/// CUDA_KERNEL_NODE_PARAMS; the second version adds two handles of which one is set.
-struct KernelParameters {
-  Kernel function;
-  unsigned grid[3], block[3];
-  unsigned shared_bytes;
-  void** arguments;
-  void** extra;
-};
-struct KernelParametersV2 {
-  KernelParameters first;
-  Kernel kernel;
-  Context context;
-};
-static_assert(sizeof(KernelParameters) == 56 && sizeof(KernelParametersV2) == 72);
-
-/// CUDA_MEMSET_NODE_PARAMS.
-struct SetParameters {
-  Address destination;
-  size_t pitch;
-  unsigned value, element_bytes;
-  size_t width, height;
-};
-
-/// CUDA_HOST_NODE_PARAMS.
-struct HostParameters {
-  void (*function)(void*);
-  void* data;
-};
-
-/// CUgraphEdgeData: all zero is a full dependency, the only kind here.
-struct EdgeData {
-  unsigned char bytes[8];
-};
-
-/// CUDA_GRAPH_INSTANTIATE_PARAMS.
-struct InstantiateParameters {
-  uint64_t flags;
-  Stream upload_stream;
-  Node error_node;
-  int result;
-};
-
-/// CUgraphExecUpdateResultInfo.
-struct UpdateResult {
-  int result;
-  Node error_node, error_from_node;
-};
 
 int describe_kernel(const KernelParameters* from, Kernel kernel, Parameters* to) {
   if (from == nullptr) {
@@ -94,30 +39,6 @@ int describe_copy_node(const Copy3D* from, Parameters* to) {
   return describe_copy(from, &to->copy);
 }
 
-int describe_set(const SetParameters* from, Parameters* to) {
-  if (from == nullptr) {
-    return kInvalidValue;
-  }
-  to->kind = GPEMU_CUDA_NODE_SET;
-  to->set_address = from->destination;
-  to->set_pitch = from->pitch;
-  to->set_count = from->width;
-  to->set_height = from->height;
-  to->set_value = from->value;
-  to->set_element_bytes = from->element_bytes;
-  return kSuccess;
-}
-
-int describe_host(const HostParameters* from, Parameters* to) {
-  if (from == nullptr || from->function == nullptr) {
-    return kInvalidValue;
-  }
-  to->kind = GPEMU_CUDA_NODE_HOST;
-  to->host_function = from->function;
-  to->host_data = from->data;
-  return kSuccess;
-}
-
 /// Adds a node that `fill` describes.
 template <typename Fill>
 int add(Node* node, Graph graph, NodePointer dependencies, size_t count, Fill&& fill) {
@@ -129,47 +50,12 @@ int add(Node* node, Graph graph, NodePointer dependencies, size_t count, Fill&& 
              : status;
 }
 
-bool are_plain(const EdgeData* edges, size_t count) {
-  static constexpr EdgeData kPlain{};
-  return edges == nullptr || std::all_of(edges, edges + count, [](const EdgeData& edge) {
-           return std::memcmp(&edge, &kPlain, sizeof(edge)) == 0;
-         });
-}
-
-int get_edges(Graph graph, Node* from, Node* to, EdgeData* edges, size_t* count) {
-  if (count == nullptr || (from == nullptr) != (to == nullptr)) {
-    return kInvalidValue;
-  }
-  const size_t capacity = *count;
-  const int status = gpemu_cuda_graph_edges(graph, from, to, count);
-  if (status == kSuccess && edges != nullptr) {
-    std::fill_n(edges, std::min(capacity, *count), EdgeData{});
-  }
-  return status;
-}
-
-int get_dependencies(Node node, Node* dependencies, EdgeData* edges, size_t* count) {
-  if (count == nullptr) {
-    return kInvalidValue;
-  }
-  const size_t capacity = *count;
-  const int status = gpemu_cuda_node_dependencies(node, dependencies, count);
-  if (status == kSuccess && edges != nullptr) {
-    std::fill_n(edges, std::min(capacity, *count), EdgeData{});
-  }
-  return status;
-}
-
 /// Changes a node that `fill` describes; without `exec` in its graph.
 template <typename Fill>
 int change(const Exec* exec, Node node, Fill&& fill) {
   Parameters parameters{};
   const int status = fill(&parameters);
-  if (status != kSuccess) {
-    return status;
-  }
-  return driver_status(exec == nullptr ? gpemu_cuda_node_set(node, &parameters)
-                                       : gpemu_cuda_exec_set(*exec, node, &parameters));
+  return status == kSuccess ? driver_status(set_node(exec, node, parameters)) : status;
 }
 
 int change_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
@@ -186,27 +72,6 @@ int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges
                                  : not_supported("programmatic dependencies of graph nodes");
 }
 
-int get_dependents(Node node, Node* dependents, EdgeData* edges, size_t* count) {
-  if (count == nullptr) {
-    return kInvalidValue;
-  }
-  const int status = gpemu_cuda_node_dependents(node, dependents, count);
-  if (status == kSuccess && dependents != nullptr && edges != nullptr) {
-    std::fill_n(edges, *count, EdgeData{});
-  }
-  return status;
-}
-
-int instantiate(Exec* exec, Graph graph, uint64_t flags) {
-  constexpr uint64_t kKnown = 0xf;
-  constexpr uint64_t kDeviceLaunch = 4;
-  if (exec == nullptr || (flags & ~kKnown) != 0) {
-    return kInvalidValue;
-  }
-  return (flags & kDeviceLaunch) != 0 ? not_supported("graphs launched from the device")
-                                      : gpemu_cuda_graph_instantiate(graph, exec);
-}
-
 // The form of instantiation until CUDA 11: errors are told in a text.
 int instantiate_with_log(Exec* exec, Graph graph, Node* error_node, char* log, size_t log_bytes) {
   if (error_node != nullptr) {
@@ -215,50 +80,21 @@ int instantiate_with_log(Exec* exec, Graph graph, Node* error_node, char* log, s
   if (log != nullptr && log_bytes > 0) {
     *log = '\0';
   }
-  return instantiate(exec, graph, 0);
+  return instantiate_graph(exec, graph, 0);
 }
 
-int get_capture(Stream stream, int* status_out, uint64_t* id, Graph* graph,
-                NodePointer* dependencies, size_t* count) {
-  return in_context([=] {
-    gpemu_cuda_capture_info info{};
-    const int status =
-        status_out == nullptr ? kInvalidValue : gpemu_cuda_capture_get_info(stream, &info);
-    if (status != kSuccess) {
-      return status;
-    }
-    *status_out = info.status;
-    const bool active = info.status == 1;
-    if (active && id != nullptr) {
-      *id = info.id;
-    }
-    if (active && graph != nullptr) {
-      *graph = info.graph;
-    }
-    if (active && dependencies != nullptr) {
-      *dependencies = info.dependencies;
-    }
-    if (active && count != nullptr) {
-      *count = info.dependency_count;
-    }
-    return kSuccess;
-  });
+int get_capture(Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
+                size_t* count) {
+  return in_context(
+      [=] { return get_capture_info(stream, status, id, graph, dependencies, count); });
 }
 
 int set_dependencies(Stream stream, NodePointer dependencies, size_t count, unsigned flags) {
-  return in_context([=] {
-    // 0 adds, 1 replaces.
-    return flags > 1 || (dependencies == nullptr && count > 0)
-               ? kInvalidValue
-               : gpemu_cuda_capture_set_dependencies(stream, dependencies, count,
-                                                     flags == 0 ? 1 : 0);
-  });
+  return in_context([=] { return set_capture_dependencies(stream, dependencies, count, flags); });
 }
 
 int begin_capture(Stream stream, int mode, Graph graph) {
-  return in_context([=] {
-    return mode < 0 || mode > 2 ? kInvalidValue : gpemu_cuda_begin_capture(stream, mode, graph);
-  });
+  return in_context([=] { return begin_stream_capture(stream, mode, graph); });
 }
 
 }  // namespace
@@ -513,14 +349,14 @@ GPEMU_SHIM_EXPORT int cuGraphInstantiate_v2(Exec* exec, Graph graph, Node* error
 }
 
 GPEMU_SHIM_EXPORT int cuGraphInstantiateWithFlags(Exec* exec, Graph graph, uint64_t flags) {
-  return instantiate(exec, graph, flags);
+  return instantiate_graph(exec, graph, flags);
 }
 
 GPEMU_TWINS(
     cuGraphInstantiateWithParams, _ptsz,
     (Exec * exec, Graph graph, InstantiateParameters* parameters),
     if (parameters == nullptr) { return kInvalidValue; }(void)on(parameters->upload_stream);
-    const int status = instantiate(exec, graph, parameters->flags);
+    const int status = instantiate_graph(exec, graph, parameters->flags);
     parameters->error_node = nullptr;
     parameters->result = status == kSuccess ? 0 : 1;  // CUDA_GRAPH_INSTANTIATE_ERROR
     return status;)
@@ -558,29 +394,24 @@ GPEMU_TWINS(cuGraphLaunch, _ptsz, (Exec exec, Stream stream),
 
 GPEMU_SHIM_EXPORT int cuUserObjectCreate(UserObject* object, void* data, void (*destroy)(void*),
                                          unsigned references, unsigned flags) {
-  constexpr unsigned kNoDestructorSync = 1;
-  return object == nullptr || destroy == nullptr || references == 0 || flags != kNoDestructorSync
-             ? kInvalidValue
-             : gpemu_cuda_user_object_create(data, destroy, references, object);
+  return create_user_object(object, data, destroy, references, flags);
 }
 
 GPEMU_SHIM_EXPORT int cuUserObjectRetain(UserObject object, unsigned count) {
-  return count == 0 ? kInvalidValue : gpemu_cuda_user_object_retain(object, count);
+  return retain_user_object(object, count);
 }
 
 GPEMU_SHIM_EXPORT int cuUserObjectRelease(UserObject object, unsigned count) {
-  return count == 0 ? kInvalidValue : gpemu_cuda_user_object_release(object, count);
+  return release_user_object(object, count);
 }
 
 GPEMU_SHIM_EXPORT int cuGraphRetainUserObject(Graph graph, UserObject object, unsigned count,
                                               unsigned flags) {
-  return count == 0 || flags > 1
-             ? kInvalidValue
-             : gpemu_cuda_graph_retain_user_object(graph, object, count, static_cast<int>(flags));
+  return retain_in_graph(graph, object, count, flags);
 }
 
 GPEMU_SHIM_EXPORT int cuGraphReleaseUserObject(Graph graph, UserObject object, unsigned count) {
-  return count == 0 ? kInvalidValue : gpemu_cuda_graph_release_user_object(graph, object, count);
+  return release_from_graph(graph, object, count);
 }
 
 // ---- Memory of graphs ----

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver.hpp"
+#include "cuda.hpp"
 #include "kernel_attribute.hpp"
 
 namespace {
-
-/// CUlaunchConfig.
-struct LaunchConfig {
-  unsigned grid[3], block[3];
-  unsigned shared_bytes;
-  Stream stream;
-  const LaunchAttribute* attributes;
-  unsigned attribute_count;
-};
 
 gpemu_cuda_launch launch_of(const LaunchConfig& config, void** arguments) {
   return {.grid = {config.grid[0], config.grid[1], config.grid[2]},

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver.hpp"
+#include "cuda.hpp"
+#include "cuda_memory.hpp"
 
 namespace {
 
@@ -152,34 +153,10 @@ int get_attributes(unsigned count, const int* attributes, void** data, Address a
   return status;
 }
 
-/// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
-int check_advice(Address address, size_t bytes, int advice) {
-  constexpr int kLastAdvice = 6;
-  if (advice < 1 || advice > kLastAdvice || bytes == 0) {
-    return kInvalidValue;
-  }
-  gpemu_cuda_pointer info{};
-  const int status = gpemu_cuda_pointer_info(address, &info);
-  const bool inside =
-      info.kind == GPEMU_CUDA_MEMORY_MANAGED && bytes <= info.bytes - (address - info.base);
-  return status == kSuccess && !inside ? kInvalidValue : status;
-}
-
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuMemGetInfo_v2(size_t* free_bytes, size_t* total_bytes) {
-  return in_context([=] {
-    uint64_t free = 0;
-    uint64_t total = 0;
-    const int status = free_bytes == nullptr || total_bytes == nullptr
-                           ? kInvalidValue
-                           : gpemu_cuda_mem_info(&free, &total);
-    if (status == kSuccess) {
-      *free_bytes = free;
-      *total_bytes = total;
-    }
-    return status;
-  });
+  return in_context([=] { return get_memory_info(free_bytes, total_bytes); });
 }
 
 GPEMU_SHIM_EXPORT int cuMemAlloc_v2(Address* address, size_t bytes) {
@@ -284,12 +261,8 @@ GPEMU_SHIM_EXPORT int cuMemAdvise(Address address, size_t bytes, int advice, Dev
   return in_context([=] { return check_advice(address, bytes, advice); });
 }
 
-struct MemoryLocation {
-  int type, id;
-};
-
 GPEMU_SHIM_EXPORT int cuMemAdvise_v2(Address address, size_t bytes, int advice,
-                                     MemoryLocation /*location*/) {
+                                     Location /*location*/) {
   return in_context([=] { return check_advice(address, bytes, advice); });
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Modules and libraries: CUmodule and CUlibrary are the same here.
-#include "driver.hpp"
+#include "cuda.hpp"
 
 namespace {
 

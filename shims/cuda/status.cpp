@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "driver.hpp"
+#include "cuda.hpp"
 #include "status_text.hpp"
 
 namespace {
@@ -16,6 +16,10 @@ int find_text(int status, const char** text, const char* StatusText::* part) {
 
 }  // namespace
 
+GPEMU_SHIM_EXPORT int cuDriverGetVersion(int* version) {
+  return yield(kSuccess, version, 13020);
+}
+
 GPEMU_SHIM_EXPORT int cuGetErrorName(int status, const char** text) {
   return find_text(status, text, &StatusText::driver_name);
 }
@@ -31,14 +35,4 @@ GPEMU_SHIM_EXPORT int cuLogsRegisterCallback(gpemu_cuda_log_callback callback, v
 
 GPEMU_SHIM_EXPORT int cuLogsUnregisterCallback(gpemu_cuda_log_handle log) {
   return gpemu_cuda_log_unregister(log);
-}
-
-GPEMU_SHIM_EXPORT int cuProfilerStart() {
-  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
-  return kSuccess;
-}
-
-GPEMU_SHIM_EXPORT int cuProfilerStop() {
-  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
-  return kSuccess;
 }

@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <memory>
-
-#include "driver.hpp"
+#include "cuda.hpp"
+#include "cuda_stream.hpp"
 
 namespace {
-
-using StreamCallback = void (*)(Stream stream, int status, void* data);
-
-struct Callback {
-  StreamCallback function;
-  Stream stream;
-  void* data;
-};
 
 /// Yields one part of what is known of a stream.
 template <typename Out, typename Part>
@@ -23,59 +14,14 @@ int get_part(Stream stream, Out* out, Part part) {
   });
 }
 
-int create(Stream* stream, unsigned flags, int priority) {
-  return in_context([=] {
-    return stream == nullptr || flags > 1 ? kInvalidValue
-                                          : gpemu_cuda_stream_create(flags, priority, stream);
-  });
-}
-
-int add_callback(Stream stream, StreamCallback function, void* data, unsigned flags) {
-  if (function == nullptr || flags != 0) {
-    return kInvalidValue;
-  }
-  gpemu_cuda_capture_info capture{};
-  if (const int status = gpemu_cuda_capture_get_info(stream, &capture); status != kSuccess) {
-    return status;
-  }
-  if (capture.status != 0) {
-    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  auto callback = std::make_unique<Callback>(Callback{function, stream, data});
-  const auto call = [](void* argument) {
-    const std::unique_ptr<Callback> owned(static_cast<Callback*>(argument));
-    owned->function(owned->stream, kSuccess, owned->data);
-  };
-  const int status = gpemu_cuda_launch_host_function(stream, call, callback.get());
-  if (status == kSuccess) {
-    (void)callback.release();
-  }
-  return status;
-}
-
-int record(Event event, Stream stream, unsigned flags) {
-  return in_context(
-      [=] { return flags > 1 ? kInvalidValue : gpemu_cuda_event_record(event, stream, flags); });
-}
-
-int elapsed_time(float* milliseconds, Event start, Event end) {
-  constexpr double kNanosecondsPerMillisecond = 1e6;
-  return in_context([=] {
-    int64_t elapsed = 0;
-    const int status =
-        milliseconds == nullptr ? kInvalidValue : gpemu_cuda_event_elapsed(start, end, &elapsed);
-    return yield(status, milliseconds, static_cast<double>(elapsed) / kNanosecondsPerMillisecond);
-  });
-}
-
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuStreamCreate(Stream* stream, unsigned flags) {
-  return create(stream, flags, 0);
+  return in_context([=] { return create_stream(stream, flags, 0); });
 }
 
 GPEMU_SHIM_EXPORT int cuStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
-  return create(stream, flags, priority);
+  return in_context([=] { return create_stream(stream, flags, priority); });
 }
 
 GPEMU_SHIM_EXPORT int cuStreamDestroy(Stream stream) {
@@ -141,29 +87,19 @@ GPEMU_TWINS(cuStreamAddCallback, _ptsz,
             return in_context([=] { return add_callback(on(stream), function, data, flags); });)
 
 GPEMU_TWINS(cuLaunchHostFunc, _ptsz, (Stream stream, void (*function)(void*), void* data),
-            return in_context([=] {
-              return function == nullptr
-                         ? kInvalidValue
-                         : gpemu_cuda_launch_host_function(on(stream), function, data);
-            });)
+            return in_context([=] { return call_on_host(on(stream), function, data); });)
 
 // How the device waits for the function (the last argument) is gpemu's choice.
 GPEMU_TWINS(cuLaunchHostFunc_v2, _ptsz,
             (Stream stream, void (*function)(void*), void* data, unsigned mode),
             return in_context([=] {
-              return function == nullptr || mode > 1
-                         ? kInvalidValue
-                         : gpemu_cuda_launch_host_function(on(stream), function, data);
+              return mode > 1 ? kInvalidValue : call_on_host(on(stream), function, data);
             });)
 
 // ---- Events ----
 
 GPEMU_SHIM_EXPORT int cuEventCreate(Event* event, unsigned flags) {
-  constexpr unsigned kAllFlags = 7;  // blocking, no timing, between processes
-  return in_context([=] {
-    return event == nullptr || (flags & ~kAllFlags) != 0 ? kInvalidValue
-                                                         : gpemu_cuda_event_create(flags, event);
-  });
+  return in_context([=] { return create_event(event, flags); });
 }
 
 GPEMU_SHIM_EXPORT int cuEventDestroy(Event event) {
@@ -183,15 +119,15 @@ GPEMU_SHIM_EXPORT int cuEventSynchronize(Event event) {
 }
 
 GPEMU_SHIM_EXPORT int cuEventElapsedTime(float* milliseconds, Event start, Event end) {
-  return elapsed_time(milliseconds, start, end);
+  return in_context([=] { return get_elapsed_time(milliseconds, start, end); });
 }
 
 GPEMU_SHIM_EXPORT int cuEventElapsedTime_v2(float* milliseconds, Event start, Event end) {
-  return elapsed_time(milliseconds, start, end);
+  return in_context([=] { return get_elapsed_time(milliseconds, start, end); });
 }
 
 GPEMU_TWINS(cuEventRecord, _ptsz, (Event event, Stream stream),
-            return record(event, on(stream), 0);)
+            return in_context([=] { return record_event(event, on(stream), 0); });)
 
 GPEMU_TWINS(cuEventRecordWithFlags, _ptsz, (Event event, Stream stream, unsigned flags),
-            return record(event, on(stream), flags);)
+            return in_context([=] { return record_event(event, on(stream), flags); });)

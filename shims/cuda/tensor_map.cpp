@@ -4,7 +4,7 @@
 #include <cstring>
 #include <iterator>
 
-#include "driver.hpp"
+#include "cuda.hpp"
 
 namespace {
 

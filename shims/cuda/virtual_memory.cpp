@@ -1,35 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Virtual memory management and stream-ordered memory.
-#include "driver.hpp"
+#include "cuda.hpp"
+#include "cuda_memory.hpp"
 
 namespace {
 
-/// CUmemLocation.
-struct Location {
-  int type;
-  int id;
-};
-constexpr int kDeviceLocation = 1;
 constexpr int kPinned = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
 constexpr int kFileDescriptor = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-
-/// CUmemAllocationProp.
-struct AllocationProperties {
-  int type;
-  int handle_types;
-  Location location;
-  void* security;
-  unsigned char compression, rdma;
-  unsigned short usage;
-  unsigned char reserved[4];
-};
-static_assert(sizeof(AllocationProperties) == 32);
-
-/// CUmemAccessDesc.
-struct Access {
-  Location location;
-  unsigned flags;
-};
 
 int check(const AllocationProperties* properties) {
   if (properties == nullptr || properties->type != kPinned) {
@@ -52,89 +29,6 @@ int set_access(Address address, size_t bytes, const Access* accesses, size_t cou
     status = access.location.type != kDeviceLocation
                  ? kInvalidValue
                  : gpemu_cuda_vmm_set_access(address, bytes, access.location.id, access.flags);
-  }
-  return status;
-}
-
-using Pool = gpemu_cuda_pool_handle;
-
-/// CUmemPoolProps.
-struct PoolProperties {
-  int allocation_type;
-  int handle_types;
-  Location location;
-  void* security;
-  size_t max_size;
-  unsigned short usage;
-  unsigned char reserved[54];
-};
-static_assert(sizeof(PoolProperties) == 88);
-
-int create_pool(Pool* pool, const PoolProperties* properties) {
-  if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {
-    return kInvalidValue;
-  }
-  if (properties->location.type != kDeviceLocation || properties->handle_types != 0) {
-    return not_supported("cuMemPoolCreate of host memory or for other processes");
-  }
-  return gpemu_cuda_pool_create(properties->location.id, properties->max_size, pool);
-}
-
-// The first three attributes of a pool are int, the others 64 bits wide.
-bool is_int(int attribute) {
-  return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-}
-
-int get_attribute(Pool pool, int attribute, void* value) {
-  uint64_t got = 0;
-  const int status =
-      pool == nullptr || value == nullptr
-          ? kInvalidValue
-          : gpemu_cuda_pool_get(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), &got);
-  if (status == kSuccess && is_int(attribute)) {
-    *static_cast<int*>(value) = static_cast<int>(got);
-  } else if (status == kSuccess) {
-    *static_cast<uint64_t*>(value) = got;
-  }
-  return status;
-}
-
-int set_attribute(Pool pool, int attribute, const void* value) {
-  if (pool == nullptr || value == nullptr) {
-    return kInvalidValue;
-  }
-  const uint64_t wanted = is_int(attribute) ? static_cast<uint64_t>(*static_cast<const int*>(value))
-                                            : *static_cast<const uint64_t*>(value);
-  return gpemu_cuda_pool_set(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), wanted);
-}
-
-int set_pool_access(Pool pool, const Access* accesses, size_t count) {
-  constexpr unsigned kReadWrite = 3;
-  if (pool == nullptr || accesses == nullptr) {
-    return kInvalidValue;
-  }
-  int status = kSuccess;
-  for (size_t index = 0; status == kSuccess && index < count; ++index) {
-    const Access& access = accesses[index];
-    status =
-        access.location.type != kDeviceLocation || (access.flags != 0 && access.flags != kReadWrite)
-            ? kInvalidValue
-            : gpemu_cuda_pool_set_access(pool, access.location.id,
-                                         access.flags == kReadWrite ? 1 : 0);
-  }
-  return status;
-}
-
-int get_pool_access(unsigned* flags, Pool pool, const Location* location) {
-  constexpr unsigned kReadWrite = 3;
-  if (flags == nullptr || pool == nullptr || location == nullptr ||
-      location->type != kDeviceLocation) {
-    return kInvalidValue;
-  }
-  int32_t read_write = 0;
-  const int status = gpemu_cuda_pool_get_access(pool, location->id, &read_write);
-  if (status == 0) {
-    *flags = read_write != 0 ? kReadWrite : 0;
   }
   return status;
 }
@@ -252,7 +146,7 @@ GPEMU_TWINS(cuMemFreeAsync, _ptsz, (Address address, Stream stream), return in_c
             });)
 
 GPEMU_SHIM_EXPORT int cuMemPoolCreate(Pool* pool, const PoolProperties* properties) {
-  return create_pool(pool, properties);
+  return create_pool(pool, properties, "cuMemPoolCreate of host memory or for other processes");
 }
 
 GPEMU_SHIM_EXPORT int cuMemPoolDestroy(Pool pool) {
@@ -264,16 +158,16 @@ GPEMU_SHIM_EXPORT int cuMemPoolTrimTo(Pool pool, size_t keep_bytes) {
 }
 
 GPEMU_SHIM_EXPORT int cuMemPoolGetAttribute(Pool pool, int attribute, void* value) {
-  return get_attribute(pool, attribute, value);
+  return get_pool_attribute(pool, attribute, value);
 }
 
 GPEMU_SHIM_EXPORT int cuMemPoolSetAttribute(Pool pool, int attribute, const void* value) {
-  return set_attribute(pool, attribute, value);
+  return set_pool_attribute(pool, attribute, value);
 }
 
 GPEMU_SHIM_EXPORT int cuMemPoolGetAccess(unsigned* flags, Pool pool, const Location* location) {
   return get_pool_access(flags, pool, location);
 }
 GPEMU_SHIM_EXPORT int cuMemPoolSetAccess(Pool pool, const Access* accesses, size_t count) {
-  return set_pool_access(pool, accesses, count);
+  return accesses == nullptr ? kInvalidValue : set_pool_access(pool, accesses, count);
 }

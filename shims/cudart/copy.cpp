@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy3d.hpp"
+#include "cudart.hpp"
 
 namespace {
 
@@ -52,19 +52,6 @@ int copy_3d(const Copy3D* parameters, Stream stream, bool blocking) {
              ? status
              : gpemu_cuda_copy_memory(&description, stream, blocking ? 1 : 0);
 }
-
-/// cudaMemcpy3DPeerParms.
-struct PeerCopy3D {
-  void* source_array;
-  Position source_position;
-  PitchedPointer source;
-  int source_device;
-  void* destination_array;
-  Position destination_position;
-  PitchedPointer destination;
-  int destination_device;
-  Extent extent;
-};
 
 int check_devices(int first, int second) {
   const gpemu_cuda_device* info = nullptr;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
 
+#include "cuda_stream.hpp"
+#include "cudart.hpp"
 #include "device_attribute.hpp"
-#include "runtime.hpp"
 
 namespace {
 
@@ -31,14 +32,6 @@ int get_limit(size_t* value, int limit) {
 // Caches and shared-memory banks are advice that the hardware since Maxwell does not need.
 int accept_advice(int value, int largest) {
   return value < 0 || value > largest ? kInvalidValue : kSuccess;
-}
-
-int yield(int* out, int value) {
-  if (out == nullptr) {
-    return kInvalidValue;
-  }
-  *out = value;
-  return kSuccess;
 }
 
 // cudaDeviceMapHost is always on; how the host waits is gpemu's choice.
@@ -151,18 +144,7 @@ GPEMU_SHIM_EXPORT int cudaDeviceDisablePeerAccess(int peer) {
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
-  return in_context([=] {
-    int32_t low = 0;
-    int32_t high = 0;
-    const int status = gpemu_cuda_stream_priority_range(&low, &high);
-    if (status == kSuccess && least != nullptr) {
-      *least = low;
-    }
-    if (status == kSuccess && greatest != nullptr) {
-      *greatest = high;
-    }
-    return status;
-  });
+  return in_context([=] { return get_priority_range(least, greatest); });
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetLimit(size_t* value, int limit) {
@@ -183,14 +165,6 @@ GPEMU_SHIM_EXPORT int cudaDeviceGetSharedMemConfig(int* config) {
 
 GPEMU_SHIM_EXPORT int cudaDeviceSetSharedMemConfig(int config) {
   return record(accept_advice(config, 2));
-}
-
-GPEMU_SHIM_EXPORT int cudaRuntimeGetVersion(int* version) {
-  return record(yield(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
-}
-
-GPEMU_SHIM_EXPORT int cudaDriverGetVersion(int* version) {
-  return record(yield(version, 13020));  // the driver whose functions libcuda.so.1 answers for
 }
 
 GPEMU_SHIM_EXPORT int cudaProfilerStart() {

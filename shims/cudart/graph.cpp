@@ -1,86 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <cstring>
 #include <fstream>
 #include <vector>
 
-#include "copy3d.hpp"
-#include "graph_memory.hpp"
+#include "cuda_graph.hpp"
+#include "cudart.hpp"
 #include "kernel_attribute.hpp"
 
 namespace {
 
-using Graph = gpemu_cuda_graph_handle;
-using Node = gpemu_cuda_node_handle;
-using Exec = gpemu_cuda_exec_handle;
-using UserObject = gpemu_cuda_user_object_handle;
-using Parameters = gpemu_cuda_node_parameters;
+using Parameters = NodeDescription;
 using NodePointer = const Node*;
 
-/// cudaKernelNodeParams; cudaKernelNodeParamsV2 begins with it.
-struct KernelParameters {
-  const void* function;
-  Dim3 grid, block;
-  unsigned shared_bytes;
-  void** arguments;
-  void** extra;
-};
-
-/// cudaMemsetParams and cudaMemsetParamsV2 as far as they agree.
-struct SetParameters {
-  void* destination;
-  size_t pitch;
-  unsigned value, element_bytes;
-  size_t width, height;
-};
-
-/// cudaHostNodeParams.
-struct HostParameters {
-  void (*function)(void*);
-  void* data;
-};
-
-struct CopyParameters {
-  char flags[16];
-  Copy3D copy;
-};
-
-/// cudaGraphNodeParams: the kinds that are supported.
-struct NodeParameters {
-  int kind;
-  int reserved[3];
-  union {
-    long long bytes[29];
-    KernelParameters kernel;
-    CopyParameters copy;
-    SetParameters set;
-    HostParameters host;
-    Graph child;
-    Event event;
-  };
-  long long reserved2;
-};
-static_assert(sizeof(NodeParameters) == 256);
-
-/// cudaGraphEdgeData: all zero is a full dependency, the only kind here.
-struct EdgeData {
-  unsigned char bytes[8];
-};
-
-int describe_kernel(const KernelParameters& from, Parameters* to) {
+int describe_kernel(const KernelParameters* from, Parameters* to) {
+  if (from == nullptr) {
+    return kInvalidValue;
+  }
   to->kind = GPEMU_CUDA_NODE_KERNEL;
-  to->launch = {.grid = {from.grid.x, from.grid.y, from.grid.z},
-                .block = {from.block.x, from.block.y, from.block.z},
-                .dynamic_shared_bytes = from.shared_bytes,
+  to->launch = {.grid = {from->grid.x, from->grid.y, from->grid.z},
+                .block = {from->block.x, from->block.y, from->block.z},
+                .dynamic_shared_bytes = from->shared_bytes,
                 .cooperative = 0,
-                .arguments = from.arguments};
-  const int status = read_packed_arguments(to->launch, from.extra);
-  return status == kSuccess ? find_kernel(from.function, &to->kernel) : status;
+                .arguments = from->arguments};
+  const int status = read_packed_arguments(to->launch, from->extra);
+  return status == kSuccess ? find_kernel(from->function, &to->kernel) : status;
 }
 
-int describe_copy_node(const Copy3D& from, Parameters* to) {
+int describe_copy_node(const Copy3D* from, Parameters* to) {
   to->kind = GPEMU_CUDA_NODE_COPY;
-  return describe_copy(&from, &to->copy);
+  return describe_copy(from, &to->copy);
 }
 
 int describe_plain_copy(void* destination, const void* source, size_t bytes, int kind,
@@ -96,43 +43,28 @@ int describe_plain_copy(void* destination, const void* source, size_t bytes, int
                             : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION);
 }
 
-int describe_host(const HostParameters& from, Parameters* to) {
-  to->kind = GPEMU_CUDA_NODE_HOST;
-  to->host_function = from.function;
-  to->host_data = from.data;
-  return from.function == nullptr ? kInvalidValue : kSuccess;
-}
-
-int describe_set(const SetParameters& from, Parameters* to) {
-  to->kind = GPEMU_CUDA_NODE_SET;
-  to->set_address = address_of(from.destination);
-  to->set_pitch = from.pitch;
-  to->set_count = from.width;
-  to->set_height = from.height;
-  to->set_value = from.value;
-  to->set_element_bytes = from.element_bytes;
-  return kSuccess;
-}
-
-int describe(const NodeParameters& from, Parameters* to) {
-  to->kind = static_cast<gpemu_cuda_node_kind>(from.kind);
-  switch (from.kind) {
+int describe(const NodeParameters* from, Parameters* to) {
+  if (from == nullptr) {
+    return kInvalidValue;
+  }
+  to->kind = static_cast<gpemu_cuda_node_kind>(from->kind);
+  switch (from->kind) {
     case GPEMU_CUDA_NODE_KERNEL:
-      return describe_kernel(from.kernel, to);
+      return describe_kernel(&from->kernel, to);
     case GPEMU_CUDA_NODE_COPY:
-      return describe_copy_node(from.copy.copy, to);
+      return describe_copy_node(&from->copy.copy, to);
     case GPEMU_CUDA_NODE_SET:
-      return describe_set(from.set, to);
+      return describe_set(&from->set, to);
     case GPEMU_CUDA_NODE_HOST:
-      return describe_host(from.host, to);
+      return describe_host(&from->host, to);
     case GPEMU_CUDA_NODE_GRAPH:
-      to->child = from.child;
+      to->child = from->child;
       return kSuccess;
     case GPEMU_CUDA_NODE_EMPTY:
       return kSuccess;
     case GPEMU_CUDA_NODE_WAIT_EVENT:
     case GPEMU_CUDA_NODE_RECORD_EVENT:
-      to->event = from.event;
+      to->event = from->event;
       return kSuccess;
     default:
       return not_supported("graph nodes of memory, semaphores and conditions");
@@ -156,19 +88,6 @@ int add_described(Node* node, Graph graph, NodePointer dependencies, size_t coun
   });
 }
 
-bool are_plain(const EdgeData* edges, size_t count) {
-  static constexpr EdgeData kPlain{};
-  return edges == nullptr || std::all_of(edges, edges + count, [](const EdgeData& edge) {
-           return std::memcmp(&edge, &kPlain, sizeof(edge)) == 0;
-         });
-}
-
-void fill_plain(EdgeData* edges, size_t count) {
-  if (edges != nullptr) {
-    std::fill_n(edges, count, EdgeData{});
-  }
-}
-
 int add_node(Node* node, Graph graph, NodePointer dependencies, const EdgeData* edges, size_t count,
              const NodeParameters* parameters) {
   if (parameters == nullptr) {
@@ -178,7 +97,7 @@ int add_node(Node* node, Graph graph, NodePointer dependencies, const EdgeData* 
     return not_supported("programmatic dependencies of graph nodes");
   }
   return add_described(node, graph, dependencies, count,
-                       [=](Parameters* to) { return describe(*parameters, to); });
+                       [=](Parameters* to) { return describe(parameters, to); });
 }
 
 /// Yields the nodes of a graph that depend on none.
@@ -207,103 +126,6 @@ int get_roots(Graph graph, Node* roots, size_t* count) {
   return status;
 }
 
-int get_dependencies(Node node, Node* dependencies, EdgeData* edges, size_t* count) {
-  return in_context([=] {
-    if (count == nullptr) {
-      return kInvalidValue;
-    }
-    const size_t capacity = *count;
-    const int status = gpemu_cuda_node_dependencies(node, dependencies, count);
-    if (status == kSuccess) {
-      fill_plain(edges, std::min(capacity, *count));
-    }
-    return status;
-  });
-}
-
-int get_edges(Graph graph, Node* from, Node* to, EdgeData* edges, size_t* count) {
-  return in_context([=] {
-    if (count == nullptr || (from == nullptr) != (to == nullptr)) {
-      return kInvalidValue;
-    }
-    const size_t capacity = *count;
-    const int status = gpemu_cuda_graph_edges(graph, from, to, count);
-    if (status == kSuccess) {
-      fill_plain(edges, std::min(capacity, *count));
-    }
-    return status;
-  });
-}
-
-/// The options of instantiation that change how a graph runs are not emulated; freeing on launch
-/// (1) and priorities of nodes (8) are the program's and the scheduler's business.
-int instantiate(Exec* exec, Graph graph, unsigned long long flags) {
-  constexpr unsigned long long kKnown = 0xf;
-  constexpr unsigned long long kDeviceLaunch = 4;
-  return in_context([=] {
-    if (exec == nullptr || (flags & ~kKnown) != 0) {
-      return kInvalidValue;
-    }
-    if ((flags & kDeviceLaunch) != 0) {
-      return not_supported("graphs launched from the device");
-    }
-    return static_cast<int>(gpemu_cuda_graph_instantiate(graph, exec));
-  });
-}
-
-/// cudaGraphInstantiateParams.
-struct InstantiateParameters {
-  unsigned long long flags;
-  Stream upload_stream;
-  Node error_node;
-  int result;
-};
-
-int get_capture(Stream stream, int* status_out, unsigned long long* id, Graph* graph,
-                NodePointer* dependencies, size_t* count) {
-  return in_context([=] {
-    if (status_out == nullptr) {
-      return kInvalidValue;
-    }
-    gpemu_cuda_capture_info info{};
-    const int status = gpemu_cuda_capture_get_info(stream, &info);
-    if (status != kSuccess) {
-      return status;
-    }
-    *status_out = info.status;
-    const bool active = info.status == 1;
-    if (active && id != nullptr) {
-      *id = info.id;
-    }
-    if (active && graph != nullptr) {
-      *graph = info.graph;
-    }
-    if (active && dependencies != nullptr) {
-      *dependencies = info.dependencies;
-    }
-    if (active && count != nullptr) {
-      *count = info.dependency_count;
-    }
-    return kSuccess;
-  });
-}
-
-int set_dependencies(Stream stream, NodePointer dependencies, size_t count, unsigned flags) {
-  return in_context([=] {
-    // 0 adds, 1 replaces.
-    return flags > 1 || (dependencies == nullptr && count > 0)
-               ? kInvalidValue
-               : gpemu_cuda_capture_set_dependencies(stream, dependencies, count,
-                                                     flags == 0 ? 1 : 0);
-  });
-}
-
-int begin_capture(Stream stream, int mode, Graph graph) {
-  return in_context([=] {
-    return mode < 0 || mode > 2 ? kInvalidValue : gpemu_cuda_begin_capture(stream, mode, graph);
-  });
-}
-
 /// Reads back what a node was made with.
 template <typename Read>
 int read_node(Node node, const void* out, int kind, Read&& read) {
@@ -320,20 +142,16 @@ int read_node(Node node, const void* out, int kind, Read&& read) {
 
 /// Changes a node that `fill` describes; without `exec` in its graph.
 template <typename Fill>
-int set_described(const Exec* exec, Node node, Fill&& fill) {
+int change(const Exec* exec, Node node, Fill&& fill) {
   return in_context([&] {
     Parameters parameters{};
     const int status = fill(&parameters);
-    if (status != kSuccess) {
-      return status;
-    }
-    return static_cast<int>(exec == nullptr ? gpemu_cuda_node_set(node, &parameters)
-                                            : gpemu_cuda_exec_set(*exec, node, &parameters));
+    return status == kSuccess ? set_node(exec, node, parameters) : status;
   });
 }
 
-int set_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
-  return set_described(exec, node, [=](Parameters* to) {
+int change_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
+  return change(exec, node, [=](Parameters* to) {
     to->kind = kind;
     to->event = event;
     return kSuccess;
@@ -348,24 +166,23 @@ int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges
   return in_context([=] { return gpemu_cuda_graph_connect(graph, from, to, count, connect); });
 }
 
-int get_dependents(Node node, Node* dependents, EdgeData* edges, size_t* count) {
-  return in_context([=] {
-    if (count == nullptr) {
-      return kInvalidValue;
-    }
-    const int status = gpemu_cuda_node_dependents(node, dependents, count);
-    if (status == kSuccess && dependents != nullptr) {
-      fill_plain(edges, *count);
-    }
-    return status;
-  });
+int get_capture(Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
+                size_t* count) {
+  return in_context(
+      [=] { return get_capture_info(stream, status, id, graph, dependencies, count); });
 }
 
-/// cudaGraphExecUpdateResultInfo.
-struct UpdateResult {
-  int result;
-  Node error_node, error_from_node;
-};
+int set_dependencies(Stream stream, NodePointer dependencies, size_t count, unsigned flags) {
+  return in_context([=] { return set_capture_dependencies(stream, dependencies, count, flags); });
+}
+
+int begin_capture(Stream stream, int mode, Graph graph) {
+  return in_context([=] { return begin_stream_capture(stream, mode, graph); });
+}
+
+int instantiate(Exec* exec, Graph graph, unsigned long long flags) {
+  return in_context([=] { return instantiate_graph(exec, graph, flags); });
+}
 
 /// Writes a graph's nodes and edges in the language of Graphviz.
 int write_dot(Graph graph, const char* path) {
@@ -437,17 +254,17 @@ GPEMU_SHIM_EXPORT int cudaThreadExchangeStreamCaptureMode(int* mode) {
 }
 
 #if GPEMU_CUDA_MAJOR == 12
-GPEMU_TWINS(cudaStreamGetCaptureInfo, _ptsz, (Stream stream, int* status, unsigned long long* id),
+GPEMU_TWINS(cudaStreamGetCaptureInfo, _ptsz, (Stream stream, int* status, uint64_t* id),
             return get_capture(on(stream), status, id, nullptr, nullptr, nullptr);)
 
 GPEMU_TWINS(cudaStreamGetCaptureInfo_v2, _ptsz,
-            (Stream stream, int* status, unsigned long long* id, Graph* graph,
-             NodePointer* dependencies, size_t* count),
+            (Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
+             size_t* count),
             return get_capture(on(stream), status, id, graph, dependencies, count);)
 
 GPEMU_TWINS(
     cudaStreamGetCaptureInfo_v3, _ptsz,
-    (Stream stream, int* status, unsigned long long* id, Graph* graph, NodePointer* dependencies,
+    (Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
      const EdgeData** edges, size_t* count),
     if (edges != nullptr) { *edges = nullptr; }  // all are plain
     return get_capture(on(stream), status, id, graph, dependencies, count);)
@@ -465,7 +282,7 @@ GPEMU_TWINS(cudaStreamUpdateCaptureDependencies_v2, _ptsz,
 #else
 GPEMU_TWINS(
     cudaStreamGetCaptureInfo, _ptsz,
-    (Stream stream, int* status, unsigned long long* id, Graph* graph, NodePointer* dependencies,
+    (Stream stream, int* status, uint64_t* id, Graph* graph, NodePointer* dependencies,
      const EdgeData** edges, size_t* count),
     if (edges != nullptr) { *edges = nullptr; }  // all are plain
     return get_capture(on(stream), status, id, graph, dependencies, count);)
@@ -508,21 +325,21 @@ GPEMU_SHIM_EXPORT int cudaGraphGetRootNodes(Graph graph, Node* roots, size_t* co
 
 #if GPEMU_CUDA_MAJOR == 12
 GPEMU_SHIM_EXPORT int cudaGraphGetEdges(Graph graph, Node* from, Node* to, size_t* count) {
-  return get_edges(graph, from, to, nullptr, count);
+  return in_context([=] { return get_edges(graph, from, to, nullptr, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphGetEdges_v2(Graph graph, Node* from, Node* to, EdgeData* edges,
                                            size_t* count) {
-  return get_edges(graph, from, to, edges, count);
+  return in_context([=] { return get_edges(graph, from, to, edges, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependencies(Node node, Node* dependencies, size_t* count) {
-  return get_dependencies(node, dependencies, nullptr, count);
+  return in_context([=] { return get_dependencies(node, dependencies, nullptr, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependencies_v2(Node node, Node* dependencies,
                                                       EdgeData* edges, size_t* count) {
-  return get_dependencies(node, dependencies, edges, count);
+  return in_context([=] { return get_dependencies(node, dependencies, edges, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddNode(Node* node, Graph graph, NodePointer dependencies,
@@ -538,12 +355,12 @@ GPEMU_SHIM_EXPORT int cudaGraphAddNode_v2(Node* node, Graph graph, NodePointer d
 #else
 GPEMU_SHIM_EXPORT int cudaGraphGetEdges(Graph graph, Node* from, Node* to, EdgeData* edges,
                                         size_t* count) {
-  return get_edges(graph, from, to, edges, count);
+  return in_context([=] { return get_edges(graph, from, to, edges, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependencies(Node node, Node* dependencies, EdgeData* edges,
                                                    size_t* count) {
-  return get_dependencies(node, dependencies, edges, count);
+  return in_context([=] { return get_dependencies(node, dependencies, edges, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddNode(Node* node, Graph graph, NodePointer dependencies,
@@ -555,16 +372,14 @@ GPEMU_SHIM_EXPORT int cudaGraphAddNode(Node* node, Graph graph, NodePointer depe
 
 GPEMU_SHIM_EXPORT int cudaGraphAddKernelNode(Node* node, Graph graph, NodePointer dependencies,
                                              size_t count, const KernelParameters* parameters) {
-  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    return parameters == nullptr ? kInvalidValue : describe_kernel(*parameters, to);
-  });
+  return add_described(node, graph, dependencies, count,
+                       [=](Parameters* to) { return describe_kernel(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode(Node* node, Graph graph, NodePointer dependencies,
                                              size_t count, const Copy3D* parameters) {
-  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    return parameters == nullptr ? kInvalidValue : describe_copy_node(*parameters, to);
-  });
+  return add_described(node, graph, dependencies, count,
+                       [=](Parameters* to) { return describe_copy_node(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode1D(Node* node, Graph graph, NodePointer dependencies,
@@ -577,16 +392,14 @@ GPEMU_SHIM_EXPORT int cudaGraphAddMemcpyNode1D(Node* node, Graph graph, NodePoin
 
 GPEMU_SHIM_EXPORT int cudaGraphAddMemsetNode(Node* node, Graph graph, NodePointer dependencies,
                                              size_t count, const SetParameters* parameters) {
-  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    return parameters == nullptr ? kInvalidValue : describe_set(*parameters, to);
-  });
+  return add_described(node, graph, dependencies, count,
+                       [=](Parameters* to) { return describe_set(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddHostNode(Node* node, Graph graph, NodePointer dependencies,
                                            size_t count, const HostParameters* parameters) {
-  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    return parameters == nullptr ? kInvalidValue : describe_host(*parameters, to);
-  });
+  return add_described(node, graph, dependencies, count,
+                       [=](Parameters* to) { return describe_host(parameters, to); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddChildGraphNode(Node* node, Graph graph, NodePointer dependencies,
@@ -650,12 +463,12 @@ GPEMU_SHIM_EXPORT int cudaGraphRemoveDependencies_v2(Graph graph, NodePointer fr
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes(Node node, Node* dependents, size_t* count) {
-  return get_dependents(node, dependents, nullptr, count);
+  return in_context([=] { return get_dependents(node, dependents, nullptr, count); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes_v2(Node node, Node* dependents,
                                                         EdgeData* edges, size_t* count) {
-  return get_dependents(node, dependents, edges, count);
+  return in_context([=] { return get_dependents(node, dependents, edges, count); });
 }
 #else
 GPEMU_SHIM_EXPORT int cudaGraphAddDependencies(Graph graph, NodePointer from, NodePointer to,
@@ -670,24 +483,20 @@ GPEMU_SHIM_EXPORT int cudaGraphRemoveDependencies(Graph graph, NodePointer from,
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes(Node node, Node* dependents, EdgeData* edges,
                                                      size_t* count) {
-  return get_dependents(node, dependents, edges, count);
+  return in_context([=] { return get_dependents(node, dependents, edges, count); });
 }
 #endif
 
 // ---- Changing nodes ----
 
 // What a node of one kind does, in its graph and in what was made of it.
-#define GPEMU_SET_PARAMS(kind, type, describe)                                          \
-  GPEMU_SHIM_EXPORT int cudaGraph##kind##SetParams(Node node, const type* parameters) { \
-    return set_described(nullptr, node, [=](Parameters* to) {                           \
-      return parameters == nullptr ? kInvalidValue : describe(*parameters, to);         \
-    });                                                                                 \
-  }                                                                                     \
-  GPEMU_SHIM_EXPORT int cudaGraphExec##kind##SetParams(Exec exec, Node node,            \
-                                                       const type* parameters) {        \
-    return set_described(&exec, node, [=](Parameters* to) {                             \
-      return parameters == nullptr ? kInvalidValue : describe(*parameters, to);         \
-    });                                                                                 \
+#define GPEMU_SET_PARAMS(kind, type, describe)                                              \
+  GPEMU_SHIM_EXPORT int cudaGraph##kind##SetParams(Node node, const type* parameters) {     \
+    return change(nullptr, node, [=](Parameters* to) { return describe(parameters, to); }); \
+  }                                                                                         \
+  GPEMU_SHIM_EXPORT int cudaGraphExec##kind##SetParams(Exec exec, Node node,                \
+                                                       const type* parameters) {            \
+    return change(&exec, node, [=](Parameters* to) { return describe(parameters, to); });   \
   }
 
 GPEMU_SET_PARAMS(KernelNode, KernelParameters, describe_kernel)
@@ -698,7 +507,7 @@ GPEMU_SET_PARAMS(Node, NodeParameters, describe)
 
 GPEMU_SHIM_EXPORT int cudaGraphMemcpyNodeSetParams1D(Node node, void* destination,
                                                      const void* source, size_t bytes, int kind) {
-  return set_described(nullptr, node, [=](Parameters* to) {
+  return change(nullptr, node, [=](Parameters* to) {
     return describe_plain_copy(destination, source, bytes, kind, to);
   });
 }
@@ -706,25 +515,25 @@ GPEMU_SHIM_EXPORT int cudaGraphMemcpyNodeSetParams1D(Node node, void* destinatio
 GPEMU_SHIM_EXPORT int cudaGraphExecMemcpyNodeSetParams1D(Exec exec, Node node, void* destination,
                                                          const void* source, size_t bytes,
                                                          int kind) {
-  return set_described(&exec, node, [=](Parameters* to) {
+  return change(&exec, node, [=](Parameters* to) {
     return describe_plain_copy(destination, source, bytes, kind, to);
   });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphEventRecordNodeSetEvent(Node node, Event event) {
-  return set_event(nullptr, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
+  return change_event(nullptr, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphExecEventRecordNodeSetEvent(Exec exec, Node node, Event event) {
-  return set_event(&exec, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
+  return change_event(&exec, node, GPEMU_CUDA_NODE_RECORD_EVENT, event);
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphEventWaitNodeSetEvent(Node node, Event event) {
-  return set_event(nullptr, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
+  return change_event(nullptr, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphExecEventWaitNodeSetEvent(Exec exec, Node node, Event event) {
-  return set_event(&exec, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
+  return change_event(&exec, node, GPEMU_CUDA_NODE_WAIT_EVENT, event);
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphNodeSetEnabled(Exec exec, Node node, unsigned enabled) {
@@ -754,8 +563,8 @@ GPEMU_SHIM_EXPORT int cudaGraphHostNodeGetParams(Node node, HostParameters* out)
 
 GPEMU_SHIM_EXPORT int cudaGraphMemsetNodeGetParams(Node node, SetParameters* out) {
   return read_node(node, out, GPEMU_CUDA_NODE_SET, [=](const Parameters& parameters) {
-    *out = {pointer_to(parameters.set_address), parameters.set_pitch, parameters.set_value,
-            parameters.set_element_bytes,       parameters.set_count, parameters.set_height};
+    *out = {parameters.set_address,       parameters.set_pitch, parameters.set_value,
+            parameters.set_element_bytes, parameters.set_count, parameters.set_height};
   });
 }
 
@@ -820,31 +629,24 @@ GPEMU_TWINS(cudaGraphLaunch, _ptsz, (Exec exec, Stream stream),
 
 GPEMU_SHIM_EXPORT int cudaUserObjectCreate(UserObject* object, void* data, void (*destroy)(void*),
                                            unsigned references, unsigned flags) {
-  constexpr unsigned kNoDestructorSync = 1;
-  return record(object == nullptr || destroy == nullptr || references == 0 ||
-                        flags != kNoDestructorSync
-                    ? kInvalidValue
-                    : gpemu_cuda_user_object_create(data, destroy, references, object));
+  return record(create_user_object(object, data, destroy, references, flags));
 }
 
 GPEMU_SHIM_EXPORT int cudaUserObjectRetain(UserObject object, unsigned count) {
-  return record(count == 0 ? kInvalidValue : gpemu_cuda_user_object_retain(object, count));
+  return record(retain_user_object(object, count));
 }
 
 GPEMU_SHIM_EXPORT int cudaUserObjectRelease(UserObject object, unsigned count) {
-  return record(count == 0 ? kInvalidValue : gpemu_cuda_user_object_release(object, count));
+  return record(release_user_object(object, count));
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphRetainUserObject(Graph graph, UserObject object, unsigned count,
                                                 unsigned flags) {
-  return record(count == 0 || flags > 1 ? kInvalidValue
-                                        : gpemu_cuda_graph_retain_user_object(
-                                              graph, object, count, static_cast<int>(flags)));
+  return record(retain_in_graph(graph, object, count, flags));
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphReleaseUserObject(Graph graph, UserObject object, unsigned count) {
-  return record(count == 0 ? kInvalidValue
-                           : gpemu_cuda_graph_release_user_object(graph, object, count));
+  return record(release_from_graph(graph, object, count));
 }
 
 // ---- Memory of graphs ----

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cudart.hpp"
 #include "kernel_attribute.hpp"
-#include "runtime.hpp"
 
 namespace {
 
@@ -18,15 +18,6 @@ int launch_function(const void* function, const gpemu_cuda_launch& launch, Strea
   return status == kSuccess ? gpemu_cuda_launch_kernel(kernel, &launch, stream) : status;
 }
 
-/// cudaLaunchConfig_t.
-struct LaunchConfig {
-  Dim3 grid, block;
-  size_t dynamic_shared_bytes;
-  Stream stream;
-  const LaunchAttribute* attributes;
-  unsigned attribute_count;
-};
-
 int launch_with(const LaunchConfig* config, const void* function, void** arguments, Stream stream) {
   gpemu_cuda_launch launch =
       launch_of(config->grid, config->block, config->dynamic_shared_bytes, arguments);
@@ -43,17 +34,6 @@ int with_kernel(const void* function, Call&& call) {
     return status == kSuccess ? call(kernel) : status;
   });
 }
-
-/// cudaFuncAttributes.
-struct FunctionAttributes {
-  size_t static_shared_bytes, constant_bytes, local_bytes;
-  int max_threads_per_block, registers, ptx_version, binary_version, cache_mode_ca;
-  int max_dynamic_shared_bytes, shared_carveout;
-  int cluster_must_be_set, cluster_width, cluster_height, cluster_depth;
-  int cluster_scheduling, non_portable_clusters;
-  int reserved[16];
-};
-static_assert(sizeof(FunctionAttributes) == 144);
 
 int get_attributes(FunctionAttributes* attributes, Kernel kernel) {
   gpemu_cuda_kernel_info info{};

@@ -2,7 +2,7 @@
 // Code that programs load themselves, and what they look up in the driver.
 #include <dlfcn.h>
 
-#include "runtime.hpp"
+#include "cudart.hpp"
 
 namespace {
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "copy3d.hpp"
+#include "cuda_memory.hpp"
+#include "cudart.hpp"
 
 namespace {
 
@@ -40,18 +41,6 @@ int host_allocate(void** memory, size_t bytes, unsigned flags) {
   });
 }
 
-/// cudaPointerAttributes.
-struct PointerAttributes {
-  int type;
-  int device;
-  void* device_pointer;
-  void* host_pointer;
-#if GPEMU_CUDA_MAJOR == 13
-  long reserved[8];
-#endif
-};
-static_assert(sizeof(PointerAttributes) == (GPEMU_CUDA_MAJOR == 12 ? 24 : 88));
-
 int get_pointer_attributes(PointerAttributes* attributes, const void* pointer) {
   constexpr int kNoDevice = -2;  // cudaInvalidDeviceId
   gpemu_cuda_pointer info{};
@@ -84,72 +73,6 @@ int get_host_part(void* memory, Out* out, Part part) {
   });
 }
 
-/// cudaMemLocation.
-struct Location {
-  int type;
-  int id;
-};
-constexpr int kDeviceLocation = 1;
-
-/// cudaMemPoolProps.
-struct PoolProperties {
-  int allocation_type;
-  int handle_types;
-  Location location;
-  void* security;
-  size_t max_size;
-  unsigned short usage;
-  unsigned char reserved[54];
-};
-static_assert(sizeof(PoolProperties) == 88);
-
-/// cudaMemAccessDesc.
-struct Access {
-  Location location;
-  int flags;
-};
-
-using Pool = gpemu_cuda_pool_handle;
-
-// The first three attributes of a pool are int, the others 64 bits wide.
-bool is_int(int attribute) {
-  return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-}
-
-int set_pool_access(Pool pool, const Access* accesses, size_t count) {
-  constexpr int kReadWrite = 3;
-  if (pool == nullptr || (accesses == nullptr && count > 0)) {
-    return kInvalidValue;
-  }
-  for (size_t index = 0; index < count; ++index) {
-    const Access& access = accesses[index];
-    if (access.location.type != kDeviceLocation ||
-        (access.flags != 0 && access.flags != kReadWrite)) {
-      return kInvalidValue;
-    }
-    const int status =
-        gpemu_cuda_pool_set_access(pool, access.location.id, access.flags == kReadWrite ? 1 : 0);
-    if (status != kSuccess) {
-      return status;
-    }
-  }
-  return kSuccess;
-}
-
-int get_pool_access(int* flags, Pool pool, const Location* location) {
-  constexpr int kReadWrite = 3;
-  if (flags == nullptr || pool == nullptr || location == nullptr ||
-      location->type != kDeviceLocation) {
-    return kInvalidValue;
-  }
-  int32_t read_write = 0;
-  const int status = gpemu_cuda_pool_get_access(pool, location->id, &read_write);
-  if (status == 0) {
-    *flags = read_write != 0 ? kReadWrite : 0;
-  }
-  return status;
-}
-
 int allocate_async(void** memory, size_t bytes, Pool pool, Stream stream) {
   if (memory == nullptr) {
     return kInvalidValue;
@@ -160,19 +83,6 @@ int allocate_async(void** memory, size_t bytes, Pool pool, Stream stream) {
     *memory = pointer_to(address);
   }
   return status;
-}
-
-/// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
-int check_advice(const void* memory, size_t bytes, int advice) {
-  constexpr int kLastAdvice = 6;
-  if (advice < 1 || advice > kLastAdvice || bytes == 0) {
-    return kInvalidValue;
-  }
-  gpemu_cuda_pointer info{};
-  const int status = gpemu_cuda_pointer_info(address_of(memory), &info);
-  const bool inside = info.kind == GPEMU_CUDA_MEMORY_MANAGED &&
-                      bytes <= info.bytes - (address_of(memory) - info.base);
-  return status == kSuccess && !inside ? kInvalidValue : status;
 }
 
 }  // namespace
@@ -257,18 +167,7 @@ GPEMU_SHIM_EXPORT int cudaHostGetFlags(unsigned* flags, void* memory) {
 }
 
 GPEMU_SHIM_EXPORT int cudaMemGetInfo(size_t* free_bytes, size_t* total_bytes) {
-  return in_context([=] {
-    uint64_t free = 0;
-    uint64_t total = 0;
-    const int status = free_bytes == nullptr || total_bytes == nullptr
-                           ? kInvalidValue
-                           : gpemu_cuda_mem_info(&free, &total);
-    if (status == kSuccess) {
-      *free_bytes = free;
-      *total_bytes = total;
-    }
-    return status;
-  });
+  return in_context([=] { return get_memory_info(free_bytes, total_bytes); });
 }
 
 GPEMU_SHIM_EXPORT int cudaPointerGetAttributes(PointerAttributes* attributes, const void* pointer) {
@@ -320,16 +219,8 @@ GPEMU_TWINS(cudaFreeAsync, _ptsz, (void* memory, Stream stream), return in_conte
             });)
 
 GPEMU_SHIM_EXPORT int cudaMemPoolCreate(Pool* pool, const PoolProperties* properties) {
-  constexpr int kPinned = 1;
   return in_context([=] {
-    if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {
-      return kInvalidValue;
-    }
-    if (properties->location.type != kDeviceLocation || properties->handle_types != 0) {
-      return not_supported("cudaMemPoolCreate of host memory or for other processes");
-    }
-    return static_cast<int>(
-        gpemu_cuda_pool_create(properties->location.id, properties->max_size, pool));
+    return create_pool(pool, properties, "cudaMemPoolCreate of host memory or for other processes");
   });
 }
 
@@ -356,35 +247,14 @@ GPEMU_SHIM_EXPORT int cudaMemPoolTrimTo(Pool pool, size_t keep_bytes) {
 }
 
 GPEMU_SHIM_EXPORT int cudaMemPoolGetAttribute(Pool pool, int attribute, void* value) {
-  return in_context([=] {
-    uint64_t got = 0;
-    const int status =
-        pool == nullptr || value == nullptr
-            ? kInvalidValue
-            : gpemu_cuda_pool_get(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), &got);
-    if (status == kSuccess && is_int(attribute)) {
-      *static_cast<int*>(value) = static_cast<int>(got);
-    } else if (status == kSuccess) {
-      *static_cast<uint64_t*>(value) = got;
-    }
-    return status;
-  });
+  return in_context([=] { return get_pool_attribute(pool, attribute, value); });
 }
 
 GPEMU_SHIM_EXPORT int cudaMemPoolSetAttribute(Pool pool, int attribute, const void* value) {
-  return in_context([=] {
-    if (pool == nullptr || value == nullptr) {
-      return kInvalidValue;
-    }
-    const uint64_t wanted = is_int(attribute)
-                                ? static_cast<uint64_t>(*static_cast<const int*>(value))
-                                : *static_cast<const uint64_t*>(value);
-    return static_cast<int>(
-        gpemu_cuda_pool_set(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), wanted));
-  });
+  return in_context([=] { return set_pool_attribute(pool, attribute, value); });
 }
 
-GPEMU_SHIM_EXPORT int cudaMemPoolGetAccess(int* flags, Pool pool, const Location* location) {
+GPEMU_SHIM_EXPORT int cudaMemPoolGetAccess(unsigned* flags, Pool pool, const Location* location) {
   return in_context([=] { return get_pool_access(flags, pool, location); });
 }
 GPEMU_SHIM_EXPORT int cudaMemPoolSetAccess(Pool pool, const Access* accesses, size_t count) {
@@ -425,16 +295,16 @@ GPEMU_SHIM_EXPORT int cudaIpcCloseMemHandle(void* memory) {
 // Where pages lie is advice; the emulated memory is one.
 #if GPEMU_CUDA_MAJOR == 12
 GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice, int /*device*/) {
-  return in_context([=] { return check_advice(memory, bytes, advice); });
+  return in_context([=] { return check_advice(address_of(memory), bytes, advice); });
 }
 
 GPEMU_SHIM_EXPORT int cudaMemAdvise_v2(const void* memory, size_t bytes, int advice,
                                        Location /*location*/) {
-  return in_context([=] { return check_advice(memory, bytes, advice); });
+  return in_context([=] { return check_advice(address_of(memory), bytes, advice); });
 }
 #else
 GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice,
                                     Location /*location*/) {
-  return in_context([=] { return check_advice(memory, bytes, advice); });
+  return in_context([=] { return check_advice(address_of(memory), bytes, advice); });
 }
 #endif

@@ -2,41 +2,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "cudart.hpp"
 #include "device_attribute.hpp"
-#include "runtime.hpp"
-
-#if GPEMU_CUDA_MAJOR == 12
-#define P12(type, name, length, attribute) P(type, name, length, attribute)
-#define P13(type, name, length, attribute)
-#else
-#define P12(type, name, length, attribute)
-#define P13(type, name, length, attribute) P(type, name, length, attribute)
-#endif
 
 namespace {
-
-/// cudaDeviceProp.
-struct Properties {
-#define P(type, name, length, attribute) type name[length];
-#include "properties.def"
-#undef P
-};
-// Sources: sizeof and offsetof with the headers of CUDA 12.8 and 13.2.
-#if GPEMU_CUDA_MAJOR == 12
-static_assert(sizeof(Properties) == 1032 && offsetof(Properties, totalConstMem) == 352 &&
-              offsetof(Properties, multiProcessorCount) == 388 &&
-              offsetof(Properties, maxThreadsPerMultiProcessor) == 624 &&
-              offsetof(Properties, sharedMemPerBlockOptin) == 696 &&
-              offsetof(Properties, hostRegisterSupported) == 728 &&
-              offsetof(Properties, reserved) == 780);
-#else
-static_assert(sizeof(Properties) == 1008 && offsetof(Properties, totalConstMem) == 352 &&
-              offsetof(Properties, multiProcessorCount) == 384 &&
-              offsetof(Properties, maxThreadsPerMultiProcessor) == 604 &&
-              offsetof(Properties, sharedMemPerBlockOptin) == 672 &&
-              offsetof(Properties, hostRegisterSupported) == 704 &&
-              offsetof(Properties, reserved) == 784);
-#endif
 
 template <typename Type, size_t Length>
 void fill(Type (&field)[Length], int attribute, int device) {

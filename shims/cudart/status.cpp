@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime.hpp"
+#include "cudart.hpp"
 #include "status_text.hpp"
+
+GPEMU_SHIM_EXPORT int cudaRuntimeGetVersion(int* version) {
+  return record(yield(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
+}
+
+GPEMU_SHIM_EXPORT int cudaDriverGetVersion(int* version) {
+  return record(yield(version, 13020));  // the driver whose functions libcuda.so.1 answers for
+}
 
 GPEMU_SHIM_EXPORT int cudaGetLastError() {
   return gpemu_cuda_last_error(1);

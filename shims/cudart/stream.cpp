@@ -1,17 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <memory>
-
-#include "runtime.hpp"
+#include "cuda_stream.hpp"
+#include "cudart.hpp"
 
 namespace {
-
-using StreamCallback = void (*)(Stream stream, int status, void* data);
-
-struct Callback {
-  StreamCallback function;
-  Stream stream;
-  void* data;
-};
 
 // cudaStreamAttrID.
 constexpr int kPriority = 8;
@@ -36,36 +27,6 @@ int get_part(Stream stream, Out* out, Part part) {
   });
 }
 
-int create(Stream* stream, unsigned flags, int priority) {
-  return in_context([=] {
-    return stream == nullptr || flags > 1 ? kInvalidValue
-                                          : gpemu_cuda_stream_create(flags, priority, stream);
-  });
-}
-
-int add_callback(Stream stream, StreamCallback function, void* data, unsigned flags) {
-  if (function == nullptr || flags != 0) {
-    return kInvalidValue;
-  }
-  gpemu_cuda_capture_info capture{};
-  if (const int status = gpemu_cuda_capture_get_info(stream, &capture); status != kSuccess) {
-    return status;
-  }
-  if (capture.status != 0) {
-    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  auto callback = std::make_unique<Callback>(Callback{function, stream, data});
-  const auto call = [](void* argument) {
-    const std::unique_ptr<Callback> owned(static_cast<Callback*>(argument));
-    owned->function(owned->stream, kSuccess, owned->data);
-  };
-  const int status = gpemu_cuda_launch_host_function(stream, call, callback.get());
-  if (status == kSuccess) {
-    (void)callback.release();
-  }
-  return status;
-}
-
 int get_attribute(Stream stream, int attribute, int* value) {
   if (attribute != kPriority) {
     return not_supported("cudaStreamGetAttribute");
@@ -80,15 +41,15 @@ int set_attribute(const void* value) {
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cudaStreamCreate(Stream* stream) {
-  return create(stream, 0, 0);
+  return in_context([=] { return create_stream(stream, 0, 0); });
 }
 
 GPEMU_SHIM_EXPORT int cudaStreamCreateWithFlags(Stream* stream, unsigned flags) {
-  return create(stream, flags, 0);
+  return in_context([=] { return create_stream(stream, flags, 0); });
 }
 
 GPEMU_SHIM_EXPORT int cudaStreamCreateWithPriority(Stream* stream, unsigned flags, int priority) {
-  return create(stream, flags, priority);
+  return in_context([=] { return create_stream(stream, flags, priority); });
 }
 
 GPEMU_SHIM_EXPORT int cudaStreamDestroy(Stream stream) {
@@ -135,20 +96,14 @@ GPEMU_TWINS(cudaStreamAddCallback, _ptsz,
             return in_context([=] { return add_callback(on(stream), function, data, flags); });)
 
 GPEMU_TWINS(cudaLaunchHostFunc, _ptsz, (Stream stream, void (*function)(void*), void* data),
-            return in_context([=] {
-              return function == nullptr
-                         ? kInvalidValue
-                         : gpemu_cuda_launch_host_function(on(stream), function, data);
-            });)
+            return in_context([=] { return call_on_host(on(stream), function, data); });)
 
 #if GPEMU_CUDA_MAJOR == 13
 // How the device waits for the function (the last argument) is gpemu's choice.
 GPEMU_TWINS(cudaLaunchHostFunc_v2, _ptsz,
             (Stream stream, void (*function)(void*), void* data, unsigned mode),
             return in_context([=] {
-              return function == nullptr || mode > 1
-                         ? kInvalidValue
-                         : gpemu_cuda_launch_host_function(on(stream), function, data);
+              return mode > 1 ? kInvalidValue : call_on_host(on(stream), function, data);
             });)
 #endif
 

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "dnn.hpp"
+#include "cudnn.hpp"
 
 /// cudnnBackendDescriptorType_t, those that have a meaning of their own here.
 enum BackendKind : int {

@@ -2,7 +2,8 @@
 // Convolutions of the older interface.
 #include <algorithm>
 
-#include "dnn.hpp"
+#include "abi.hpp"
+#include "cudnn.hpp"
 
 namespace {
 
@@ -10,17 +11,6 @@ constexpr int kFmaMath = 3;           // CUDNN_FMA_MATH
 constexpr int kNonDeterministic = 0;  // cudnnDeterminism_t
 constexpr int kDeterministic = 1;
 constexpr int kFirstTf32Major = 8;  // compute capability 8.0 brought TF32
-
-/// cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t, which are alike.
-struct Performance {
-  int algorithm;
-  int status;
-  float milliseconds;
-  size_t memory;
-  int determinism;
-  int math_type;
-  int reserved[3];
-};
 
 /// What each of the three kinds of convolution is called and can do.
 struct Kind {

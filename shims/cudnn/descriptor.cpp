@@ -4,7 +4,7 @@
 #include <initializer_list>
 #include <memory>
 
-#include "dnn.hpp"
+#include "cudnn.hpp"
 
 namespace {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Batch normalisation, pooling, CTC loss and spatial transformers. Values are not computed.
-#include "dnn.hpp"
+#include "cudnn.hpp"
 
 namespace {
 

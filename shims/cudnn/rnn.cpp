@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "dnn.hpp"
+#include "cudnn.hpp"
 
 namespace {
 

@@ -4,17 +4,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "shim.hpp"
+#include "cufft.hpp"
 
 namespace {
-
-// Source: cufft.h, cufftResult.
-constexpr int kSuccess = 0;
-constexpr int kInvalidPlan = 1;
-constexpr int kInvalidType = 3;
-constexpr int kInvalidValue = 4;
-constexpr int kExecFailed = 6;
-constexpr int kInvalidSize = 8;
 
 // Source: cufft.h, cufftType.
 constexpr int kR2C = 0x2a;
@@ -362,23 +354,3 @@ GPEMU_EXECUTE_REAL(cufftExecC2R, kC2R)
 GPEMU_EXECUTE_REAL(cufftExecD2Z, kD2Z)
 GPEMU_EXECUTE_REAL(cufftExecZ2D, kZ2D)
 GPEMU_EXECUTE_COMPLEX(cufftXtExec, 0)
-
-GPEMU_SHIM_EXPORT int cufftGetVersion(int* version) {
-  if (version == nullptr) {
-    return kInvalidValue;
-  }
-  // Source: cufft.h of cuFFT 11.3.3 and 12.2.0, CUFFT_VERSION.
-  *version = GPEMU_CUDA_MAJOR == 12 ? 11303 : 12200;
-  return kSuccess;
-}
-
-GPEMU_SHIM_EXPORT int cufftGetProperty(int property, int* value) {
-  int version = 0;
-  if (value == nullptr || property < 0 || property > 2) {
-    return kInvalidValue;
-  }
-  cufftGetVersion(&version);
-  const int parts[] = {version / 1000, version / 100 % 10, version % 100};
-  *value = parts[property];
-  return kSuccess;
-}

@@ -4,18 +4,9 @@
 #include <mutex>
 #include <unordered_map>
 
-#include "shim.hpp"
+#include "curand.hpp"
 
 namespace {
-
-// Source: curand.h, curandStatus_t.
-constexpr int kSuccess = 0;
-constexpr int kNotInitialized = 101;
-constexpr int kTypeError = 103;
-constexpr int kOutOfRange = 104;
-constexpr int kLengthNotMultiple = 105;
-constexpr int kLaunchFailure = 201;
-constexpr int kInitializationFailed = 203;
 
 // Source: curand.h, curandRngType; cuRAND documentation, "curandSetQuasiRandomGeneratorDimensions".
 constexpr int kQuasi = 200;
@@ -182,12 +173,4 @@ GPEMU_SHIM_EXPORT int curandGeneratePoisson(const void* handle, unsigned* output
                                             double lambda) {
   return lambda > 0 ? generate("curandGeneratePoisson", handle, output, count, GPEMU_TYPE_INT32, 40)
                     : kOutOfRange;
-}
-
-GPEMU_SHIM_EXPORT int curandGetVersion(int* version) {
-  if (version == nullptr) {
-    return kOutOfRange;
-  }
-  *version = 10309;  // Source: curand.h of cuRAND 10.3.9, CURAND_VERSION
-  return kSuccess;
 }

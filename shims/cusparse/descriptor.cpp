@@ -7,13 +7,6 @@
 
 namespace {
 
-// Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10, CUSPARSE_VER_MAJOR, _MINOR and _PATCH.
-#if GPEMU_CUDA_MAJOR == 12
-constexpr int kVersion[] = {12, 5, 8};
-#else
-constexpr int kVersion[] = {12, 7, 10};
-#endif
-
 // cusparseMatDescr_t: the older interface's description of a matrix.
 struct Description {
   int type = 0, fill = 0, diagonal = 0, base = 0;
@@ -23,7 +16,6 @@ struct Description {
 struct Progress {};
 
 // Never destroyed: programs end with handles alive and use them until the last destructor.
-auto& handles = *new HandleTable<Sparse>;
 auto& matrices = *new HandleTable<Matrix>;
 auto& descriptions = *new HandleTable<Description>;
 auto& progresses = *new HandleTable<Progress>;
@@ -69,83 +61,8 @@ int get_description(const void* descriptor, int Description::* field) {
 
 }  // namespace
 
-Sparse* find_handle(const void* handle) {
-  return handles.find(handle);
-}
 Matrix* find_matrix(const void* descriptor) {
   return matrices.find(descriptor);
-}
-
-GPEMU_SHIM_EXPORT int cusparseCreate(void** handle) {
-  if (handle == nullptr) {
-    return kInvalidValue;
-  }
-  if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
-    return kNotInitialized;
-  }
-  *handle = handles.add(std::make_unique<Sparse>());
-  return kSuccess;
-}
-GPEMU_SHIM_EXPORT int cusparseDestroy(const void* handle) {
-  return handles.remove(handle) ? kSuccess : kNotInitialized;
-}
-GPEMU_SHIM_EXPORT int cusparseGetVersion(const void* handle, int* version) {
-  if (handles.find(handle) == nullptr) {
-    return kNotInitialized;
-  }
-  if (version == nullptr) {
-    return kInvalidValue;
-  }
-  *version = kVersion[0] * 1000 + kVersion[1] * 100 + kVersion[2];
-  return kSuccess;
-}
-GPEMU_SHIM_EXPORT int cusparseGetProperty(int type, int* value) {
-  if (type < 0 || type > 2 || value == nullptr) {
-    return kInvalidValue;
-  }
-  *value = kVersion[type];
-  return kSuccess;
-}
-GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
-  Sparse* const sparse = handles.find(handle);
-  if (sparse == nullptr) {
-    return kNotInitialized;
-  }
-  sparse->stream = stream;
-  return kSuccess;
-}
-GPEMU_SHIM_EXPORT int cusparseGetStream(const void* handle, gpemu_cuda_stream_handle* stream) {
-  const Sparse* const sparse = handles.find(handle);
-  if (sparse == nullptr) {
-    return kNotInitialized;
-  }
-  if (stream == nullptr) {
-    return kInvalidValue;
-  }
-  *stream = sparse->stream;
-  return kSuccess;
-}
-GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
-  Sparse* const sparse = handles.find(handle);
-  if (sparse == nullptr) {
-    return kNotInitialized;
-  }
-  if (mode != 0 && mode != 1) {
-    return kInvalidValue;
-  }
-  sparse->pointer_mode = mode;
-  return kSuccess;
-}
-GPEMU_SHIM_EXPORT int cusparseGetPointerMode(const void* handle, int* mode) {
-  const Sparse* const sparse = handles.find(handle);
-  if (sparse == nullptr) {
-    return kNotInitialized;
-  }
-  if (mode == nullptr) {
-    return kInvalidValue;
-  }
-  *mode = sparse->pointer_mode;
-  return kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int cusparseCreateMatDescr(void** descriptor) {

@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
 
-#include "shim.hpp"
+#include "cusparse.hpp"
 
 namespace {
+
+// Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10, CUSPARSE_VER_MAJOR, _MINOR and _PATCH.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {12, 5, 8};
+#else
+constexpr int kVersion[] = {12, 7, 10};
+#endif
 
 struct StatusName {
   const char* name;
@@ -33,6 +40,23 @@ const StatusName* find(int status) {
 
 }  // namespace
 
+GPEMU_SHIM_EXPORT int cusparseGetVersion(const void* handle, int* version) {
+  if (find_handle(handle) == nullptr) {
+    return kNotInitialized;
+  }
+  if (version == nullptr) {
+    return kInvalidValue;
+  }
+  *version = kVersion[0] * 1000 + kVersion[1] * 100 + kVersion[2];
+  return kSuccess;
+}
+GPEMU_SHIM_EXPORT int cusparseGetProperty(int type, int* value) {
+  if (type < 0 || type > 2 || value == nullptr) {
+    return kInvalidValue;
+  }
+  *value = kVersion[type];
+  return kSuccess;
+}
 GPEMU_SHIM_EXPORT const char* cusparseGetErrorName(int status) {
   const StatusName* entry = find(status);
   return entry == nullptr ? "unrecognized error code" : entry->name;

@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "communicator.hpp"
+#include "nccl.hpp"
 
 namespace {
 
@@ -174,8 +174,6 @@ GPEMU_SHIM_EXPORT int ncclGroupEnd() {
   return match_transfers(*ended);
 }
 
-#define GPEMU_PROFILING_NAME(name) \
-  extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;
 GPEMU_PROFILING_NAME(ncclAllReduce)
 GPEMU_PROFILING_NAME(ncclReduce)
 GPEMU_PROFILING_NAME(ncclReduceScatter)

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "communicator.hpp"
-
 #include <atomic>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <unordered_map>
 
+#include "nccl.hpp"
+
 namespace {
 
-// Source: nccl.h of NCCL 2.30.7, NCCL_VERSION_CODE.
-constexpr int kVersion = 23007;
 constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
-
-struct UniqueId {
-  char bytes[128];
-};
 
 // Never destroyed: programs end with handles alive and use them until the last destructor.
 std::mutex& mutex = *new std::mutex;
@@ -56,14 +49,6 @@ Communicator* find_communicator(const void* handle) {
   const std::lock_guard lock(mutex);
   const auto found = communicators.find(handle);
   return found == communicators.end() ? nullptr : found->second.get();
-}
-
-GPEMU_SHIM_EXPORT int ncclGetVersion(int* version) {
-  if (version == nullptr) {
-    return kInvalidArgument;
-  }
-  *version = kVersion;
-  return kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int ncclGetUniqueId(UniqueId* id) {
@@ -184,28 +169,6 @@ GPEMU_SHIM_EXPORT int ncclMemFree(void* memory) {
   return gpemu_cuda_free(address_of(memory)) == GPEMU_CUDA_SUCCESS ? kSuccess : kUnhandledCudaError;
 }
 
-GPEMU_SHIM_EXPORT const char* ncclGetErrorString(int result) {
-  static constexpr const char* kTexts[] = {
-      "no error",
-      "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
-      "unhandled system error (run with NCCL_DEBUG=INFO for details)",
-      "internal error - please report this issue to the NCCL developers",
-      "invalid argument (run with NCCL_DEBUG=WARN for details)",
-      "invalid usage (run with NCCL_DEBUG=WARN for details)",
-      "remote process exited or there was a network error",
-      "NCCL operation in progress",
-      "NCCL operation timed out",
-  };
-  return result >= 0 && result < static_cast<int>(std::size(kTexts)) ? kTexts[result]
-                                                                     : "unknown result code";
-}
-GPEMU_SHIM_EXPORT const char* ncclGetLastError(const void*) {
-  return "gpemu: NCCL with several ranks is not supported";
-}
-
-#define GPEMU_PROFILING_NAME(name) \
-  extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;
-GPEMU_PROFILING_NAME(ncclGetVersion)
 GPEMU_PROFILING_NAME(ncclGetUniqueId)
 GPEMU_PROFILING_NAME(ncclCommInitRank)
 GPEMU_PROFILING_NAME(ncclCommInitRankConfig)
@@ -223,5 +186,3 @@ GPEMU_PROFILING_NAME(ncclCommRegister)
 GPEMU_PROFILING_NAME(ncclCommDeregister)
 GPEMU_PROFILING_NAME(ncclMemAlloc)
 GPEMU_PROFILING_NAME(ncclMemFree)
-GPEMU_PROFILING_NAME(ncclGetErrorString)
-GPEMU_PROFILING_NAME(ncclGetLastError)

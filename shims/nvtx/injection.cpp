@@ -12,11 +12,6 @@ constexpr uint32_t kTableOfCallbacks = 1;
 constexpr int kModuleCore = 1;
 constexpr int kModuleCore2 = 5;
 
-struct Callbacks {
-  size_t struct_size;
-  int (*get_module)(int module, void**** table, unsigned* size);
-};
-
 struct Slot {
   unsigned id;
   void* function;

@@ -1,20 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "abi.hpp"
 #include "shim.hpp"
-
-/// What a program tells of a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
-struct NvtxAttributes {
-  uint16_t version, size;
-  uint32_t category;
-  int32_t color_type;
-  uint32_t color;
-  int32_t payload_type, reserved;
-  uint64_t payload;
-  int32_t message_type;
-  const void* message;
-};
-static_assert(sizeof(NvtxAttributes) == 48);
 
 // The functions that an injection hands to programs built with the headers of NVTX 3.
 GPEMU_SHIM_EXPORT void nvtxMarkEx(const NvtxAttributes* attributes);

@@ -20,7 +20,7 @@ bool states_transferred_bar(const profile::GpuSpec& spec) {
   return spec.compute_capability_major >= kMaxwell;
 }
 
-std::vector<double> crossed_bars(const RecordedSteps& recorded,
+std::vector<double> crossed_bars(const JoinedRecordings& recorded,
                                  const std::vector<CalibratedGpu>& gpus,
                                  const std::vector<PredictedStep>& steps, Protocol protocol) {
   const auto family = [&](const PredictedStep& step) {

@@ -55,7 +55,7 @@ class CrossedBars : public testing::Test {
     return crossed_bars(recorded_, gpus_, steps_, protocol)[20 * gpu + 10 * model];
   }
 
-  RecordedSteps recorded_;
+  JoinedRecordings recorded_;
   std::vector<CalibratedGpu> gpus_;
   std::vector<PredictedStep> steps_;
 };

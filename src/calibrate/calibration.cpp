@@ -21,7 +21,7 @@ double mean_error(const StepTimes& steps, std::span<const double> logarithms) {
   return sum / static_cast<double>(std::max<std::size_t>(predicted.size(), 1));
 }
 
-bool uses_tensor_cores(const RecordedSteps& recorded, const profile::GpuSpec& spec) {
+bool uses_tensor_cores(const JoinedRecordings& recorded, const profile::GpuSpec& spec) {
   return std::ranges::any_of(recorded.operations, [&](const cost::RecordedOperation& operation) {
     return cost::operation_work(operation.at(1), spec).peak_flops > spec.fp32_flops;
   });
@@ -37,7 +37,7 @@ int capability(const profile::GpuSpec& spec) {
 
 }  // namespace
 
-Result<std::vector<profile::Calibration>> calibrate_gpus(const RecordedSteps& recorded,
+Result<std::vector<profile::Calibration>> calibrate_gpus(const JoinedRecordings& recorded,
                                                          const std::vector<CalibratedGpu>& gpus) {
   std::vector<RecordedTimes> times;
   std::vector<StepTimes> steps;

@@ -62,7 +62,7 @@ class CalibrateGpus : public testing::Test {
     gpus_.push_back(gpu_with(std::move(spec), recorded_, cost::kConvolutionForward, 1.0 / 3));
   }
 
-  RecordedSteps recorded_;
+  JoinedRecordings recorded_;
   std::vector<CalibratedGpu> gpus_;
 };
 

@@ -21,14 +21,14 @@ using Rows = std::vector<StepTime>;
 /// The GPUs with what prices their steps.
 class Bench {
  public:
-  Bench(const RecordedSteps& recorded, const std::vector<CalibratedGpu>& gpus)
+  Bench(const JoinedRecordings& recorded, const std::vector<CalibratedGpu>& gpus)
       : recorded_(recorded), gpus_(gpus) {
     times_.reserve(gpus.size());
     for (const CalibratedGpu& gpu : gpus) times_.emplace_back(recorded, gpu.spec);
   }
 
   [[nodiscard]] std::size_t size() const { return gpus_.size(); }
-  [[nodiscard]] const RecordedSteps& recorded() const { return recorded_; }
+  [[nodiscard]] const JoinedRecordings& recorded() const { return recorded_; }
   [[nodiscard]] const CalibratedGpu& gpu(std::size_t index) const { return gpus_[index]; }
   [[nodiscard]] int batch_of(const StepTime& row) const { return recorded_.batches[row.batch]; }
 
@@ -85,7 +85,7 @@ class Bench {
     return steps;
   }
 
-  const RecordedSteps& recorded_;
+  const JoinedRecordings& recorded_;
   const std::vector<CalibratedGpu>& gpus_;
   std::vector<RecordedTimes> times_;
 };
@@ -180,7 +180,7 @@ std::string_view nearest_gpu(std::string_view gpu) {
   return found == kNearest.end() ? std::string_view() : found->second;
 }
 
-Result<std::vector<PredictedStep>> evaluate(const RecordedSteps& recorded,
+Result<std::vector<PredictedStep>> evaluate(const JoinedRecordings& recorded,
                                             const std::vector<CalibratedGpu>& gpus,
                                             Protocol protocol,
                                             const std::function<void(int, int)>& progress) {

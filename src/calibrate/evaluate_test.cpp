@@ -59,7 +59,7 @@ class EvaluateStreams : public testing::Test {
     return worst;
   }
 
-  RecordedSteps recorded_;
+  JoinedRecordings recorded_;
   std::vector<CalibratedGpu> gpus_;
 };
 

@@ -11,7 +11,7 @@ namespace gpemu::calibrate {
 
 /// Returns a GPU of 80 multiprocessors and 14 TFLOPS on which every recorded step took what the
 /// model says with typical parameters, but for one.
-inline CalibratedGpu gpu_with(profile::GpuSpec spec, const RecordedSteps& recorded,
+inline CalibratedGpu gpu_with(profile::GpuSpec spec, const JoinedRecordings& recorded,
                               cost::OperationParameter parameter, double value) {
   CalibratedGpu gpu{.spec = std::move(spec), .measured = {}};
   gpu.spec.fp32_flops = 14e12;

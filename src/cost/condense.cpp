@@ -32,14 +32,14 @@ struct Step {
   HeldMemory memory;
 };
 
-struct RecordedSteps {
+struct JoinedRecordings {
   std::string phase;
   std::map<int, Step> by_batch;
 };
 
 struct RecordedModel {
   std::string gpu;
-  std::vector<RecordedSteps> phases;
+  std::vector<JoinedRecordings> phases;
 };
 
 struct Models {
@@ -200,7 +200,7 @@ class OperationsFile {
                   name.model, model.gpu, gpu_);
     }
     model.gpu = gpu_;
-    auto steps = std::ranges::find(model.phases, name.phase, &RecordedSteps::phase);
+    auto steps = std::ranges::find(model.phases, name.phase, &JoinedRecordings::phase);
     if (steps == model.phases.end()) {
       steps = model.phases.insert(steps, {.phase = name.phase, .by_batch = {}});
     }
@@ -299,7 +299,7 @@ Result<RecordedOperation> join(std::span<const int> batches,
   return result;
 }
 
-Result<RecordedPhase> join_phase(const RecordedSteps& steps, Recording& recording) {
+Result<RecordedPhase> join_phase(const JoinedRecordings& steps, Recording& recording) {
   RecordedPhase phase{.name = steps.phase, .operations = {}};
   std::vector<int> batches;
   batches.reserve(steps.by_batch.size());
@@ -334,7 +334,7 @@ Result<RecordedPhase> join_phase(const RecordedSteps& steps, Recording& recordin
 /// Returns what the phases together held at each batch.
 std::vector<HeldMemory> held_memory(const RecordedModel& model) {
   std::vector<HeldMemory> steps(model.phases.front().by_batch.size());
-  for (const RecordedSteps& phase : model.phases) {
+  for (const JoinedRecordings& phase : model.phases) {
     std::size_t i = 0;
     for (const auto& [batch, step] : phase.by_batch) {
       HeldMemory& held = steps[i++];
@@ -373,7 +373,7 @@ Result<std::vector<Recording>> condense(const std::vector<std::filesystem::path>
                         .operations = {},
                         .phases = {},
                         .memory = {}};
-    for (const RecordedSteps& steps : model.phases) {
+    for (const JoinedRecordings& steps : model.phases) {
       GPEMU_ASSIGN(RecordedPhase phase, join_phase(steps, recording));
       recording.phases.push_back(std::move(phase));
     }

@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "cost_curve.hpp"
+#include "priced_recording.hpp"
 #include "published_bars.hpp"
-#include "recorded_step.hpp"
 
 namespace gpemu::cost {
 namespace {
@@ -78,24 +78,24 @@ MemoryFit fit_to_capacity(const CostCurve& peak, const profile::GpuSpec& gpu, do
   return {peak.largest_batch_below(usable_mib), usable_mib};
 }
 
-Result<CostCurve> curve_of(const StepRecords& records, Quantity quantity, const CurveTrend& trend) {
+Result<CostCurve> curve_of(const StepEvidence& known, Quantity quantity, const CurveTrend& trend) {
   const auto found = std::ranges::find_if(
-      records.curves, [quantity](const Curve& curve) { return curve.key.quantity == quantity; });
-  if (found == records.curves.end()) {
+      known.curves, [quantity](const Curve& curve) { return curve.key.quantity == quantity; });
+  if (found == known.curves.end()) {
     return fail(ErrorCode::kUnsupported, "no {} of {} at {} was measured for {}",
-                quantity_name(quantity), records.model.name, records.precision, records.gpu.name);
+                quantity_name(quantity), known.model.name, known.precision, known.gpu.name);
   }
   return CostCurve::create(*found, trend);
 }
 
-Result<void> check_records(const StepRecords& records) {
-  for (const int extent : records.model.input_shape) {
+Result<void> check_records(const StepEvidence& known) {
+  for (const int extent : known.model.input_shape) {
     if (extent < 1) {
-      return fail(ErrorCode::kCorruptData, "model {} has no input shape", records.model.name);
+      return fail(ErrorCode::kCorruptData, "model {} has no input shape", known.model.name);
     }
   }
-  if (!records.limit) return {};
-  const MemoryLimit& limit = *records.limit;
+  if (!known.limit) return {};
+  const MemoryLimit& limit = *known.limit;
   if (limit.largest_batch_measured < 1 ||
       limit.first_batch_out_of_memory.value_or(limit.largest_batch_measured + 1) <=
           limit.largest_batch_measured) {
@@ -117,13 +117,13 @@ std::string default_precision(const profile::GpuSpec& gpu) {
 }
 
 /// Returns the precision to use, checked against what was measured, or else recorded.
-Result<std::string> choose_precision(const profile::Database& database, const StepRecords& records,
+Result<std::string> choose_precision(const profile::Database& database, const StepEvidence& known,
                                      std::string_view asked) {
-  const std::string& model = records.model.name;
-  const std::string& gpu = records.gpu.name;
+  const std::string& model = known.model.name;
+  const std::string& gpu = known.gpu.name;
   GPEMU_ASSIGN(const std::vector<std::string> measured, database.precisions(model, gpu));
-  if (measured.empty() && records.recording) {
-    std::string precision = default_precision(records.gpu);
+  if (measured.empty() && known.recording) {
+    std::string precision = default_precision(known.gpu);
     if (asked.empty() || asked == precision) return precision;
     return fail(ErrorCode::kUnsupported,
                 "{} was not measured on {}, and what is recorded of it runs there at {}, not {}",
@@ -153,26 +153,26 @@ Result<std::string> choose_precision(const profile::Database& database, const St
 
 /// Takes the input copy that was measured on the host of the GPU whose parameters stand for this
 /// one's, where none was on this.
-Result<void> borrow_copy(const profile::Database& database, StepRecords& records) {
+Result<void> borrow_copy(const profile::Database& database, StepEvidence& known) {
   constexpr Quantity kCopy = Quantity::kInputCopyPageable;
   const bool measured = std::ranges::any_of(
-      records.curves, [](const Curve& curve) { return curve.key.quantity == kCopy; });
-  if (measured || !records.recording) return {};
-  if (!records.gpu.calibration) {
+      known.curves, [](const Curve& curve) { return curve.key.quantity == kCopy; });
+  if (measured || !known.recording) return {};
+  if (!known.gpu.calibration) {
     return fail(
         ErrorCode::kUnsupported,
         "{} was not measured on {}, whose file does not say which GPU's parameters stand for "
         "its own: add a table [calibration] with like = \"NAME\", the most similar GPU of "
         "`gpemu profile list`",
-        records.model.name, records.gpu.name);
+        known.model.name, known.gpu.name);
   }
-  const std::string& gpu = records.gpu.calibration->gpu;
+  const std::string& gpu = known.gpu.calibration->gpu;
   GPEMU_ASSIGN(const std::vector<std::string> precisions,
-               database.precisions(records.model.name, gpu));
+               database.precisions(known.model.name, gpu));
   if (precisions.empty()) return {};
   GPEMU_ASSIGN(std::optional<Curve> curve,
-               database.curve({records.model.name, gpu, precisions.front(), kCopy}));
-  if (curve) records.curves.push_back(*std::move(curve));
+               database.curve({known.model.name, gpu, precisions.front(), kCopy}));
+  if (curve) known.curves.push_back(*std::move(curve));
   return {};
 }
 
@@ -223,13 +223,13 @@ ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
 }
 
 /// Returns a phase's curve, where it was measured or nothing else tells its times.
-Result<PhaseCost> phase_of(const StepRecords& records, Quantity quantity,
-                           const std::optional<RecordedStep>& recorded, int phase) {
+Result<PhaseCost> phase_of(const StepEvidence& known, Quantity quantity,
+                           const std::optional<PricedRecording>& recorded, int phase) {
   const bool measured = std::ranges::any_of(
-      records.curves, [&](const Curve& curve) { return curve.key.quantity == quantity; });
+      known.curves, [&](const Curve& curve) { return curve.key.quantity == quantity; });
   PhaseCost cost;
   if (!measured && recorded) return cost;
-  GPEMU_ASSIGN(cost.curve, curve_of(records, quantity, time_trend()));
+  GPEMU_ASSIGN(cost.curve, curve_of(known, quantity, time_trend()));
   if (recorded) {
     const int last = cost.curve->last_batch();
     cost.scale = scale_to(recorded->phase(phase, last), cost.curve->at(last).value * 1e-3);
@@ -240,9 +240,9 @@ Result<PhaseCost> phase_of(const StepRecords& records, Quantity quantity,
 }  // namespace
 
 struct StepCostModel::State {
-  StepRecords records;  ///< without curves and recording, which are the members below.
-  std::array<PhaseCost, RecordedStep::kPhases> phases;
-  std::optional<RecordedStep> recorded;
+  StepEvidence known;  ///< without curves and recording, which are the members below.
+  std::array<PhaseCost, PricedRecording::kPhases> phases;
+  std::optional<PricedRecording> recorded;
   ModelEvidence model_evidence;
   CostCurve copy_pageable;
   bool copy_of_other_host = false;
@@ -259,43 +259,43 @@ struct StepCostModel::State {
   [[nodiscard]] std::unexpected<Error> out_of_memory(int batch) const;
 };
 
-Result<StepCostModel> StepCostModel::from_records(StepRecords records) {
-  GPEMU_TRY(check_records(records));
-  std::optional<RecordedStep> recorded;
-  if (records.recording) {
-    GPEMU_ASSIGN(recorded, RecordedStep::create(*std::move(records.recording), records.gpu));
-    records.recording.reset();
+Result<StepCostModel> StepCostModel::from_evidence(StepEvidence known) {
+  GPEMU_TRY(check_records(known));
+  std::optional<PricedRecording> recorded;
+  if (known.recording) {
+    GPEMU_ASSIGN(recorded, PricedRecording::create(*std::move(known.recording), known.gpu));
+    known.recording.reset();
   }
-  GPEMU_ASSIGN(PhaseCost forward, phase_of(records, Quantity::kForward, recorded, 0));
-  GPEMU_ASSIGN(PhaseCost backward, phase_of(records, Quantity::kBackwardOptimizer, recorded, 1));
-  GPEMU_ASSIGN(auto copy, curve_of(records, Quantity::kInputCopyPageable, copy_trend()));
-  GPEMU_ASSIGN(auto peak, curve_of(records, Quantity::kPeakMemory, memory_trend()));
-  GPEMU_ASSIGN(auto persistent, curve_of(records, Quantity::kPersistentMemory, memory_trend()));
+  GPEMU_ASSIGN(PhaseCost forward, phase_of(known, Quantity::kForward, recorded, 0));
+  GPEMU_ASSIGN(PhaseCost backward, phase_of(known, Quantity::kBackwardOptimizer, recorded, 1));
+  GPEMU_ASSIGN(auto copy, curve_of(known, Quantity::kInputCopyPageable, copy_trend()));
+  GPEMU_ASSIGN(auto peak, curve_of(known, Quantity::kPeakMemory, memory_trend()));
+  GPEMU_ASSIGN(auto persistent, curve_of(known, Quantity::kPersistentMemory, memory_trend()));
 
-  const double capacity_mib = to_mib(records.gpu.memory_bytes);
-  const std::optional<MemoryLimit>& limit = records.limit;
+  const double capacity_mib = to_mib(known.gpu.memory_bytes);
+  const std::optional<MemoryLimit>& limit = known.limit;
   const bool limit_is_known = limit && limit->first_batch_out_of_memory;
   const int largest_measured = std::max(forward.curve ? forward.curve->last_batch() : 0,
                                         limit ? limit->largest_batch_measured : 0);
   const MemoryFit fit = limit_is_known
                             ? fit_to_limit(peak, capacity_mib, limit->largest_batch_measured)
-                            : fit_to_capacity(peak, records.gpu, capacity_mib, largest_measured);
+                            : fit_to_capacity(peak, known.gpu, capacity_mib, largest_measured);
 
-  const auto& [channels, height, width] = records.model.input_shape;
+  const auto& [channels, height, width] = known.model.input_shape;
   const double sample_bytes = kSampleElementBytes * channels * height * width;
-  const auto is_of_other_gpu = [&records](Quantity quantity) {
-    return std::ranges::any_of(records.curves, [&](const Curve& curve) {
-      return curve.key.quantity == quantity && curve.key.gpu != records.gpu.name;
+  const auto is_of_other_gpu = [&known](Quantity quantity) {
+    return std::ranges::any_of(known.curves, [&](const Curve& curve) {
+      return curve.key.quantity == quantity && curve.key.gpu != known.gpu.name;
     });
   };
   const bool memory_of_other_gpu = is_of_other_gpu(Quantity::kPeakMemory);
   const bool copy_of_other_host = is_of_other_gpu(Quantity::kInputCopyPageable);
-  records.curves.clear();
-  const double pinned_seconds = sample_bytes / records.gpu.pinned_copy_bytes_per_s;
-  const Bytes capacity = records.gpu.memory_bytes;
-  const ModelEvidence model_evidence = evidence_of(records.gpu);
+  known.curves.clear();
+  const double pinned_seconds = sample_bytes / known.gpu.pinned_copy_bytes_per_s;
+  const Bytes capacity = known.gpu.memory_bytes;
+  const ModelEvidence model_evidence = evidence_of(known.gpu);
   return StepCostModel(std::make_unique<const State>(State{
-      .records = std::move(records),
+      .known = std::move(known),
       .phases = {std::move(forward), std::move(backward)},
       .recorded = std::move(recorded),
       .model_evidence = model_evidence,
@@ -313,24 +313,24 @@ Result<StepCostModel> StepCostModel::from_records(StepRecords records) {
 Result<StepCostModel> StepCostModel::create(const profile::Database& database,
                                             std::string_view model, std::string_view gpu,
                                             std::string_view precision) {
-  StepRecords records;
-  GPEMU_ASSIGN(records.gpu, database.gpu(gpu));
-  GPEMU_ASSIGN(records.model, database.model(model));
-  GPEMU_ASSIGN(const std::optional<std::string> recording, database.recording(records.model.name));
+  StepEvidence known;
+  GPEMU_ASSIGN(known.gpu, database.gpu(gpu));
+  GPEMU_ASSIGN(known.model, database.model(model));
+  GPEMU_ASSIGN(const std::optional<std::string> recording, database.recording(known.model.name));
   if (recording) {
-    GPEMU_ASSIGN(records.recording, parse_recording(*recording, records.model.name));
+    GPEMU_ASSIGN(known.recording, parse_recording(*recording, known.model.name));
   }
-  GPEMU_ASSIGN(records.precision, choose_precision(database, records, precision));
+  GPEMU_ASSIGN(known.precision, choose_precision(database, known, precision));
   for (std::size_t i = 0; i < profile::kQuantityNames.size(); ++i) {
     GPEMU_ASSIGN(std::optional<Curve> curve,
-                 find_curve(database, {records.model.name, records.gpu.name, records.precision,
+                 find_curve(database, {known.model.name, known.gpu.name, known.precision,
                                        static_cast<Quantity>(i)}));
-    if (curve) records.curves.push_back(*std::move(curve));
+    if (curve) known.curves.push_back(*std::move(curve));
   }
-  GPEMU_TRY(borrow_copy(database, records));
-  GPEMU_ASSIGN(records.limit,
-               database.memory_limit(records.model.name, records.gpu.name, records.precision));
-  return from_records(std::move(records));
+  GPEMU_TRY(borrow_copy(database, known));
+  GPEMU_ASSIGN(known.limit,
+               database.memory_limit(known.model.name, known.gpu.name, known.precision));
+  return from_evidence(std::move(known));
 }
 
 StepCostModel::StepCostModel(std::unique_ptr<const State> state) : state_(std::move(state)) {}
@@ -345,8 +345,8 @@ Result<StepCost> StepCostModel::step(int batch) const {
   if (batch > state_->fit.largest_batch) return state_->out_of_memory(batch);
   return StepCost{
       .batch = batch,
-      .forward = state_->phase(RecordedStep::kForwardPhase, batch),
-      .backward_optimizer = state_->phase(RecordedStep::kBackwardPhase, batch),
+      .forward = state_->phase(PricedRecording::kForwardPhase, batch),
+      .backward_optimizer = state_->phase(PricedRecording::kBackwardPhase, batch),
       .copy_pageable = state_->pageable_copy(batch),
       .copy_pinned = {from_seconds(batch * state_->pinned_seconds_per_sample), Evidence::kAnalytic,
                       kPinnedCopyError},
@@ -397,8 +397,8 @@ std::unexpected<Error> StepCostModel::State::out_of_memory(int batch) const {
       ErrorCode::kOutOfMemory,
       "{} with batch {} does not fit in {}: it needs about {:.0f} MiB, and {:.0f} of {:.0f} "
       "MiB can be used; the largest batch that fits is {}",
-      records.model.name, batch, records.gpu.name, peak.at(batch).value, fit.usable_mib,
-      to_mib(records.gpu.memory_bytes), fit.largest_batch);
+      known.model.name, batch, known.gpu.name, peak.at(batch).value, fit.usable_mib,
+      to_mib(known.gpu.memory_bytes), fit.largest_batch);
 }
 
 int StepCostModel::largest_batch() const {
@@ -406,15 +406,15 @@ int StepCostModel::largest_batch() const {
 }
 
 const profile::GpuSpec& StepCostModel::gpu() const {
-  return state_->records.gpu;
+  return state_->known.gpu;
 }
 
 const profile::ModelInfo& StepCostModel::model() const {
-  return state_->records.model;
+  return state_->known.model;
 }
 
 const std::string& StepCostModel::precision() const {
-  return state_->records.precision;
+  return state_->known.precision;
 }
 
 }  // namespace gpemu::cost

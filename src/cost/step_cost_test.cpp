@@ -8,15 +8,15 @@
 
 #include "gpemu/profile/database_writer.hpp"
 
-#include "test_records.hpp"
+#include "test_evidence.hpp"
 
 namespace gpemu::cost {
 namespace {
 
 using profile::Quantity;
 
-StepCostModel make_model(StepRecords records) {
-  Result<StepCostModel> model = StepCostModel::from_records(std::move(records));
+StepCostModel make_model(StepEvidence known) {
+  Result<StepCostModel> model = StepCostModel::from_evidence(std::move(known));
   EXPECT_TRUE(model) << model.error().message;
   return *std::move(model);
 }
@@ -30,10 +30,10 @@ profile::MemoryLimit limit_for_test(int largest, std::optional<int> first_out_of
           .first_batch_out_of_memory = first_out_of_memory};
 }
 
-StepRecords records_with_limit(int largest, std::optional<int> first_out_of_memory) {
-  StepRecords records = records_for_test();
-  records.limit = limit_for_test(largest, first_out_of_memory);
-  return records;
+StepEvidence records_with_limit(int largest, std::optional<int> first_out_of_memory) {
+  StepEvidence known = evidence_for_test();
+  known.limit = limit_for_test(largest, first_out_of_memory);
+  return known;
 }
 
 /// Checks that step() and the device's ledger draw the line where largest_batch() says.
@@ -53,7 +53,7 @@ void expect_one_boundary(const StepCostModel& model) {
 }
 
 TEST(StepCostModel, AnswersMeasuredBatchesExactly) {
-  const StepCostModel model = make_model(records_for_test());
+  const StepCostModel model = make_model(evidence_for_test());
   const Result<StepCost> cost = model.step(16);
   ASSERT_TRUE(cost);
   EXPECT_EQ(cost->batch, 16);
@@ -68,7 +68,7 @@ TEST(StepCostModel, AnswersMeasuredBatchesExactly) {
 }
 
 TEST(StepCostModel, SaysWhatEachNumberRestsOn) {
-  const StepCostModel model = make_model(records_for_test());
+  const StepCostModel model = make_model(evidence_for_test());
   const Result<StepCost> inside = model.step(12);
   ASSERT_TRUE(inside);
   EXPECT_EQ(inside->forward.time, from_milliseconds(14));
@@ -83,7 +83,7 @@ TEST(StepCostModel, SaysWhatEachNumberRestsOn) {
 }
 
 TEST(StepCostModel, CopiesPinnedInputAtTheLinksRate) {
-  const StepCostModel model = make_model(records_for_test());
+  const StepCostModel model = make_model(evidence_for_test());
   const Result<StepCost> cost = model.step(10);
   ASSERT_TRUE(cost);
   EXPECT_EQ(cost->copy_pinned.time, from_milliseconds(0.010));
@@ -106,63 +106,63 @@ TEST(StepCostModel, RefusesTheGapBetweenTheLastThatRanAndTheFirstThatDidNot) {
 
 TEST(StepCostModel, BelievesAMeasuredBoundaryBeforeThePeaks) {
   // 20 samples peak at 300 MiB: far below the capacity, but the next batch did not run.
-  StepRecords records = records_with_limit(20, 21);
-  records.gpu.usable_memory_bytes = 900 * kMiB;
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = records_with_limit(20, 21);
+  known.gpu.usable_memory_bytes = 900 * kMiB;
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.largest_batch(), 20);
   expect_one_boundary(model);
 }
 
 TEST(StepCostModel, UsesTheCalibratedMemoryWhereEverythingRan) {
-  StepRecords records = records_with_limit(32, std::nullopt);
-  records.gpu.usable_memory_bytes = 800 * kMiB;
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = records_with_limit(32, std::nullopt);
+  known.gpu.usable_memory_bytes = 800 * kMiB;
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.largest_batch(), 70);  // 100 MiB and 10 MiB a sample.
   EXPECT_EQ(model.step(1)->memory.reserved, 200 * kMiB);
   expect_one_boundary(model);
 }
 
 TEST(StepCostModel, KeepsAShareFreeWhereNobodyCalibrated) {
-  StepRecords records = records_for_test();
-  records.gpu.memory_bytes = 2000 * kMiB;
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = evidence_for_test();
+  known.gpu.memory_bytes = 2000 * kMiB;
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.largest_batch(), 175);  // 93 % of 2000 MiB are 1860 MiB, and 1750 + 100 MiB fit.
   expect_one_boundary(model);
 }
 
 TEST(StepCostModel, AcceptsWhateverWasMeasuredToRun) {
-  StepRecords records = records_with_limit(32, std::nullopt);
-  records.gpu.usable_memory_bytes = 400 * kMiB;  // below the peak of batch 32, which ran.
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = records_with_limit(32, std::nullopt);
+  known.gpu.usable_memory_bytes = 400 * kMiB;  // below the peak of batch 32, which ran.
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.largest_batch(), 32);
   expect_one_boundary(model);
 }
 
 TEST(StepCostModel, NeverExceedsTheCapacityOfAnEditedGpu) {
-  StepRecords records = records_with_limit(40, 41);
-  records.gpu.memory_bytes = 300 * kMiB;
-  StepCostModel model = make_model(std::move(records));
+  StepEvidence known = records_with_limit(40, 41);
+  known.gpu.memory_bytes = 300 * kMiB;
+  StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.largest_batch(), 20);
   expect_one_boundary(model);
 
-  records = records_for_test();
-  records.gpu.memory_bytes = 50 * kMiB;
-  model = make_model(std::move(records));
+  known = evidence_for_test();
+  known.gpu.memory_bytes = 50 * kMiB;
+  model = make_model(std::move(known));
   EXPECT_EQ(model.largest_batch(), 0);
   EXPECT_EQ(model.step(1).error().code, ErrorCode::kOutOfMemory);
 }
 
 TEST(StepCostModel, SaysWhatABatchNeedsAndWhatThereIs) {
-  StepRecords records = records_with_limit(32, std::nullopt);
-  records.gpu.usable_memory_bytes = 800 * kMiB;
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = records_with_limit(32, std::nullopt);
+  known.gpu.usable_memory_bytes = 800 * kMiB;
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.step(100).error().message,
             "toynet with batch 100 does not fit in TOY: it needs about 1100 MiB, and 800 of 1000 "
             "MiB can be used; the largest batch that fits is 70");
 }
 
 TEST(StepCostModel, RefusesBatchesThatAreNone) {
-  const StepCostModel model = make_model(records_for_test());
+  const StepCostModel model = make_model(evidence_for_test());
   for (const int batch : {0, -1, std::numeric_limits<int>::min()}) {
     ASSERT_FALSE(model.step(batch));
     EXPECT_EQ(model.step(batch).error().code, ErrorCode::kInvalidArgument);
@@ -170,9 +170,9 @@ TEST(StepCostModel, RefusesBatchesThatAreNone) {
 }
 
 TEST(StepCostModel, MarksMemoryOfAnotherGpu) {
-  StepRecords records = records_for_test();
-  records.curves[3].key.gpu = "OTHER";
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = evidence_for_test();
+  known.curves[3].key.gpu = "OTHER";
+  const StepCostModel model = make_model(std::move(known));
   const Result<StepCost> cost = model.step(16);
   ASSERT_TRUE(cost);
   EXPECT_EQ(cost->memory.evidence, Evidence::kExtrapolated);
@@ -181,23 +181,23 @@ TEST(StepCostModel, MarksMemoryOfAnotherGpu) {
 }
 
 TEST(StepCostModel, NamesTheQuantityThatNobodyMeasured) {
-  StepRecords records = records_for_test();
-  records.curves.erase(records.curves.begin() + 3);
-  const Result<StepCostModel> model = StepCostModel::from_records(std::move(records));
+  StepEvidence known = evidence_for_test();
+  known.curves.erase(known.curves.begin() + 3);
+  const Result<StepCostModel> model = StepCostModel::from_evidence(std::move(known));
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(model.error().message, "no peak_memory of toynet at fp32 was measured for TOY");
 }
 
 TEST(StepCostModel, RefusesRecordsThatContradictThemselves) {
-  for (StepRecords records : {records_with_limit(40, 40), records_with_limit(0, 1)}) {
-    const Result<StepCostModel> model = StepCostModel::from_records(std::move(records));
+  for (StepEvidence known : {records_with_limit(40, 40), records_with_limit(0, 1)}) {
+    const Result<StepCostModel> model = StepCostModel::from_evidence(std::move(known));
     ASSERT_FALSE(model);
     EXPECT_EQ(model.error().code, ErrorCode::kCorruptData);
   }
-  StepRecords shapeless = records_for_test();
+  StepEvidence shapeless = evidence_for_test();
   shapeless.model.input_shape = {};
-  EXPECT_EQ(StepCostModel::from_records(std::move(shapeless)).error().code,
+  EXPECT_EQ(StepCostModel::from_evidence(std::move(shapeless)).error().code,
             ErrorCode::kCorruptData);
 }
 
@@ -232,14 +232,14 @@ s = "made up"
 profile::Database toy_database() {
   profile::Pack pack;
   pack.info.name = "test";
-  const StepRecords records = records_for_test();
-  pack.models.push_back(records.model);
+  const StepEvidence known = evidence_for_test();
+  pack.models.push_back(known.model);
   const auto add = [&](profile::Curve curve, std::string gpu, std::string precision) {
     curve.key.gpu = std::move(gpu);
     curve.key.precision = std::move(precision);
     pack.curves.push_back(std::move(curve));
   };
-  for (const profile::Curve& curve : records.curves) {
+  for (const profile::Curve& curve : known.curves) {
     add(curve, "TOY", "fp32");
     add(curve, "OTHER", "tf32");
     profile::Curve part = curve;
@@ -274,7 +274,7 @@ Recording recording_for_test(std::int64_t elements = 1 << 20) {
 
 /// A GPU that streams 1 TB/s, with parameters of its own or of another.
 profile::GpuSpec calibrated_gpu(const std::string& measured) {
-  profile::GpuSpec gpu = records_for_test().gpu;
+  profile::GpuSpec gpu = evidence_for_test().gpu;
   gpu.fp32_flops = 10e12;
   gpu.memory_bandwidth_bytes_per_s = 1e12;
   gpu.multiprocessors = 100;
@@ -287,12 +287,12 @@ profile::GpuSpec calibrated_gpu(const std::string& measured) {
   return gpu;
 }
 
-StepRecords without_times(StepRecords records) {
-  std::erase_if(records.curves, [](const profile::Curve& curve) {
+StepEvidence without_times(StepEvidence known) {
+  std::erase_if(known.curves, [](const profile::Curve& curve) {
     return curve.key.quantity == Quantity::kForward ||
            curve.key.quantity == Quantity::kBackwardOptimizer;
   });
-  return records;
+  return known;
 }
 
 void expect_never_faster(const StepCostModel& model) {
@@ -305,20 +305,20 @@ void expect_never_faster(const StepCostModel& model) {
 }
 
 TEST(StepCostModelLadder, WhatWasMeasuredGoesFirst) {
-  StepRecords records = records_for_test();
-  records.gpu = calibrated_gpu("TOY");
-  records.recording = recording_for_test();
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = evidence_for_test();
+  known.gpu = calibrated_gpu("TOY");
+  known.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.step(16)->forward.time, from_milliseconds(18));
   EXPECT_EQ(model.step(16)->forward.evidence, Evidence::kMeasured);
   EXPECT_EQ(model.step(12)->forward.evidence, Evidence::kInterpolated);
 }
 
 TEST(StepCostModelLadder, BeyondTheLastBatchTheModelIsCorrectedByIt) {
-  StepRecords records = records_for_test();
-  records.gpu = calibrated_gpu("TOY");
-  records.recording = recording_for_test();
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = evidence_for_test();
+  known.gpu = calibrated_gpu("TOY");
+  known.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(known));
   const Estimate measured = model.step(32)->backward_optimizer;
   const Estimate beyond = model.step(33)->backward_optimizer;
   EXPECT_EQ(beyond.evidence, Evidence::kScaled);
@@ -330,10 +330,10 @@ TEST(StepCostModelLadder, BeyondTheLastBatchTheModelIsCorrectedByIt) {
 }
 
 TEST(StepCostModelLadder, AModelThatWasNotMeasuredHasTheGpusParameters) {
-  StepRecords records = without_times(records_for_test());
-  records.gpu = calibrated_gpu("TOY");
-  records.recording = recording_for_test();
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = without_times(evidence_for_test());
+  known.gpu = calibrated_gpu("TOY");
+  known.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(known));
   const Result<StepCost> cost = model.step(32);
   ASSERT_TRUE(cost) << cost.error().message;
   EXPECT_EQ(cost->forward.evidence, Evidence::kCalibrated);
@@ -346,18 +346,18 @@ TEST(StepCostModelLadder, AModelThatWasNotMeasuredHasTheGpusParameters) {
 }
 
 TEST(StepCostModelLadder, AnotherGpusParametersHaveAnotherBar) {
-  StepRecords records = without_times(records_for_test());
-  records.gpu = calibrated_gpu("OTHER");
-  records.recording = recording_for_test();
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = without_times(evidence_for_test());
+  known.gpu = calibrated_gpu("OTHER");
+  known.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.step(32)->forward.evidence, Evidence::kTransferred);
   EXPECT_EQ(model.step(32)->forward.relative_error, 0.44);  // Its file says 0.3.
 }
 
 TEST(StepCostModelLadder, WhatAnEmulatedGpuDidIsNeverMeasured) {
-  StepRecords records = records_for_test();
-  for (profile::Curve& curve : records.curves) curve.emulated = true;
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = evidence_for_test();
+  for (profile::Curve& curve : known.curves) curve.emulated = true;
+  const StepCostModel model = make_model(std::move(known));
   for (int batch = 1; batch <= model.largest_batch(); ++batch) {
     const Result<StepCost> cost = model.step(batch);
     ASSERT_TRUE(cost);
@@ -369,17 +369,17 @@ TEST(StepCostModelLadder, WhatAnEmulatedGpuDidIsNeverMeasured) {
 }
 
 TEST(StepCostModelLadder, WithoutParametersTheDatasheetAnswers) {
-  StepRecords records = without_times(records_for_test());
-  records.gpu = calibrated_gpu("TOY");
-  records.gpu.calibration.reset();
-  records.recording = recording_for_test();
-  const StepCostModel model = make_model(std::move(records));
+  StepEvidence known = without_times(evidence_for_test());
+  known.gpu = calibrated_gpu("TOY");
+  known.gpu.calibration.reset();
+  known.recording = recording_for_test();
+  const StepCostModel model = make_model(std::move(known));
   EXPECT_EQ(model.step(32)->forward.evidence, Evidence::kAnalytic);
   EXPECT_EQ(model.step(32)->forward.relative_error, 0.6);
 }
 
 TEST(StepCostModelLadder, WithoutARecordingNothingElseAnswers) {
-  const auto model = StepCostModel::from_records(without_times(records_for_test()));
+  const auto model = StepCostModel::from_evidence(without_times(evidence_for_test()));
   ASSERT_FALSE(model);
   EXPECT_EQ(model.error().code, ErrorCode::kUnsupported);
 }

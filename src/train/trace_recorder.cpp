@@ -75,7 +75,7 @@ void TraceRecorder::add_interval(const Track& track, std::string_view name,
                  microseconds(interval.end - interval.start), arguments);
 }
 
-void TraceRecorder::add(const StepRecord& step) {
+void TraceRecorder::add(const ObservedStep& step) {
   if (events_.size() >= max_bytes_) {
     ++steps_left_out_;
     return;

@@ -12,8 +12,8 @@ device::Interval span(Duration start, Duration end) {
   return {.start = TimePoint(start), .end = TimePoint(end)};
 }
 
-StepRecord step_at(Duration start) {
-  StepRecord step;
+ObservedStep step_at(Duration start) {
+  ObservedStep step;
   step.index = 3;
   step.epoch = 1;
   step.work = {.fetch = 1ms, .prep = 2ms, .bytes_read = 500, .corrupt = 1};

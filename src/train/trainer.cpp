@@ -50,7 +50,7 @@ struct Rank {
 
 /// A step on the timeline whose end the host has not waited for yet.
 struct QueuedStep {
-  StepRecord record;
+  ObservedStep record;
   TimePoint copy_end;
   std::shared_ptr<void> buffer;
 };
@@ -79,11 +79,11 @@ struct Trainer::State {
   void start();
   [[nodiscard]] bool far_ahead() const;
   void enqueue(SourceBatch batch, const device::Interval& batch_wait);
-  TimePoint enqueue_copies(StepRecord& record);
-  void enqueue_all_reduce(StepRecord& record);
+  TimePoint enqueue_copies(ObservedStep& record);
+  void enqueue_all_reduce(ObservedStep& record);
   void release_copied_buffers();
   void complete_oldest(const Observer& observer);
-  void account(const StepRecord& record);
+  void account(const ObservedStep& record);
   void add_evidence(bool copied);
   void finish();
 
@@ -106,12 +106,12 @@ void Trainer::State::start() {
 /// Returns whether the host is so far ahead that it has to wait for the oldest step.
 bool Trainer::State::far_ahead() const {
   if (queue.size() < static_cast<std::size_t>(options.run_ahead)) return false;
-  const StepRecord& last = queue.back().record;
+  const ObservedStep& last = queue.back().record;
   return last.copied || last.end - clock->now() >= options.queued_time;
 }
 
 /// Queues the copies of a batch, one GPU's share on each, and returns when the last one ends.
-TimePoint Trainer::State::enqueue_copies(StepRecord& record) {
+TimePoint Trainer::State::enqueue_copies(ObservedStep& record) {
   TimePoint last_end{};
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     device::Stream& compute = *ranks[i].compute_stream;
@@ -129,7 +129,7 @@ TimePoint Trainer::State::enqueue_copies(StepRecord& record) {
   return last_end;
 }
 
-void Trainer::State::enqueue_all_reduce(StepRecord& record) {
+void Trainer::State::enqueue_all_reduce(ObservedStep& record) {
   std::vector<device::Event> backward_done(ranks.size());
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     ranks[i].compute_stream->record(backward_done[i]);
@@ -142,7 +142,7 @@ void Trainer::State::enqueue_all_reduce(StepRecord& record) {
 
 void Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wait) {
   QueuedStep step;
-  StepRecord& record = step.record;
+  ObservedStep& record = step.record;
   record.index = static_cast<std::int64_t>(result.steps.size() + queue.size());
   record.epoch = batch.epoch;
   record.samples = batch.samples;
@@ -171,7 +171,7 @@ void Trainer::State::release_copied_buffers() {
 }
 
 void Trainer::State::complete_oldest(const Observer& observer) {
-  StepRecord& record = queue.front().record;
+  ObservedStep& record = queue.front().record;
   record.end_wait.start = clock->now();
   clock->wait_until(record.end);
   record.end_wait.end = clock->now();
@@ -180,7 +180,7 @@ void Trainer::State::complete_oldest(const Observer& observer) {
   queue.pop_front();
 }
 
-void Trainer::State::account(const StepRecord& record) {
+void Trainer::State::account(const ObservedStep& record) {
   if (result.epochs.empty() || result.epochs.back().epoch != record.epoch) {
     result.epochs.push_back(EpochSummary{.epoch = record.epoch});
   }

@@ -331,7 +331,7 @@ TEST_F(TrainerTest, CountsCorruptImagesAndEpochs) {
 TEST_F(TrainerTest, TellsObserversOfEachStepInOrder) {
   SyntheticSource source(8, 4, SyntheticSource::Place::kHostMemory);
   std::vector<TimePoint> ends;
-  static_cast<void>(run(source, kNoStop, [&](const StepRecord& step) {
+  static_cast<void>(run(source, kNoStop, [&](const ObservedStep& step) {
     EXPECT_EQ(step.index, static_cast<std::int64_t>(ends.size()));
     EXPECT_TRUE(step.copied);
     ends.push_back(step.end);

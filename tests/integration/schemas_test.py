@@ -22,7 +22,7 @@ try:
     import jsonschema
 except ModuleNotFoundError:
     if os.path.realpath(sys.executable) == os.path.realpath(DEBIANS_PYTHON):
-        sys.exit("schemas_test: no jsonschema; scripts/setup.sh installs Debian's")
+        sys.exit("schemas_test: no jsonschema; scripts/build/setup.sh installs Debian's")
     os.execv(DEBIANS_PYTHON, [DEBIANS_PYTHON, *sys.argv])
 
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"

@@ -480,7 +480,7 @@ class PackTest(FolderTest):
         other.steps.put("resnet18", "fp32", 5, "out_of_memory",
                         *[None] * (len(other.steps.columns) - 4))
         done = subprocess.run(
-            [sys.executable, ROOT / "scripts/compare_measured.py", self.folder,
+            [sys.executable, ROOT / "scripts/claims/compare_measured.py", self.folder,
              other.folder.parent, "--worst", "1", "--rows", self.folder.parent / "rows.csv"],
             capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)

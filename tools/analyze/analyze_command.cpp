@@ -65,7 +65,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   report::Progress progress({.label = pass.label, .images = options.gpu.batch}, steps,
                             options.output.quiet);
   GPEMU_ASSIGN(train::TrainResult result,
-               session.run(source, stop, [&](const train::StepRecord& step) {
+               session.run(source, stop, [&](const train::ObservedStep& step) {
                  progress.update(step.index + 1);
                }));
   if (result.stopped) {

@@ -79,7 +79,7 @@ struct Errors {
 };
 
 std::string group_of(const PredictedStep& step, const std::string& group,
-                     const calibrate::RecordedSteps& recorded,
+                     const calibrate::JoinedRecordings& recorded,
                      const std::vector<calibrate::CalibratedGpu>& gpus) {
   const std::string& model = recorded.models[step.model];
   if (group == "gpu") return gpus[step.gpu].spec.name;
@@ -112,7 +112,7 @@ void print_table(std::string_view protocol, const std::string& group,
 }
 
 json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,
-              const calibrate::RecordedSteps& recorded,
+              const calibrate::JoinedRecordings& recorded,
               const std::vector<calibrate::CalibratedGpu>& gpus) {
   json rows = json::array();
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -227,7 +227,7 @@ Result<void> evaluate(const EvalOptions& options) {
     GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
     return evaluate_memory(recordings, options.as_json);
   }
-  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.folder));
+  GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded, read_joined_recordings(options.folder));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   std::vector<GpuFile> files;

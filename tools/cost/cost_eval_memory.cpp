@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/calibrate/joined_recordings.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/json_text.hpp"

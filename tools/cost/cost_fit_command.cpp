@@ -36,7 +36,7 @@ struct FitCommandOptions {
 };
 
 /// Returns the names of the packs that measured steps of the models on a GPU.
-Result<std::string> packs_of(const calibrate::RecordedSteps& recorded,
+Result<std::string> packs_of(const calibrate::JoinedRecordings& recorded,
                              const profile::Database& database, const std::string& gpu) {
   std::set<std::string> packs;
   for (const std::string& model : recorded.models) {
@@ -124,7 +124,8 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
 }
 
 Result<void> fit(const FitCommandOptions& options) {
-  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded, read_recorded_steps(options.recordings));
+  GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
+               read_joined_recordings(options.recordings));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   std::error_code error;

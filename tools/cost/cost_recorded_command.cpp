@@ -41,7 +41,7 @@ struct PhaseCost {
 };
 
 /// `wait` is the parameter that tells what the host takes to begin the phase and notice its end.
-PhaseCost cost_of(const calibrate::RecordedSteps& recorded, const cost::Phase& phase, int batch,
+PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const cost::Phase& phase, int batch,
                   const cost::OperationCostModel& model, const profile::OperationParameters& host,
                   profile::OperationParameter wait) {
   cost::PhaseTimes times{.wait = host[wait]};
@@ -55,8 +55,8 @@ PhaseCost cost_of(const calibrate::RecordedSteps& recorded, const cost::Phase& p
 }
 
 Result<void> tell(const RecordedOptions& options) {
-  GPEMU_ASSIGN(const calibrate::RecordedSteps recorded,
-               read_recorded_steps(options.recordings, options.batches));
+  GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
+               read_joined_recordings(options.recordings, options.batches));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   report::TextTable table({"GPU", "model", "batch", "phase", "device ms", "with its host ms"});
   Json rows = Json::array();

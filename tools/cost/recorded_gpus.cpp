@@ -26,14 +26,14 @@ Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) 
   return recordings;
 }
 
-Result<calibrate::RecordedSteps> read_recorded_steps(const std::string& folder,
-                                                     std::span<const int> batches) {
+Result<calibrate::JoinedRecordings> read_joined_recordings(const std::string& folder,
+                                                           std::span<const int> batches) {
   GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(folder));
   return calibrate::join(recordings, batches);
 }
 
 Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
-    const calibrate::RecordedSteps& recorded, const profile::Database& database) {
+    const calibrate::JoinedRecordings& recorded, const profile::Database& database) {
   GPEMU_ASSIGN(const std::vector<std::string> names, database.gpu_names());
   std::vector<calibrate::CalibratedGpu> gpus;
   for (const std::string& name : names) {

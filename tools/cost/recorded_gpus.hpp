@@ -7,7 +7,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/evaluate.hpp"
-#include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/calibrate/joined_recordings.hpp"
 #include "gpemu/cost/recording.hpp"
 #include "gpemu/profile/database.hpp"
 
@@ -18,12 +18,12 @@ namespace gpemu::tools {
 [[nodiscard]] Result<std::vector<cost::Recording>> read_recordings(const std::string& folder);
 
 /// Reads them and joins them. Errors: also those of calibrate::join().
-[[nodiscard]] Result<calibrate::RecordedSteps> read_recorded_steps(
+[[nodiscard]] Result<calibrate::JoinedRecordings> read_joined_recordings(
     const std::string& folder, std::span<const int> batches = calibrate::kBatches);
 
 /// Returns the GPUs on which steps of the models were measured, by name. Errors: kNotFound when
 /// there is none.
 [[nodiscard]] Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
-    const calibrate::RecordedSteps& recorded, const profile::Database& database);
+    const calibrate::JoinedRecordings& recorded, const profile::Database& database);
 
 }  // namespace gpemu::tools

@@ -20,12 +20,12 @@
 #include "gpemu/report/output_file.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/program_file.hpp"
-#include "gpemu/run/step_recording.hpp"
+#include "gpemu/run/program_run.hpp"
 
 #include "cli/command.hpp"
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
-#include "predict/recordings.hpp"
+#include "predict/program_runs.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -62,43 +62,41 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
 }
 
 /// Records steps and says on standard error how that goes.
-Result<run::StepRecording> record_and_tell(const run::StepRecordingOptions& options,
-                                           const std::string& label,
-                                           const std::atomic<bool>& stop) {
+Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
+                                        const std::string& label, const std::atomic<bool>& stop) {
   const bool within = options.memory > 0;
   report::print_error(
       "gpemu: {}: recording{}\n", label,
       within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
   const auto begin = std::chrono::steady_clock::now();
-  Result<run::StepRecording> recording = run::record_steps(options, stop);
+  Result<run::ProgramRun> seen = run::record_steps(options, stop);
   const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  if (within) return recording;
-  if (recording) {
-    report::print_error("gpemu: {}: {} steps in {:.1f} s\n", label, recording->found.steps.size(),
+  if (within) return seen;
+  if (seen) {
+    report::print_error("gpemu: {}: {} steps in {:.1f} s\n", label, seen->found.steps.size(),
                         elapsed.count());
-  } else if (recording.error().code == ErrorCode::kNotFound) {
+  } else if (seen.error().code == ErrorCode::kNotFound) {
     report::print_error("gpemu: {}: no steps after {:.1f} s\n", label, elapsed.count());
   }
-  return recording;
+  return seen;
 }
 
 /// Predicts on one GPU at one batch. Before it is said that the program does not fit, it is run in
 /// that GPU's memory.
-Result<PredictAnswer> answer_of(const Recordings& recordings, const profile::GpuSpec& gpu,
-                                int batch) {
-  auto [recording, why_other] = recordings.find(gpu, batch);
+Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec& gpu, int batch) {
+  auto [seen, why_other] = runs.find(gpu, batch);
   PredictAnswer answer{
-      .gpu = gpu, .recording = std::move(recording), .step = {}, .why_other = std::move(why_other)};
+      .gpu = gpu, .program_run = std::move(seen), .step = {}, .why_other = std::move(why_other)};
   if (!answer.fits()) {
-    const Bytes asked = answer.recording->peak_memory;
-    GPEMU_ASSIGN(Recordings::Recording within, recordings.record_within(gpu, batch));
+    const Bytes asked = answer.program_run->peak_memory;
+    GPEMU_ASSIGN(ProgramRuns::Run within, runs.record_within(gpu, batch));
     if (within != nullptr) {
-      answer.recording = std::move(within);
+      answer.program_run = std::move(within);
       answer.memory_asked_for = asked;
     }
   }
-  answer.step = predict::predict_step(answer.recording->work, answer.recording->step,
-                                      answer.recording->gpu, gpu);
+  answer.step = predict::predict_step(answer.program_run->work, answer.program_run->step,
+                                      answer.program_run->gpu, gpu);
   return answer;
 }
 
@@ -113,20 +111,20 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
   report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
-  Recordings recordings(
+  ProgramRuns runs(
       {.words = options.words, .steps = options.steps, .pattern = pattern ? &*pattern : nullptr},
       {.gpu = [&database](const std::string& name) { return database.gpu(name); },
        .gpu_names = [&database] { return database.gpu_names(); },
        .record =
-           [&interrupt](const run::StepRecordingOptions& what, const std::string& label) {
+           [&interrupt](const run::ProgramRunOptions& what, const std::string& label) {
              return record_and_tell(what, label, interrupt.flag());
            }});
-  GPEMU_TRY(recordings.record(gpus, batches));
-  GPEMU_TRY(recordings.check_batches());
+  GPEMU_TRY(runs.record(gpus, batches));
+  GPEMU_TRY(runs.check_batches());
   PredictReport report{.words = options.words, .provenance = std::move(provenance), .answers = {}};
   for (const profile::GpuSpec& gpu : gpus) {
     for (const int batch : batches) {
-      GPEMU_ASSIGN(PredictAnswer answer, answer_of(recordings, gpu, batch));
+      GPEMU_ASSIGN(PredictAnswer answer, answer_of(runs, gpu, batch));
       report.answers.push_back(std::move(answer));
     }
   }

@@ -29,7 +29,7 @@ constexpr std::array<report::Colour, predict::kStepLimitCount> kLimitColours = {
 
 double per_second(const PredictAnswer& answer) {
   const double steps = 1 / to_seconds(answer.step.time.time);
-  return steps * std::max(answer.recording->batch, 1);
+  return steps * std::max(answer.program_run->batch, 1);
 }
 
 double share_of(Duration part, Duration whole) {
@@ -63,14 +63,14 @@ std::string limit_text(const predict::StepPrediction& step) {
 }
 
 std::vector<std::string> cells(const PredictAnswer& answer) {
-  const run::StepRecording& recording = *answer.recording;
+  const run::ProgramRun& seen = *answer.program_run;
   const bool fits = answer.fits();
   return {answer.gpu.name,
-          recording.batch > 0 ? std::to_string(recording.batch) : "-",
+          seen.batch > 0 ? std::to_string(seen.batch) : "-",
           fits ? fmt::format("{:.2f}", to_milliseconds(answer.step.time.time)) : "-",
           fits ? fmt::format("{:.0f}%", 100 * answer.step.time.relative_error) : "-",
           fits ? fmt::format("{:.1f}", per_second(answer)) : "-",
-          fmt::format("{:.0f}", to_mib(recording.peak_memory)),
+          fmt::format("{:.0f}", to_mib(seen.peak_memory)),
           fmt::format("{:.0f}", to_mib(answer.gpu.memory_bytes)),
           fits ? "yes" : "no",
           fits ? std::string(cost::evidence_name(answer.step.time.evidence)) : "-",
@@ -85,37 +85,36 @@ std::vector<std::string> basis(const PredictReport& report) {
     if (std::ranges::find(lines, line) == lines.end()) lines.push_back(std::move(line));
   };
   for (const PredictAnswer& answer : report.answers) {
-    const run::StepRecording& recording = *answer.recording;
-    add(fmt::format(
-        "on {}{}: {} steps by {}, {} operations in the one that counts{}", recording.gpu.name,
-        recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
-        recording.found.steps.size(), sign_name(recording.found.sign), answer.operations(),
-        !recording.exit_code
-            ? ""
-            : fmt::format("; the program ended with exit code {}", *recording.exit_code)));
-    if (recording.exit_code && recording.found.sign == predict::StepSign::kSequence) {
+    const run::ProgramRun& seen = *answer.program_run;
+    add(fmt::format("on {}{}: {} steps by {}, {} operations in the one that counts{}",
+                    seen.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
+                    seen.found.steps.size(), sign_name(seen.found.sign), answer.operations(),
+                    !seen.exit_code
+                        ? ""
+                        : fmt::format("; the program ended with exit code {}", *seen.exit_code)));
+    if (seen.exit_code && seen.found.sign == predict::StepSign::kSequence) {
       add("layers recur, too: see whether so many operations are a whole step");
     }
-    if (recording.found.steps.size() <= predict::kWarmUpSteps) {
+    if (seen.found.steps.size() <= predict::kWarmUpSteps) {
       add(fmt::format("only {} steps: they may still contain what first steps do",
-                      recording.found.steps.size()));
+                      seen.found.steps.size()));
     }
-    if (recording.processes > 1) {
+    if (seen.processes > 1) {
       add(fmt::format("{} processes used the GPU; only the one that asked for the most counts",
-                      recording.processes));
+                      seen.processes));
     }
-    if (!recording.unsupported.empty()) {
-      add(fmt::format("calls that are not supported: {}", fmt::join(recording.unsupported, ", ")));
+    if (!seen.unsupported.empty()) {
+      add(fmt::format("calls that are not supported: {}", fmt::join(seen.unsupported, ", ")));
     }
     if (answer.memory_asked_for > 0) {
-      add(fmt::format(
-          "{}{}: recorded with its own {:.0f} MiB, in which the program ran; with more "
-          "it kept {:.0f} MiB",
-          answer.gpu.name, recording.batch > 0 ? fmt::format(", batch {}", recording.batch) : "",
-          to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
+      add(
+          fmt::format("{}{}: recorded with its own {:.0f} MiB, in which the program ran; with more "
+                      "it kept {:.0f} MiB",
+                      answer.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
+                      to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
     }
     if (!answer.why_other.empty()) {
-      add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, recording.gpu.name,
+      add(fmt::format("{}: recorded on {}, for the program {}", answer.gpu.name, seen.gpu.name,
                       answer.why_other));
     }
   }
@@ -123,19 +122,19 @@ std::vector<std::string> basis(const PredictReport& report) {
 }
 
 ordered_json describe(const PredictAnswer& answer) {
-  const run::StepRecording& recording = *answer.recording;
+  const run::ProgramRun& seen = *answer.program_run;
   ordered_json row = {{"gpu", answer.gpu.name},
-                      {"batch", recording.batch > 0 ? ordered_json(recording.batch) : nullptr},
+                      {"batch", seen.batch > 0 ? ordered_json(seen.batch) : nullptr},
                       {"fits", answer.fits()},
                       {"memory_mib",
-                       {{"peak", to_mib(recording.peak_memory)},
+                       {{"peak", to_mib(seen.peak_memory)},
                         {"context", to_mib(device::kContextBytes)},
                         {"asked_for", to_mib(answer.memory_asked_for)},
                         {"capacity", to_mib(answer.gpu.memory_bytes)}}},
-                      {"recorded_on", recording.gpu.name},
+                      {"recorded_on", seen.gpu.name},
                       {"why_other", answer.why_other},
-                      {"steps", recording.found.steps.size()},
-                      {"steps_by", sign_name(recording.found.sign)},
+                      {"steps", seen.found.steps.size()},
+                      {"steps_by", sign_name(seen.found.sign)},
                       {"operations", answer.operations()}};
   if (!answer.fits()) {
     row["step"] = nullptr;
@@ -157,7 +156,7 @@ ordered_json describe(const PredictAnswer& answer) {
       {"relative_error", step.time.relative_error},
       {"evidence", cost::evidence_name(step.time.evidence)},
       {"steps_per_s", 1 / to_seconds(step.time.time)},
-      {"samples_per_s", recording.batch > 0 ? ordered_json(per_second(answer)) : ordered_json()},
+      {"samples_per_s", seen.batch > 0 ? ordered_json(per_second(answer)) : ordered_json()},
       {"limit", predict::kStepLimitNames[static_cast<std::size_t>(step.limit())]},
       {"parts_ms", std::move(parts)},
       {"host_ms", to_milliseconds(step.host)},
@@ -169,7 +168,7 @@ ordered_json describe(const PredictAnswer& answer) {
 }  // namespace
 
 Bytes PredictAnswer::needed_memory() const {
-  return recording->peak_memory + device::kContextBytes;
+  return program_run->peak_memory + device::kContextBytes;
 }
 
 int PredictAnswer::operations() const {
@@ -179,7 +178,7 @@ int PredictAnswer::operations() const {
 }
 
 std::string predict_text(const PredictReport& report) {
-  const bool batch = report.answers.front().recording->batch > 0;
+  const bool batch = report.answers.front().program_run->batch > 0;
   report::TextTable table({"GPU", "batch", "step ms", std::string(report::plus_minus()),
                            batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits",
                            "times are", "limited by", "of its operations' time"});
@@ -198,7 +197,8 @@ ordered_json predict_json(const PredictReport& report) {
   for (const PredictAnswer& answer : report.answers) answers.push_back(describe(answer));
   std::set<std::string> unsupported;
   for (const PredictAnswer& answer : report.answers) {
-    unsupported.insert(answer.recording->unsupported.begin(), answer.recording->unsupported.end());
+    unsupported.insert(answer.program_run->unsupported.begin(),
+                       answer.program_run->unsupported.end());
   }
   ordered_json json = {{"format", "gpemu-predict-1"}};
   report::add_provenance(json, report.provenance);
@@ -218,7 +218,7 @@ report::StackedBars predict_plot(const PredictReport& report) {
     plot.parts.push_back({std::string(predict::kStepLimitNames[i]), kLimitColours[i]});
   }
   for (const PredictAnswer& answer : report.answers) {
-    const int batch = answer.recording->batch;
+    const int batch = answer.program_run->batch;
     report::StackedBar bar{
         .label = fmt::format("{}{}", answer.gpu.name, batch > 0 ? fmt::format(", {}", batch) : ""),
         .values = {},
@@ -233,7 +233,7 @@ report::StackedBars predict_plot(const PredictReport& report) {
 }
 
 std::string predict_page(const PredictReport& report) {
-  const bool batch = report.answers.front().recording->batch > 0;
+  const bool batch = report.answers.front().program_run->batch > 0;
   report::Page page("Training steps of " + report::shortened(report::shell_line(report.words), 60));
   page.paragraph(
       "What a step of the program takes on each GPU, from a few steps that were recorded without "

@@ -11,14 +11,14 @@
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/svg_plot.hpp"
-#include "gpemu/run/step_recording.hpp"
+#include "gpemu/run/program_run.hpp"
 
 namespace gpemu::tools {
 
 /// What is predicted of a program on one GPU at one batch.
 struct PredictAnswer {
   profile::GpuSpec gpu;
-  std::shared_ptr<const run::StepRecording> recording;
+  std::shared_ptr<const run::ProgramRun> program_run;
   predict::StepPrediction step;
   /// The most that the program held where it was given more memory than the GPU has; 0 where that
   /// fits, or the program does not.

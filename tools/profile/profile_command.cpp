@@ -61,7 +61,7 @@ Result<void> check_evidence(const profile::Pack& pack) {
     return fail(
         ErrorCode::kInvalidArgument,
         "pack {} was measured on an emulated GPU, and {} on {} at {} was measured on a real "
-        "one, in pack {}: the one would take the other's place. scripts/compare_measured.py "
+        "one, in pack {}: the one would take the other's place. scripts/claims/compare_measured.py "
         "compares the folders",
         pack.info.name, curve.key.model, curve.key.gpu, curve.key.precision, known->pack);
   }

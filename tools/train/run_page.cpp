@@ -141,7 +141,7 @@ report::Timeline pipeline_plot(const RunReport& report) {
   report::TimelineLane host{.label = "training loop"};
   report::TimelineLane copies{.label = "copy engine"};
   report::TimelineLane compute{.label = "compute engine"};
-  const auto add = [&](report::TimelineLane& lane, const train::StepRecord& step,
+  const auto add = [&](report::TimelineLane& lane, const train::ObservedStep& step,
                        const device::Interval& interval, Kind kind) {
     if (interval.start == interval.end) return;
     lane.spans.push_back(
@@ -150,7 +150,7 @@ report::Timeline pipeline_plot(const RunReport& report) {
          .kind = kind,
          .name = fmt::format("step {}, {}", step.index + 1, timeline.kinds[kind].name)});
   };
-  for (const train::StepRecord& step : report.first_steps) {
+  for (const train::ObservedStep& step : report.first_steps) {
     add(host, step, step.batch_wait, step.work.fetch > step.work.prep ? kStorage : kPrep);
     add(host, step, step.end_wait, kWaitStep);
     const train::GpuStep& gpu = step.gpus.front();

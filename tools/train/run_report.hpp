@@ -36,9 +36,9 @@ struct RunReport {
   train::TrainResult result;
   std::optional<DataFacts> data;
   report::Provenance provenance;
-  Duration loop_cpu{};                         ///< CPU time of the training loop's thread.
-  Duration spun{};                             ///< of it, spent spinning for deadlines.
-  std::vector<train::StepRecord> first_steps;  ///< for a picture of the pipeline.
+  Duration loop_cpu{};                           ///< CPU time of the training loop's thread.
+  Duration spun{};                               ///< of it, spent spinning for deadlines.
+  std::vector<train::ObservedStep> first_steps;  ///< for a picture of the pipeline.
 };
 
 /// One part of where the time went.

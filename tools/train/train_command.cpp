@@ -61,7 +61,7 @@ class RunObserver {
         progress_({.label = "training", .images = options.gpu.batch}, total_steps,
                   options.output.quiet) {}
 
-  void add(const train::StepRecord& step) {
+  void add(const train::ObservedStep& step) {
     if (first_steps_.size() < kPicturedSteps) first_steps_.push_back(step);
     if (tracing_) trace_.add(step);
     progress_.update(step.index + 1);
@@ -71,13 +71,13 @@ class RunObserver {
   void finish() { progress_.clear(); }
 
   [[nodiscard]] const train::TraceRecorder& trace() const { return trace_; }
-  [[nodiscard]] const std::vector<train::StepRecord>& first_steps() const { return first_steps_; }
+  [[nodiscard]] const std::vector<train::ObservedStep>& first_steps() const { return first_steps_; }
 
  private:
   bool tracing_;
   train::TraceRecorder trace_;
   report::Progress progress_;
-  std::vector<train::StepRecord> first_steps_;
+  std::vector<train::ObservedStep> first_steps_;
 };
 
 Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& trace) {
@@ -131,7 +131,7 @@ Result<void> run_train(const RunOptions& options) {
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(report.result,
                session.run(*source, interrupt.flag(),
-                           [&observer](const train::StepRecord& step) { observer.add(step); }));
+                           [&observer](const train::ObservedStep& step) { observer.add(step); }));
   observer.finish();
   if (options.clock == "real") report.provenance.load = meter.read();
   report.loop_cpu = thread_cpu_time() - cpu_before;

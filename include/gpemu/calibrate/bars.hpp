@@ -25,7 +25,7 @@ inline constexpr double kMostCoverage = 0.95;
 /// Returns a bar for each of a protocol's steps that knows nothing of the step: it is that of the
 /// steps of other families on the same GPU, or where a whole GPU is left out of those of other
 /// GPUs, as far as a transferred bar is stated for them.
-[[nodiscard]] std::vector<double> crossed_bars(const RecordedSteps& recorded,
+[[nodiscard]] std::vector<double> crossed_bars(const JoinedRecordings& recorded,
                                                const std::vector<CalibratedGpu>& gpus,
                                                const std::vector<PredictedStep>& steps,
                                                Protocol protocol);

@@ -14,7 +14,7 @@ namespace gpemu::calibrate {
 /// Fits the parameters of all GPUs together, to all of their steps. Returns one calibration for
 /// each; who calls knows its command and its pack. Deterministic. Errors: those of fit().
 [[nodiscard]] Result<std::vector<profile::Calibration>> calibrate_gpus(
-    const RecordedSteps& recorded, const std::vector<CalibratedGpu>& gpus);
+    const JoinedRecordings& recorded, const std::vector<CalibratedGpu>& gpus);
 
 /// Returns the GPU whose calibration holds for convolutions and products of the arithmetic that a
 /// GPU's own does not rest on, with tensor cores or without: the nearest by nearest_gpu(), else by

@@ -9,7 +9,7 @@
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/calibrate/fit.hpp"
-#include "gpemu/calibrate/recorded_steps.hpp"
+#include "gpemu/calibrate/joined_recordings.hpp"
 
 namespace gpemu::calibrate {
 
@@ -60,7 +60,7 @@ struct PredictedStep {
 /// Fits and predicts under a protocol. `progress` is told after each fit how many of how many are
 /// done. Deterministic. Errors: those of fit().
 [[nodiscard]] Result<std::vector<PredictedStep>> evaluate(
-    const RecordedSteps& recorded, const std::vector<CalibratedGpu>& gpus, Protocol protocol,
+    const JoinedRecordings& recorded, const std::vector<CalibratedGpu>& gpus, Protocol protocol,
     const std::function<void(int done, int all)>& progress = {});
 
 }  // namespace gpemu::calibrate

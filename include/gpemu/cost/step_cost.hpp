@@ -40,7 +40,7 @@ struct StepCost {
 };
 
 /// What is known about training one model on one GPU at one precision.
-struct StepRecords {
+struct StepEvidence {
   profile::GpuSpec gpu;
   profile::ModelInfo model;
   std::string precision;
@@ -74,11 +74,11 @@ class StepCostModel {
                                                     std::string_view model, std::string_view gpu,
                                                     std::string_view precision = {});
 
-  /// The same from records in hand, without a database.
+  /// The same from evidence in hand, without a database.
   ///
   /// Errors: kUnsupported when a quantity has no curve or too few points, kCorruptData for records
   /// that contradict themselves.
-  [[nodiscard]] static Result<StepCostModel> from_records(StepRecords records);
+  [[nodiscard]] static Result<StepCostModel> from_evidence(StepEvidence records);
 
   StepCostModel(StepCostModel&&) noexcept;
   StepCostModel& operator=(StepCostModel&&) noexcept;

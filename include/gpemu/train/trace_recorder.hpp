@@ -20,7 +20,7 @@ class TraceRecorder {
 
   explicit TraceRecorder(std::string gpu_name, Bytes max_bytes = kDefaultMaxBytes);
 
-  void add(const StepRecord& step);
+  void add(const ObservedStep& step);
 
   /// Returns how many steps were left out.
   [[nodiscard]] std::int64_t steps_left_out() const { return steps_left_out_; }

@@ -50,8 +50,8 @@ struct TrainOptions {
   Duration queued_time = std::chrono::milliseconds(100);
 };
 
-/// One step, as told to observers once it has ended.
-struct StepRecord {
+/// One step, as observers see it once it has ended.
+struct ObservedStep {
   std::int64_t index = 0;  ///< from 0 over all epochs.
   int epoch = 0;
   int samples = 0;
@@ -128,7 +128,7 @@ enum class StepEnd : std::uint8_t { kTimeline, kObserved };
 /// clock with a deterministic source.
 class Trainer {
  public:
-  using Observer = std::function<void(const StepRecord&)>;
+  using Observer = std::function<void(const ObservedStep&)>;
 
   /// `devices` are as many as the plan's GPUs, share one clock, and must outlive the trainer.
   ///

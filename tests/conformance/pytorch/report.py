@@ -78,7 +78,7 @@ def details(runs, programs):
 
 
 def operators():
-    """Returns the part of the page that scripts/check_operators.py wrote, or nothing."""
+    """Returns the part of the page that scripts/check/check_operators.py wrote, or nothing."""
     page = FOLDER.parents[2] / "docs/reference/pytorch-conformance.md"
     begin = "<!-- operators: begin -->"
     text = page.read_text("utf-8") if page.exists() else ""

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Installs the packages that building and testing need on Debian 12; with "lint", those of linting
+# and fuzzing too, with "package" those of making packages, with "pages" those of
+# scripts/check/check_pages.py. Says nothing when all are there.
+set -euo pipefail
+
+packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
+  libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libceres-dev libgtest-dev libbenchmark-dev
+  python3-venv python3-jsonschema)
+[[ "${1:-}" == package ]] && packages+=(debootstrap dpkg-dev)
+[[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)
+[[ "${1:-}" == pages ]] && packages+=(chromium chromium-driver python3-selenium fonts-liberation)
+
+if ! command -v apt-get >/dev/null; then
+  echo "setup: no Debian system; install what these packages of Debian 12 are called here:" \
+    "${packages[*]}" >&2
+  exit 0
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+  status=$(dpkg-query -W -f='${db:Status-Status}' "$package" 2>/dev/null || true)
+  [[ "$status" == installed ]] || missing+=("$package")
+done
+((${#missing[@]})) || exit 0
+
+as_root=()
+if ((EUID != 0)); then
+  if ! command -v sudo >/dev/null; then
+    echo "setup: neither root nor sudo; ask an administrator for: apt-get install ${missing[*]}" >&2
+    exit 1
+  fi
+  as_root=(sudo)
+fi
+echo "setup: installing ${missing[*]}"
+"${as_root[@]}" apt-get -qq -o Acquire::Retries=3 update
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 \
+  -o Dpkg::Use-Pty=0 install --no-install-recommends -y "${missing[@]}" >/dev/null

@@ -1,0 +1,266 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""House rules that neither the compiler nor clang-tidy checks: one fault a line, as a compiler
+prints it. Exits with 1 if there is any.
+
+Usage: scripts/check/lint.py [FILE...]     (by default every file of the repository)
+"""
+
+import pathlib
+import re
+import subprocess
+import sys
+
+import check_docs
+import check_layers
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "scripts/generate"))
+import generate_docs
+
+CXX = (".cpp", ".hpp", ".h", ".c")
+SCRIPTS = (".py", ".sh")
+# Content that is not ours to format: inputs of fuzz targets, measured tables, licence, JSON.
+NOT_TEXT = re.compile(r"^(LICENSE|tests/fuzz/corpus/|.*\.(csv|json|svg|png|jpe?g|db|dict))")
+MAX_COLUMNS = 100
+
+# (what is forbidden, in which files, except in which, why). In C++ comments do not count.
+FORBIDDEN_CODE = [
+    (r"\busing namespace (?!std::(chrono_|string_|string_view_)?literals\b)",
+     r"\.[ch]pp$", None, "hides where a name comes from; only literals may be opened"),
+    (r"\b(std::random_device|std::default_random_engine|s?rand\(|drand48)",
+     r"\.([ch]pp|[ch])$", None, "unseeded randomness makes runs unrepeatable; use sim::Rng"),
+    (r"\b(printf|puts|putchar)\s*\(|\bstd::c(out|err)\b|\bfmt::print\((?!stderr)",
+     r"^(include|src)/", r"_(test|bench)\.cpp$", "libraries do not print; log or return a Result"),
+    (r"\bfmt::print\(|\bf?printf\(|\bstd::c(out|err)\b", r"^tools/.*\.cpp$",
+     r"(_test|_main)\.cpp$", "print_out and print_error of report/terminal.hpp escape names"),
+    (r"\bthrow\b", r"^(include|src)/", None, "errors are returned as a Result"),
+    (r"\b(sleep_for|sleep_until|usleep|nanosleep)\s*\(", r"^src/.*_test\.cpp$", None,
+     "unit tests do not sleep"),
+    (r"\b(setenv|putenv|unsetenv)\s*\(", r"^(include|src)/",
+     r"(_test\.cpp|/test_\w+\.hpp)$", "changing the environment races with every getenv"),
+    (r"\b(strerror|localtime|gmtime|ctime|strtok)\s*\(", r"\.([ch]pp|[ch])$", None,
+     "not thread safe; use errno_message or the _r function"),
+    (r"\bfriend class \w*Test\b", r"\.hpp$", None, "a test that needs a friend lacks a seam"),
+    (r"file\(\s*GLOB", r"(CMakeLists\.txt|\.cmake)$", r"^profiles/",
+     "sources are listed, never globbed"),
+]
+FORBIDDEN_TEXT = [
+    (r"\bNOLINT(NEXTLINE|BEGIN)?\b(?!\([\w.,* -]+\): \S)", r"\.([ch]pp|[ch])$", None,
+     "write NOLINT(check): reason"),
+    (r"\b(TODO|FIXME)\b(?!\(#\d+\))", r".", r"^scripts/check/lint", "name the issue: (#123)"),
+    (r"(?<![\w.$}{~:/-])/(home|root|Users|mnt|media|work|farm|scratch)/\w", r".",
+     r"^scripts/check/lint", "a path of one machine"),
+]
+
+
+def rule_matches(rules, path, line):
+    """Yields a fault for each rule that a line of a file breaks."""
+    for what, where, but, why in rules:
+        if re.search(where, path) and not (but and re.search(but, path)):
+            found = re.search(what, line)
+            if found:
+                yield f"'{found.group(0).strip()}': {why}"
+
+
+def repository_files():
+    """Returns the repository's files, tracked or new, without what git ignores."""
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT,
+                            capture_output=True, text=True, check=False)
+    if listed.returncode == 0:
+        names = listed.stdout.splitlines()
+    else:  # An unpacked archive.
+        names = [p.relative_to(ROOT).as_posix() for p in ROOT.rglob("*") if p.is_file()]
+        names = [n for n in names if not n.startswith(("build/", ".git/", ".venv/"))]
+    return sorted(n for n in names if (ROOT / n).is_file())
+
+
+def check_start(path, lines):
+    """A file starts with its licence, a header then with its guard."""
+    if not path.endswith(CXX + SCRIPTS):
+        return
+    first = 1 if lines and lines[0].startswith("#!") else 0
+    if "SPDX-License-Identifier: Apache-2.0" not in "".join(lines[first:first + 1]):
+        yield first + 1, "the SPDX line is missing"
+    if path.endswith(".hpp") and "#pragma once" not in lines[1:2]:
+        yield 2, "#pragma once is missing"
+
+
+def check_text(path, text, lines):
+    """White space, length of lines, and what is forbidden."""
+    if text and not text.endswith("\n"):
+        yield len(lines), "no newline at the end of the file"
+    for number, line in enumerate(lines, 1):
+        if line != line.rstrip():
+            yield number, "white space at the end of the line"
+        if "\t" in line and not path.endswith("Makefile"):
+            yield number, "a tab"
+        # Viewers wrap; addresses and mangled names do not.
+        exempt = path.endswith(".md") or "http" in line or re.search(r"\b_Z\w{60}", line)
+        if len(line) > MAX_COLUMNS and not exempt:
+            yield number, f"{len(line)} columns; at most {MAX_COLUMNS}"
+        code = line.split("//")[0] if path.endswith(CXX) else line
+        for fault in (*rule_matches(FORBIDDEN_CODE, path, code),
+                      *rule_matches(FORBIDDEN_TEXT, path, line)):
+            yield number, fault
+
+
+def check_listed(path):
+    """A source that no CMakeLists.txt names is never compiled."""
+    if not path.endswith((".cpp", ".c")) or not path.startswith(("src/", "tools/", "tests/")):
+        return
+    source = ROOT / path
+    for folder in source.parents:
+        lists = folder / "CMakeLists.txt"
+        if lists.exists() and source.stem.removesuffix("_fuzz") in lists.read_text():
+            return
+        if folder == ROOT:
+            break
+    yield 1, "no CMakeLists.txt names this file"
+
+
+class Sources:
+    """The words of the source tree, to look up what documents name."""
+
+    def __init__(self, files):
+        self.files = set(files)
+        self.folders = {parent.as_posix() for f in files for parent in pathlib.PurePath(f).parents}
+        code = [f for f in files if f.endswith(CXX + SCRIPTS + (".def", ".cmake", ".txt"))]
+        self.text = {f: (ROOT / f).read_text(errors="replace") for f in code}
+        self.words = {w for text in self.text.values() for w in re.findall(r"\w+", text)}
+
+    def has_path(self, path):
+        return path.rstrip("/") in self.files or path.rstrip("/") in self.folders
+
+    def has_symbol(self, symbol):
+        parts = symbol.split("::")
+        if len(parts) == 1:
+            return symbol in self.words
+        owner, member = (re.compile(rf"\b{part}\b") for part in parts[-2:])
+        return any(owner.search(t) and member.search(t) for t in self.text.values())
+
+
+TOP_FOLDERS = "include|src|tools|tests|benchmarks|docs|scripts|cmake|profiles|gpus|examples|shims"
+DOCUMENT_PATH = re.compile(
+    rf"(({TOP_FOLDERS})/[\w./-]*|[A-Z]+\.md|CMake\w+\.(txt|json)|Makefile)")
+# Qualified names, constants, and names of two words or more: TypeName, kConstantName.
+DOCUMENT_SYMBOL = re.compile(r"(\w+::)+\w+|k?[A-Z]+[a-z]\w*[A-Z]\w*|k[A-Z]\w+")
+
+
+def anchors_of(text):
+    """Returns the anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"(?m)^#+ (.*)$", text)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def check_document(path, lines, sources):
+    """Files, headings and symbols that a document names exist."""
+    fenced = False
+    for number, line in enumerate(lines, 1):
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
+        if fenced:
+            continue
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", line):
+            page = (ROOT / path).parent / target if target else ROOT / path
+            if "://" in target:
+                continue
+            if not page.exists():
+                yield number, f"links to {target}, which does not exist"
+            elif anchor and anchor not in anchors_of(page.read_text()):
+                yield number, f"links to the heading #{anchor}, which {page.name} does not have"
+        for name in re.findall(r"`([^`]+)`", line):
+            symbol = name.removesuffix("()")
+            if DOCUMENT_PATH.fullmatch(name):
+                if not sources.has_path(name):
+                    yield number, f"names the file {name}, which does not exist"
+            elif DOCUMENT_SYMBOL.fullmatch(symbol) and not symbol.startswith("std::"):
+                if not sources.has_symbol(symbol):
+                    yield number, f"names {name}, which no source has"
+
+
+SCRIPTS_PAGE = "scripts/README.md"
+
+
+def check_references(path, lines):
+    """Pages and scripts that any file refers to exist, and each page and script is in its index."""
+    for number, line in enumerate(lines, 1):
+        if path.startswith(".github/"):
+            for script in re.findall(r"(?<![\w/])scripts/[\w./]+", line):
+                if not (ROOT / script).exists():
+                    yield number, f"refers to {script}, which does not exist"
+        for page in re.findall(r"\bdocs/[\w/-]+\.md\b", line):
+            if not (ROOT / page).exists():
+                yield number, f"refers to {page}, which does not exist"
+    if path.startswith("scripts/") and path.endswith(SCRIPTS):
+        if f"`{path.removeprefix('scripts/')}`" not in (ROOT / SCRIPTS_PAGE).read_text():
+            yield 1, f"{SCRIPTS_PAGE} does not list this script"
+    inside = path.removeprefix("docs/")
+    if path.startswith("docs/") and path.endswith(".md") and inside != "README.md":
+        if inside not in (ROOT / "docs/README.md").read_text():
+            yield 1, "docs/README.md does not list this page"
+
+
+# A variable that is read or set: a whole string in C++ and Python, an expansion in shell.
+VARIABLE = re.compile(r'"(GPEMU_[A-Z0-9_]+)"')
+SHELL_VARIABLE = re.compile(r"\$\{?(GPEMU_[A-Z0-9_]+)")
+VARIABLES_PAGE = "docs/reference/environment.md"
+
+
+def check_variables(path, lines):
+    """The page of variables has every one that the sources read or set."""
+    if not path.endswith(CXX + SCRIPTS) or path.startswith("tests/") or "_test." in path:
+        return
+    listed = set(re.findall(r"`(GPEMU_[A-Z0-9_]+)`", (ROOT / VARIABLES_PAGE).read_text()))
+    pattern = SHELL_VARIABLE if path.endswith(".sh") else VARIABLE
+    for number, line in enumerate(lines, 1):
+        for name in pattern.findall(line):
+            if name not in listed:
+                yield number, f"{VARIABLES_PAGE} does not list {name}"
+
+
+def faults_of(path, sources):
+    """Yields (line, fault) for one file."""
+    if NOT_TEXT.match(path):
+        return
+    try:
+        text = (ROOT / path).read_text()
+    except UnicodeDecodeError:
+        return
+    lines = text.splitlines()
+    yield from check_start(path, lines)
+    yield from check_text(path, text, lines)
+    yield from check_listed(path)
+    if path != "scripts/check/lint_test.py":
+        yield from check_references(path, lines)
+    yield from check_variables(path, lines)
+    if path.endswith(CXX):
+        yield from check_layers.check(path, lines, sources.files)
+    yield from check_layers.check_python(path, text)
+    if path.endswith(".md") and path != "CHANGELOG.md":
+        yield from check_document(path, lines, sources)
+        yield from check_docs.faults_of(path, lines)
+
+
+def main():
+    files = repository_files()
+    sources = Sources(files)
+    chosen = [pathlib.Path(f).resolve().relative_to(ROOT).as_posix() for f in sys.argv[1:]]
+    faults = 0
+    for path in chosen or files:
+        for line, fault in faults_of(path, sources):
+            print(f"{path}:{line}: {fault}")
+            faults += 1
+    for fault in (*check_layers.faults_of_circles(sources.text),
+                  *check_layers.faults_of_table((ROOT / "ARCHITECTURE.md").read_text())):
+        print(f"scripts/check/check_layers.py:1: {fault}")
+        faults += 1
+    for path in generate_docs.outdated():
+        print(f"{path}:1: out of date; run scripts/generate/generate_docs.py")
+        faults += 1
+    print(f"lint: {faults} faults in {len(chosen or files)} files")
+    return 1 if faults else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Each rule of lint.py and check_layers.py finds its fault, and leaves good code alone."""
+
+import unittest
+from unittest import mock
+
+import check_layers
+import lint
+from lint import generate_docs
+
+HEAD = "// SPDX-License-Identifier: Apache-2.0\n"
+
+
+def faults(path, text):
+    lines = text.splitlines()
+    found = [*lint.check_start(path, lines), *lint.check_text(path, text, lines)]
+    return [fault for _, fault in found]
+
+
+class HouseRules(unittest.TestCase):
+    def check_bad(self, path, line):
+        self.assertEqual(len(faults(path, HEAD + line + "\n")), 1, line)
+
+    def check_good(self, path, line):
+        self.assertEqual(faults(path, HEAD + line + "\n"), [], line)
+
+    def test_finds_each_fault(self):
+        self.check_bad("src/a/x.cpp", "using namespace std;")
+        self.check_bad("src/a/x.cpp", "int a = rand();")
+        self.check_bad("src/a/x.cpp", "std::random_device device;")
+        self.check_bad("src/a/x.cpp", 'std::printf("x");')
+        self.check_bad("src/a/x.cpp", 'fmt::print("x");')
+        self.check_bad("tools/x.cpp", 'fmt::print(stderr, "x");')
+        self.check_bad("src/a/x.cpp", "throw 1;")
+        self.check_bad("src/a/x_test.cpp", "std::this_thread::sleep_for(1s);")
+        self.check_bad("src/a/x.cpp", "setenv(a, b, 1);")
+        self.check_bad("src/a/x.cpp", "char* text = strerror(errno);")
+        self.check_bad("src/a/x.cpp", "int a;  // NOLINT")
+        self.check_bad("src/a/x.cpp", "int a;  // TODO: more")
+        self.check_bad("src/a/x.cpp", "int a; ")
+        self.check_bad("src/a/x.cpp", "\tint a;")
+        self.check_bad("src/a/x.cpp", "// " + "x" * 98)
+        self.check_bad("docs/x.md", "see /home/me/x")
+        self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
+
+    def test_finds_variables_that_no_page_lists(self):
+        fault = "docs/reference/environment.md does not list GPEMU_NEW"
+        for path, line in (("src/a/x.cpp", 'getenv("GPEMU_NEW")'),
+                           ("scripts/x.sh", 'a="${GPEMU_NEW:-b}"'),
+                           ("scripts/x.py", 'os.environ.get("GPEMU_NEW")')):
+            self.assertEqual([*lint.check_variables(path, [line])], [(1, fault)])
+        self.assertEqual([*lint.check_variables("src/a/x.cpp", ['getenv("GPEMU_NODE")'])], [])
+        self.assertEqual([*lint.check_variables("src/a/x_test.cpp", ['"GPEMU_NEW"'])], [])
+
+    def test_finds_scripts_that_the_table_does_not_list(self):
+        fault = "scripts/README.md does not list this script"
+        self.assertEqual([*lint.check_references("scripts/build/new.sh", [])], [(1, fault)])
+        self.assertEqual([*lint.check_references("scripts/check/lint.py", [])], [])
+
+    def test_finds_scripts_that_a_workflow_calls_and_nobody_wrote(self):
+        lines = ["run: scripts/check/lint.py && scripts/no_such_script.py"]
+        found = [*lint.check_references(".github/workflows/ci.yml", lines)]
+        self.assertEqual(found, [(1, "refers to scripts/no_such_script.py, which does not exist")])
+
+    def test_finds_links_to_headings_that_a_page_does_not_have(self):
+        def found(link):
+            return [*lint.check_document("README.md", [f"[a]({link})"], lint.Sources([]))]
+        self.assertEqual(found("GLOSSARY.md#time-and-evidence"), [])
+        self.assertEqual(len(found("GLOSSARY.md#time")), 1)
+        self.assertEqual(len(found("#no-such-heading")), 1)
+        self.assertEqual(len(found("NO_SUCH_PAGE.md")), 1)
+
+    def test_finds_counts_that_are_out_of_date(self):
+        counts = {"README.md": [(r"(\d+) GPUs from K80 to B200", lambda: 999)]}
+        self.assertEqual(generate_docs.outdated(), [])
+        with mock.patch.dict(generate_docs.COUNTS, counts):
+            self.assertEqual(generate_docs.outdated(), ["README.md"])
+            self.assertIn("999 GPUs from K80 to B200", generate_docs.counted("README.md"))
+
+    def test_leaves_good_code_alone(self):
+        self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")
+        self.check_good("src/a/x.cpp", "// Never throw here; it puts (things) where they belong.")
+        self.check_good("src/a/x.cpp", 'std::fprintf(stderr, "x");')
+        self.check_good("src/a/x.cpp", "int strand(int);")
+        self.check_good("tools/x_test.cpp", 'fmt::print("x");')
+        self.check_good("src/a/test_gpu.hpp", "#pragma once\n::setenv(a, b, 1);")
+        self.check_good("src/a/x.cpp", "int a;  // NOLINT(bugprone-foo): because.")
+        self.check_good("src/a/x.cpp", "int a;  // TODO(#12): more")
+        self.check_good("docs/x.md", "see /dev/shm/gpemu and $HOME/src/x")
+
+    def test_wants_the_first_two_lines(self):
+        self.assertEqual(len(faults("src/a/x.cpp", "int a;\n")), 1)
+        self.assertEqual(len(faults("src/a/x.hpp", HEAD + "int a;\n")), 1)
+        self.assertEqual(faults("src/a/x.hpp", HEAD + "#pragma once\n"), [])
+        self.assertEqual(faults("scripts/x.py", "#!/usr/bin/env python3\n#" + HEAD[2:]), [])
+
+
+class Documents(unittest.TestCase):
+    def faults(self, line):
+        sources = lint.Sources(["scripts/check/lint.py"])
+        return list(lint.check_document("docs/x.md", [line], sources))
+
+    def test_files_and_symbols_exist(self):
+        self.assertEqual(self.faults("`scripts/check/lint.py` has `lint::check_text`"), [])
+        self.assertEqual(len(self.faults("`scripts/none.py`")), 1)
+        self.assertEqual(len(self.faults("`NoSuchType`")), 1)
+        self.assertEqual(len(self.faults("`lint::no_such_function()`")), 1)
+        self.assertEqual(len(self.faults("[text](no-such-page.md)")), 1)
+
+
+class Layers(unittest.TestCase):
+    def faults(self, path, line):
+        return list(check_layers.check(path, [line]))
+
+    def test_follows_the_table(self):
+        self.assertEqual(self.faults("src/cost/x.cpp", '#include "gpemu/profile/x.hpp"'), [])
+        self.assertEqual(self.faults("src/capi/x.cpp", '#include "gpemu/device/x.hpp"'), [])
+        self.assertEqual(len(self.faults("src/capi/x.cpp", '#include "gpemu/report/x.hpp"')), 1)
+        self.assertEqual(len(self.faults("src/data/x.cpp", '#include "gpemu/device/x.hpp"')), 1)
+        bad = self.faults("include/gpemu/sim/x.hpp", "#include <gpemu/cost/x.hpp>")
+        self.assertEqual(len(bad), 1)
+        self.assertEqual(len(self.faults("src/new/x.cpp", '#include "gpemu/base/x.hpp"')), 1)
+
+    def test_keeps_private_headers_private(self):
+        self.assertEqual(len(self.faults("include/gpemu/sim/x.hpp", '#include "heap.hpp"')), 1)
+        self.assertEqual(len(self.faults("src/sim/x.cpp", '#include "../cost/x.hpp"')), 1)
+
+    def test_what_stands_on_the_library_sees_only_the_c_abi(self):
+        for path in ("shims/cuda/x.cpp", "bindings/ruby/x.c"):
+            self.assertEqual(self.faults(path, '#include "gpemu/gpemu.h"'), [])
+            self.assertEqual(len(self.faults(path, '#include "gpemu/sim/clock.hpp"')), 1)
+
+    def test_stand_ins_share_one_folder(self):
+        def faults(target):
+            files = {"shims/cuda/a.hpp", "shims/common/b.hpp", "shims/nccl/c.hpp"}
+            return [*check_layers.check("shims/cuda/x.cpp", [f'#include "{target}"'], files)]
+        self.assertEqual(faults("a.hpp") + faults("b.hpp"), [])
+        self.assertEqual(len(faults("c.hpp")), 1)
+
+    def test_commands_include_what_all_share_and_modules(self):
+        for line in ('"run/x.hpp"', '"cli/x.hpp"', '"gpemu/record/x.hpp"', "<CLI/CLI.hpp>"):
+            self.assertEqual(self.faults("tools/run/x.cpp", f"#include {line}"), [], line)
+        self.assertEqual(len(self.faults("tools/run/x.cpp", '#include "train/x.hpp"')), 1)
+        self.assertEqual(len(self.faults("tools/run/x.cpp", '#include "x.hpp"')), 1)
+        self.assertEqual(len(self.faults("tools/cli/x.cpp", '#include "run/x.hpp"')), 1)
+        self.assertEqual(self.faults("tools/analyze/x.cpp", '#include "train/x.hpp"'), [])
+        self.assertEqual(self.faults("tools/main.cpp", '#include "cli/x.hpp"'), [])
+
+    def test_modules_of_the_python_package_follow_their_table(self):
+        def faults(module, text):
+            return [*check_layers.check_python(f"bindings/python/gpemu/{module}.py", text)]
+        self.assertEqual(faults("sharing", "import os\nfrom . import _core\n"), [])
+        self.assertEqual(faults("_core", "import ctypes\nfrom ._errors import error_for\n"), [])
+        self.assertEqual(len(faults("_core", "from .sharing import share\n")), 1)
+        self.assertEqual(len(faults("emulators", "from . import _core, sharing\n")), 1)
+        self.assertEqual(len(faults("sharing", "from ctypes import c_int\n")), 1)
+        self.assertEqual(len(faults("new", "")), 1)
+        self.assertEqual(list(check_layers.check_python("scripts/x.py", "import ctypes\n")), [])
+
+    def test_the_document_has_the_same_table(self):
+        text = (lint.ROOT / "ARCHITECTURE.md").read_text()
+        self.assertEqual(list(check_layers.faults_of_table(text)), [])
+        for bad in (text.replace("| sim |", "| simulation |"),
+                    text.replace("| base, sim |", "| base, cost |")):
+            self.assertNotEqual(text, bad)
+            self.assertNotEqual(list(check_layers.faults_of_table(bad)), [])
+
+
+class Circles(unittest.TestCase):
+    def found(self, sources):
+        return {module: check_layers.circles(graph)
+                for module, graph in check_layers.include_graphs(sources).items()}
+
+    def test_finds_the_shortest_circle_of_units(self):
+        sources = {"include/gpemu/sim/a.hpp": "",
+                   "src/sim/a.cpp": '#include "b.hpp"',
+                   "src/sim/b.hpp": '#include "c.hpp"',
+                   "src/sim/c.cpp": '#include "gpemu/sim/a.hpp"\n#include "b.hpp"'}
+        self.assertEqual(self.found(sources), {"sim": [["a", "b", "c", "a"], ["b", "c", "b"]]})
+
+    def test_finds_circles_of_commands_and_of_stand_ins(self):
+        sources = {"tools/run/a.hpp": '#include "cli/b.hpp"', "tools/cli/b.cpp":
+                   '#include "run/a.hpp"', "shims/cuda/a.hpp": '#include "b.hpp"',
+                   "shims/cuda/b.hpp": '#include "a.hpp"'}
+        self.assertEqual(self.found(sources), {"tools": [["cli/b", "run/a", "cli/b"]],
+                                               "shims/cuda": [["a", "b", "a"]]})
+
+    def test_a_unit_and_other_modules_are_no_circle(self):
+        sources = {"include/gpemu/sim/a.hpp": "",
+                   "src/sim/a.cpp": '#include "gpemu/sim/a.hpp"\n#include "gpemu/base/b.hpp"',
+                   "src/sim/a_test.cpp": '#include "gpemu/sim/a.hpp"',
+                   "include/gpemu/base/b.hpp": ""}
+        self.assertEqual(self.found(sources), {"sim": [], "base": []})
+
+    def test_tells_modules_that_are_free_of_them_and_still_listed(self):
+        with mock.patch.object(check_layers, "CIRCLES_LEFT", {"sim"}):
+            faults = [*check_layers.faults_of_circles({"src/sim/a.cpp": ""})]
+        self.assertEqual(faults, ["'sim' is free of circles: take it off CIRCLES_LEFT"])
+
+    def test_the_list_of_what_is_left_is_no_longer_than_needed(self):
+        graphs = check_layers.include_graphs(lint.Sources(lint.repository_files()).text)
+        left = {module for module, graph in graphs.items() if check_layers.circles(graph)}
+        self.assertEqual(left, check_layers.CIRCLES_LEFT)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trains or runs a model as a published step of tests/data/published/steps.csv did, for
+scripts/claims/check_published.py:
+
+    published_step.py '{"source": "timm", "model": "resnet50", ...}'
+
+No weights are needed: they are neither loaded nor, where the model allows it, made.
+"""
+
+import json
+import sys
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+STEPS = 8
+
+# Layers, width and heads of the language models, by their papers.
+LANGUAGE_MODELS = {"gpt2_large": (36, 1280, 20), "opt_13": (24, 2048, 32)}
+VOCABULARY = 50257
+
+
+class Block(nn.Module):
+    """A block of GPT-2 with attention that keeps its scores, as the measured programs had."""
+
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, mask):
+        batch, length, width = x.shape
+        qkv = self.qkv(self.norm1(x)).view(batch, length, 3, self.heads, width // self.heads)
+        q, k, v = qkv.permute(2, 0, 3, 1, 4)
+        scores = q @ k.transpose(-1, -2) / (width // self.heads) ** 0.5
+        weights = torch.where(mask, scores, torch.finfo(scores.dtype).min).softmax(-1)
+        if self.training:
+            weights = functional.dropout(weights, 0.1)
+        x = x + self.out((weights @ v).transpose(1, 2).reshape(batch, length, width))
+        return x + self.down(functional.gelu(self.up(self.norm2(x)), approximate="tanh"))
+
+
+class LanguageModel(nn.Module):
+
+    def __init__(self, layers, width, heads, length):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(VOCABULARY, width), nn.Embedding(length, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, VOCABULARY, bias=False)
+        self.register_buffer("mask", torch.ones(length, length, dtype=torch.bool).tril())
+
+    def forward(self, tokens):
+        x = self.tokens(tokens) + self.places.weight
+        for block in self.blocks:
+            x = block(x, self.mask)
+        return self.head(self.norm(x)).flatten(0, 1)
+
+
+def creator(spec):
+    """Returns a function that makes the model, with what it needs imported."""
+    if spec["source"] == "neusight":
+        return lambda: LanguageModel(*LANGUAGE_MODELS[spec["model"]], spec["size"])
+    if spec["source"] == "torchvision":
+        import torchvision
+        return lambda: torchvision.models.get_model(spec["model"])
+    import timm
+    return lambda: timm.create_model(spec["model"])
+
+
+def model_of(spec):
+    """Returns the model on the GPU, in the precision and layout of the step."""
+    create = creator(spec)
+    try:
+        with torch.device("meta"):
+            model = create()
+        model = model.to_empty(device="cuda")
+    except (NotImplementedError, RuntimeError):  # Some models compute while they are made.
+        model = create().cuda()
+    if spec["precision"] == "fp16":
+        model = model.half()
+    return model.to(memory_format=layout_of(spec)) if spec["layout"] else model
+
+
+def layout_of(spec):
+    return torch.channels_last if spec["layout"] == "nhwc" else torch.contiguous_format
+
+
+def batch_of(spec):
+    """Returns a batch of inputs and targets."""
+    batch, size = spec["batch"], spec["size"]
+    if spec["source"] == "neusight":
+        tokens = torch.zeros(batch, size, dtype=torch.long, device="cuda")
+        return tokens, tokens.flatten()
+    kind = torch.half if spec["precision"] == "fp16" else torch.float
+    images = torch.zeros(batch, 3, size, size, device="cuda", dtype=kind)
+    return (images.contiguous(memory_format=layout_of(spec)),
+            torch.zeros(batch, dtype=torch.long, device="cuda"))
+
+
+def main():
+    spec = json.loads(sys.argv[1])
+    # The language models were measured without TF32, the others where it was PyTorch's default.
+    torch.backends.cuda.matmul.allow_tf32 = spec["source"] != "neusight"
+    model = model_of(spec)
+    inputs, targets = batch_of(spec)
+    training = spec["phase"] == "training"
+    model.train(training)
+    optimizer = None
+    if training and spec["source"] == "timm":
+        optimizer = torch.optim.SGD(model.parameters(), lr=1e-4, momentum=0.9, nesterov=True)
+    amp = torch.autocast("cuda", torch.float16, enabled=spec["precision"] == "amp")
+    for _ in range(STEPS):
+        with torch.cuda.nvtx.range("step"), torch.set_grad_enabled(training):
+            with amp:
+                output = model(inputs)
+            if not training:
+                continue
+            output = output[0] if isinstance(output, (tuple, list)) else output
+            model.zero_grad()
+            functional.cross_entropy(output, targets).backward()
+            if optimizer is not None:
+                optimizer.step()
+    torch.cuda.synchronize()
+
+
+main()

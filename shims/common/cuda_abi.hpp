@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "stream_twins.hpp"
+
+// What the driver and the runtime have alike in binary layout: handles, numbers and structures.
+// Source: cuda.h and driver_types.h of CUDA 12.8 and 13.2.
+
+using Event = gpemu_cuda_event_handle;
+using Kernel = gpemu_cuda_kernel_handle;
+using Pool = gpemu_cuda_pool_handle;
+using Graph = gpemu_cuda_graph_handle;
+using Node = gpemu_cuda_node_handle;
+using Exec = gpemu_cuda_exec_handle;
+using UserObject = gpemu_cuda_user_object_handle;
+using StreamCallback = void (*)(Stream stream, int status, void* data);
+
+constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
+constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
+
+/// One attribute of a launch: CUlaunchAttribute and cudaLaunchAttribute.
+struct LaunchAttribute {
+  int id;
+  char padding[4];
+  union {
+    int flag;
+    struct {
+      uint32_t x, y, z;
+    } cluster;
+    char bytes[64];
+  } value;
+};
+static_assert(sizeof(LaunchAttribute) == 72);
+
+/// CUmemLocation and cudaMemLocation.
+struct Location {
+  int type;
+  int id;
+};
+constexpr int kDeviceLocation = 1;
+
+/// CUmemAccessDesc and cudaMemAccessDesc.
+struct Access {
+  Location location;
+  unsigned flags;
+};
+
+/// CUmemPoolProps and cudaMemPoolProps.
+struct PoolProperties {
+  int allocation_type;
+  int handle_types;
+  Location location;
+  void* security;
+  size_t max_size;
+  unsigned short usage;
+  unsigned char reserved[54];
+};
+static_assert(sizeof(PoolProperties) == 88);
+
+/// CUDA_MEMSET_NODE_PARAMS, cudaMemsetParams, and cudaMemsetParamsV2 as far as they agree.
+struct SetParameters {
+  uint64_t destination;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
+
+/// CUDA_HOST_NODE_PARAMS and cudaHostNodeParams.
+struct HostParameters {
+  void (*function)(void*);
+  void* data;
+};
+
+/// CUgraphEdgeData and cudaGraphEdgeData: all zero is a full dependency, the only kind here.
+struct EdgeData {
+  unsigned char bytes[8];
+};
+
+/// CUDA_GRAPH_INSTANTIATE_PARAMS and cudaGraphInstantiateParams.
+struct InstantiateParameters {
+  uint64_t flags;
+  Stream upload_stream;
+  Node error_node;
+  int result;
+};
+
+/// CUgraphExecUpdateResultInfo and cudaGraphExecUpdateResultInfo.
+struct UpdateResult {
+  int result;
+  Node error_node, error_from_node;
+};

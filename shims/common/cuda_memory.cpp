@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cuda_memory.hpp"
+
+namespace {
+
+constexpr unsigned kReadWrite = 3;
+
+// The first three attributes of a pool are int, the others 64 bits wide.
+bool is_int(int attribute) {
+  return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+}
+
+}  // namespace
+
+int get_memory_info(size_t* free_bytes, size_t* total_bytes) {
+  uint64_t free = 0;
+  uint64_t total = 0;
+  const int status = free_bytes == nullptr || total_bytes == nullptr
+                         ? kInvalidValue
+                         : gpemu_cuda_mem_info(&free, &total);
+  if (status == kSuccess) {
+    *free_bytes = free;
+    *total_bytes = total;
+  }
+  return status;
+}
+
+int check_advice(uint64_t address, size_t bytes, int advice) {
+  constexpr int kLastAdvice = 6;
+  if (advice < 1 || advice > kLastAdvice || bytes == 0) {
+    return kInvalidValue;
+  }
+  gpemu_cuda_pointer info{};
+  const int status = gpemu_cuda_pointer_info(address, &info);
+  const bool inside =
+      info.kind == GPEMU_CUDA_MEMORY_MANAGED && bytes <= info.bytes - (address - info.base);
+  return status == kSuccess && !inside ? kInvalidValue : status;
+}
+
+int create_pool(Pool* pool, const PoolProperties* properties, const char* function) {
+  constexpr int kPinned = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
+  if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {
+    return kInvalidValue;
+  }
+  if (properties->location.type != kDeviceLocation || properties->handle_types != 0) {
+    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, function);
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
+  return gpemu_cuda_pool_create(properties->location.id, properties->max_size, pool);
+}
+
+int get_pool_attribute(Pool pool, int attribute, void* value) {
+  uint64_t got = 0;
+  const int status =
+      pool == nullptr || value == nullptr
+          ? kInvalidValue
+          : gpemu_cuda_pool_get(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), &got);
+  if (status == kSuccess && is_int(attribute)) {
+    *static_cast<int*>(value) = static_cast<int>(got);
+  } else if (status == kSuccess) {
+    *static_cast<uint64_t*>(value) = got;
+  }
+  return status;
+}
+
+int set_pool_attribute(Pool pool, int attribute, const void* value) {
+  if (pool == nullptr || value == nullptr) {
+    return kInvalidValue;
+  }
+  const uint64_t wanted = is_int(attribute) ? static_cast<uint64_t>(*static_cast<const int*>(value))
+                                            : *static_cast<const uint64_t*>(value);
+  return gpemu_cuda_pool_set(pool, static_cast<gpemu_cuda_pool_attribute>(attribute), wanted);
+}
+
+int set_pool_access(Pool pool, const Access* accesses, size_t count) {
+  if (pool == nullptr || (accesses == nullptr && count > 0)) {
+    return kInvalidValue;
+  }
+  for (size_t index = 0; index < count; ++index) {
+    const Access& access = accesses[index];
+    if (access.location.type != kDeviceLocation ||
+        (access.flags != 0 && access.flags != kReadWrite)) {
+      return kInvalidValue;
+    }
+    const int status =
+        gpemu_cuda_pool_set_access(pool, access.location.id, access.flags == kReadWrite ? 1 : 0);
+    if (status != kSuccess) {
+      return status;
+    }
+  }
+  return kSuccess;
+}
+
+int get_pool_access(unsigned* flags, Pool pool, const Location* location) {
+  if (flags == nullptr || pool == nullptr || location == nullptr ||
+      location->type != kDeviceLocation) {
+    return kInvalidValue;
+  }
+  int32_t read_write = 0;
+  const int status = gpemu_cuda_pool_get_access(pool, location->id, &read_write);
+  if (status == 0) {
+    *flags = read_write != 0 ? kReadWrite : 0;
+  }
+  return status;
+}

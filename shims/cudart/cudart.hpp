@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "abi.hpp"
+
+/// Records a status as the thread's last error, if it is one, and returns it.
+inline int record(int status) {
+  if (status != kSuccess) {
+    gpemu_cuda_set_last_error(status);
+  }
+  return status;
+}
+
+/// Runs a call with the current device's context current, and records what it returns.
+template <typename Call>
+int in_context(Call&& call) {
+  const int status = gpemu_cuda_ensure_context();
+  return record(status == kSuccess ? call() : status);
+}
+
+/// Records and counts that something is not supported which a supported function was asked for.
+inline int not_supported(const char* what) {
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, what);
+  return record(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
+}
+
+/// Yields a value that is known. Errors: INVALID_VALUE.
+inline int yield(int* out, int value) {
+  if (out == nullptr) {
+    return kInvalidValue;
+  }
+  *out = value;
+  return kSuccess;
+}
+
+/// Yields the kernel that a pointer means: the host's side of a registered one, or a cudaKernel_t.
+inline int find_kernel(const void* function, Kernel* kernel) {
+  const int status = gpemu_cuda_registered_kernel(function, kernel);
+  if (status != GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION) {
+    return status;
+  }
+  gpemu_cuda_kernel_info info{};
+  const auto handle = static_cast<Kernel>(const_cast<void*>(function));
+  if (gpemu_cuda_kernel_get_info(handle, &info) != kSuccess) {
+    return status;
+  }
+  *kernel = handle;
+  return kSuccess;
+}
+
+/// Describes a copy between pitched memory; between arrays there is none.
+///
+/// Errors: INVALID_VALUE, INVALID_MEMCPY_DIRECTION; NOT_SUPPORTED for arrays.
+int describe_copy(const Copy3D* parameters, gpemu_cuda_copy* copy);
+
+/// True for a value of cudaMemcpyKind.
+inline bool is_copy_kind(int kind) {
+  return kind >= GPEMU_CUDA_COPY_HOST_TO_HOST && kind <= GPEMU_CUDA_COPY_DEFAULT;
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cudnn.hpp"
+
+namespace {
+
+// The newest cuDNN: PyTorch refuses one older than the one that it was built with.
+constexpr int kVersion[] = {9, 26, 0};
+// One shared object serves CUDA 12 and 13; callers compare the major number at most.
+constexpr size_t kCudartVersion = 13020;
+
+}  // namespace
+
+int status_of(gpemu_cuda_status status) {
+  switch (status) {
+    case GPEMU_CUDA_SUCCESS:
+      return kSuccess;
+    case GPEMU_CUDA_ERROR_NOT_INITIALIZED:
+    case GPEMU_CUDA_ERROR_NO_DEVICE:
+      return kNotInitialized;
+    case GPEMU_CUDA_ERROR_OUT_OF_MEMORY:
+      return kDeviceAllocationFailed;
+    default:
+      return kExecutionFailed;
+  }
+}
+
+GPEMU_SHIM_EXPORT size_t cudnnGetVersion() {
+  return size_t{kVersion[0]} * 10000 + size_t{kVersion[1]} * 100 + size_t{kVersion[2]};
+}
+
+GPEMU_SHIM_EXPORT size_t cudnnGetMaxDeviceVersion() {
+  return 1210;  // compute capability 12.1
+}
+
+GPEMU_SHIM_EXPORT size_t cudnnGetCudartVersion() {
+  return kCudartVersion;
+}
+
+GPEMU_SHIM_EXPORT int cudnnGetProperty(int type, int* value) {
+  if (type < 0 || type > 2 || value == nullptr) {
+    return kBadParam;
+  }
+  *value = kVersion[type];
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT const char* cudnnGetErrorString(int status) {
+  switch (status / 1000) {  // the thousands are the category
+    case 0:
+      return status == 0 ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_UNKNOWN";
+    case 1:
+      return "CUDNN_STATUS_NOT_INITIALIZED";
+    case 2:
+      return "CUDNN_STATUS_BAD_PARAM";
+    case 3:
+      return "CUDNN_STATUS_NOT_SUPPORTED";
+    case 4:
+      return "CUDNN_STATUS_INTERNAL_ERROR";
+    case 5:
+      return "CUDNN_STATUS_EXECUTION_FAILED";
+    default:
+      return "CUDNN_STATUS_UNKNOWN";
+  }
+}
+
+// Statuses say what there is to say.
+GPEMU_SHIM_EXPORT void cudnnGetLastErrorString(char* message, size_t size) {
+  if (message != nullptr && size > 0) {
+    message[0] = '\0';
+  }
+}

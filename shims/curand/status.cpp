@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "curand.hpp"
+
+GPEMU_SHIM_EXPORT int curandGetVersion(int* version) {
+  if (version == nullptr) {
+    return kOutOfRange;
+  }
+  *version = 10309;  // Source: curand.h of cuRAND 10.3.9, CURAND_VERSION
+  return kSuccess;
+}

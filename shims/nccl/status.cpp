@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <iterator>
+
+#include "nccl.hpp"
+
+namespace {
+
+// Source: nccl.h of NCCL 2.30.7, NCCL_VERSION_CODE.
+constexpr int kVersion = 23007;
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int ncclGetVersion(int* version) {
+  if (version == nullptr) {
+    return kInvalidArgument;
+  }
+  *version = kVersion;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT const char* ncclGetErrorString(int result) {
+  static constexpr const char* kTexts[] = {
+      "no error",
+      "unhandled cuda error (run with NCCL_DEBUG=INFO for details)",
+      "unhandled system error (run with NCCL_DEBUG=INFO for details)",
+      "internal error - please report this issue to the NCCL developers",
+      "invalid argument (run with NCCL_DEBUG=WARN for details)",
+      "invalid usage (run with NCCL_DEBUG=WARN for details)",
+      "remote process exited or there was a network error",
+      "NCCL operation in progress",
+      "NCCL operation timed out",
+  };
+  return result >= 0 && result < static_cast<int>(std::size(kTexts)) ? kTexts[result]
+                                                                     : "unknown result code";
+}
+GPEMU_SHIM_EXPORT const char* ncclGetLastError(const void*) {
+  return "gpemu: NCCL with several ranks is not supported";
+}
+
+GPEMU_PROFILING_NAME(ncclGetVersion)
+GPEMU_PROFILING_NAME(ncclGetErrorString)
+GPEMU_PROFILING_NAME(ncclGetLastError)

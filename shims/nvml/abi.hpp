@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+/// NVML's types. Source: nvml.h of NVML 13.5; structures and enumerators keep its names, without
+/// the prefix, where it helps to find them.
+namespace nvml {
+
+/// nvmlReturn_t.
+enum Status {
+  kSuccess = 0,
+  kUninitialized = 1,
+  kInvalidArgument = 2,
+  kNotSupported = 3,
+  kNotFound = 6,
+  kInsufficientSize = 7,
+  kDriverNotLoaded = 9,
+  kVersionMismatch = 18,  // of library and driver
+  kMemory = 20,
+  kArgumentVersionMismatch = 25,
+  kUnknown = 999
+};
+
+/// nvmlEnableState_t.
+enum Feature { kDisabled = 0, kEnabled = 1 };
+
+/// nvmlPciInfo_t.
+struct PciInfo {
+  char bus_id_legacy[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfo) == 68);
+
+/// What nvmlDeviceGetPciInfo and its _v2 fill: the beginning of nvmlPciInfo_t, and reserved words.
+/// Source: nvml.h of NVML 2.285 and 8, nvmlPciInfo_t.
+struct PciInfoV1 {
+  char bus_id[16];
+  unsigned domain, bus, device, pci_device_id;
+};
+static_assert(sizeof(PciInfoV1) == 32);
+struct PciInfoV2 {
+  char bus_id[16];
+  unsigned domain, bus, device, pci_device_id, pci_subsystem_id, reserved[4];
+};
+static_assert(sizeof(PciInfoV2) == 52);
+
+/// nvmlPciInfoExt_v1_t.
+struct PciInfoExt {
+  unsigned version, domain, bus, device, pci_device_id, pci_subsystem_id, base_class, sub_class;
+  char bus_id[32];
+};
+static_assert(sizeof(PciInfoExt) == 64);
+
+/// nvmlUUID_v1_t.
+struct Uuid {
+  unsigned version, type;
+  union {
+    char text[41];
+    unsigned char bytes[16];
+  };
+};
+static_assert(sizeof(Uuid) == 52);
+
+/// nvmlMemory_t.
+struct Memory {
+  uint64_t total, free, used;
+};
+static_assert(sizeof(Memory) == 24);
+
+/// nvmlMemory_v2_t.
+struct MemoryV2 {
+  unsigned version;
+  uint64_t total, reserved, free, used;
+};
+static_assert(sizeof(MemoryV2) == 40);
+
+/// nvmlUtilization_t.
+struct Utilization {
+  unsigned gpu, memory;
+};
+
+/// nvmlTemperature_v1_t.
+struct Temperature {
+  unsigned version;
+  int sensor, temperature;
+};
+
+/// nvmlValue_t.
+union Value {
+  double as_double;
+  unsigned as_unsigned;
+  uint64_t as_unsigned_long_long;
+};
+
+/// nvmlSample_t.
+struct Sample {
+  uint64_t time_us;
+  Value value;
+};
+static_assert(sizeof(Sample) == 16);
+
+/// nvmlFieldValue_t.
+struct FieldValue {
+  unsigned field, scope;
+  int64_t time_us, latency_us;
+  int type, status;
+  Value value;
+};
+static_assert(sizeof(FieldValue) == 40);
+
+/// nvmlProcessInfo_v1_t.
+struct ProcessInfoV1 {
+  unsigned pid;
+  uint64_t memory;
+};
+static_assert(sizeof(ProcessInfoV1) == 16);
+
+/// nvmlProcessInfo_v2_t, which version 3 of the functions takes as well.
+struct ProcessInfo {
+  unsigned pid;
+  uint64_t memory;
+  unsigned gpu_instance, compute_instance;
+};
+static_assert(sizeof(ProcessInfo) == 24);
+
+/// nvmlProcessDetail_v1_t and nvmlProcessDetailList_v1_t.
+struct ProcessDetail {
+  unsigned pid;
+  uint64_t memory;
+  unsigned gpu_instance, compute_instance;
+  uint64_t protected_memory;
+};
+struct ProcessDetailList {
+  unsigned version, mode, count;
+  ProcessDetail* processes;
+};
+static_assert(sizeof(ProcessDetail) == 32 && sizeof(ProcessDetailList) == 24);
+
+/// nvmlProcessUtilizationSample_t.
+struct ProcessSample {
+  unsigned pid;
+  uint64_t time_us;
+  unsigned sm, memory, encoder, decoder;
+};
+static_assert(sizeof(ProcessSample) == 32);
+
+/// nvmlProcessUtilizationInfo_v1_t and nvmlProcessesUtilizationInfo_v1_t.
+struct ProcessUtilization {
+  uint64_t time_us;
+  unsigned pid, sm, memory, encoder, decoder, jpeg, optical_flow;
+};
+struct ProcessUtilizationList {
+  unsigned version, count;
+  uint64_t last_seen_us;
+  ProcessUtilization* processes;
+};
+static_assert(sizeof(ProcessUtilization) == 40 && sizeof(ProcessUtilizationList) == 24);
+
+}  // namespace nvml

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps programs and refuses to compile them: NVIDIA's own library needs no GPU and compiles.
+#include <cstring>
+#include <memory>
+#include <mutex>
+#include <unordered_map>
+
+#include "nvrtc.hpp"
+
+namespace {
+
+constexpr char kLog[] =
+    "gpemu does not compile CUDA C++ at run time. Install NVIDIA's compiler, which needs no GPU: "
+    "pip install nvidia-cuda-nvrtc (for CUDA 12: nvidia-cuda-nvrtc-cu12)\n";
+
+struct Program {};
+
+// Never destroyed: programs end with handles alive and use them until the last destructor.
+std::mutex& mutex = *new std::mutex;
+auto& programs = *new std::unordered_map<const void*, std::unique_ptr<Program>>;
+
+bool alive(const void* program) {
+  const std::lock_guard lock(mutex);
+  return programs.contains(program);
+}
+
+}  // namespace
+
+GPEMU_SHIM_EXPORT int nvrtcCreateProgram(void** program, const char* source, const char*,
+                                         int headers, const char* const* header_sources,
+                                         const char* const* header_names) {
+  if (program == nullptr || source == nullptr || headers < 0 ||
+      (headers > 0 && (header_sources == nullptr || header_names == nullptr))) {
+    return kInvalidInput;
+  }
+  auto created = std::make_unique<Program>();
+  const std::lock_guard lock(mutex);
+  *program = created.get();
+  programs.emplace(*program, std::move(created));
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int nvrtcDestroyProgram(void** program) {
+  if (program == nullptr) {
+    return kInvalidProgram;
+  }
+  const std::lock_guard lock(mutex);
+  if (programs.erase(*program) == 0) {
+    return kInvalidProgram;
+  }
+  *program = nullptr;
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int nvrtcAddNameExpression(const void* program, const char* name) {
+  if (!alive(program)) {
+    return kInvalidProgram;
+  }
+  return name == nullptr ? kInvalidInput : kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int nvrtcCompileProgram(const void* program, int options,
+                                          const char* const* texts) {
+  if (!alive(program)) {
+    return kInvalidProgram;
+  }
+  if (options < 0 || (options > 0 && texts == nullptr)) {
+    return kInvalidInput;
+  }
+  gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "nvrtcCompileProgram");
+  return kCompilation;
+}
+
+GPEMU_SHIM_EXPORT int nvrtcGetProgramLogSize(const void* program, size_t* size) {
+  if (!alive(program)) {
+    return kInvalidProgram;
+  }
+  if (size == nullptr) {
+    return kInvalidInput;
+  }
+  *size = sizeof(kLog);
+  return kSuccess;
+}
+
+GPEMU_SHIM_EXPORT int nvrtcGetProgramLog(const void* program, char* log) {
+  if (!alive(program)) {
+    return kInvalidProgram;
+  }
+  if (log == nullptr) {
+    return kInvalidInput;
+  }
+  std::memcpy(log, kLog, sizeof(kLog));
+  return kSuccess;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What may be asked before NVSHMEM has started.
+#include "shim.hpp"
+
+GPEMU_SHIM_EXPORT int nvshmem_selected_device_transport;
+int nvshmem_selected_device_transport = 0;
+
+GPEMU_SHIM_EXPORT void nvshmem_info_get_version(int* major, int* minor) {
+  // Source: the newest version of the interface that nvshmem_info_get_version documents.
+  if (major != nullptr) {
+    *major = 1;
+  }
+  if (minor != nullptr) {
+    *minor = 3;
+  }
+}
+
+/// Returns NVSHMEM_STATUS_NOT_INITIALIZED (0): it never starts.
+GPEMU_SHIM_EXPORT int nvshmemx_init_status() {
+  return 0;
+}
+GPEMU_SHIM_EXPORT int nvshmemid_init_status() {
+  return 0;
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+/// What a program tells of a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
+struct NvtxAttributes {
+  uint16_t version, size;
+  uint32_t category;
+  int32_t color_type;
+  uint32_t color;
+  int32_t payload_type, reserved;
+  uint64_t payload;
+  int32_t message_type;
+  const void* message;
+};
+static_assert(sizeof(NvtxAttributes) == 48);
+
+/// What an export table of NVTX holds. Source: nvtxTypes.h, NvtxExportTableCallbacks.
+struct Callbacks {
+  size_t struct_size;
+  int (*get_module)(int module, void**** table, unsigned* size);
+};

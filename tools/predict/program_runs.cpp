@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/program_runs.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <functional>
+
+#include <fmt/format.h>
+
+namespace gpemu::tools {
+namespace {
+
+/// A GPU that programs run on where they run on none of those that were asked for: of the oldest
+/// architecture for which today's programs still have all kernels.
+constexpr const char* kCommonGpu = "A100-SXM4-80GB";
+
+int capability(const profile::GpuSpec& gpu) {
+  return 10 * gpu.compute_capability_major + gpu.compute_capability_minor;
+}
+
+/// Returns the line of a message that tells most: the last that names an error as Python does, or
+/// the last.
+std::string_view telling_line(std::string_view message) {
+  const std::size_t error = message.rfind("Error: ");
+  const std::size_t begin = message.rfind('\n', error) + 1;  // 0 where there is none.
+  const std::string_view line = message.substr(begin, message.find('\n', begin) - begin);
+  return line.substr(line.starts_with("  | ") ? 4 : 0);
+}
+
+/// Returns the operations of the step of a run.
+std::vector<cost::RecordedOperation> step_of(const run::ProgramRun& seen) {
+  std::vector<cost::RecordedOperation> operations;
+  for (std::size_t i = seen.step.begin; i < seen.step.end; ++i) {
+    const record::WorkEvent& event = seen.work.events[i];
+    if (event.kind != record::WorkEvent::Kind::kOperation) continue;
+    operations.push_back(seen.work.operations[event.index]);
+  }
+  return operations;
+}
+
+}  // namespace
+
+Result<void> ProgramRuns::record(const std::vector<profile::GpuSpec>& gpus,
+                                 const std::vector<int>& batches) {
+  std::map<int, profile::GpuSpec, std::greater<>> by_capability;
+  for (const profile::GpuSpec& gpu : gpus) by_capability.try_emplace(capability(gpu), gpu);
+  for (const int batch : batches) {
+    first_fault_ = {};
+    for (const auto& [number, gpu] : by_capability) {
+      GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
+      GPEMU_TRY(record_one(known, batch, number));
+    }
+    if (!any(batch)) {
+      GPEMU_ASSIGN(const profile::GpuSpec common, world_.gpu(kCommonGpu));
+      const int number = capability(common);
+      if (!by_capability.contains(number)) GPEMU_TRY(record_one(common, batch, number));
+    }
+    if (!any(batch)) return std::unexpected(first_fault_);
+  }
+  return {};
+}
+
+std::pair<ProgramRuns::Run, std::string> ProgramRuns::find(const profile::GpuSpec& gpu,
+                                                           int batch) const {
+  const auto distance = [&](const Run& seen) {
+    const int newer = capability(seen->gpu) - capability(gpu);
+    return newer >= 0 ? newer : 1000 - newer;
+  };
+  Run best;
+  for (const Run& seen : runs_) {
+    if (seen->batch != batch) continue;
+    if (best == nullptr || distance(seen) < distance(best)) best = seen;
+  }
+  const auto fault = faults_.find({capability(gpu), batch});
+  return {best, fault == faults_.end() ? "" : fault->second};
+}
+
+Result<ProgramRuns::Run> ProgramRuns::record_within(const profile::GpuSpec& gpu, int batch) const {
+  GPEMU_ASSIGN(const profile::GpuSpec known, known_gpu(gpu));
+  Result<run::ProgramRun> seen = world_.record({.words = program_.words,
+                                                .gpu = known,
+                                                .batch = batch,
+                                                .steps = program_.steps,
+                                                .memory = gpu.memory_bytes,
+                                                .pattern = program_.pattern},
+                                               fmt::format("{}, batch {}", gpu.name, batch));
+  if (seen && seen->exit_code.value_or(0) != 0) return nullptr;
+  if (seen) return std::make_shared<const run::ProgramRun>(*std::move(seen));
+  if (seen.error().code == ErrorCode::kNotFound) return nullptr;
+  return std::unexpected(std::move(seen).error());
+}
+
+Result<void> ProgramRuns::check_batches() const {
+  for (const Run& one : runs_) {
+    for (const Run& other : runs_) {
+      if (one->batch == other->batch || step_of(*one) != step_of(*other)) continue;
+      return fail(ErrorCode::kInvalidArgument,
+                  "the program asks for the same at batches {} and {}: it must take its batch "
+                  "from the variable GPEMU_BATCH, or have {{batch}} in its arguments, as in -- "
+                  "python train.py --batch-size {{batch}}",
+                  one->batch, other->batch);
+    }
+  }
+  return {};
+}
+
+bool ProgramRuns::any(int batch) const {
+  return std::ranges::any_of(runs_, [batch](const Run& r) { return r->batch == batch; });
+}
+
+/// Returns a GPU to emulate: the same, or for one that is described by a file the one of the
+/// nearest capability.
+Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) const {
+  if (auto same = world_.gpu(gpu.name)) return same;
+  GPEMU_ASSIGN(const std::vector<std::string> names, world_.gpu_names());
+  std::vector<profile::GpuSpec> known;
+  for (const std::string& name : names) {
+    GPEMU_ASSIGN(profile::GpuSpec other, world_.gpu(name));
+    known.push_back(std::move(other));
+  }
+  const auto nearest = std::ranges::min_element(known, {}, [&gpu](const profile::GpuSpec& other) {
+    return std::abs(capability(other) - capability(gpu));
+  });
+  if (nearest == known.end()) return fail(ErrorCode::kNotFound, "the database has no GPU");
+  return *nearest;
+}
+
+/// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
+Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int number) {
+  Result<run::ProgramRun> seen =
+      world_.record({.words = program_.words,
+                     .gpu = gpu,
+                     .batch = batch,
+                     .steps = program_.steps,
+                     .pattern = program_.pattern},
+                    batch > 0 ? fmt::format("{}, batch {}", gpu.name, batch) : gpu.name);
+  if (seen) {
+    runs_.push_back(std::make_shared<const run::ProgramRun>(*std::move(seen)));
+    return {};
+  }
+  if (seen.error().code != ErrorCode::kNotFound) {
+    return std::unexpected(std::move(seen).error());
+  }
+  faults_[{number, batch}] =
+      fmt::format("fails at compute capability {}.{}: {}", gpu.compute_capability_major,
+                  gpu.compute_capability_minor, telling_line(seen.error().message));
+  if (first_fault_.message.empty()) first_fault_ = seen.error();
+  return {};
+}
+
+}  // namespace gpemu::tools

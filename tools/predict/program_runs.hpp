@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <regex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/run/program_run.hpp"
+
+namespace gpemu::tools {
+
+/// The program whose steps are predicted.
+struct PredictedProgram {
+  std::vector<std::string> words;
+  int steps = 5;                        ///< after the warm-up.
+  const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
+};
+
+/// What ProgramRuns needs to choose GPUs and to run the program.
+struct ProgramRunWorld {
+  /// Returns a GPU that can be emulated, by name, and the names of all.
+  std::function<Result<profile::GpuSpec>(const std::string& name)> gpu;
+  std::function<Result<std::vector<std::string>>()> gpu_names;
+  /// Records the program; `label` says to people on what. Errors: as run::record_steps().
+  std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
+                                        const std::string& label)>
+      record;
+};
+
+/// Records a program once for each batch and compute capability that GPUs have, for programs choose
+/// kernels and types by it.
+class ProgramRuns {
+ public:
+  using Run = std::shared_ptr<const run::ProgramRun>;
+
+  ProgramRuns(PredictedProgram program, ProgramRunWorld world)
+      : program_(std::move(program)), world_(std::move(world)) {}
+
+  /// Records what is asked for, the newest architecture first. A batch at which the program runs on
+  /// none of the GPUs is recorded on one that most programs run on.
+  ///
+  /// Errors: the first of a batch without any run; those that are not the program's.
+  [[nodiscard]] Result<void> record(const std::vector<profile::GpuSpec>& gpus,
+                                    const std::vector<int>& batches);
+
+  /// Returns the run at a GPU's capability or, where the program does not run there, at the
+  /// nearest, rather a newer one; with the reason. Requires: record() has returned.
+  [[nodiscard]] std::pair<Run, std::string> find(const profile::GpuSpec& gpu, int batch) const;
+
+  /// Records once more with the memory that a GPU really has, in which frameworks give back what
+  /// their allocators kept and try again. Returns nothing where the program ends with a fault
+  /// there, before it did a step.
+  [[nodiscard]] Result<Run> record_within(const profile::GpuSpec& gpu, int batch) const;
+
+  /// Errors: kInvalidArgument when the program does the same at several batches.
+  [[nodiscard]] Result<void> check_batches() const;
+
+ private:
+  [[nodiscard]] bool any(int batch) const;
+  [[nodiscard]] Result<profile::GpuSpec> known_gpu(const profile::GpuSpec& gpu) const;
+  [[nodiscard]] Result<void> record_one(const profile::GpuSpec& gpu, int batch, int number);
+
+  PredictedProgram program_;
+  ProgramRunWorld world_;
+  std::vector<Run> runs_;
+  std::map<std::pair<int, int>, std::string> faults_;  ///< by capability and batch.
+  Error first_fault_;                                  ///< at the last batch.
+};
+
+}  // namespace gpemu::tools

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/program_runs.hpp"
+
+#include <gtest/gtest.h>
+
+namespace gpemu::tools {
+namespace {
+
+profile::GpuSpec gpu(std::string name, int major, int minor) {
+  profile::GpuSpec spec;
+  spec.name = std::move(name);
+  spec.compute_capability_major = major;
+  spec.compute_capability_minor = minor;
+  return spec;
+}
+
+const profile::GpuSpec kOld = gpu("K80", 3, 7);
+const profile::GpuSpec kVolta = gpu("V100", 7, 0);
+const profile::GpuSpec kAmpere = gpu("A100-SXM4-80GB", 8, 0);
+const profile::GpuSpec kHopper = gpu("H100", 9, 0);
+
+/// A program that runs from a compute capability on, with as many elements as its batch.
+class RecordingsTest : public testing::Test {
+ protected:
+  ProgramRuns runs() {
+    return {{.words = {"program"}},
+            {.gpu = [this](const std::string& name) { return find(name); },
+             .gpu_names = [] { return std::vector<std::string>{"K80", "V100", "H100"}; },
+             .record = [this](const run::ProgramRunOptions& options,
+                              const std::string& label) { return record(options, label); }}};
+  }
+
+  std::vector<std::string> recorded_;  ///< by label, in their order.
+  int least_major_ = 3;
+  bool takes_batch_ = true;
+  Bytes least_memory_ = 0;
+
+ private:
+  static Result<profile::GpuSpec> find(const std::string& name) {
+    for (const profile::GpuSpec& known : {kOld, kVolta, kAmpere, kHopper}) {
+      if (known.name == name) return known;
+    }
+    return fail(ErrorCode::kNotFound, "no such GPU");
+  }
+
+  Result<run::ProgramRun> record(const run::ProgramRunOptions& options, const std::string& label) {
+    recorded_.push_back(label);
+    if (options.gpu.compute_capability_major < least_major_) {
+      return fail(ErrorCode::kNotFound, "Traceback:\n  | RuntimeError: no kernel\n  | bye");
+    }
+    if (options.memory > 0 && options.memory < least_memory_) {
+      return fail(ErrorCode::kNotFound, "out of memory");
+    }
+    run::ProgramRun seen{.gpu = options.gpu, .batch = options.batch};
+    cost::RecordedOperation operation;
+    operation.shape[0].constant = takes_batch_ ? options.batch : 1;
+    seen.work.operations = {operation};
+    seen.work.events = {{.kind = record::WorkEvent::Kind::kOperation}};
+    seen.step = {.begin = 0, .end = 1};
+    return seen;
+  }
+};
+
+TEST_F(RecordingsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kVolta, kHopper, gpu("V100-SXM2", 7, 0)}, {0}));
+  EXPECT_EQ(recorded_, (std::vector<std::string>{"H100", "V100"}));
+  EXPECT_EQ(all.find(kVolta, 0).first->gpu.name, "V100");
+  EXPECT_EQ(all.find(kVolta, 0).second, "");
+}
+
+TEST_F(RecordingsTest, TakesANewerGpuWhereTheProgramDoesNotRun) {
+  least_major_ = 7;
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kOld, kHopper, kVolta}, {32}));
+  const auto [seen, reason] = all.find(kOld, 32);
+  EXPECT_EQ(seen->gpu.name, "V100");
+  EXPECT_EQ(reason, "fails at compute capability 3.7: RuntimeError: no kernel");
+}
+
+TEST_F(RecordingsTest, TriesACommonGpuWhereTheProgramRunsOnNone) {
+  least_major_ = 8;
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kOld, kVolta}, {0}));
+  EXPECT_EQ(recorded_, (std::vector<std::string>{"V100", "K80", "A100-SXM4-80GB"}));
+  EXPECT_EQ(all.find(kOld, 0).first->gpu.name, "A100-SXM4-80GB");
+}
+
+TEST_F(RecordingsTest, FailsAsTheFirstRecordingDidWhereThereIsNone) {
+  least_major_ = 10;
+  ProgramRuns all = runs();
+  const auto recorded = all.record({kVolta}, {0});
+  ASSERT_FALSE(recorded);
+  EXPECT_TRUE(recorded.error().message.starts_with("Traceback:"));
+}
+
+TEST_F(RecordingsTest, EmulatesTheNearestKnownGpuForOneThatAFileDescribes) {
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({gpu("my-gpu", 7, 5)}, {0}));
+  EXPECT_EQ(recorded_, std::vector<std::string>{"V100"});
+}
+
+TEST_F(RecordingsTest, RecordsWithinTheMemoryOfAGpu) {
+  profile::GpuSpec small = kVolta;
+  small.memory_bytes = 4 * kGiB;
+  const ProgramRuns all = runs();
+  EXPECT_NE(all.record_within(small, 8).value(), nullptr);
+  least_memory_ = 5 * kGiB;
+  EXPECT_EQ(all.record_within(small, 8).value(), nullptr);
+  EXPECT_EQ(recorded_, (std::vector<std::string>{"V100, batch 8", "V100, batch 8"}));
+}
+
+TEST_F(RecordingsTest, RefusesAProgramThatDoesTheSameAtEachBatch) {
+  ProgramRuns all = runs();
+  ASSERT_TRUE(all.record({kVolta}, {8, 16}));
+  EXPECT_TRUE(all.check_batches());
+  takes_batch_ = false;
+  ProgramRuns same = runs();
+  ASSERT_TRUE(same.record({kVolta}, {8, 16}));
+  EXPECT_EQ(same.check_batches().error().code, ErrorCode::kInvalidArgument);
+}
+
+}  // namespace
+}  // namespace gpemu::tools
