@@ -181,6 +181,10 @@ Stream::~Stream() {
   device.schedule->abandon(std::move(lane_), device.clock->now());
 }
 
+const Node& Stream::node() const {
+  return *device_.state_->node;
+}
+
 Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
   const Device::State& device = *device_.state_;
   const std::size_t index =
@@ -226,7 +230,7 @@ Moment Stream::tail() const {
 Moment Stream::last_end() const {
   const Device::State& device = *device_.state_;
   const std::lock_guard lock(device.schedule->mutex);
-  return device.schedule->last_end(*lane_, device.clock->now());
+  return device.schedule->last_end_of(*lane_, device.clock->now());
 }
 
 bool Stream::idle() const {

@@ -107,7 +107,7 @@ void EngineQueue::drop_work_of_dead(TimePoint now) {
   const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
   if (now - looked_for_dead_ < kLookPeriod && !is_damage) return;
   looked_for_dead_ = now;
-  segment_->trim(device_, engine_);
+  segment_->trim(device_, engine_, now);
 }
 
 /// Puts time at the end of the engine's timeline, not before `earliest`. Several processes may do

@@ -18,6 +18,7 @@
 ///     EngineRecord[device_count][kEngineCount]                    changes
 ///     ProcessRecord[process_capacity]
 ///     HoldingRecord[device_count][process_capacity]
+///     SeatRecord[kSeatCapacity]
 ///
 /// Which slots of the registry are in use is not in the file: a process holds open-file-description
 /// locks (fcntl F_OFD_SETLK) on bytes far beyond the file's end, which the kernel releases when the
@@ -28,10 +29,16 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 5;
+inline constexpr std::uint32_t kVersion = 6;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
+inline constexpr std::size_t kSeatCapacity = 2048;
+/// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round
+/// n - kArrivalsAhead, for which all others have published theirs, for which they know the end of
+/// round n - 2 * kArrivalsAhead: nobody needs an older one.
+inline constexpr std::size_t kArrivalsKept = 16;
+inline constexpr std::size_t kArrivalsAhead = kArrivalsKept / 2;
 
 /// Offset of the lock of slot 0 that says that somebody has taken the slot; the others follow.
 inline constexpr std::int64_t kTakenLocks = std::int64_t{1} << 40;
@@ -108,13 +115,17 @@ struct alignas(64) EngineRecord {
   return work;
 }
 
-/// Who has a slot; for people to read. Which slots count, the locks say.
+/// Who has a slot. Which slots count, the locks say.
 struct alignas(64) ProcessRecord {
   std::atomic<std::uint32_t> used;  ///< 0: nobody had the slot since its last holder detached.
   std::atomic<std::int32_t> pid;
   /// In which the pid is one: the inode of its pid namespace; 0 when that is not known.
   std::atomic<std::uint64_t> pid_namespace;
   char name[32];
+  /// Of this holder and no other one: a random number, and the slot in the lowest byte.
+  std::atomic<std::uint64_t> identity;
+  std::atomic<std::uint32_t> bell;       ///< others increment it when there is news, and wake.
+  std::atomic<std::uint32_t> listening;  ///< 1: the holder waits for its bell; whoever rings clears it.
 };
 
 /// What one process has on one device. Its holder alone writes it, and keeps the truth in memory of
@@ -130,6 +141,30 @@ struct alignas(64) HoldingRecord {
   Use engines[kEngineCount];
 };
 
+/// What a party brings to a round.
+struct ArrivalRecord {
+  /// When it comes, unless the round before ends later.
+  std::atomic<std::int64_t> time_ns;
+  std::atomic<std::int64_t> cost_ns;
+};
+
+/// The seat of one party of a group (docs/design/rendezvous.md).
+struct alignas(64) SeatRecord {
+  /// 0: the seat is free. An identity with kReserved: of the group's creator, for a party that has
+  /// not come yet. An identity: the party's process, which alone writes the rest. left(key): the
+  /// party has left or died. Changes in this order only, by compare-and-swap.
+  std::atomic<std::uint64_t> owner;
+  std::atomic<std::uint64_t> key;    ///< of the group; means nothing in a free seat.
+  std::atomic<std::uint64_t> count;  ///< of arrivals.
+  ArrivalRecord arrivals[kArrivalsKept];
+};
+inline constexpr std::uint64_t kReserved = std::uint64_t{1} << 63;
+inline constexpr std::uint64_t kLeft = std::uint64_t{1} << 62;
+/// Returns the owner of a seat of that group whose party has left.
+[[nodiscard]] constexpr std::uint64_t left(std::uint64_t key) {
+  return (key & (kLeft - 1)) | kLeft;
+}
+
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);
 static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
@@ -141,12 +176,14 @@ struct Offsets {
       : engines(sizeof(Header) + devices * sizeof(FactsRecord)),
         processes(engines + devices * kEngineCount * sizeof(EngineRecord)),
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
-        end(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)) {}
+        seats(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)),
+        end(seats + kSeatCapacity * sizeof(SeatRecord)) {}
 
   static constexpr std::uint64_t kFacts = sizeof(Header);
   std::uint64_t engines;
   std::uint64_t processes;
   std::uint64_t holdings;
+  std::uint64_t seats;
   std::uint64_t end;
 };
 

@@ -84,6 +84,11 @@ class BusyClock final : public sim::Clock {
     now_ = std::max(now_, deadline);
     read();
   }
+  void wait_for_change(const std::atomic<std::uint32_t>& /*word*/, std::uint32_t /*seen*/,
+                       TimePoint deadline) override {
+    wait_until(deadline);
+  }
+  [[nodiscard]] bool runs_by_itself() const override { return false; }
 
  private:
   void read() const {

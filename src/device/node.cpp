@@ -11,6 +11,7 @@
 #include "mapping.hpp"
 #include "schedule.hpp"
 #include "segment.hpp"
+#include "settler.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -60,8 +61,23 @@ Node::Node(std::unique_ptr<Segment> segment)
       schedule_(std::make_unique<Schedule>(*segment_, segment_->facts().devices.size())) {}
 
 Node::~Node() {
-  // That of a forked child is its parent's, and so may be who holds its lock.
-  if (!segment_->owned_by_this_process()) static_cast<void>(schedule_.release());
+  if (segment_->owned_by_this_process()) return;
+  // Those of a forked child are its parent's, and so may be who holds the schedule's lock.
+  static_cast<void>(settler_.release());
+  static_cast<void>(schedule_.release());
+}
+
+void Node::start_to_settle(sim::Clock& clock) {
+  if (!clock.runs_by_itself()) return;
+  std::call_once(settler_started_, [&] {
+    settler_ = std::make_unique<Settler>(*schedule_, *segment_, clock);
+  });
+}
+
+TimePoint Node::settle(TimePoint now) {
+  const std::lock_guard lock(schedule_->mutex);
+  schedule_->advance(now);
+  return schedule_->next_look(now).time;
 }
 
 void Node::end_when_cut_short() {

@@ -2,6 +2,7 @@
 #include "schedule.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <tuple>
 #include <utility>
 
@@ -32,8 +33,46 @@ TimePoint Moment::time() const {
   return std::max(time_, mark_->time());
 }
 
+bool Moment::is_open() const {
+  if (!mark_ || mark_->final_) return false;
+  const std::lock_guard lock(mark_->schedule_->mutex);
+  mark_->schedule_->place_all();
+  return !mark_->final_ && !mark_->placed_;
+}
+
 void Moment::wait(sim::Clock& clock) const {
-  while (!is_over(clock.now())) clock.wait_until(time());
+  while (true) {
+    const std::uint32_t seen = news();
+    if (is_over(clock.now())) return;
+    wait_for_news(clock, seen, TimePoint::max());
+  }
+}
+
+std::uint32_t Moment::news() const {
+  return !mark_ || mark_->final_ ? 0 : mark_->schedule_->news.load();
+}
+
+void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const {
+  if (!mark_ || mark_->final_) return clock.wait_until(std::min(deadline, time()));
+  Schedule& schedule = *mark_->schedule_;
+  const TimePoint now = clock.now();
+  Schedule::NextLook look;
+  TimePoint end = TimePoint::max();
+  {
+    const std::lock_guard lock(schedule.mutex);
+    schedule.advance(now);
+    schedule.place_all();
+    look = schedule.next_look(now);
+    if (mark_->final_ || mark_->placed_) end = std::max(time_, mark_->time());
+  }
+  // What follows a round may put off what the end depends on, and so let it come earlier.
+  const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
+  const bool may_come_earlier = look.listens || look.time < end;
+  if (!may_come_earlier || end <= saturating_add(now, precise)) {
+    return clock.wait_until(std::min(end, deadline));
+  }
+  if (end != TimePoint::max()) end -= precise;
+  clock.wait_for_change(schedule.news, seen, std::min({end, deadline, look.time}));
 }
 
 // ---- Schedule
@@ -48,7 +87,7 @@ struct Schedule::Later {
   }
 };
 
-Schedule::Schedule(Segment& segment, std::size_t devices) {
+Schedule::Schedule(Segment& segment, std::size_t devices) : segment_(segment) {
   for (std::size_t i = 0; i < devices * kEngineCount; ++i) {
     engines_.push_back(
         {.queue = EngineQueue(segment, static_cast<int>(i / kEngineCount), i % kEngineCount),
@@ -76,7 +115,7 @@ TimePoint Schedule::known_end(const Lane& lane) {
 
 Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
                          Bytes bytes) {
-  now_ = std::max(now_, now);
+  enter(now);
   LaneGroup& group = *lane.group;
   if (!group.waiting.empty()) look_at_group(group, now);
   Duration idle{};
@@ -90,7 +129,9 @@ Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   const TimePoint ready = std::max(now, lane.expected_end);
   // What is ready last puts off nothing that was queued before.
   const bool in_order = ready >= engine.last_ready;
-  Interval interval = unplaced_ == 0 && in_order
+  // What has no time and could have one would be in line at an engine.
+  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size();
+  Interval interval = is_known && in_order
                           ? queue_placed(lane, engine_index, ready, cost, bytes)
                           : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
   interval.asked = now;
@@ -133,8 +174,8 @@ Interval Schedule::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
   push_work(lane, engine_index, ready, expected);
-  engine.queue.reserve_for(now_, ready, expected.busy);
-  ++unplaced_;
+  // What may wait for a round takes its time from the engine when it starts.
+  if (!lane.open) engine.queue.reserve_for(now_, ready, expected.busy);
   if (!in_order) {
     start_over(now_);
   } else if (is_next) {
@@ -145,6 +186,7 @@ Interval Schedule::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
 }
 
 void Schedule::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
+  enter(now);
   if (&lane == lane.group->legacy) {
     wait(lane, now, Moment(known_end(lane)));
     follow_group(lane, now);
@@ -153,7 +195,6 @@ void Schedule::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
 }
 
 void Schedule::wait(Lane& lane, TimePoint now, const Moment& moment) {
-  now_ = std::max(now_, now);
   const Mark* const mark = moment.mark_.get();
   TimePoint time = moment.time_;
   if (mark != nullptr) time = std::max(time, mark->time());
@@ -169,17 +210,20 @@ void Schedule::wait(Lane& lane, TimePoint now, const Moment& moment) {
   const bool is_next = lane.placed == lane.tasks.size();
   Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
   task.start = task.end = end;
-  if (!is_known) task.waits_for = moment.mark_;
-  if (unplaced_ == 0) {
+  if (!is_known) {
+    task.waits_for = moment.mark_;
+    lane.open = lane.open || mark->open_;
+  }
+  if (!is_next) return;
+  if (waiting_.empty() && (is_known || mark->placed_)) {
     ++lane.placed;
     return;
   }
-  ++unplaced_;
-  if (is_next) look_at(lane);
+  look_at(lane);
 }
 
 Moment Schedule::end_of(Lane& lane, TimePoint now) {
-  now_ = std::max(now_, now);
+  enter(now);
   if (lane.group->waiting.empty()) return Moment(known_end(lane));
   advance(now);
   if (&lane != lane.group->legacy) {
@@ -193,17 +237,20 @@ Moment Schedule::end_of(Lane& lane, TimePoint now) {
     end.time_ = std::max(end.time_, known_end(lane));
     return end;
   }
+  // Whoever asks again before anything is queued or starts gets the same answer.
+  LaneGroup& group = *lane.group;
+  if (group.joint_key == std::pair(next_number_, group.blocking_end)) return group.joint_end;
   // Apart from the lane, in which a wait would hold up the blocking streams.
   auto all = std::make_unique<Lane>(lane.group);
-  for (Lane* const other : lane.group->blocking) wait(*all, now, last_end(*other, now));
+  for (Lane* const other : group.blocking) wait(*all, now, last_end(*other, now));
   wait(*all, now, last_end(lane, now));
-  const Moment end = last_end(*all, now);
+  group.joint_end = last_end(*all, now);
+  group.joint_key = {next_number_, group.blocking_end};
   abandon(std::move(all), now);
-  return end;
+  return group.joint_end;
 }
 
 std::vector<Moment> Schedule::ends_of(const LaneGroup& group, TimePoint now) {
-  now_ = std::max(now_, now);
   advance(now);
   std::vector<Moment> ends;
   const std::vector<Lane*> lanes = group.waiting;
@@ -219,11 +266,12 @@ void Schedule::place_all() {
 
 void Schedule::advance(TimePoint now) {
   now_ = std::max(now_, now);
+  if (open_rounds_ > 0) return catch_up(now_);
   while (Lane* const lane = place_next(now)) drop_started(*lane, now);
 }
 
 void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
-  now_ = std::max(now_, now);
+  enter(now);
   abandoned_.push_back(std::move(lane));
   if (abandoned_.size() < most_abandoned_) return;
   advance(now);
@@ -320,6 +368,11 @@ void Schedule::look_at_group(LaneGroup& group, TimePoint now) {
   for (std::size_t i = group.waiting.size(); i-- > 0;) drop_started(*group.waiting[i], now);
 }
 
+Moment Schedule::last_end_of(Lane& lane, TimePoint now) {
+  enter(now);
+  return last_end(lane, now);
+}
+
 Moment Schedule::last_end(Lane& lane, TimePoint now) {
   drop_started(lane, now);
   if (lane.tasks.empty()) return Moment(lane.started_end);
@@ -327,8 +380,19 @@ Moment Schedule::last_end(Lane& lane, TimePoint now) {
   if (!last.mark) {
     last.mark = MarkReference(new Mark(*this, last.end));
     last.mark->placed_ = lane.placed == lane.tasks.size();
+    last.mark->start_ = last_start(lane, lane.tasks.size() - 1);
+    last.mark->open_ = lane.open;
   }
   return {TimePoint{}, last.mark};
+}
+
+/// Returns when the last piece of a task starts, if the task is placed.
+TimePoint Schedule::last_start(Lane& lane, std::size_t index) {
+  const Task& task = lane.tasks[index];
+  if (task.before == 0) return task.start;
+  std::size_t ends = 0;
+  for (std::size_t i = 0; i <= index; ++i) ends += lane.tasks[i].before;
+  return lane.ends[ends - 1];
 }
 
 /// Notes work whose time is final.
@@ -396,14 +460,12 @@ void Schedule::start_over(TimePoint now) {
     engine.ready.clear();
   }
   waiting_.clear();
-  unplaced_ = 0;
   std::vector<Lane*> lanes;
   for (const auto& group : groups_) {
     lanes.insert(lanes.end(), group->waiting.begin(), group->waiting.end());
   }
   for (Lane* const lane : lanes) {
     split(*lane);
-    unplaced_ += lane->tasks.size();
     lane->placed = 0;
     for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
       if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->placed_ = false;
@@ -454,35 +516,53 @@ bool Schedule::find_ready(Lane& lane) {
 void Schedule::give_time(Lane& lane) {
   const Task& task = next_of(lane);
   ++lane.placed;
-  --unplaced_;
-  if (lane.placed == lane.tasks.size()) lane.expected_end = task.end;
+  if (lane.placed == lane.tasks.size()) {
+    lane.expected_end = task.end;
+    lane.open = false;
+  }
   Mark* const mark = task.mark.get();
   if (mark == nullptr) return;
   mark->placed_ = true;
+  mark->start_ = task.start;
   mark->time_ns_ = task.end.time_since_epoch().count();
+  release(*mark);
+}
+
+/// Lets the lanes go on that wait for a mark.
+void Schedule::release(const Mark& mark) {
   std::erase_if(blocked_, [&](const auto& blocked) {
-    if (blocked.first != mark) return false;
+    if (blocked.first != &mark) return false;
     woken_.push_back(blocked.second);
     return true;
   });
 }
 
+/// Returns which work begins next of what has no time. Of what begins at once that is what became
+/// ready first, for some may take no time.
+Schedule::Turn Schedule::next_turn() {
+  using Order = std::tuple<TimePoint, TimePoint, std::uint64_t>;
+  Turn best;
+  Order first;
+  for (EngineState* const engine : waiting_) {
+    const Task& task = next_of(*engine->ready.front());
+    const Order order(engine->queue.next_turn(now_, std::max(task.start, engine->placed_end)),
+                      task.start, task.number);
+    if (best.engine != nullptr && order >= first) continue;
+    first = order;
+    best = {.engine = engine, .start = std::get<0>(order)};
+  }
+  return best;
+}
+
 /// Gives the work its time that begins next, unless that is after `until`. Returns its lane.
 Lane* Schedule::place_next(TimePoint until) {
-  if (waiting_.empty()) return nullptr;
-  // What begins at once is done in the order in which it became ready, for some may take no time.
-  const auto turn_of = [this](EngineState* engine) {
-    const Task& task = next_of(*engine->ready.front());
-    const TimePoint start = engine->queue.next_turn(now_, std::max(task.start, engine->placed_end));
-    return std::tuple(start, task.start, task.number);
-  };
-  const auto best = std::ranges::min_element(waiting_, {}, turn_of);
-  if (std::get<0>(turn_of(*best)) > until) return nullptr;
-  EngineState& engine = **best;
+  const Turn turn = next_turn();
+  if (turn.engine == nullptr || turn.start > until) return nullptr;
+  EngineState& engine = *turn.engine;
   std::ranges::pop_heap(engine.ready, Later());
   Lane& lane = *engine.ready.back();
   engine.ready.pop_back();
-  if (engine.ready.empty()) waiting_.erase(best);
+  if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
   const Interval interval =
       engine.queue.serve(now_, std::max(task.start, engine.placed_end), task.cost);

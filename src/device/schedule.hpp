@@ -2,12 +2,14 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +18,7 @@
 #include "gpemu/device/moment.hpp"
 
 #include "engine_queue.hpp"
+#include "party.hpp"
 
 namespace gpemu::device {
 
@@ -91,12 +94,17 @@ struct LaneGroup {
   TimePoint any_end{};          ///< of all that has started in any lane.
   std::function<void(TimePoint start, TimePoint end)> observer;  ///< told what has started.
   std::vector<Lane*> waiting;  ///< those with tasks that have not started, as far as looked at.
+  /// Of the legacy lane and those that synchronise with it, when this was the number of what is
+  /// queued next and this the end of what had started.
+  Moment joint_end;
+  std::pair<std::uint64_t, TimePoint> joint_key;
 };
 
 /// What a stream was given and has not started: tasks that run one after the other.
 struct Lane {
   std::shared_ptr<LaneGroup> group;
   bool blocking = false;  ///< synchronises with the legacy lane, or is it.
+  bool open = false;      ///< may wait for a round that had no end when it was queued.
   Queue<Task> tasks;
   Queue<TimePoint> ends;       ///< of all pieces of tasks but the last ones.
   std::size_t placed = 0;      ///< the first so many tasks have their times.
@@ -134,6 +142,19 @@ class Schedule {
   /// synchronization behavior": in the legacy default stream, a wait is like work.
   void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment);
 
+  /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party is
+  /// added.
+  Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost);
+
+  /// From now until it is removed, the rounds of a party are published and get their ends.
+  void add(Party& party);
+  /// Ends its rounds that are open, at `now` or when the stream reaches them if that is later.
+  void abort(Party& party, TimePoint now);
+  void remove(Party& party);
+
+  /// As Stream::last_end.
+  Moment last_end_of(Lane& lane, TimePoint now);
+
   /// Returns when the last task ends that a lane was given.
   Moment last_end(Lane& lane, TimePoint now);
 
@@ -146,8 +167,26 @@ class Schedule {
   /// Gives all work its time as if nothing else was queued.
   void place_all();
 
-  /// Gives work its time that has started at `now`.
+  /// Gives work its time that has started at `now`, and settles rounds.
   void advance(TimePoint now);
+
+  /// When there is something to do next for open rounds.
+  struct NextLook {
+    TimePoint time = TimePoint::max();
+    /// Whether a round would have ended by now if others had come: only they know when to look.
+    bool listens = false;
+  };
+  NextLook next_look(TimePoint now);
+
+  /// As next_look but, with open rounds, not after `latest`: for the thread that settles, whose bell
+  /// rings if it must look earlier.
+  NextLook plan_look(TimePoint now, TimePoint latest);
+
+  /// Finds parties that wait for somebody who cannot come any more.
+  void find_failures();
+
+  /// Changes when a round gets its end or a party fails.
+  std::atomic<std::uint32_t> news{0};
 
   /// Keeps a lane until its work has ended.
   void abandon(std::unique_ptr<Lane> lane, TimePoint now);
@@ -163,6 +202,11 @@ class Schedule {
     std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
   };
   struct Later;
+  /// The engine whose next work begins first, and when.
+  struct Turn {
+    EngineState* engine = nullptr;
+    TimePoint start = TimePoint::max();
+  };
 
   [[nodiscard]] static TimePoint known_end(const Lane& lane);
   static Task& next_of(Lane& lane) { return lane.tasks[lane.placed]; }
@@ -176,6 +220,7 @@ class Schedule {
   Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
   [[nodiscard]] bool goes_on(Lane& lane, std::size_t engine_index, const Interval& interval) const;
   static void split(Lane& lane);
+  [[nodiscard]] static TimePoint last_start(Lane& lane, std::size_t index);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
   void follow_group(Lane& lane, TimePoint now);
@@ -185,13 +230,27 @@ class Schedule {
   void go_on();
   bool find_ready(Lane& lane);
   void give_time(Lane& lane);
+  [[nodiscard]] Turn next_turn();
   Lane* place_next(TimePoint until);
+  void catch_up(TimePoint now);
+  [[nodiscard]] TimePoint next_event();
+  void enter(TimePoint now);
+  void release(const Mark& mark);
+  bool settle_rounds();
+  [[nodiscard]] bool publish_rounds(Party& party);
+  void give_end(Party& party, TimePoint end);
+  [[nodiscard]] static std::optional<TimePoint> ready_time(Party& party, const Party::Round& round);
+  [[nodiscard]] static TimePoint ready_known_at(Party& party, const Party::Round& round);
+  void ring_listeners(Party& party);
+  static void ring(layout::ProcessRecord& process);
+  void tell_news();
   void start_over(TimePoint now);
   void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end);
   static void note_end(Lane& lane, TimePoint end);
   void drop_started(Lane& lane, TimePoint now);
   void drop_pieces(Lane& lane, TimePoint now);
 
+  Segment& segment_;
   std::vector<EngineState> engines_;
   std::vector<EngineState*> waiting_;  ///< engines for which some lane is ready.
   std::vector<std::shared_ptr<LaneGroup>> groups_;
@@ -199,9 +258,12 @@ class Schedule {
   std::size_t most_abandoned_ = 16;               ///< before they are looked at.
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
   std::vector<Lane*> woken_;                      ///< whose mark has got its time.
-  std::size_t unplaced_ = 0;                      ///< tasks without times.
   std::uint64_t next_number_ = 1;
-  TimePoint now_{};  ///< the latest that callers told.
+  TimePoint now_{};      ///< the latest that callers told.
+  TimePoint reached_{};  ///< until when all that starts has started, while rounds are open.
+  std::vector<Party*> parties_;
+  std::size_t open_rounds_ = 0;  ///< of all parties.
+  TimePoint planned_look_ = TimePoint::min();  ///< of the thread that settles, if there is one.
 };
 
 }  // namespace gpemu::device

@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Random programs on the virtual clock, compared with a model that looks at each nanosecond.
+// Random programs of several processes on the virtual clock, compared with a model that looks at
+// each nanosecond.
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -11,49 +16,49 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/device/device.hpp"
+#include "gpemu/device/rendezvous.hpp"
 #include "gpemu/sim/random.hpp"
 
 namespace gpemu::device {
 namespace {
 
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max();
+
 /// What the rules say of when queued work runs, as plainly as possible.
 class Model {
  public:
   struct Work {
-    int engine = 0;
+    int engine = 0;  ///< kRound for a party's part in a round.
     std::int64_t cost = 0;
     std::int64_t asked = 0;
     std::set<int> after;  ///< numbers of work that must have ended.
-    std::int64_t ready = -1, start = -1, end = -1;
+    std::int64_t ready = -1, start = -1, end = kNever;
+    bool has_ended = false;
   };
+  static constexpr int kRound = -1;
 
   int add(Work work) {
     all_.push_back(std::move(work));
     return static_cast<int>(all_.size()) - 1;
   }
+  /// Adds a party to the round of that number of a group with so many parties.
+  void add_to_round(int group, std::size_t round, std::size_t parties, int work) {
+    auto& rounds = groups_[group];
+    if (rounds.size() <= round) rounds.resize(round + 1);
+    rounds[round].parties = parties;
+    rounds[round].work.push_back(work);
+  }
 
-  /// Runs all work. Each engine does one piece at a time: of those that are ready the one that has
-  /// been so for longest, of several the one that was queued first.
+  /// Runs all work that ever runs. Each engine does one piece at a time: of those that are ready
+  /// the one that has been so for longest, of several the one that was queued first. A round ends
+  /// when all parties are ready for it and the largest cost has passed, and one after the other.
   void run() {
-    std::size_t ended = 0;
-    for (std::int64_t now = 0; ended < all_.size(); ++now) {
-      while (true) {
-        for (Work& work : all_) {
-          if (work.start >= 0 && work.end == now && !work_ended_.contains(&work)) {
-            work_ended_.insert(&work);
-            ++ended;
-          }
-        }
-        Work* next = nullptr;
-        for (Work& work : all_) {
-          if (work.start >= 0) continue;
-          if (work.ready < 0 && is_ready(work, now)) work.ready = now;
-          if (work.ready < 0 || is_busy(work.engine, now)) continue;
-          if (next == nullptr || work.ready < next->ready) next = &work;
-        }
-        if (next == nullptr) break;
-        next->start = now;
-        next->end = now + next->cost;
+    std::int64_t latest = 0;
+    for (const Work& work : all_) latest = std::max(latest, work.asked);
+    std::int64_t last = latest;
+    for (const Work& work : all_) last += work.cost + 1;
+    for (std::int64_t now = 0; now <= last; ++now) {
+      while (look(now)) {
       }
     }
   }
@@ -64,10 +69,59 @@ class Model {
   }
 
  private:
+  struct Round {
+    std::size_t parties = 0;
+    std::vector<int> work;
+    std::int64_t end = kNever;
+  };
+
+  /// Does what happens at a time; returns whether anything did.
+  bool look(std::int64_t now) {
+    bool did = false;
+    for (Work& work : all_) {
+      if (!work.has_ended && work.end == now) work.has_ended = did = true;
+    }
+    for (Work& work : all_) {
+      if (work.ready < 0 && is_ready(work, now)) {
+        work.ready = now;
+        did = true;
+      }
+    }
+    for (auto& [group, rounds] : groups_) {
+      std::int64_t before = 0;
+      for (Round& round : rounds) {
+        if (round.end == kNever && before != kNever) did = try_to_end(round, before) || did;
+        before = round.end;
+      }
+    }
+    Work* next = nullptr;
+    for (Work& work : all_) {
+      if (work.start >= 0 || work.ready < 0 || work.engine == kRound || is_busy(work.engine, now)) {
+        continue;
+      }
+      if (next == nullptr || work.ready < next->ready) next = &work;
+    }
+    if (next == nullptr) return did;
+    next->start = now;
+    next->end = now + next->cost;
+    return true;
+  }
+  bool try_to_end(Round& round, std::int64_t before) {
+    if (round.work.size() < round.parties) return false;
+    std::int64_t latest = before;
+    std::int64_t cost = 0;
+    for (const int number : round.work) {
+      if (all_[number].ready < 0) return false;
+      latest = std::max(latest, all_[number].ready);
+      cost = std::max(cost, all_[number].cost);
+    }
+    round.end = latest + cost;
+    for (const int number : round.work) all_[number].end = round.end;
+    return true;
+  }
   [[nodiscard]] bool is_ready(const Work& work, std::int64_t now) const {
-    return work.asked <= now && std::ranges::all_of(work.after, [&](int number) {
-             return work_ended_.contains(&all_[number]);
-           });
+    return work.asked <= now &&
+           std::ranges::all_of(work.after, [&](int number) { return all_[number].has_ended; });
   }
   [[nodiscard]] bool is_busy(int engine, std::int64_t now) const {
     return std::ranges::any_of(all_, [&](const Work& work) {
@@ -76,32 +130,46 @@ class Model {
   }
 
   std::vector<Work> all_;
-  std::set<const Work*> work_ended_;
+  std::map<int, std::vector<Round>> groups_;
 };
 
-/// A program of a process that queues, waits and asks at random, on the devices and in the model.
+/// A folder for nodes that ends with the test.
+class Folder {
+ public:
+  Folder() {
+    std::string name = std::filesystem::temp_directory_path() / "gpemu-schedule-XXXXXX";
+    path_ = ::mkdtemp(name.data());
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() { std::filesystem::remove_all(path_); }
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+/// A program of processes that queue, meet, wait and ask at random, on the devices and in the
+/// model. Each device belongs to one of the processes.
 class Program {
  public:
-  explicit Program(std::uint64_t seed) : random_(seed) {
-    devices_ = below(4) + 1;
-    NodeConfig config{.name = "test", .devices = {}};
-    config.devices.resize(static_cast<std::size_t>(devices_),
+  Program(std::uint64_t seed, const std::filesystem::path& folder) : random_(seed) {
+    const int processes = below(2) == 0 ? 1 : below(4) + 1;
+    const int devices = std::max(processes, below(4) + 1);
+    NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
+    config.devices.resize(static_cast<std::size_t>(devices),
                           {.gpu = "TEST-GPU", .memory_bytes = kMiB});
-    node_ = Node::create_private(config).value();
-    for (int i = 0; i < devices_; ++i) {
-      opened_.push_back(Device::open(node_, i, clock_).value());
-      streams_.push_back(
-          {.device = i, .kind = Kind::kLegacy, .stream = &opened_[i]->default_stream()});
-      for (int k = below(4); k > 0; --k) {
-        const bool blocking = below(2) == 0;
-        streams_.push_back({.device = i,
-                            .kind = blocking ? Kind::kBlocking : Kind::kNonBlocking,
-                            .owned = opened_[i]->create_stream(
-                                blocking ? StreamKind::kBlocking : StreamKind::kNonBlocking)});
-        streams_.back().stream = streams_.back().owned.get();
+    for (int i = 0; i < processes; ++i) {
+      if (processes == 1) {
+        nodes_.push_back(Node::create_private(config).value());
+      } else {
+        nodes_.push_back(i == 0 ? Node::create(config, folder).value()
+                                : Node::open(config.name, folder).value());
       }
     }
-    events_.resize(static_cast<std::size_t>(below(4)) + 1);
+    for (int i = 0; i < devices; ++i) add_streams(i, i % processes);
+    events_.resize(static_cast<std::size_t>(processes * (below(4) + 1)));
+    for (int k = below(3); k > 0; --k) add_group();
   }
 
   /// Returns what differed; nothing if nothing did.
@@ -109,28 +177,21 @@ class Program {
     const int steps = below(40) + 1;
     for (int i = 0; i < steps; ++i) step();
     for (Stream_& stream : streams_) note_end(stream.stream->tail(), before(stream), now());
+    wait_until(now() + kLongest);
     model_.run();
     for (const Check& check : checks_) {
-      const std::int64_t expected = model_.end_of(check.work, check.at_least);
-      if (check.over) {
-        if (*check.over != (expected <= check.now)) {
-          return fmt::format("at {} the end at {} was {}over", check.now, expected,
-                             *check.over ? "" : "not ");
-        }
-      } else if (std::max(check.end.time(), TimePoint(Duration(check.at_least))) !=
-                 TimePoint(Duration(expected))) {
-        return fmt::format("{} instead of {}", check.end.time().time_since_epoch().count(),
-                           expected);
-      } else if (check.waited >= 0 && check.waited != std::max(expected, check.now)) {
-        return fmt::format("a wait ended at {} instead of {}", check.waited, expected);
-      }
+      if (const auto difference = compare(check)) return *difference + "\n" + log_;
     }
     return std::nullopt;
   }
 
  private:
+  /// Longer than any program runs.
+  static constexpr std::int64_t kLongest = 5000;
+
   enum class Kind { kLegacy, kBlocking, kNonBlocking };
   struct Stream_ {
+    int process = 0;
     int device = 0;
     Kind kind = Kind::kLegacy;
     std::unique_ptr<Stream> owned;
@@ -141,6 +202,13 @@ class Program {
     Event event;
     std::set<int> after;
     std::int64_t time = 0;
+  };
+  struct Party_ {
+    int group = 0;
+    int process = 0;
+    std::size_t parties = 0;
+    std::size_t rounds = 0;
+    std::unique_ptr<Rendezvous> seat;
   };
   /// What was seen of the end of some work, or of a time if that is later.
   struct Check {
@@ -154,6 +222,92 @@ class Program {
 
   int below(int end) { return static_cast<int>(random_.below(static_cast<std::uint64_t>(end))); }
   std::int64_t now() { return clock_.now().time_since_epoch().count(); }
+  template <typename Item>
+  Item& any(std::vector<Item>& items) {
+    return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
+  }
+
+  void add_streams(int device, int process) {
+    opened_.push_back(Device::open(nodes_[process], device, clock_).value());
+    Device& opened = *opened_.back();
+    streams_.push_back({.process = process,
+                        .device = device,
+                        .kind = Kind::kLegacy,
+                        .stream = &opened.default_stream()});
+    for (int k = below(4); k > 0; --k) {
+      const bool blocking = below(2) == 0;
+      streams_.push_back({.process = process,
+                          .device = device,
+                          .kind = blocking ? Kind::kBlocking : Kind::kNonBlocking,
+                          .owned = opened.create_stream(blocking ? StreamKind::kBlocking
+                                                                 : StreamKind::kNonBlocking)});
+      streams_.back().stream = streams_.back().owned.get();
+    }
+  }
+
+  void add_group() {
+    const int parties = below(4) + 1;
+    const GroupId id = Rendezvous::create_group(*nodes_.front(), parties).value();
+    for (int i = 0; i < parties; ++i) {
+      const int process = below(static_cast<int>(nodes_.size()));
+      parties_.push_back({.group = groups_,
+                          .process = process,
+                          .parties = static_cast<std::size_t>(parties),
+                          .seat = Rendezvous::join(nodes_[process], id, i, clock_).value()});
+    }
+    ++groups_;
+  }
+
+  /// Lets all processes do what they do at this time, and returns when there is more to do.
+  std::int64_t settle() {
+    TimePoint next = TimePoint::max();
+    // What one publishes another one reads.
+    for (std::size_t i = 0; i <= nodes_.size(); ++i) {
+      next = TimePoint::max();
+      for (const auto& node : nodes_) next = std::min(next, node->settle(clock_.now()));
+    }
+    return next.time_since_epoch().count();
+  }
+  void wait_until(std::int64_t deadline) {
+    while (true) {
+      const std::int64_t next = settle();
+      if (next > deadline) break;
+      clock_.wait_until(TimePoint(Duration(next)));
+    }
+    clock_.wait_until(TimePoint(Duration(deadline)));
+    settle();
+  }
+  /// Waits as a process does; returns whether the moment came.
+  bool wait_for(const Moment& moment) {
+    while (!moment.is_over(clock_.now())) {
+      std::int64_t next = settle();
+      if (!moment.is_open()) next = std::min(next, moment.time().time_since_epoch().count());
+      if (next == kNever) return false;
+      clock_.wait_until(TimePoint(Duration(next)));
+    }
+    return true;
+  }
+
+  std::optional<std::string> compare(const Check& check) {
+    const std::int64_t expected = model_.end_of(check.work, check.at_least);
+    if (check.over) {
+      if (*check.over == (expected <= check.now)) return std::nullopt;
+      return fmt::format("at {} the end at {} was {}over", check.now, expected,
+                         *check.over ? "" : "not ");
+    }
+    if (expected == kNever) {
+      if (!check.end.is_over(clock_.now())) return std::nullopt;
+      return fmt::format("{} instead of never", check.end.time().time_since_epoch().count());
+    }
+    const std::int64_t end = check.end.time().time_since_epoch().count();
+    if (!check.end.is_over(clock_.now()) || std::max(end, check.at_least) != expected) {
+      return fmt::format("{} instead of {}", end, expected);
+    }
+    if (check.waited >= 0 && check.waited != std::max(expected, check.now)) {
+      return fmt::format("a wait ended at {} instead of {}", check.waited, expected);
+    }
+    return std::nullopt;
+  }
 
   /// What work of a stream comes after: for the legacy default stream and those that synchronise
   /// with it, that of each other.
@@ -172,15 +326,42 @@ class Program {
     checks_.push_back({.work = std::move(work), .at_least = at_least, .now = now(), .end = end});
   }
 
+  /// Notes a step, to be shown with what differed.
+  template <typename... Arguments>
+  void tell(std::string_view text, const Arguments&... arguments) {
+    log_ += fmt::format("{:4}: ", now()) + fmt::format(fmt::runtime(text), arguments...) + "\n";
+  }
+  std::size_t number_of(const Stream_& stream) const {
+    return static_cast<std::size_t>(&stream - streams_.data());
+  }
+
+  void arrive() {
+    if (parties_.empty()) return;
+    Party_& party = any(parties_);
+    Stream_& stream = any(streams_);
+    if (stream.process != party.process) return;
+    const std::int64_t cost = below(15) + 1;
+    const int number = model_.add(
+        {.engine = Model::kRound, .cost = cost, .asked = now(), .after = before(stream)});
+    model_.add_to_round(party.group, party.rounds++, party.parties, number);
+    tell("{} round {} of group {}, stream {} (device {}, process {}), cost {}", number,
+         party.rounds - 1, party.group, number_of(stream), stream.device, stream.process, cost);
+    stream.last = {number};
+    note_end(party.seat->arrive(*stream.stream, Duration(cost)).value(), {number}, now());
+  }
+
   void step() {
-    Stream_& stream = streams_[static_cast<std::size_t>(below(static_cast<int>(streams_.size())))];
-    Recorded& event = events_[static_cast<std::size_t>(below(static_cast<int>(events_.size())))];
-    switch (below(10)) {
+    Stream_& stream = any(streams_);
+    const auto processes = static_cast<int>(nodes_.size());
+    Recorded& event = events_[static_cast<std::size_t>(
+        below(static_cast<int>(events_.size()) / processes) * processes + stream.process)];
+    switch (below(12)) {
       case 0:
-        clock_.wait_until(clock_.now() + Duration(below(12)));
+        wait_until(now() + below(12));
         return;
       case 1:
         stream.stream->record(event.event);
+        tell("record {} in stream {}", &event - events_.data(), number_of(stream));
         event.after = before(stream);
         event.time = now();
         note_end(event.event.moment(), event.after, event.time);
@@ -188,12 +369,14 @@ class Program {
       case 2:
         stream.stream->wait(event.event);
         if (!event.event.recorded()) return;
+        tell("stream {} waits for {}", number_of(stream), &event - events_.data());
         if (stream.kind == Kind::kLegacy) stream.last = before(stream);
         stream.last.insert(event.after.begin(), event.after.end());
         return;
       case 3: {
         Check check{.work = event.after, .at_least = event.time, .now = now()};
         check.over = event.event.moment().is_over(clock_.now());
+        tell("query {}", &event - events_.data());
         checks_.push_back(check);
         return;
       }
@@ -201,11 +384,14 @@ class Program {
         if (below(4) != 0) return;
         Check check{
             .work = before(stream), .at_least = now(), .now = now(), .end = stream.stream->tail()};
-        check.end.wait(clock_);
-        check.waited = now();
+        tell("wait for stream {}", number_of(stream));
+        check.waited = wait_for(check.end) ? now() : -1;
         checks_.push_back(check);
         return;
       }
+      case 5:
+      case 6:
+        return arrive();
       default: {
         const auto engine = static_cast<Engine>(below(3));
         const std::int64_t cost = below(5) == 0 ? 0 : below(15);
@@ -213,6 +399,12 @@ class Program {
                                        .cost = cost,
                                        .asked = now(),
                                        .after = before(stream)});
+        tell("{} on engine {}, stream {} ({}, device {}, process {}), cost {}", number,
+             static_cast<int>(engine), number_of(stream),
+             stream.kind == Kind::kLegacy     ? "legacy"
+             : stream.kind == Kind::kBlocking ? "blocking"
+                                              : "non-blocking",
+             stream.device, stream.process, cost);
         stream.last = {number};
         if (engine == Engine::kCompute) {
           stream.stream->launch(Duration(cost));
@@ -225,19 +417,24 @@ class Program {
 
   sim::Rng random_;
   sim::VirtualClock clock_;
-  int devices_ = 1;
-  std::shared_ptr<Node> node_;
+  std::vector<std::shared_ptr<Node>> nodes_;  ///< one for each process.
   std::vector<std::unique_ptr<Device>> opened_;
   std::vector<Stream_> streams_;
-  std::vector<Recorded> events_;
+  std::vector<Recorded> events_;  ///< of the processes in turn.
+  int groups_ = 0;
+  std::vector<Party_> parties_;
   std::vector<Check> checks_;
+  std::string log_;
   Model model_;
 };
 
 TEST(Schedule, RunsRandomProgramsAsTheModelDoes) {
-  constexpr std::uint64_t kPrograms = 5000;
-  for (std::uint64_t seed = 0; seed < kPrograms; ++seed) {
-    const auto difference = Program(seed).run();
+  const char* const wanted = std::getenv("GPEMU_TEST_PROGRAMS");
+  const std::uint64_t programs = wanted == nullptr ? 5000 : std::stoull(wanted);
+  const char* const first = std::getenv("GPEMU_TEST_FIRST_PROGRAM");
+  const Folder folder;
+  for (std::uint64_t seed = first == nullptr ? 0 : std::stoull(first); seed < programs; ++seed) {
+    const auto difference = Program(seed, folder.path()).run();
     ASSERT_FALSE(difference) << "program " << seed << ": " << *difference;
   }
 }

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -50,6 +51,19 @@ Result<void> write_static_part(const FileDescriptor& file, const std::vector<std
 /// come near it; those who attack it can thus refuse things, but not hold anybody up.
 constexpr int kMostAttempts = 1000;
 
+/// Returns a number that no other attachment has.
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  while (number << 10 == 0) {
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+      // Early in the boot of the machine. The time and the pid are as good.
+      number = static_cast<std::uint64_t>(sim::RealClock().now().time_since_epoch().count()) ^
+               static_cast<std::uint64_t>(own_pid()) << 32;
+    }
+  }
+  return number;
+}
+
 bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
@@ -92,6 +106,7 @@ Result<void> Segment::map() {
                 layout::kProcessCapacity};
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
                devices * layout::kProcessCapacity};
+  seats_ = {reinterpret_cast<layout::SeatRecord*>(memory + offsets.seats), layout::kSeatCapacity};
   own_ = std::vector<OwnUse>(devices);
   return {};
 }
@@ -161,12 +176,10 @@ Result<void> Segment::register_process() {
 
 void Segment::claim_slot(std::size_t slot) {
   layout::ProcessRecord& process = processes_[slot];
-  if (process.used.load() != 0) {
-    for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
-      for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, 0);
-    }
-  }
+  if (process.used.load() != 0) trim_all();
   clear_holdings(slot);
+  identity_ = (random_number() << 8 | slot) & (layout::kLeft - 1);
+  process.identity = identity_;
   process.pid = owner_pid_;
   process.pid_namespace = own_pid_namespace();
   const std::string name = own_process_name();
@@ -193,10 +206,9 @@ void Segment::clear_holdings(std::size_t slot) {
 
 Segment::~Segment() {
   if (slot_ < 0 || !owned_by_this_process()) return;
-  for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
-    for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, 0);
-  }
+  trim_all();
   clear_holdings(static_cast<std::size_t>(slot_));
+  processes_[static_cast<std::size_t>(slot_)].identity = 0;
   processes_[static_cast<std::size_t>(slot_)].used = 0;
   if (locks_ && facts_.temporary) unlink_if_unused();
 }
@@ -252,13 +264,35 @@ Slots Segment::alive() const {
   return slots_alive(locks_->get(), slot_);
 }
 
-void Segment::trim(int device, std::size_t engine) {
-  trim(device, engine, own(device).engines[engine].tail_ns);
+bool Segment::is_alive(std::uint64_t identity) const {
+  if (identity == identity_) return true;
+  if (!locks_ || locks_->get() < 0) return false;
+  const std::uint64_t slot = identity % layout::kProcessCapacity;
+  return locked_by_others(locks_->get(), layout::kAliveLocks + static_cast<std::int64_t>(slot),
+                          1) &&
+         processes_[slot].identity == identity;
 }
 
-void Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
+std::string Segment::describe_process(std::uint64_t identity) const {
+  const layout::ProcessRecord& record = process(identity);
+  return record.identity == identity ? describe(process_of(record)) : "a process that has ended";
+}
+
+void Segment::trim_all() {
+  const TimePoint now = sim::RealClock().now();
+  for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
+    for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, now, 0);
+  }
+}
+
+void Segment::trim(int device, std::size_t engine, TimePoint now) {
+  trim(device, engine, now, own(device).engines[engine].tail_ns);
+}
+
+void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t own_tail_ns) {
   // A private node ends with its only process.
   if (!locks_) return;
+  const std::int64_t now = time.time_since_epoch().count();
   layout::EngineRecord& record = engines(device)[engine];
   std::int64_t tail = record.tail_ns;
   std::int64_t needed = 0;
@@ -266,7 +300,6 @@ void Segment::trim(int device, std::size_t engine, std::int64_t own_tail_ns) {
   int attempts = 0;
   do {
     if (++attempts > kMostAttempts) return;
-    const std::int64_t now = sim::RealClock().now().time_since_epoch().count();
     needed = std::max(now, own_tail_ns);
     if (needed >= tail) return;
     // Looked at anew for each exchange: whoever queued meanwhile had published until when before.

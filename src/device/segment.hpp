@@ -62,7 +62,7 @@ class Segment {
 
   /// Ends an engine's queue after the last work of the living, or now if that is later. Looks at a
   /// lock per registered process, some 0.3 us each. Requires: the schedule's mutex is held.
-  void trim(int device, std::size_t engine);
+  void trim(int device, std::size_t engine, TimePoint now);
 
   /// Takes device memory unless that is more than is free; returns whether it did.
   [[nodiscard]] bool take_memory(int device, Bytes bytes);
@@ -89,6 +89,18 @@ class Segment {
   [[nodiscard]] layout::HoldingRecord& own_holding(int device) const {
     return holdings(device)[static_cast<std::size_t>(slot_)];
   }
+  /// Returns the seats of all groups of the node.
+  [[nodiscard]] std::span<layout::SeatRecord> seats() const { return seats_; }
+  /// Returns what distinguishes this attachment from all others, also later ones in its slot.
+  [[nodiscard]] std::uint64_t identity() const { return identity_; }
+  /// Returns whether the attachment of that identity still exists. Asks the kernel.
+  [[nodiscard]] bool is_alive(std::uint64_t identity) const;
+  /// Returns what others see of that process. Any value will do.
+  [[nodiscard]] layout::ProcessRecord& process(std::uint64_t identity) const {
+    return processes_[identity % layout::kProcessCapacity];
+  }
+  /// Returns a name for that process, for a message.
+  [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
   [[nodiscard]] OwnUse& own(int device) { return own_[static_cast<std::size_t>(device)]; }
   [[nodiscard]] const std::string& name() const { return path_.name; }
   /// A child that was forked after attaching has this object but neither the slot nor the locks.
@@ -115,7 +127,9 @@ class Segment {
   [[nodiscard]] Slots alive() const;
   [[nodiscard]] Slots others_alive() const;
   /// Ends it after the work of others, or at `own_tail_ns` if that is later.
-  void trim(int device, std::size_t engine, std::int64_t own_tail_ns);
+  void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
+  /// Gives back the time of an engine that nobody who lives has reserved.
+  void trim_all();
   [[nodiscard]] bool fits(int device, Bytes bytes) const;
   /// Returns another process that has a context on a device.
   [[nodiscard]] std::optional<ProcessSnapshot> other_user(int device) const;
@@ -130,8 +144,10 @@ class Segment {
   std::span<layout::EngineRecord> engines_;
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
+  std::span<layout::SeatRecord> seats_;
   std::vector<OwnUse> own_;  ///< by device.
   std::ptrdiff_t slot_ = -1;
+  std::uint64_t identity_ = 0;
   pid_t owner_pid_ = 0;
 };
 

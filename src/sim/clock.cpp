@@ -3,7 +3,11 @@
 
 #include <cerrno>
 #include <ctime>
+#include <limits>
+#include <linux/futex.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 namespace gpemu::sim {
 namespace {
@@ -14,12 +18,23 @@ void minimise_timer_slack() {
   static_cast<void>(done);
 }
 
+timespec to_timespec(TimePoint time) {
+  const auto ns = time.time_since_epoch().count();
+  return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
+          .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+}
+
 void sleep_until(TimePoint deadline) {
-  const auto ns = deadline.time_since_epoch().count();
-  const timespec target{.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
-                        .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
+  const timespec target = to_timespec(deadline);
   while (::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &target, nullptr) == EINTR) {
   }
+}
+
+/// Sleeps until the word changes and somebody wakes, or until `deadline` unless that is the last.
+void sleep_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, TimePoint deadline) {
+  const timespec until = to_timespec(deadline);
+  ::syscall(SYS_futex, &word, FUTEX_WAIT_BITSET, seen,
+            deadline == TimePoint::max() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
 void relax_processor() {
@@ -51,6 +66,23 @@ void RealClock::wait_until(TimePoint deadline) {
   if (time > spin_start) {
     spun_ns_.fetch_add((time - spin_start).count(), std::memory_order_relaxed);
   }
+}
+
+void RealClock::wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                                TimePoint deadline) {
+  minimise_timer_slack();
+  if (word.load() == seen) sleep_on(word, seen, deadline);
+}
+
+void VirtualClock::wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                                   TimePoint deadline) {
+  if (word.load() != seen) return;
+  if (deadline != TimePoint::max()) return wait_until(deadline);
+  sleep_on(word, seen, deadline);
+}
+
+void wake_all(const std::atomic<std::uint32_t>& word) {
+  ::syscall(SYS_futex, &word, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
 }
 
 void VirtualClock::wait_until(TimePoint deadline) {

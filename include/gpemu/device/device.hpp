@@ -95,7 +95,10 @@ class Stream {
 
  private:
   friend class Device;
+  friend class Rendezvous;
   Stream(Device& device, std::unique_ptr<Lane> lane);
+  [[nodiscard]] Lane& lane() { return *lane_; }
+  [[nodiscard]] const Node& node() const;
   Interval enqueue(Engine engine, Bytes bytes, Duration cost);
 
   Device& device_;

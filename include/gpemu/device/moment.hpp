@@ -33,7 +33,9 @@ class Mark {
   std::atomic<std::uint32_t> references_{0};
   std::atomic<bool> final_{false};
   bool placed_ = false;  ///< whether the time is that of a place on the engine.
+  bool open_ = false;    ///< whether it may wait for a round that had no end when it was made.
   std::atomic<std::int64_t> time_ns_;
+  TimePoint start_{};   ///< of the work, if that is placed; then the mark is final.
   Schedule* schedule_;  ///< lives until the mark is final.
 };
 
@@ -81,11 +83,22 @@ class Moment {
   /// Returns whether it has come at `now`, a time of the clock of the device.
   [[nodiscard]] bool is_over(TimePoint now) const;
 
-  /// Returns when it came or, as long as it has not, when it comes if nothing else is queued.
+  /// Returns when it came or, as long as it has not, when it comes if nothing else is queued and, if
+  /// it waits for other parties at a rendezvous, no earlier than they can all have come.
   [[nodiscard]] TimePoint time() const;
+
+  /// Returns whether its time is not known, because it waits for other parties at a rendezvous.
+  [[nodiscard]] bool is_open() const;
 
   /// Blocks the calling thread until it has come.
   void wait(sim::Clock& clock) const;
+
+  /// Returns a number that changes when anything happens at a rendezvous for which it may wait.
+  [[nodiscard]] std::uint32_t news() const;
+
+  /// Blocks until it may have come, or until something has happened since news() was `seen`, or
+  /// until `deadline`; may return before.
+  void wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const;
 
  private:
   friend class Schedule;

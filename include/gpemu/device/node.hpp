@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +11,10 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
+
+namespace gpemu::sim {
+class Clock;
+}
 
 namespace gpemu::device {
 
@@ -20,6 +25,7 @@ void handle_forks();
 
 class Schedule;  ///< all that this process has queued, and when it runs.
 class Segment;   ///< this process's part in a node's segment.
+class Settler;   ///< the thread that settles its open work.
 
 /// An emulated machine: a segment of shared memory that holds the state of its devices, and this
 /// process's entry in its registry of processes.
@@ -98,14 +104,25 @@ class Node {
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
 
+  /// Does what the time until `now` brings for rounds of rendezvous, and returns when to look again
+  /// or, if only others can bring news, the last TimePoint. On a real clock a thread of its own does
+  /// so; this is for whoever runs several attachments on a virtual one.
+  TimePoint settle(TimePoint now);
+
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   [[nodiscard]] DeviceSnapshot device_snapshot(int index, TimePoint now) const;
 
  private:
   friend class Device;
+  friend class Rendezvous;
   explicit Node(std::unique_ptr<Segment> segment);
+  /// Starts the settler, once, if time passes by itself.
+  void start_to_settle(sim::Clock& clock);
+
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Schedule> schedule_;
+  std::once_flag settler_started_;
+  std::unique_ptr<Settler> settler_;
 };
 
 }  // namespace gpemu::device

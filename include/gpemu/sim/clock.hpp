@@ -22,7 +22,18 @@ class Clock {
 
   /// Blocks the calling thread until `deadline`; returns at once when it has passed.
   virtual void wait_until(TimePoint deadline) = 0;
+
+  /// Blocks the calling thread until `deadline` or until somebody has changed `word`, which was
+  /// `seen`, and called wake_all. May return before, and late. `word` may lie in shared memory.
+  virtual void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                               TimePoint deadline) = 0;
+
+  /// Returns whether time passes while nobody waits.
+  [[nodiscard]] virtual bool runs_by_itself() const = 0;
 };
+
+/// Wakes whoever waits for a change of that word, in any process.
+void wake_all(const std::atomic<std::uint32_t>& word);
 
 /// The host's CLOCK_MONOTONIC, one axis for all processes of the host.
 ///
@@ -41,6 +52,9 @@ class RealClock final : public Clock {
 
   [[nodiscard]] TimePoint now() const override;
   void wait_until(TimePoint deadline) override;
+  void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                       TimePoint deadline) override;
+  [[nodiscard]] bool runs_by_itself() const override { return true; }
 
   /// Returns the host CPU time that all waits have spent spinning.
   [[nodiscard]] Duration spun() const { return Duration(spun_ns_.load(std::memory_order_relaxed)); }
@@ -60,6 +74,10 @@ class VirtualClock final : public Clock {
     return TimePoint(Duration(now_ns_.load(std::memory_order_acquire)));
   }
   void wait_until(TimePoint deadline) override;
+  /// Jumps to the deadline if there is one before the last TimePoint.
+  void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                       TimePoint deadline) override;
+  [[nodiscard]] bool runs_by_itself() const override { return false; }
 
  private:
   std::atomic<std::int64_t> now_ns_{0};

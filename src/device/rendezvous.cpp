@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/device/rendezvous.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <system_error>
+#include <utility>
+
+#include "gpemu/base/saturate.hpp"
+
+#include "party.hpp"
+#include "schedule.hpp"
+#include "seats.hpp"
+#include "segment.hpp"
+
+namespace gpemu::device {
+
+// ---- GroupId
+
+std::string GroupId::to_string() const {
+  return fmt::format("{:016x}-{}-{}", key, first_seat, parties);
+}
+
+Result<GroupId> GroupId::parse(std::string_view text) {
+  GroupId id;
+  const char* next = text.data();
+  const char* const end = next + text.size();
+  const auto number = [&](auto& value, int base, char separator) {
+    const auto read = std::from_chars(next, end, value, base);
+    next = read.ptr;
+    if (read.ec != std::errc{}) return false;
+    if (separator == 0) return next == end;
+    return next != end && *next++ == separator;
+  };
+  if (number(id.key, 16, '-') && number(id.first_seat, 10, '-') && number(id.parties, 10, 0)) {
+    return id;
+  }
+  return fail(ErrorCode::kInvalidArgument, "'{}' is not the id of a group",
+              printable(std::string(text)));
+}
+
+// ---- Rendezvous
+
+struct Rendezvous::State {
+  State(std::shared_ptr<Node> on, Schedule& of, Segment& in, sim::Clock& by, std::uint64_t group,
+        Seats seats, std::size_t index)
+      : node(std::move(on)),
+        schedule(of),
+        segment(in),
+        clock(by),
+        key(group),
+        seat(index),
+        party(seats, index) {}
+
+  std::shared_ptr<Node> node;
+  Schedule& schedule;
+  Segment& segment;
+  sim::Clock& clock;
+  std::uint64_t key;
+  std::size_t seat;
+  Party party;           ///< guarded by the schedule's mutex.
+  bool aborted = false;  ///< likewise.
+
+  /// Requires: the schedule's mutex is held.
+  [[nodiscard]] Result<void> check() {
+    if (aborted) return fail(ErrorCode::kUnavailable, "this party has left its group");
+    if (party.failed == nullptr) return {};
+    return fail(ErrorCode::kUnavailable, "party {} of a group of {} has gone: {}",
+                party.failed - party.seats().data(), party.seats().size(),
+                party.failed->owner == layout::left(key)
+                    ? "it has left the group"
+                    : segment.describe_process(party.failed->owner) + " has ended");
+  }
+};
+
+Rendezvous::Rendezvous(std::unique_ptr<State> state) : state_(std::move(state)) {}
+
+Result<GroupId> Rendezvous::create_group(Node& node, int parties) {
+  GPEMU_TRY(node.segment_->check_owner());
+  return reserve_seats(*node.segment_, parties);
+}
+
+Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
+                                                     const GroupId& group, int seat,
+                                                     sim::Clock& clock) {
+  Segment& segment = *node->segment_;
+  Schedule& schedule = *node->schedule_;
+  GPEMU_TRY(segment.check_owner());
+  GPEMU_ASSIGN(const Seats seats, take_seat(segment, group, seat));
+  node->start_to_settle(clock);
+  auto state = std::make_unique<State>(std::move(node), schedule, segment, clock, group.key, seats,
+                                       static_cast<std::size_t>(seat));
+  const std::lock_guard lock(schedule.mutex);
+  schedule.add(state->party);
+  return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(state)));
+}
+
+Rendezvous::~Rendezvous() {
+  if (!state_->segment.owned_by_this_process()) {
+    // Its rounds are the parent's, and the schedule's lock may be, too.
+    static_cast<void>(state_.release());
+    return;
+  }
+  abort();
+}
+
+Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost) {
+  GPEMU_TRY(state_->segment.check_owner());
+  if (&stream.node() != state_->node.get()) {
+    return fail(ErrorCode::kInvalidArgument, "the stream belongs to another node than the group");
+  }
+  const std::lock_guard lock(state_->schedule.mutex);
+  GPEMU_TRY(state_->check());
+  return state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost);
+}
+
+Result<void> Rendezvous::check() {
+  GPEMU_TRY(state_->segment.check_owner());
+  const std::lock_guard lock(state_->schedule.mutex);
+  state_->schedule.advance(state_->clock.now());
+  state_->schedule.find_failures();
+  return state_->check();
+}
+
+Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> timeout) {
+  const sim::RealClock real;
+  const TimePoint deadline = timeout ? saturating_add(real.now(), *timeout) : TimePoint::max();
+  while (true) {
+    const std::uint32_t seen = moment.news();
+    GPEMU_TRY(check());
+    const TimePoint now = state_->clock.now();
+    if (moment.is_over(now)) return {};
+    const Duration left = deadline - real.now();
+    if (left <= Duration::zero()) {
+      return fail(ErrorCode::kNotReady, "the work has not ended within {} ms",
+                  std::chrono::duration_cast<std::chrono::milliseconds>(*timeout).count());
+    }
+    moment.wait_for_news(state_->clock, seen, timeout ? saturating_add(now, left) : deadline);
+  }
+}
+
+void Rendezvous::abort() {
+  {
+    const std::lock_guard lock(state_->schedule.mutex);
+    if (std::exchange(state_->aborted, true)) return;
+    state_->schedule.abort(state_->party, state_->clock.now());
+    state_->schedule.remove(state_->party);
+  }
+  leave_seat(state_->segment, state_->party.seats(), state_->seat, state_->key);
+}
+
+}  // namespace gpemu::device

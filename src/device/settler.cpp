@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settler.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <mutex>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "gpemu/base/saturate.hpp"
+
+namespace gpemu::device {
+namespace {
+
+/// How often a thread with open rounds looks whether the parties that are missing live.
+constexpr Duration kFailurePeriod = std::chrono::milliseconds(20);
+
+/// The shortest that there is. Source: Linux, sched_setattr(2) and kernel/sched/syscalls.c (6.12).
+constexpr std::uint64_t kSliceNs = 100'000;
+
+/// struct sched_attr of linux/sched/types.h, which cannot be included beside sched.h.
+struct SchedulingAttributes {
+  std::uint32_t size = sizeof(SchedulingAttributes);
+  std::uint32_t policy = 0;
+  std::uint64_t flags = 0;
+  std::int32_t nice = 0;
+  std::uint32_t priority = 0;
+  std::uint64_t runtime = 0;
+  std::uint64_t deadline = 0;
+  std::uint64_t period = 0;
+};
+static_assert(sizeof(SchedulingAttributes) == 48);
+
+/// Has the calling thread run soon after it wakes up although others compute: the scheduler lets
+/// who wants little at a time come first. Kernels before Linux 6.12 ignore it.
+void ask_for_short_slice() {
+  SchedulingAttributes attributes;
+  if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
+  attributes.runtime = kSliceNs;
+  ::syscall(SYS_sched_setattr, 0, &attributes, 0);
+}
+
+/// Starts a thread that gets no signals: they are the program's.
+template <typename Function>
+std::thread start_without_signals(Function function) {
+  struct Blocked {
+    Blocked() {
+      sigset_t all;
+      ::sigfillset(&all);
+      ::pthread_sigmask(SIG_SETMASK, &all, &before);
+    }
+    Blocked(const Blocked&) = delete;
+    Blocked& operator=(const Blocked&) = delete;
+    ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
+    sigset_t before{};
+  };
+  const Blocked blocked;
+  return std::thread(std::move(function));
+}
+
+}  // namespace
+
+Settler::Settler(Schedule& schedule, Segment& segment, sim::Clock& clock)
+    : schedule_(schedule),
+      own_(segment.process(segment.identity())),
+      clock_(clock),
+      thread_(start_without_signals([this] { run(); })) {}
+
+Settler::~Settler() {
+  stops_ = true;
+  ++own_.bell;
+  sim::wake_all(own_.bell);
+  thread_.join();
+}
+
+void Settler::run() {
+  ask_for_short_slice();
+  ::pthread_setname_np(::pthread_self(), "gpemu settle");
+  while (true) {
+    // Before anything is looked at: whoever changes something changes this afterwards.
+    const std::uint32_t seen = own_.bell;
+    if (stops_) return;
+    const Schedule::NextLook next = look(clock_.now());
+    // Others may have come before they could see that this thread listens: it looks once more.
+    if (next.listens && own_.listening.exchange(1) == 0) continue;
+    clock_.wait_for_change(own_.bell, seen, next.time);
+  }
+}
+
+Schedule::NextLook Settler::look(TimePoint now) {
+  const std::lock_guard lock(schedule_.mutex);
+  schedule_.advance(now);
+  if (now >= saturating_add(looked_for_failures_, kFailurePeriod)) {
+    schedule_.find_failures();
+    looked_for_failures_ = now;
+  }
+  return schedule_.plan_look(now, saturating_add(looked_for_failures_, kFailurePeriod));
+}
+
+}  // namespace gpemu::device
