@@ -207,6 +207,57 @@ GPEMU_API gpemu_status gpemu_event_synchronize(const gpemu_event* event);
 GPEMU_API gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* end,
                                            int64_t* elapsed_ns);
 
+/* Returns when an event that is over came, on the node's clock. Errors: INVALID_ARGUMENT when it was
+ * never recorded, NOT_READY when it is not over. */
+GPEMU_API gpemu_status gpemu_event_time(const gpemu_event* event, int64_t* time_ns);
+
+/* ---- Rendezvous
+ * ------------------------------------------------------------------------------------ */
+
+/* One party of a group whose members queue rounds of work that ends for all of them together, as a
+ * collective does. Parties are processes of a node, or threads of one. A party arrives at a round
+ * when its stream reaches it. The round ends for all at the latest arrival, or at the end of the
+ * round before if that is later, plus the largest cost that any of them gave. All must queue the
+ * same rounds in the same order. */
+typedef struct gpemu_rendezvous gpemu_rendezvous;
+
+#define GPEMU_GROUP_ID_BYTES 64
+
+/* Creates a group and writes its id, which the parties need to join. Errors: INVALID_ARGUMENT for
+ * less than one party, RESOURCE_LIMIT when the node has too few free seats. */
+GPEMU_API gpemu_status gpemu_rendezvous_create_group(gpemu_node* node, int32_t parties,
+                                                     char id[GPEMU_GROUP_ID_BYTES]);
+
+/* Takes a seat, 0 to parties - 1. Errors: INVALID_ARGUMENT for a seat that does not exist or is
+ * taken, NOT_FOUND when the node has no such group any more. Ended by gpemu_rendezvous_leave: other
+ * parties that wait for this one then fail. */
+GPEMU_API gpemu_status gpemu_rendezvous_join(gpemu_node* node, const char* id, int32_t seat,
+                                             gpemu_rendezvous** rendezvous);
+GPEMU_API void gpemu_rendezvous_leave(gpemu_rendezvous* rendezvous);
+
+/* Queues a round on a stream. What is queued on the stream later starts after the round. `end`, if
+ * it is not NULL, stands for the end of the round from then on. Errors: UNAVAILABLE after a party
+ * died or left without coming, INVALID_ARGUMENT for a negative cost or a stream of another node. */
+GPEMU_API gpemu_status gpemu_rendezvous_arrive(gpemu_rendezvous* rendezvous, gpemu_stream* stream,
+                                               int64_t cost_ns, gpemu_event* end);
+/* Errors: UNAVAILABLE once a party for which this one waits has died or left. */
+GPEMU_API gpemu_status gpemu_rendezvous_check(gpemu_rendezvous* rendezvous);
+/* Waits until all work queued on the stream so far has ended. Errors: as check, also when that
+ * happens meanwhile; NOT_READY after `timeout_ns`, unless that is negative. */
+GPEMU_API gpemu_status gpemu_rendezvous_synchronize(gpemu_rendezvous* rendezvous,
+                                                    gpemu_stream* stream, int64_t timeout_ns);
+
+/* How well this process keeps up with the rounds of all its groups. */
+typedef struct gpemu_round_statistics {
+  size_t struct_size;
+  uint64_t rounds;        /* that have got their ends */
+  int64_t median_late_ns; /* after a round's end its end was known; at most a millisecond */
+  int64_t latest_ns;
+  int64_t settling_cpu_ns; /* CPU time of the thread that settles rounds */
+} gpemu_round_statistics;
+GPEMU_API gpemu_status gpemu_rendezvous_statistics(gpemu_rendezvous* rendezvous,
+                                                   gpemu_round_statistics* statistics);
+
 /* ---- Costs
  * ---------------------------------------------------------------------------------------- */
 

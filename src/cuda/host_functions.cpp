@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <utility>
@@ -30,6 +31,7 @@ class HostFunctions {
     calls_.push_back({time, order, function, data});
     if (stream != nullptr) follow_locked(*stream, {order});
     changed_.notify_all();
+    if (awaited_) awaited_->wake_waiters();
   }
 
   void follow(gpemu_cuda_stream& stream, const HostCalls& others) {
@@ -129,7 +131,17 @@ class HostFunctions {
     while (true) {
       changed_.wait(lock, [this] { return !calls_.empty(); });
       const std::uint64_t order = next()->order;
+      const std::uint32_t seen = next()->time.news();
       const TimePoint time = next()->time.time();
+      if (time == TimePoint::max()) {
+        // It waits for other parties at a rendezvous.
+        const device::Moment open = *(awaited_ = next()->time);
+        lock.unlock();
+        open.wait_for_news(clock(), seen, TimePoint::max());
+        lock.lock();
+        awaited_.reset();
+        continue;
+      }
       // One that comes meanwhile may be due earlier, and work that comes may put this one off.
       // Virtual time stands still while nobody waits, so that there is nothing to sleep for.
       const Duration ahead = time - clock().now() - sim::RealClock::kDefaultSpin;
@@ -163,6 +175,7 @@ class HostFunctions {
   std::vector<Call> calls_;
   std::set<std::uint64_t> open_;  ///< which have not returned, those in `calls_` among them.
   std::map<const DeviceState*, DeviceCalls> devices_;
+  std::optional<device::Moment> awaited_;  ///< open, for whose news the thread waits.
   std::uint64_t next_ = 1;
   std::thread thread_;
 };

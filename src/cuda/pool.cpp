@@ -99,9 +99,12 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
   const auto ready = [](const auto& entry) { return entry.ready.time(); };
   const bool may_wait = pool.reuse[GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES - 1] != 0;
   while (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY && may_wait && !pool.cached.empty()) {
-    const device::Moment end = std::ranges::min(pool.cached, {}, ready).ready;
-    stream.stream->wait(end);
-    trim(pool, 0, [&](const auto& entry) { return ready(entry) <= end.time(); });
+    const TimePoint end = ready(std::ranges::min(pool.cached, {}, ready));
+    trim(pool, 0, [&](const auto& entry) {
+      if (ready(entry) > end) return false;
+      stream.stream->wait(entry.ready);
+      return true;
+    });
     status = take();
   }
   GPEMU_CUDA_TRY(status);

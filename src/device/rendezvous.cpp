@@ -12,6 +12,7 @@
 #include "schedule.hpp"
 #include "seats.hpp"
 #include "segment.hpp"
+#include "settler.hpp"
 
 namespace gpemu::device {
 
@@ -137,6 +138,16 @@ Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> time
     }
     moment.wait_for_news(state_->clock, seen, timeout ? saturating_add(now, left) : deadline);
   }
+}
+
+RoundStatistics Rendezvous::statistics() const {
+  const std::lock_guard lock(state_->schedule.mutex);
+  const Lateness& lateness = state_->schedule.lateness();
+  Settler* const settler = state_->node->settler_.get();
+  return {.rounds = lateness.total(),
+          .median_late = lateness.median(),
+          .latest = lateness.latest(),
+          .settling = settler == nullptr ? Duration() : settler->cpu_time()};
 }
 
 void Rendezvous::abort() {

@@ -96,6 +96,7 @@ bool Schedule::settle_rounds() {
       const bool has_published = publish_rounds(*party);
       bool has_ended = false;
       for (auto end = party->end(now_); end; end = party->end(now_)) {
+        lateness_.add(now_ - *end);
         give_end(*party, *end);
         has_ended = true;
       }

@@ -29,6 +29,7 @@ TimePoint Moment::time() const {
   if (!mark_->final_) {
     const std::lock_guard lock(mark_->schedule_->mutex);
     mark_->schedule_->place_all();
+    if (!mark_->final_ && !mark_->placed_) return TimePoint::max();
   }
   return std::max(time_, mark_->time());
 }
@@ -50,6 +51,12 @@ void Moment::wait(sim::Clock& clock) const {
 
 std::uint32_t Moment::news() const {
   return !mark_ || mark_->final_ ? 0 : mark_->schedule_->news.load();
+}
+
+void Moment::wake_waiters() const {
+  if (!mark_ || mark_->final_) return;
+  ++mark_->schedule_->news;
+  sim::wake_all(mark_->schedule_->news);
 }
 
 void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const {

@@ -18,6 +18,7 @@
 #include "gpemu/device/moment.hpp"
 
 #include "engine_queue.hpp"
+#include "lateness.hpp"
 #include "party.hpp"
 
 namespace gpemu::device {
@@ -185,6 +186,9 @@ class Schedule {
   /// Finds parties that wait for somebody who cannot come any more.
   void find_failures();
 
+  /// How late rounds got their ends.
+  [[nodiscard]] const Lateness& lateness() const { return lateness_; }
+
   /// Changes when a round gets its end or a party fails.
   std::atomic<std::uint32_t> news{0};
 
@@ -262,6 +266,7 @@ class Schedule {
   TimePoint now_{};      ///< the latest that callers told.
   TimePoint reached_{};  ///< until when all that starts has started, while rounds are open.
   std::vector<Party*> parties_;
+  Lateness lateness_;
   std::size_t open_rounds_ = 0;  ///< of all parties.
   TimePoint planned_look_ = TimePoint::min();  ///< of the thread that settles, if there is one.
 };

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdint>
+#include <ctime>
 #include <mutex>
 #include <pthread.h>
 #include <sys/syscall.h>
@@ -74,6 +75,14 @@ Settler::~Settler() {
   ++own_.bell;
   sim::wake_all(own_.bell);
   thread_.join();
+}
+
+Duration Settler::cpu_time() {
+  clockid_t clock{};
+  timespec used{};
+  if (::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0) return {};
+  ::clock_gettime(clock, &used);
+  return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
 }
 
 void Settler::run() {

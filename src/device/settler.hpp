@@ -19,6 +19,9 @@ class Settler {
   Settler& operator=(const Settler&) = delete;
   ~Settler();
 
+  /// Returns the CPU time that the thread has used.
+  [[nodiscard]] Duration cpu_time();
+
  private:
   void run();
   [[nodiscard]] Schedule::NextLook look(TimePoint now);

@@ -249,6 +249,7 @@ _gpemu_event_query = _call("gpemu_event_query", c_void_p)
 _gpemu_event_synchronize = _wait("gpemu_event_synchronize", c_void_p)
 _gpemu_event_record = _call("gpemu_event_record", c_void_p, c_void_p)
 _gpemu_event_elapsed = _call("gpemu_event_elapsed", c_void_p, c_void_p, POINTER(c_int64))
+_gpemu_event_time = _call("gpemu_event_time", c_void_p, POINTER(c_int64))
 _gpemu_stream_launch = _call("gpemu_stream_launch", c_void_p, c_int64, POINTER(_Interval))
 _gpemu_stream_copy = _call(
     "gpemu_stream_copy", c_void_p, c_int, c_uint64, c_int64, POINTER(_Interval)
@@ -287,6 +288,14 @@ class Event(_Handle):
         if status := _gpemu_event_elapsed(self._handle, end._handle, byref(elapsed)):
             _refuse(status)
         return elapsed.value
+
+    def time(self) -> int:
+        """Returns when it came, on the node's clock. Raises InvalidArgumentError when it was never
+        recorded, GpemuError when it is not over."""
+        time_ns = c_int64()
+        if status := _gpemu_event_time(self._handle, byref(time_ns)):
+            _refuse(status)
+        return time_ns.value
 
 
 class Stream(_Handle):
@@ -339,6 +348,92 @@ class Stream(_Handle):
         """Waits until all work queued so far has ended; other Python threads run meanwhile."""
         if status := _gpemu_stream_synchronize(self._handle):
             _refuse(status)
+
+
+# ---- Rendezvous
+
+
+class RoundStatistics(NamedTuple):
+    """How well a process keeps up with the rounds of all its groups.
+
+    Attributes:
+        rounds: how many have got their ends.
+        median_late_ns: how long after a round's end its end was known, at most a millisecond.
+        latest_ns: the longest of these.
+        settling_cpu_ns: the CPU time of the thread that settles rounds.
+    """
+
+    rounds: int
+    median_late_ns: int
+    latest_ns: int
+    settling_cpu_ns: int
+
+
+class _RoundStatistics(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t),
+        ("rounds", c_uint64),
+        ("median_late_ns", c_int64),
+        ("latest_ns", c_int64),
+        ("settling_cpu_ns", c_int64),
+    ]
+
+
+_GROUP_ID_BYTES = 64
+_gpemu_rendezvous_create_group = _call(
+    "gpemu_rendezvous_create_group", c_void_p, c_int32, c_char * _GROUP_ID_BYTES
+)
+_gpemu_rendezvous_join = _call(
+    "gpemu_rendezvous_join", c_void_p, c_char_p, c_int32, POINTER(c_void_p)
+)
+_gpemu_rendezvous_arrive = _call(
+    "gpemu_rendezvous_arrive", c_void_p, c_void_p, c_int64, c_void_p
+)
+_gpemu_rendezvous_check = _call("gpemu_rendezvous_check", c_void_p)
+_gpemu_rendezvous_synchronize = _wait(
+    "gpemu_rendezvous_synchronize", c_void_p, c_void_p, c_int64
+)
+_gpemu_rendezvous_statistics = _call(
+    "gpemu_rendezvous_statistics", c_void_p, POINTER(_RoundStatistics)
+)
+
+
+class Rendezvous(_Handle):
+    """One party of a group whose rounds end for all parties together, as collectives do. Made by
+    Node.join; parties that wait for it fail when it ends."""
+
+    __slots__ = ()
+    _destroy = _end("gpemu_rendezvous_leave")
+
+    def arrive(self, stream: Stream, cost_ns: int, end: Optional[Event] = None) -> None:
+        """Queues a round: it ends for all parties when the last one's stream has reached it and the
+        largest cost that any of them gave has passed. `end` stands for that from then on. Raises
+        GpemuError when the group has failed."""
+        cost = _integer(cost_ns, _INT64, "cost_ns")
+        event = None if end is None else end._handle
+        if status := _gpemu_rendezvous_arrive(self._handle, stream._handle, cost, event):
+            _refuse(status)
+
+    def check(self) -> None:
+        """Raises GpemuError once a party for which this one waits has died or left."""
+        if status := _gpemu_rendezvous_check(self._handle):
+            _refuse(status)
+
+    def synchronize(self, stream: Stream, timeout_ns: int = -1) -> None:
+        """Waits until all work of the stream has ended; other Python threads run meanwhile. Raises
+        GpemuError when the group fails, and after the timeout unless that is negative."""
+        timeout = _integer(timeout_ns, _INT64, "timeout_ns")
+        if status := _gpemu_rendezvous_synchronize(self._handle, stream._handle, timeout):
+            _refuse(status)
+
+    def statistics(self) -> RoundStatistics:
+        """Returns how well this process keeps up with the rounds of all its groups."""
+        filled = _RoundStatistics(ctypes.sizeof(_RoundStatistics))
+        if status := _gpemu_rendezvous_statistics(self._handle, byref(filled)):
+            _refuse(status)
+        return RoundStatistics(
+            filled.rounds, filled.median_late_ns, filled.latest_ns, filled.settling_cpu_ns
+        )
 
 
 # ---- Nodes, devices and memory
@@ -511,6 +606,26 @@ class Node(_Handle):
         if status := _gpemu_device_open(self._handle, position, byref(handle)):
             _refuse(status)
         return Device._own(handle)
+
+    def create_group(self, parties: int) -> str:
+        """Makes a group for rendezvous and returns its id, with which each party joins. Raises
+        InvalidArgumentError for less than one party; GpemuError when the node has no more room."""
+        group = ctypes.create_string_buffer(_GROUP_ID_BYTES)
+        count = _integer(parties, _INT32, "parties")
+        if status := _gpemu_rendezvous_create_group(self._handle, count, group):
+            _refuse(status)
+        return group.value.decode()
+
+    def join(self, group: str, seat: int) -> Rendezvous:
+        """Takes a seat in a group, 0 to parties - 1. Raises InvalidArgumentError when it does not
+        exist or is taken, NotFoundError when the group has ended."""
+        handle = c_void_p()
+        place = _integer(seat, _INT32, "seat")
+        if status := _gpemu_rendezvous_join(
+            self._handle, _text(group, "group"), place, byref(handle)
+        ):
+            _refuse(status)
+        return Rendezvous._own(handle)
 
 
 class PinnedMemory(mmap.mmap):

@@ -83,11 +83,12 @@ class Moment {
   /// Returns whether it has come at `now`, a time of the clock of the device.
   [[nodiscard]] bool is_over(TimePoint now) const;
 
-  /// Returns when it came or, as long as it has not, when it comes if nothing else is queued and, if
-  /// it waits for other parties at a rendezvous, no earlier than they can all have come.
+  /// Returns when it came or, as long as it has not, when it comes if nothing else is queued; the
+  /// last TimePoint if it is open.
   [[nodiscard]] TimePoint time() const;
 
-  /// Returns whether its time is not known, because it waits for other parties at a rendezvous.
+  /// Returns whether its time is not known because it waits, maybe behind other work, for other
+  /// parties at a rendezvous.
   [[nodiscard]] bool is_open() const;
 
   /// Blocks the calling thread until it has come.
@@ -99,6 +100,8 @@ class Moment {
   /// Blocks until it may have come, or until something has happened since news() was `seen`, or
   /// until `deadline`; may return before.
   void wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const;
+  /// Has those return who wait for news of this process's moments.
+  void wake_waiters() const;
 
  private:
   friend class Schedule;

@@ -29,6 +29,16 @@ struct GroupId {
   [[nodiscard]] static Result<GroupId> parse(std::string_view text);
 };
 
+/// How well a process keeps up with the rounds of all its groups.
+struct RoundStatistics {
+  std::uint64_t rounds = 0;  ///< that have got their ends.
+  /// How long after a round had ended its end was known; zero if that was before, or at most a
+  /// millisecond for the median.
+  Duration median_late{};
+  Duration latest{};
+  Duration settling{};  ///< CPU time of the thread that settles.
+};
+
 /// One party of a group whose members queue rounds of work that ends for all of them together: a
 /// collective.
 ///
@@ -81,6 +91,8 @@ class Rendezvous {
 
   /// Ends this party's open rounds now, and lets the others' fail.
   void abort();
+
+  [[nodiscard]] RoundStatistics statistics() const;
 
  private:
   struct State;

@@ -1,0 +1,109 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Compares what gpemu itself costs at two commits, pair by pair on this machine.
+
+Usage: scripts/claims/compare_commits.py BASE [CHANGED] [--pairs N] [--filter REGEX]
+
+Builds the benchmarks of both commits with the release preset in build/commits, where they stay for
+the next time, and runs them in turn. For each benchmark it prints the times, as the median of the
+runs, and the median and the range of the ratios of the pairs. The exit status is 1 when a
+benchmark became more than 5 % slower.
+
+    scripts/claims/compare_commits.py HEAD~1
+    scripts/claims/compare_commits.py v0.1.0 HEAD --filter 'EnqueueKernel|RecordEvent'
+"""
+
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What a CUDA program pays for each call: launch, event, copy, enqueue.
+DEFAULT_FILTER = "EnqueueKernel|EnqueueCopy|RecordEvent|CudaLaunchKernel|CudaEventRecord|CudaMemcpyAsync"
+MOST_RATIO = 1.05
+
+
+def run(*command, **options):
+    return subprocess.run(command, check=True, text=True, **options)
+
+
+def build(commit: str) -> pathlib.Path:
+    """Builds a commit's benchmarks and returns the build folder."""
+    name = run("git", "rev-parse", "--verify", f"{commit}^{{commit}}", cwd=ROOT,
+               capture_output=True).stdout.strip()
+    source = ROOT / "build" / "commits" / name
+    if not (source / "CMakeLists.txt").exists():
+        source.mkdir(parents=True, exist_ok=True)
+        archive = subprocess.Popen(["git", "archive", name], cwd=ROOT, stdout=subprocess.PIPE)
+        run("tar", "-x", "-C", source, stdin=archive.stdout)
+        if archive.wait() != 0:
+            sys.exit(f"compare_commits: cannot read commit {commit}")
+    print(f"compare_commits: building {name[:10]}", file=sys.stderr)
+    for command in (["cmake", "--preset", "release", "--log-level=WARNING"],
+                    ["cmake", "--build", "build/release", "--target", "gpemu_benches"]):
+        done = subprocess.run(command, cwd=source, text=True, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{done.stdout[-4000:]}\ncompare_commits: {commit} does not build")
+    return source / "build" / "release"
+
+
+def executables(folder: pathlib.Path) -> dict:
+    return {path.name: path for path in folder.rglob("*_bench")
+            if path.is_file() and "CMakeFiles" not in path.parts}
+
+
+def times_ns(executable: pathlib.Path, pattern: str) -> dict:
+    """Runs the benchmarks of an executable that match, once."""
+    done = run(executable, f"--benchmark_filter={pattern}", "--benchmark_min_time=0.2",
+               "--benchmark_format=json", capture_output=True)
+    if not done.stdout.strip():
+        return {}
+    unit = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
+    return {entry["name"]: entry["real_time"] * unit[entry["time_unit"]]
+            for entry in json.loads(done.stdout)["benchmarks"]}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("base", metavar="BASE")
+    parser.add_argument("changed", metavar="CHANGED", nargs="?", default="HEAD")
+    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--filter", default=DEFAULT_FILTER, metavar="REGEX")
+    options = parser.parse_args()
+    if options.pairs < 1:
+        parser.error("--pairs needs a positive number")
+    re.compile(options.filter)
+    base, changed = (executables(build(commit)) for commit in (options.base, options.changed))
+    pairs: dict = {}
+    for pair in range(options.pairs):
+        print(f"compare_commits: pair {pair + 1} of {options.pairs}", file=sys.stderr)
+        for name in sorted(base.keys() & changed.keys()):
+            # In alternating order, for the machine may become faster or slower meanwhile.
+            order = [base, changed] if pair % 2 == 0 else [changed, base]
+            seen = {id(side): times_ns(side[name], options.filter) for side in order}
+            before, after = seen[id(base)], seen[id(changed)]
+            for bench in before.keys() & after.keys():
+                pairs.setdefault(bench, []).append((before[bench], after[bench]))
+    if not pairs:
+        sys.exit(f"compare_commits: both commits have no benchmark that matches {options.filter}")
+    slower = False
+    print(f"{'benchmark':36}{'base':>10}{'changed':>10}{'ratio':>8}   of the pairs")
+    for bench in sorted(pairs):
+        ratios = [after / before for before, after in pairs[bench]]
+        ratio = statistics.median(ratios)
+        slower = slower or ratio > MOST_RATIO
+        print(f"{bench:36}{statistics.median(b for b, _ in pairs[bench]):8.1f}ns"
+              f"{statistics.median(a for _, a in pairs[bench]):8.1f}ns{ratio:8.3f}"
+              f"   {min(ratios):.2f} to {max(ratios):.2f}"
+              f"{'   SLOWER' if ratio > MOST_RATIO else ''}")
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/device/rendezvous.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/sim/random.hpp"
+
+#include "layout.hpp"
+
+namespace gpemu::device {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+NodeConfig config(const std::string& name, std::size_t devices) {
+  NodeConfig config{.name = name, .devices = {}, .temporary = true};
+  config.devices.resize(devices, {.gpu = "TEST-GPU", .memory_bytes = kMiB});
+  return config;
+}
+
+TimePoint at(Duration time) {
+  return TimePoint(time);
+}
+
+// ---- Ids
+
+TEST(GroupId, IsReadAsItWasWritten) {
+  const GroupId id{.key = 0xfedcba9876543210, .first_seat = 17, .parties = 4};
+  EXPECT_EQ(GroupId::parse(id.to_string()).value(), id);
+}
+
+TEST(GroupId, RefusesOtherText) {
+  for (const char* const text :
+       {"", "-", "1-2", "1-2-3-4", "1-2-3 ", "x-1-2", "1--2", "1-2-99999999999", "-1-2-3"}) {
+    EXPECT_EQ(GroupId::parse(text).error().code, ErrorCode::kInvalidArgument) << text;
+  }
+}
+
+// ---- Two parties in one process, on the virtual clock
+
+class RendezvousTest : public testing::Test {
+ protected:
+  RendezvousTest() {
+    for (int i = 0; i < 2; ++i) {
+      devices_.push_back(Device::open(node_, i, clock_).value());
+      streams_.push_back(devices_.back()->create_stream(StreamKind::kNonBlocking));
+      parties_.push_back(Rendezvous::join(node_, group_, i, clock_).value());
+    }
+  }
+
+  sim::VirtualClock clock_;
+  std::shared_ptr<Node> node_ = Node::create_private(config("test", 2)).value();
+  GroupId group_ = Rendezvous::create_group(*node_, 2).value();
+  std::vector<std::unique_ptr<Device>> devices_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Rendezvous>> parties_;
+};
+
+TEST_F(RendezvousTest, ARoundEndsWhenTheLastHasComeAndTheLargestCostHasPassed) {
+  streams_[0]->launch(10us);
+  const Moment first = parties_[0]->arrive(*streams_[0], 5us).value();
+  streams_[1]->launch(30us);
+  const Moment second = parties_[1]->arrive(*streams_[1], 7us).value();
+  first.wait(clock_);
+  EXPECT_EQ(clock_.now(), at(37us));
+  EXPECT_TRUE(second.is_over(clock_.now()));
+  EXPECT_EQ(second.time(), at(37us));
+}
+
+TEST_F(RendezvousTest, WhatFollowsARoundIsOpenUntilAllHaveCome) {
+  const Moment round = parties_[0]->arrive(*streams_[0], 5us).value();
+  streams_[0]->launch(3us);
+  Event after;
+  streams_[0]->record(after);
+  EXPECT_TRUE(round.is_open());
+  EXPECT_TRUE(after.moment().is_open());
+  EXPECT_EQ(after.moment().time(), TimePoint::max());
+  EXPECT_FALSE(streams_[0]->idle());
+  EXPECT_EQ(elapsed_time(after, after, clock_).error().code, ErrorCode::kNotReady);
+  clock_.wait_until(at(1s));
+  EXPECT_FALSE(round.is_over(clock_.now()));
+  ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
+  EXPECT_FALSE(after.moment().is_open());
+  EXPECT_EQ(after.moment().time(), at(1s + 8us));
+}
+
+TEST_F(RendezvousTest, OtherStreamsGoOnMeanwhile) {
+  ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us));
+  streams_[0]->launch(3us);
+  const auto other = devices_[0]->create_stream(StreamKind::kNonBlocking);
+  other->launch(20us);
+  other->synchronize();
+  EXPECT_EQ(clock_.now(), at(20us));
+}
+
+TEST_F(RendezvousTest, RoundsInARowEndOneAfterTheOther) {
+  std::vector<Moment> rounds;
+  for (int i = 0; i < 100; ++i) {
+    rounds.push_back(parties_[0]->arrive(*streams_[0], 2us).value());
+  }
+  for (int i = 0; i < 100; ++i) ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 2us));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(rounds[i].time(), at((i + 1) * 2us));
+}
+
+TEST_F(RendezvousTest, APartyThatLeavesFailsTheOthers) {
+  const Moment round = parties_[0]->arrive(*streams_[0], 5us).value();
+  ASSERT_TRUE(parties_[0]->check());
+  parties_[1].reset();
+  const auto failed = parties_[0]->check();
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kUnavailable);
+  EXPECT_NE(failed.error().message.find("party 1 of a group of 2"), std::string::npos)
+      << failed.error().message;
+  EXPECT_EQ(parties_[0]->wait(round).error().code, ErrorCode::kUnavailable);
+  EXPECT_EQ(parties_[0]->arrive(*streams_[0], 5us).error().code, ErrorCode::kUnavailable);
+  EXPECT_TRUE(round.is_open());
+}
+
+TEST_F(RendezvousTest, AbortEndsOpenRoundsAndWhatFollowsRuns) {
+  const Moment round = parties_[0]->arrive(*streams_[0], 5us).value();
+  streams_[0]->launch(3us);
+  clock_.wait_until(at(50us));
+  parties_[0]->abort();
+  EXPECT_TRUE(round.is_over(clock_.now()));
+  streams_[0]->synchronize();
+  EXPECT_EQ(clock_.now(), at(53us));
+  EXPECT_EQ(parties_[0]->arrive(*streams_[0], 5us).error().code, ErrorCode::kUnavailable);
+}
+
+TEST_F(RendezvousTest, WaitsNoLongerThanItsTimeout) {
+  const Moment round = parties_[0]->arrive(*streams_[0], 5us).value();
+  EXPECT_EQ(parties_[0]->wait(round, 1ms).error().code, ErrorCode::kNotReady);
+  ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
+  EXPECT_TRUE(parties_[0]->wait(round, 10s));
+}
+
+TEST_F(RendezvousTest, RefusesAStreamOfAnotherNode) {
+  const auto other = Node::create_private(config("other", 1)).value();
+  const auto device = Device::open(other, 0, clock_).value();
+  EXPECT_EQ(parties_[0]->arrive(device->default_stream(), 1us).error().code,
+            ErrorCode::kInvalidArgument);
+}
+
+TEST_F(RendezvousTest, WorkBehindAnOpenRoundLeavesTheEngineToOthers) {
+  ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us));
+  streams_[0]->launch(1s);
+  EXPECT_EQ(node_->device_snapshot(0, clock_.now()).processes.size(), 1);
+  const auto other = devices_[0]->create_stream(StreamKind::kNonBlocking);
+  EXPECT_EQ(other->launch(1us).start, at(0us));
+}
+
+TEST_F(RendezvousTest, AskingManyTimesForWhatIsOpenKeepsNothing) {
+  const auto blocking = devices_[0]->create_stream();
+  ASSERT_TRUE(parties_[0]->arrive(*blocking, 5us));
+  Event last;
+  for (int i = 0; i < 10000; ++i) {
+    EXPECT_FALSE(devices_[0]->default_stream().idle());
+    devices_[0]->default_stream().record(last);
+  }
+  ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
+  EXPECT_EQ(last.moment().time(), at(5us));
+}
+
+// ---- Seats
+
+TEST_F(RendezvousTest, ASeatIsTakenOnce) {
+  EXPECT_EQ(Rendezvous::join(node_, group_, 1, clock_).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Rendezvous::join(node_, group_, 2, clock_).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Rendezvous::join(node_, group_, -1, clock_).error().code, ErrorCode::kInvalidArgument);
+}
+
+TEST_F(RendezvousTest, AGroupThatAllHaveLeftIsGone) {
+  parties_.clear();
+  EXPECT_EQ(Rendezvous::join(node_, group_, 0, clock_).error().code, ErrorCode::kNotFound);
+  GroupId wrong = Rendezvous::create_group(*node_, 2).value();
+  ++wrong.key;
+  EXPECT_EQ(Rendezvous::join(node_, wrong, 0, clock_).error().code, ErrorCode::kNotFound);
+  wrong.first_seat = ~0U;
+  EXPECT_EQ(Rendezvous::join(node_, wrong, 0, clock_).error().code, ErrorCode::kNotFound);
+}
+
+TEST_F(RendezvousTest, AGroupHasAsManyPartiesAsANodeHasSeats) {
+  const auto most = static_cast<int>(layout::kSeatCapacity);
+  EXPECT_EQ(Rendezvous::create_group(*node_, 0).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Rendezvous::create_group(*node_, most + 1).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Rendezvous::create_group(*node_, most).error().code, ErrorCode::kResourceLimit);
+  parties_.clear();
+  EXPECT_TRUE(Rendezvous::create_group(*node_, most));
+}
+
+// ---- Processes
+
+class ProcessesTest : public testing::Test {
+ protected:
+  ProcessesTest() {
+    std::string name = std::filesystem::temp_directory_path() / "gpemu-rendezvous-XXXXXX";
+    folder_ = ::mkdtemp(name.data());
+  }
+  ~ProcessesTest() override { std::filesystem::remove_all(folder_); }
+
+  std::filesystem::path folder_;
+};
+
+TEST_F(ProcessesTest, SeatsOfProcessesThatHaveEndedAreFreeAgain) {
+  const auto node = Node::create(config("test", 1), folder_).value();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto own = Node::open("test", folder_).value();
+    std::_Exit(Rendezvous::create_group(*own, layout::kSeatCapacity) ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  ASSERT_EQ(status, 0);
+  EXPECT_TRUE(Rendezvous::create_group(*node, layout::kSeatCapacity));
+}
+
+TEST_F(ProcessesTest, TwoAttachmentsOnTheRealClockSeeTheSameEnds) {
+  constexpr int kRounds = 200;
+  sim::RealClock clock;
+  std::vector<std::shared_ptr<Node>> nodes{Node::create(config("test", 2), folder_).value(),
+                                           Node::open("test", folder_).value()};
+  const GroupId group = Rendezvous::create_group(*nodes[0], 2).value();
+  std::vector<std::vector<TimePoint>> ends(2);
+  {
+    std::vector<std::jthread> threads;
+    for (int seat = 0; seat < 2; ++seat) {
+      threads.emplace_back([&, seat] {
+        const auto device = Device::open(nodes[seat], seat, clock).value();
+        const auto party = Rendezvous::join(nodes[seat], group, seat, clock).value();
+        const auto stream = device->create_stream(StreamKind::kNonBlocking);
+        std::vector<Moment> rounds;
+        for (int i = 0; i < kRounds; ++i) {
+          if (i % 3 == seat) stream->launch(50us);
+          rounds.push_back(party->arrive(*stream, 10us).value());
+        }
+        ASSERT_TRUE(party->wait(rounds.back(), 60s));
+        for (const Moment& round : rounds) ends[seat].push_back(round.time());
+      });
+    }
+  }
+  EXPECT_EQ(ends[0], ends[1]);
+  EXPECT_EQ(ends[0].size(), kRounds);
+}
+
+/// What a survivor found.
+struct Found {
+  std::atomic<bool> joined;
+  std::atomic<std::int64_t> rounds;
+  std::atomic<std::int64_t> failed_ns;  ///< when, on the host's clock.
+};
+
+/// A process that meets the others again and again until that fails. Exits with 0 then.
+[[noreturn]] void meet(const std::filesystem::path& folder, const GroupId& group, int seat,
+                       std::uint64_t seed, Found& found) {
+  sim::RealClock clock(Duration::zero());
+  sim::Rng random(seed, seat);
+  const auto node = Node::open("test", folder).value();
+  const auto device = Device::open(node, 0, clock).value();
+  const auto party = Rendezvous::join(node, group, seat, clock).value();
+  const auto stream = device->create_stream(StreamKind::kNonBlocking);
+  found.joined = true;
+  while (true) {
+    if (random.below(2) == 0) {
+      stream->launch(Duration(static_cast<std::int64_t>(random.below(100'000))));
+    }
+    const auto round = party->arrive(*stream, Duration(1 + random.below(50'000)));
+    const auto waited = round ? party->wait(*round, 10s) : std::unexpected(round.error());
+    if (!waited) {
+      found.failed_ns = clock.now().time_since_epoch().count();
+      std::_Exit(waited.error().code == ErrorCode::kUnavailable ? 0 : 2);
+    }
+    ++found.rounds;
+  }
+}
+
+TEST_F(ProcessesTest, SurvivorsOfAKillGetAnErrorAndNothingIsLeft) {
+  const char* const wanted = std::getenv("GPEMU_TEST_KILLS");
+  const int kills = wanted == nullptr ? 40 : std::atoi(wanted);
+  constexpr int kMost = 8;
+  void* const shared = ::mmap(nullptr, sizeof(Found) * kMost, PROT_READ | PROT_WRITE,
+                              MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  ASSERT_NE(shared, MAP_FAILED);
+  auto* const found = static_cast<Found*>(shared);
+  const sim::RealClock clock;
+  sim::Rng random(4711);
+  std::vector<Duration> delays;
+  std::int64_t rounds = 0;
+  const auto node = Node::create(config("test", 1), folder_).value();
+  for (int kill = 0; kill < kills; ++kill) {
+    const int parties = 2 + static_cast<int>(random.below(kMost - 1));
+    const GroupId group = Rendezvous::create_group(*node, parties).value();
+    std::vector<pid_t> children;
+    for (int seat = 0; seat < parties; ++seat) {
+      found[seat].joined = false;
+      found[seat].rounds = 0;
+      found[seat].failed_ns = 0;
+      const pid_t child = ::fork();
+      if (child == 0) meet(folder_, group, seat, static_cast<std::uint64_t>(kill), found[seat]);
+      children.push_back(child);
+    }
+    const auto victim = static_cast<std::size_t>(random.below(children.size()));
+    // Whoever made the group answers for a seat that nobody has taken.
+    while (!found[victim].joined) std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
+    const TimePoint killed = clock.now();
+    ASSERT_EQ(::kill(children[victim], SIGKILL), 0);
+    for (std::size_t seat = 0; seat < children.size(); ++seat) {
+      int status = 0;
+      ASSERT_EQ(::waitpid(children[seat], &status, 0), children[seat]);
+      if (seat == victim) continue;
+      ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
+      delays.push_back(TimePoint(Duration(found[seat].failed_ns)) - killed);
+      rounds += found[seat].rounds;
+    }
+  }
+  // All seats are free again.
+  EXPECT_TRUE(Rendezvous::create_group(*node, layout::kSeatCapacity));
+  EXPECT_GT(rounds, 0);
+  std::ranges::sort(delays);
+  const auto ms = [](Duration time) { return static_cast<double>(time.count()) / 1e6; };
+  fmt::print("{} kills, {} rounds; survivors got the error after {:.1f} ms in the median, {:.1f} "
+             "ms at most\n",
+             kills, rounds, ms(delays[delays.size() / 2]), ms(delays.back()));
+  ::munmap(shared, sizeof(Found) * kMost);
+}
+
+}  // namespace
+}  // namespace gpemu::device
