@@ -41,6 +41,15 @@ class Model {
     all_.push_back(std::move(work));
     return static_cast<int>(all_.size()) - 1;
   }
+  /// Adds work of an engine that processes share, first in, first out: it has its time at once,
+  /// after all that anybody has queued there. What it comes after has its end.
+  int add_shared(Work work) {
+    std::int64_t& tail = tails_[work.engine];
+    work.ready = end_of(work.after, work.asked);
+    work.start = std::max(work.ready, tail);
+    tail = work.end = work.start + work.cost;
+    return add(std::move(work));
+  }
   /// Adds a party to the round of that number of a group with so many parties.
   void add_to_round(int group, std::size_t round, std::size_t parties, int work) {
     auto& rounds = groups_[group];
@@ -131,6 +140,7 @@ class Model {
 
   std::vector<Work> all_;
   std::map<int, std::vector<Round>> groups_;
+  std::map<int, std::int64_t> tails_;  ///< when shared engines have nothing left to do.
 };
 
 /// A folder for nodes that ends with the test.
@@ -150,12 +160,14 @@ class Folder {
 };
 
 /// A program of processes that queue, meet, wait and ask at random, on the devices and in the
-/// model. Each device belongs to one of the processes.
+/// model. Each device belongs to one of the processes, but for some programs' first one: there all
+/// have a stream that waits for nothing else.
 class Program {
  public:
   Program(std::uint64_t seed, const std::filesystem::path& folder) : random_(seed) {
-    const int processes = below(2) == 0 ? 1 : below(4) + 1;
-    const int devices = std::max(processes, below(4) + 1);
+    const int processes = below(2) == 0 ? 1 : below(8) + 1;
+    const bool has_shared = processes > 4 || below(3) == 0;
+    const int devices = has_shared ? below(3) + 2 : std::max(processes, below(4) + 1);
     NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
     config.devices.resize(static_cast<std::size_t>(devices),
                           {.gpu = "TEST-GPU", .memory_bytes = kMiB});
@@ -167,7 +179,10 @@ class Program {
                                 : Node::open(config.name, folder).value());
       }
     }
-    for (int i = 0; i < devices; ++i) add_streams(i, i % processes);
+    if (has_shared) {
+      for (int i = 0; i < processes; ++i) add_shared_stream(i);
+    }
+    for (int i = has_shared ? 1 : 0; i < devices; ++i) add_streams(i, i % processes);
     events_.resize(static_cast<std::size_t>(processes * (below(4) + 1)));
     for (int k = below(3); k > 0; --k) add_group();
   }
@@ -194,6 +209,7 @@ class Program {
     int process = 0;
     int device = 0;
     Kind kind = Kind::kLegacy;
+    bool shares = false;
     std::unique_ptr<Stream> owned;
     Stream* stream = nullptr;
     std::set<int> last;  ///< what its next work comes after.
@@ -243,6 +259,16 @@ class Program {
                                                                  : StreamKind::kNonBlocking)});
       streams_.back().stream = streams_.back().owned.get();
     }
+  }
+
+  void add_shared_stream(int process) {
+    opened_.push_back(Device::open(nodes_[process], 0, clock_).value());
+    streams_.push_back({.process = process,
+                        .device = 0,
+                        .kind = Kind::kNonBlocking,
+                        .shares = true,
+                        .owned = opened_.back()->create_stream(StreamKind::kNonBlocking)});
+    streams_.back().stream = streams_.back().owned.get();
   }
 
   void add_group() {
@@ -339,7 +365,7 @@ class Program {
     if (parties_.empty()) return;
     Party_& party = any(parties_);
     Stream_& stream = any(streams_);
-    if (stream.process != party.process) return;
+    if (stream.process != party.process || stream.shares) return;
     const std::int64_t cost = below(15) + 1;
     const int number = model_.add(
         {.engine = Model::kRound, .cost = cost, .asked = now(), .after = before(stream)});
@@ -367,6 +393,7 @@ class Program {
         note_end(event.event.moment(), event.after, event.time);
         return;
       case 2:
+        if (stream.shares) return;
         stream.stream->wait(event.event);
         if (!event.event.recorded()) return;
         tell("stream {} waits for {}", number_of(stream), &event - events_.data());
@@ -394,11 +421,14 @@ class Program {
         return arrive();
       default: {
         const auto engine = static_cast<Engine>(below(3));
-        const std::int64_t cost = below(5) == 0 ? 0 : below(15);
-        const int number = model_.add({.engine = stream.device * 3 + static_cast<int>(engine),
-                                       .cost = cost,
-                                       .asked = now(),
-                                       .after = before(stream)});
+        // What takes no time has no place in line where processes share an engine.
+        const std::int64_t cost = stream.shares ? below(15) + 1 : below(5) == 0 ? 0 : below(15);
+        Model::Work work{.engine = stream.device * 3 + static_cast<int>(engine),
+                         .cost = cost,
+                         .asked = now(),
+                         .after = before(stream)};
+        const int number =
+            stream.shares ? model_.add_shared(std::move(work)) : model_.add(std::move(work));
         tell("{} on engine {}, stream {} ({}, device {}, process {}), cost {}", number,
              static_cast<int>(engine), number_of(stream),
              stream.kind == Kind::kLegacy     ? "legacy"
