@@ -131,7 +131,7 @@ class Layers(unittest.TestCase):
             self.assertEqual(self.faults(path, '#include "gpemu/gpemu.h"'), [])
             self.assertEqual(len(self.faults(path, '#include "gpemu/sim/clock.hpp"')), 1)
 
-    def test_stand_ins_share_one_folder(self):
+    def test_shims_share_one_folder(self):
         def faults(target):
             files = {"shims/cuda/a.hpp", "shims/common/b.hpp", "shims/nccl/c.hpp"}
             return [*check_layers.check("shims/cuda/x.cpp", [f'#include "{target}"'], files)]
@@ -179,7 +179,7 @@ class Circles(unittest.TestCase):
                    "src/sim/c.cpp": '#include "gpemu/sim/a.hpp"\n#include "b.hpp"'}
         self.assertEqual(self.found(sources), {"sim": [["a", "b", "c", "a"], ["b", "c", "b"]]})
 
-    def test_finds_circles_of_commands_and_of_stand_ins(self):
+    def test_finds_circles_of_commands_and_of_shims(self):
         sources = {"tools/run/a.hpp": '#include "cli/b.hpp"', "tools/cli/b.cpp":
                    '#include "run/a.hpp"', "shims/cuda/a.hpp": '#include "b.hpp"',
                    "shims/cuda/b.hpp": '#include "a.hpp"'}

@@ -390,7 +390,7 @@ class WatchTest(unittest.TestCase):
             "found by uuid": True,
             "after shutdown": UNINITIALIZED,
         })
-        # What is missing in the stand-in is logged; what boards lack is not.
+        # What is missing in the shim is logged; what boards lack is not.
         self.assertEqual(errors.count("is not supported"), 1, errors)
         self.assertIn("nvmlDeviceSetPowerManagementLimit", errors)
 

@@ -130,7 +130,8 @@ Result<void> list_nodes(const NodeOptions& options) {
 }  // namespace
 
 void add_node_command(CLI::App& app) {
-  CLI::App* node = app.add_subcommand("node", "Create, list, show and remove emulated machines");
+  CLI::App* node =
+      app.add_subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
   node->require_subcommand(1);
   node->footer("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
   auto options = std::make_shared<NodeOptions>();

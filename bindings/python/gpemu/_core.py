@@ -541,7 +541,7 @@ class Device(_Handle):
 
 
 class Node(_Handle):
-    """An emulated machine with 1 to 4096 devices of a kind.
+    """A node: an emulated computer with 1 to 4096 devices of a kind.
 
     With a name it is seen by all processes and disappears with its last user. With the virtual
     clock, which private nodes may have, time starts at 0 and jumps when somebody waits.
