@@ -111,7 +111,7 @@ typedef struct gpemu_cuda_event* gpemu_cuda_event_handle;
 GPEMU_API gpemu_cuda_status gpemu_cuda_init(void);
 GPEMU_API gpemu_cuda_status gpemu_cuda_device_count(int32_t* count);
 
-/* What CUDA tells of a device. Sizes in bytes, clocks in kHz, as CUDA has them. Facts that the
+/* What CUDA reports about a device. Sizes in bytes, clocks in kHz, as CUDA has them. Facts that the
  * datasheet lacks follow from the compute capability (CUDA C++ Programming Guide, "Compute
  * Capabilities"). */
 typedef struct gpemu_cuda_device {
@@ -140,7 +140,7 @@ typedef struct gpemu_cuda_device {
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
 
 /* The calling thread's context stack, as the driver has it; a context is named by its device's
- * ordinal, for there is one context per device and process, the primary one; -1 is none. */
+ * ordinal, because there is one context per device and process, the primary one; -1 is none. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);

@@ -105,7 +105,7 @@ def fault_of_include(path, bracket, target, files):
         return f"a public header includes the private {target}"
     if path.startswith(("shims/", "plugins/", "bindings/")) and ours:
         if target not in C_ABI_HEADERS:
-            return f"includes {target}: what stands on libgpemu.so sees {names(C_ABI_HEADERS)}"
+            return f"includes {target}: users of libgpemu.so see {names(C_ABI_HEADERS)}"
         return None
     if bracket == '"' and not ours and path.startswith("tools/"):
         return fault_in_tools(path, target)

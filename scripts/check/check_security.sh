@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Attacks nodes for long: 2,000 random signals among 20 processes, and 5,000 damages of live
-# segments, with the dev build and with sanitizers. Needs root, for it acts as two users.
+# segments, with the dev build and with sanitizers. Needs root, because it acts as two users.
 #
 # Usage: scripts/check/check_security.sh [--signals N] [--damages N] [--seed N]
 set -euo pipefail

@@ -42,6 +42,12 @@ class HouseRules(unittest.TestCase):
         self.check_bad("src/a/x.cpp", "\tint a;")
         self.check_bad("src/a/x.cpp", "// " + "x" * 98)
         self.check_bad("docs/x.md", "see /home/me/x")
+        self.check_bad("docs/x.md", "the stand-in for NVML")
+        self.check_bad("src/a/x.cpp", "// What cannot be is not believed.")
+        self.check_bad("src/a/x.cpp", "// It is noticed. Who dies gives back.")
+        self.check_bad("src/a/x.cpp", 'fail("no memory, for it is no function");')
+        self.check_bad("docs/x.md", "takes 400 MiB besides.")
+        self.check_good("docs/x.md", "there is no more than one besides the others")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
 
     def test_finds_variables_that_no_page_lists(self):

@@ -164,8 +164,8 @@ def null_arguments():
 
 
 def watch():
-    """Prints what NVML tells of the node's only device, a line for each period that it measured,
-    until somebody closes the standard input."""
+    """Prints what NVML reports about the node's only device, a line for each period that it
+    measured, until somebody closes the standard input."""
     nvml = Nvml()
     nvml("Init_v2")
     device = nvml.device()

@@ -162,7 +162,7 @@ Result<void> write_recordings(const CondenseOptions& options) {
             recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
             [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
         recording.operations.size(),
-        recording.memory ? "memory" : "no memory, for it is no function of the batch");
+        recording.memory ? "memory" : "no memory: it is not a function of the batch");
   }
   return {};
 }

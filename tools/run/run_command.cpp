@@ -76,7 +76,7 @@ Result<void> check(const RunProgramOptions& options) {
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
 
-/// What a result tells of the run besides what was recorded.
+/// What a result says about the run besides what was recorded.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
   return {{"gpus", options.gpus},
           {"node", options.node},

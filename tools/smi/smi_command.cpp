@@ -71,7 +71,7 @@ json describe(const SmiDevice& device) {
           {"processes", std::move(processes)}};
 }
 
-/// Returns the names of the nodes to show. One that is damaged is said so of, once, and left out.
+/// Returns the names of the nodes to show. A damaged one is reported, once, and left out.
 Result<std::vector<std::string>> node_names(const SmiOptions& options) {
   if (!options.node.empty()) return std::vector{options.node};
   if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') {

@@ -2,7 +2,7 @@
 """The C interface of gpemu as Python classes, by ctypes: one package for every Python.
 
 Times are nanoseconds, sizes are bytes; gpemu.h has the contracts. Objects may be used from any
-thread and in any order of ending: each keeps alive what it stands on. Methods raise GpemuError or
+thread and in any order of ending: each keeps alive what it depends on. Methods raise GpemuError or
 the subclass that is named.
 """
 
