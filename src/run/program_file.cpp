@@ -145,7 +145,7 @@ Result<void> check_program(const std::string& name) {
     if (!content.starts_with("#!")) return {};
     const std::string interpreter = interpreter_of(content);
     if (::access(interpreter.c_str(), F_OK) != 0) {
-      return fail(ErrorCode::kNotFound, "cannot start '{}': {} wants the interpreter '{}'", name,
+      return fail(ErrorCode::kNotFound, "cannot start '{}': {} needs the interpreter '{}'", name,
                   path.string(), interpreter);
     }
     path = interpreter;

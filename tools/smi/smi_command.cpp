@@ -231,10 +231,10 @@ void add_smi_command(CLI::App& app) {
   auto options = std::make_shared<SmiOptions>();
   smi->add_option(
       "node", options->node,
-      "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of one's own");
+      "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of your own");
   smi->add_option("-i,--id", options->device, "Index of the only device to show")
       ->check(CLI::NonNegativeNumber);
-  smi->add_option("-l,--loop", options->loop_s, "Repeat every so many seconds, until Ctrl-C")
+  smi->add_option("-l,--loop", options->loop_s, "Seconds after which to repeat, until Ctrl-C")
       ->check(CLI::PositiveNumber);
   auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
                                "Print these fields of each device, e.g. utilization.gpu");
