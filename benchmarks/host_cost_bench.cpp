@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What calls of an emulated program cost the host, through the stand-in for CUDA's runtime that an
+// What calls of an emulated program cost the host, through the shim for CUDA's runtime that an
 // unmodified program gets, on the real clock; and what allocated memory of the device costs.
 #include <algorithm>
 #include <cstddef>
@@ -31,7 +31,7 @@ void require(bool condition, const char* what) {
   std::exit(1);
 }
 
-/// The runtime stand-in, loaded as programs do.
+/// The runtime shim, loaded as programs do.
 struct Runtime {
   int (*launch)(const void*, Dim3, Dim3, void**, std::size_t, void*);
   int (*record)(void*, void*);
@@ -58,7 +58,7 @@ const Runtime& runtime() {
   static const Runtime loaded = [] {
     ::setenv("GPEMU_GPU", "A100-SXM4-80GB", 1);
     void* const library = ::dlopen(GPEMU_BENCH_RUNTIME, RTLD_NOW | RTLD_LOCAL);
-    require(library != nullptr, "dlopen of the runtime stand-in");
+    require(library != nullptr, "dlopen of the runtime shim");
     Runtime result{};
     load(library, "cudaLaunchKernel", result.launch);
     load(library, "cudaEventRecord", result.record);

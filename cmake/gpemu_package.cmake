@@ -13,7 +13,7 @@ set(CPACK_COMPONENTS_ALL runtime development)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_NAME gpemu)
 set(CPACK_DEBIAN_RUNTIME_PACKAGE_SHLIBDEPS ON)
 set(CPACK_COMPONENT_RUNTIME_DESCRIPTION
-  "The command, the library, the stand-ins for NVIDIA's libraries and the profiles.")
+  "The command, the library, the shims for NVIDIA's libraries and the profiles.")
 
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libgpemu-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "gpemu (= ${PROJECT_VERSION}), libfmt-dev, \

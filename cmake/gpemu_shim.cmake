@@ -6,7 +6,7 @@
 #   [NOT_SUPPORTED <status>]     what functions that are not supported return; none without it
 #   SOURCES <file>...)
 #
-# Builds the stand-in whose symbols functions.def in the current folder lists, see shims/README.md.
+# Builds the shim whose symbols functions.def in the current folder lists, see shims/README.md.
 # It lies in shims/{common,cuda12,cuda13} of the build tree under its SONAME.
 function(gpemu_add_shim name)
   cmake_parse_arguments(PARSE_ARGV 1 arg "VERSIONED"
@@ -45,10 +45,10 @@ function(gpemu_add_shim_library target folder soname major)
   target_include_directories(${target} PRIVATE
     "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/shims/common")
   target_link_libraries(${target} PRIVATE gpemu::capi gpemu_flags)
-  # The loader binds each call of a stand-in to itself, whatever else the process exports.
+  # The loader binds each call of a shim to itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)
-  # Whatever a stand-in calls is there, or it is not built. Clang leaves a sanitizer's functions to
+  # Whatever a shim calls is there, or it is not built. Clang leaves a sanitizer's functions to
   # the program.
   if(NOT GPEMU_SANITIZE)
     target_link_options(${target} PRIVATE LINKER:-z,defs)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains a U-Net on images that it makes up, with an optimizer that works on one tensor at a time
-and without an NVTX range: an unmodified script for `gpemu predict`, whose steps are told by the
-operations that recur.
+and without an NVTX range: an unmodified script for `gpemu predict`, whose steps are recognised
+by the operations that recur.
 
     gpemu predict --gpu V100-PCIE-32GB,A10 --batch 2,4 -- python unet.py {batch}
 """

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA's semantics on emulated devices: the interface of libgpemu.so for the stand-ins of NVIDIA's
- * libraries. All stand-ins in a process share the one state behind it.
+ * CUDA's semantics on emulated devices: the interface of libgpemu.so for the shims of NVIDIA's
+ * libraries. All shims in a process share the one state behind it.
  *
  * Conventions
  *  1. A function returns a status numbered as CUresult and cudaError_t, which agree (CUDA 12 and
@@ -96,7 +96,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback call
 GPEMU_API gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log);
 
 /* Reads and writes the calling thread's last error, as cudaGetLastError and
- * cudaPeekAtLastError need it. Only the runtime stand-in uses them. */
+ * cudaPeekAtLastError need it. Only the runtime shim uses them. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_last_error(int32_t clear);
 GPEMU_API void gpemu_cuda_set_last_error(gpemu_cuda_status status);
 
@@ -111,7 +111,7 @@ typedef struct gpemu_cuda_event* gpemu_cuda_event_handle;
 GPEMU_API gpemu_cuda_status gpemu_cuda_init(void);
 GPEMU_API gpemu_cuda_status gpemu_cuda_device_count(int32_t* count);
 
-/* What CUDA tells of a device. Sizes in bytes, clocks in kHz, as CUDA has them. Facts that the
+/* What CUDA reports about a device. Sizes in bytes, clocks in kHz, as CUDA has them. Facts that the
  * datasheet lacks follow from the compute capability (CUDA C++ Programming Guide, "Compute
  * Capabilities"). */
 typedef struct gpemu_cuda_device {
@@ -140,7 +140,7 @@ typedef struct gpemu_cuda_device {
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
 
 /* The calling thread's context stack, as the driver has it; a context is named by its device's
- * ordinal, for there is one context per device and process, the primary one; -1 is none. */
+ * ordinal, because there is one context per device and process, the primary one; -1 is none. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);
@@ -173,7 +173,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer);
 GPEMU_API gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes);
 
 /* Memory of the current device. Zero bytes: *address = 0 and success, as cudaMalloc; the driver
- * stand-in refuses zero itself. Errors: OUT_OF_MEMORY. */
+ * shim refuses zero itself. Errors: OUT_OF_MEMORY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address);
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags,
                                                       uint64_t* address);
@@ -239,7 +239,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pit
                                                   uint32_t element_bytes, uint64_t count,
                                                   uint64_t height, gpemu_cuda_stream_handle stream);
 
-/* For stand-ins whose functions leave results that the host will read: the content of device
+/* For shims whose functions leave results that the host will read: the content of device
  * memory, at once and free of emulated time. Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes);
 GPEMU_API gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes);
@@ -441,7 +441,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle ke
                                                      gpemu_cuda_stream_handle stream);
 
 /* Queues an operation of a library on a stream of the current device, at the cost model's price.
- * This is what stand-ins of cuBLAS, cuDNN and so on do. Obeys capture. */
+ * This is what shims of cuBLAS, cuDNN and so on do. Obeys capture. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
                                               gpemu_cuda_stream_handle stream);
 

@@ -5,7 +5,7 @@
  *
  * Conventions
  *  1. Handles are opaque pointers. Whoever creates one ends it with the function named next to it,
- * in any order: a handle keeps alive what it stands on. Ending NULL does nothing.
+ * in any order: a handle keeps alive what it depends on. Ending NULL does nothing.
  *  2. A function that can fail returns a status; GPEMU_OK is 0. On failure nothing behind an output
  *     pointer is changed, and gpemu_last_error() tells the calling thread what went wrong and what
  * to do.

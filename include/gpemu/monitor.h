@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watching the devices of a node: what the NVML stand-in reads.
+ * Watching the devices of a node: what the NVML shim reads.
  *
  * Conventions: those of gpemu.h. The process watches one node, which all callers share: the one
  * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence. A

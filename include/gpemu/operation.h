@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a GPU is asked to do, as the cost model sees it: one operation of a library, one kernel.
- * The stand-ins for NVIDIA's libraries describe their calls in these terms.
+ * The shims for NVIDIA's libraries describe their calls in these terms.
  */
 #ifndef GPEMU_OPERATION_H_
 #define GPEMU_OPERATION_H_

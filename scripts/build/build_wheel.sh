@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Builds the Python package's wheel into FOLDER: one for every Python and for every x86-64 Linux
-# whose C library is not older than the wheel's name says (manylinux). Who installs it needs no
+# whose C library is not older than the wheel's name says (manylinux). Installing it needs no
 # compiler. The first build takes some minutes; build/wheel keeps what the next one needs.
 #
 # Usage: scripts/build/build_wheel.sh [FOLDER]     (default: build/packages)

@@ -6,7 +6,7 @@
 # Usage: scripts/build/install_torch.sh [VERSION]   (default: the newest that gpemu is tested with)
 #
 # Of NVIDIA's packages only the run-time compiler NVRTC comes along: PyTorch compiles some operators
-# with it, and it needs no GPU. torch.compile needs a C compiler on the machine besides.
+# with it, and it needs no GPU. torch.compile also needs a C compiler on the machine.
 #
 # About 1.2 GB are downloaded and 2.5 GB stay. A connection that breaks is taken up where it broke;
 # a run that was stopped goes on with the package at which it was. Nothing is installed twice.

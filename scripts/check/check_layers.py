@@ -88,12 +88,12 @@ def fault_in_tools(path, target):
 
 
 def fault_in_shims(path, target, files):
-    """Returns what is wrong with an include of a stand-in's own headers, or None."""
+    """Returns what is wrong with an include of a shim's own headers, or None."""
     folder = path.split("/")[1]
     if any(f"shims/{own}/{target}" in files for own in (folder, "common")):
         return None
     others = [f for f in files if re.fullmatch(rf"shims/[^/]+/{re.escape(target)}", f)]
-    return others and f"includes {others[0]}: stand-ins share shims/common alone"
+    return others and f"includes {others[0]}: shims share shims/common alone"
 
 
 def fault_of_include(path, bracket, target, files):
@@ -105,7 +105,7 @@ def fault_of_include(path, bracket, target, files):
         return f"a public header includes the private {target}"
     if path.startswith(("shims/", "plugins/", "bindings/")) and ours:
         if target not in C_ABI_HEADERS:
-            return f"includes {target}: what stands on libgpemu.so sees {names(C_ABI_HEADERS)}"
+            return f"includes {target}: users of libgpemu.so see {names(C_ABI_HEADERS)}"
         return None
     if bracket == '"' and not ours and path.startswith("tools/"):
         return fault_in_tools(path, target)
@@ -169,7 +169,7 @@ def check_python(path, text):
 
 
 def unit_of(path):
-    """Returns (module or folder of stand-ins or "tools", unit) of a file, or None."""
+    """Returns (module or folder of shims or "tools", unit) of a file, or None."""
     stem, _, ending = path.rpartition(".")
     if ending not in ("hpp", "h", "cpp", "c"):
         return None

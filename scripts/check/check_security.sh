@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # Attacks nodes for long: 2,000 random signals among 20 processes, and 5,000 damages of live
-# segments, with the dev build and with sanitizers. Needs root, for it acts as two users.
+# segments, with the dev build and with sanitizers. Needs root, because it acts as two users.
 #
 # Usage: scripts/check/check_security.sh [--signals N] [--damages N] [--seed N]
 set -euo pipefail
@@ -17,8 +17,8 @@ cmake --preset dev --log-level=WARNING
 cmake --build --preset dev --target gpemu shims/all gpemu_node_actor gpemu_share_device
 cmake --preset asan --log-level=WARNING
 cmake --build --preset asan --target gpemu gpemu_node_actor
-# Stand-ins with a sanitizer are not loaded into programs: gpemu with it starts them without.
-mixed=build/asan/with_dev_stand_ins
+# Shims with a sanitizer are not loaded into programs: gpemu with it starts them without.
+mixed=build/asan/with_dev_shims
 mkdir -p "$mixed/tools"
 ln -f build/asan/tools/gpemu "$mixed/tools/gpemu"
 ln -sfn "$PWD/build/dev/shims" "$mixed/shims"

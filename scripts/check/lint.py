@@ -52,6 +52,22 @@ FORBIDDEN_TEXT = [
     (r"(?<![\w.$}{~:/-])/(home|root|Users|mnt|media|work|farm|scratch)/\w", r".",
      r"^scripts/check/lint", "a path of one machine"),
 ]
+# Plain English: (what is not written, what instead). Few, and none with a good use elsewhere.
+PHRASES = [
+    (r"\bstand-ins?\b", "'shim'"),
+    (r"(?<=[a-z]\. )Who \w|(?<!/)// Who \w", "a noun: 'When a process dies, the others notice'"),
+    (r"\bWhat (of|tells|cannot)\b", "a noun: 'Ignore impossible values'"),
+    (r"\b(is|are) no more\b(?! than)", "'does not exist any more'"),
+    (r"\b(too|is|are) dear\b", "'expensive' or 'slow'"),
+    (r"\bso gets?\b", "'therefore gets'"),
+    (r", for (it|they|there|nobody|nothing) ", "'because'"),
+    (r"\bbesides($|[.;,)\"])", "'too' or 'as well'"),
+    (r"\bwhat (it|they) stands? on\b|\bstands? on (it|each other|libgpemu)\b", "'depends on'"),
+    (r"\btells? of\b|\b(is|are) told by (the|a)\b", "'shows', 'says' or 'reports'"),
+    (r"\bbehind (the )?(warm-up|first ones?|format|last batch)\b|\bsteps behind\b",
+     "'after', of time and order"),
+    (r"\bsaid so of\b", "'reported'"),
+]
 
 
 def rule_matches(rules, path, line):
@@ -103,6 +119,11 @@ def check_text(path, text, lines):
         for fault in (*rule_matches(FORBIDDEN_CODE, path, code),
                       *rule_matches(FORBIDDEN_TEXT, path, line)):
             yield number, fault
+        if not path.startswith("scripts/check/lint"):
+            for phrase, instead in PHRASES:
+                found = re.search(phrase, line)
+                if found:
+                    yield number, f"'{found.group(0).strip()}': write {instead}"
 
 
 def check_listed(path):

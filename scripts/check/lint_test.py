@@ -42,6 +42,12 @@ class HouseRules(unittest.TestCase):
         self.check_bad("src/a/x.cpp", "\tint a;")
         self.check_bad("src/a/x.cpp", "// " + "x" * 98)
         self.check_bad("docs/x.md", "see /home/me/x")
+        self.check_bad("docs/x.md", "the stand-in for NVML")
+        self.check_bad("src/a/x.cpp", "// What cannot be is not believed.")
+        self.check_bad("src/a/x.cpp", "// It is noticed. Who dies gives back.")
+        self.check_bad("src/a/x.cpp", 'fail("no memory, for it is no function");')
+        self.check_bad("docs/x.md", "takes 400 MiB besides.")
+        self.check_good("docs/x.md", "there is no more than one besides the others")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
 
     def test_finds_variables_that_no_page_lists(self):
@@ -131,7 +137,7 @@ class Layers(unittest.TestCase):
             self.assertEqual(self.faults(path, '#include "gpemu/gpemu.h"'), [])
             self.assertEqual(len(self.faults(path, '#include "gpemu/sim/clock.hpp"')), 1)
 
-    def test_stand_ins_share_one_folder(self):
+    def test_shims_share_one_folder(self):
         def faults(target):
             files = {"shims/cuda/a.hpp", "shims/common/b.hpp", "shims/nccl/c.hpp"}
             return [*check_layers.check("shims/cuda/x.cpp", [f'#include "{target}"'], files)]
@@ -179,7 +185,7 @@ class Circles(unittest.TestCase):
                    "src/sim/c.cpp": '#include "gpemu/sim/a.hpp"\n#include "b.hpp"'}
         self.assertEqual(self.found(sources), {"sim": [["a", "b", "c", "a"], ["b", "c", "b"]]})
 
-    def test_finds_circles_of_commands_and_of_stand_ins(self):
+    def test_finds_circles_of_commands_and_of_shims(self):
         sources = {"tools/run/a.hpp": '#include "cli/b.hpp"', "tools/cli/b.cpp":
                    '#include "run/a.hpp"', "shims/cuda/a.hpp": '#include "b.hpp"',
                    "shims/cuda/b.hpp": '#include "a.hpp"'}

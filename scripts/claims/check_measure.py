@@ -4,7 +4,7 @@
 what the emulator says, on the virtual clock:
 
   time     each phase of a step takes what the operations in its range take, as --ops has them
-  memory   the device holds what the allocator reserved, and NVML counts the context besides
+  memory   the device holds what the allocator reserved, and NVML counts the context too
   copies   pinned copies take what the GPU's specification says
   limits   memory ends, within 5 % of batch sizes, and the program goes on
   resume   a run that was interrupted goes on, and the pack is whole before and after
@@ -130,7 +130,7 @@ def check_memory(checks, program):
     checks.tell("memory", reserved == peak,
                 f"the allocator reserved {reserved} MiB; the emulator gave {peak} MiB")
     checks.tell("memory", used > reserved, f"NVML counts {used} MiB: {used - reserved} MiB of "
-                "context besides")
+                "context on top")
 
 
 def check_copies(checks, program):

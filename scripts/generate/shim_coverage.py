@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Compares the stand-ins of shims/ with what PyTorch's wheels import, and prints a page about it.
+"""Compares the shims of shims/ with what PyTorch's wheels import, and prints a page about it.
 
 Usage: shim_coverage.py <name>=<folder> ...
 
@@ -27,7 +27,7 @@ VENDOR = re.compile(r"^lib(cu|nv|nccl)")
 
 
 class Library:
-    """One stand-in: its SONAMEs by CUDA major ("" for all) and its functions."""
+    """One shim: its SONAMEs by CUDA major ("" for all) and its functions."""
 
     def __init__(self, folder):
         text = (folder / "CMakeLists.txt").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ class Library:
 
 
 def libraries():
-    """Returns all stand-ins."""
+    """Returns all shims."""
     folders = sorted(path.parent for path in SHIMS.glob("*/functions.def"))
     return [Library(folder) for folder in folders if (folder / "CMakeLists.txt").exists()]
 
@@ -106,7 +106,7 @@ def check(all_libraries, wheels):
     for wheel in wheels:
         for soname in sorted(wheel.needed):
             if not any(library.major_of(soname) is not None for library in all_libraries):
-                faults.append(f"{wheel.name} needs {soname}, which no stand-in offers")
+                faults.append(f"{wheel.name} needs {soname}, which no shim offers")
         for library in all_libraries:
             major = major_needed(library, wheel)
             listed = library.functions(major or "")

@@ -2,7 +2,7 @@
 /*
  * An auditing library of the dynamic loader (man 7 rtld-audit), set by `gpemu run`: whenever a
  * program asks for a library of NVIDIA's, by NEEDED or dlopen, by name or by path, the loader is
- * sent to the stand-in of that name. So a process loads the stand-ins that it uses and no others,
+ * sent to the shim of that name. So a process loads the shims that it uses and no others,
  * and a library that lies in the RPATH of the program does not come first, as it would before
  * LD_LIBRARY_PATH.
  *
@@ -54,8 +54,8 @@ unsigned int la_version(unsigned int version) {
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* Returns the stand-in of that file name, or NULL where there is none. */
-static char* stand_in(const char* base) {
+/* Returns the shim of that file name, or NULL where there is none. */
+static char* shim_of(const char* base) {
   for (size_t i = 0; i < sizeof(kFolders) / sizeof(kFolders[0]); ++i) {
     const int length = snprintf(path, sizeof(path), "%s/%s/%s", shims, kFolders[i], base);
     if (length > 0 && (size_t)length < sizeof(path) && access(path, R_OK) == 0) return path;
@@ -82,7 +82,7 @@ char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
       strncmp(base, "libnvrtc.", 9) == 0 || strncmp(base, "libnvJitLink.", 13) == 0;
   const int last_try = flag == LA_SER_DEFAULT || (flag == LA_SER_ORIG && slash != NULL);
   if (compiler ? !last_try || access(name, R_OK) == 0 : flag != LA_SER_ORIG) return (char*)name;
-  char* const found = stand_in(base);
+  char* const found = shim_of(base);
   if (found != NULL) note_library(base);
   return found == NULL ? (char*)name : found;
 }

@@ -27,7 +27,7 @@ constexpr gpemu_data_type type_of_cuda(int type) {
       return GPEMU_TYPE_INT32;
     case 14:
       return GPEMU_TYPE_BF16;
-    case 28:  // E4M3 and E5M2; FP4 (33) is priced as FP8, for there is no smaller type
+    case 28:  // E4M3 and E5M2; FP4 (33) is priced as FP8, the smallest type
     case 29:
     case 33:
       return GPEMU_TYPE_FP8;

@@ -6,7 +6,7 @@
 
 #include "gpemu/cuda.h"
 
-/// Declares a function that a stand-in exports: as C and visible. functions.def must list it.
+/// Declares a function that a shim exports: as C and visible. functions.def must list it.
 #define GPEMU_SHIM_EXPORT extern "C" __attribute__((visibility("default")))
 
 /// Returns a pointer as the number that gpemu/cuda.h takes for an address.

@@ -48,8 +48,8 @@ GPEMU_SHIM_EXPORT int cuGetProcAddress_v2(const char* symbol, void** function, i
   return find_entry_point(symbol, function, version, flags, found);
 }
 
-// Undocumented tables of functions are not offered. Who asks for them has linked the runtime
-// statically; `nvcc -cudart shared` makes a program that runs.
+// Undocumented tables of functions are not offered. A program that asks for them has linked
+// the runtime statically; `nvcc -cudart shared` makes a program that runs.
 GPEMU_SHIM_EXPORT int cuGetExportTable(const void** table, const void* /*id*/) {
   gpemu_cuda_not_supported(GPEMU_SHIM_SONAME,
                            "cuGetExportTable (link the runtime with nvcc -cudart shared)");

@@ -48,7 +48,7 @@ int get_entry_point(const char* symbol, void** function, unsigned version, unsig
   if (found == nullptr) {
     return status;
   }
-  // Who asks for it learns there, and not by the status, that a function is not known.
+  // The caller learns there, and not by the status, that a function is not known.
   *found = answer;
   return status == GPEMU_CUDA_ERROR_NOT_FOUND ? kSuccess : status;
 }

@@ -66,7 +66,7 @@ bool contains(const std::vector<int64_t>& values, int64_t value) {
   return std::ranges::find(values, value) != values.end();
 }
 
-/// Fills in what an engine tells of itself.
+/// Fills in what an engine reports about itself.
 void complete_engine(BackendDescriptor& engine) {
   constexpr int32_t kTensorCoreNote = 0;  // CUDNN_NUMERICAL_NOTE_TENSOR_CORE
   const bool tensor_cores = engine.get<int64_t>(kEngineIndex, kPlain) == kTensorCores;

@@ -86,7 +86,7 @@ int put_unused_engine(const Handle* device, unsigned* utilization, unsigned* per
   return kSuccess;
 }
 
-/// Sets what nvmlDeviceGetSamples tells of a period; false for a type that is not known.
+/// Sets what nvmlDeviceGetSamples reports about a period; false for a type that is not known.
 bool sample_value(unsigned type, const Load& load, unsigned& value) {
   switch (type) {
     case 0:  // NVML_TOTAL_POWER_SAMPLES

@@ -6,7 +6,7 @@
 namespace nvml {
 namespace {
 
-constexpr int kCudaVersion = 13020;  // what cuDriverGetVersion of the stand-in yields
+constexpr int kCudaVersion = 13020;  // what cuDriverGetVersion of the shim yields
 
 struct StatusText {
   int status;

@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What a program tells of a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
+/// What a program says about a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
 struct NvtxAttributes {
   uint16_t version, size;
   uint32_t category;

@@ -114,7 +114,7 @@ Result<std::vector<double>> solve(const Task& task, std::vector<double> start,
   comparison.PrepareForEvaluation(false, true);
   if (!comparison.is_finite()) {
     return fail(ErrorCode::kInvalidArgument,
-                "the model gives no number for a measurement at the parameters to start from");
+                "the model gives no number for a measurement at the starting parameters");
   }
   ceres::Problem::Options problem_options;
   problem_options.evaluation_callback = &comparison;

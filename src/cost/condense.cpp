@@ -142,7 +142,7 @@ class OperationsFile {
     }
     GPEMU_ASSIGN(const json* const gpus, fields.array("gpus"));
     if (gpus->size() != 1 || !gpus->front().is_string()) {
-      return fail(ErrorCode::kInvalidArgument, "{}: the run had not one GPU", place());
+      return fail(ErrorCode::kInvalidArgument, "{}: the run must have exactly one GPU", place());
     }
     gpu_ = gpus->front().get<std::string>();
     return {};
@@ -151,8 +151,8 @@ class OperationsFile {
   Result<void> read_process(Fields& fields) {
     GPEMU_ASSIGN(const std::int64_t left_out, fields.integer("lines_left_out", 0));
     if (left_out > 0) {
-      return fail(ErrorCode::kInvalidArgument, "{}: {} lines were left out, for want of space",
-                  place(), left_out);
+      return fail(ErrorCode::kInvalidArgument,
+                  "{}: {} lines were left out because there was no space", place(), left_out);
     }
     names_.clear();
     open_.clear();
@@ -219,7 +219,7 @@ class OperationsFile {
                                                "copy_to_peer"};
     if (std::ranges::find(kLinkCopies, kind) != kLinkCopies.end()) {
       return fail(ErrorCode::kInvalidArgument,
-                  "{}: a {} lies in a range that is recorded; have the range begin behind copies "
+                  "{}: a {} lies in a range that is recorded; have the range begin after copies "
                   "over the link and end before them",
                   place(), kind);
     }

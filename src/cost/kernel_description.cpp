@@ -130,7 +130,7 @@ double list_elements(const KernelTraits& traits, const gpemu_operation& launch, 
     elements += static_cast<double>(size);
   }
   elements -= std::max(static_cast<double>(size) - kChunkElements * (last_chunk + 1.0), 0.0);
-  // What cannot be is not believed.
+  // Impossible values are ignored.
   return elements >= blocks && elements <= most ? elements : most;
 }
 
@@ -181,7 +181,7 @@ double strided_reads(const KernelTraits& traits, const gpemu_operation& launch, 
   const std::int32_t* const strides = sizes + kDivider * kDimensions;
   double product = 1;
   for (std::size_t i = 0; i < dimensions; ++i) product *= sizes[kDivider * i];
-  if (product != elements) return most;  // What cannot be is not believed.
+  if (product != elements) return most;  // Impossible values are ignored.
   double reads = 0;
   for (std::size_t tensor = 1; tensor < tensors; ++tensor) {
     double read = 1;

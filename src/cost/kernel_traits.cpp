@@ -320,7 +320,7 @@ KernelTraits threads_only(KernelTraits traits, const NamePart& part) {
   return traits;
 }
 
-/// Reads what the name says besides.
+/// Reads what else the name says.
 void read_name(std::string_view name, KernelTraits& traits) {
   switch (traits.elements) {
     case Elements::kFromSelfAttention:

@@ -161,7 +161,7 @@ double OperationCostModel::seconds_of(const OperationWork& work,
                                       const Parameters& parameters) const {
   const GpuRates rates = gpu_rates(spec_);
   // Nothing beats the datasheet: shares of the peak above 1 make up for tiles of small products
-  // that are priced too dear, and large ones have none of these; and what multiprocessors bind on
+  // whose price is too high, and large ones have none of these; and what multiprocessors bind on
   // one GPU may be the memory's on another.
   const double least = std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
                                 work.bytes / rates.bandwidth);

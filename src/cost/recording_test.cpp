@@ -210,11 +210,11 @@ TEST_F(RecordingTest, SaysWhereAFileOfOperationsIsWrong) {
                                                    "\n")),
             name_ +
                 ":7: a copy_to_peer lies in a range that is recorded; have the range begin "
-                "behind copies over the link and end before them");
+                "after copies over the link and end before them");
   EXPECT_EQ(complaint(R"({"format":"gpemu-operations-2","gpus":["A"]})"
                       "\n"
                       R"({"process":7,"lines_left_out":3})"),
-            name_ + ":2: 3 lines were left out, for want of space");
+            name_ + ":2: 3 lines were left out because there was no space");
   EXPECT_EQ(condense({"/nonexistent.ops"}).error().code, ErrorCode::kNotFound);
 }
 

@@ -9,8 +9,8 @@ namespace gpemu::cuda {
 /// Attaches this process to its node on first use. Errors: NO_DEVICE, NOT_INITIALIZED after fork.
 [[nodiscard]] Status attach();
 
-/// Whether this process was forked from one that had attached: no lock may be taken, for threads
-/// that are no more may have held it.
+/// Whether this process was forked from one that had attached: no lock may be taken,
+/// because threads that do not exist in this process may hold it.
 [[nodiscard]] bool forked();
 
 /// The clock of the node. Requires: attached.

@@ -68,7 +68,7 @@ TEST(ContentMapTest, OpenRangesGoAsFarAsIsAsked) {
   // From elsewhere, only what is known to belong to it does.
   EXPECT_EQ(map.part(120, 100).bytes, 20U);
   EXPECT_EQ(map.part(140, 100).content, Content::kKept);
-  // Who changes what is there finds what lies behind it.
+  // A caller that changes what is there finds what lies behind it.
   EXPECT_EQ(map.assigned_part(100, 300).bytes, 40U);
   EXPECT_EQ(map.assigned_part(140, 260).content, Content::kKept);
   EXPECT_FALSE(map.are_alike(100, 600, 60));

@@ -723,7 +723,7 @@ TEST_F(GraphTest, AForkedChildEndsThoughAThreadHeldTheLockOfGraphs) {
   std::fflush(stdout);
   child = ::fork();
   if (child == 0) {
-    ::alarm(10);  // Ends a child that waits for a lock whose holder is no more.
+    ::alarm(10);  // Ends a child that waits for a lock that nobody can release.
     const bool refused =
         gpemu_cuda_graph_destroy(graph) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
         gpemu_cuda_exec_destroy(exec) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&

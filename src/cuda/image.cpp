@@ -386,8 +386,8 @@ ZstandardDecompress find_zstandard() {
   void* const found = library == nullptr ? nullptr : ::dlsym(library, "ZSTD_decompress");
   if (found == nullptr) {
     tell(
-        "libzstd.so.1 is not installed: kernels compressed by it are not read, and what they "
-        "leave in memory behind structs may be what lay there before. On Debian: apt-get "
+        "libzstd.so.1 is not installed: kernels compressed with it are not read, and memory "
+        "that they write through structs may show its former content. On Debian: apt-get "
         "install libzstd1");
   }
   return reinterpret_cast<ZstandardDecompress>(found);

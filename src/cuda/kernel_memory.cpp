@@ -109,7 +109,7 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   if (side.on_host() ? how == Uncomputed::kOpen : !side.is_written_by_kernels()) return;
   const Bytes covered = std::min(bytes, side.covered);
   if (covered == 0) return;
-  // The host's pages stay, for they may belong to a file of the program's.
+  // The host's pages stay, because they may belong to a file of the program's.
   if (side.on_host() || (side.shared && how == Uncomputed::kUpdated)) {
     return record_not_computed(address, covered, writer);
   }

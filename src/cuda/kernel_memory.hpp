@@ -24,7 +24,7 @@ enum class Uncomputed : std::uint8_t {
 
 /// Makes a range in memory of a device not computed, or what of it lies in memory. In the host's
 /// locked memory nothing changes, and what is kOpen may not be written at all; the rest counts as
-/// read, for nobody sees the program read it.
+/// read, because nobody sees the program read it.
 void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, WriterId writer);
 
 /// Stores what was computed for a kernel. Does nothing unless the range lies in memory of a device

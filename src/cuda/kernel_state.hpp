@@ -34,7 +34,7 @@ struct gpemu_cuda_kernel {
   const void* owner = nullptr;  ///< the fat binary or the module.
   gpemu_cuda_module* module = nullptr;
   std::once_flag analysis;
-  std::atomic<bool> analysed{false};  ///< asked first: std::call_once is dear for each launch.
+  std::atomic<bool> analysed{false};  ///< asked first: std::call_once is too slow for each launch.
   gpemu::cost::KernelTraits traits;   ///< valid once analysed.
   std::once_flag decoded;
   const gpemu::cuda::Image* image = nullptr;      ///< valid once decoded; null: compressed, PTX.

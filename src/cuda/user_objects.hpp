@@ -31,7 +31,7 @@ void retain_objects(const UserObjects& objects);
 /// the lock.
 void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released);
 
-/// Calls the destructors of the program. Requires: not the lock, for they may call back.
+/// Calls the destructors of the program. Requires: not the lock, because they may call back.
 void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released);
 
 /// Puts an object that nobody holds any more into `released`. Requires: the lock.

@@ -145,8 +145,8 @@ void JpegDecoder::read_rows(std::size_t stride, JDIMENSION end) {
   }
 }
 
-// Rows below the region are not decoded, so whether they are there at all is told by the marker
-// that ends an image: it cannot occur within the coded data.
+// Rows below the region are not decoded, so only the marker that ends an image shows whether they
+// are there at all: it cannot occur within the coded data.
 bool JpegDecoder::cut_off() {
   if (decompress_.unread_marker == JPEG_EOI || jpeg_input_complete(&decompress_)) return false;
   const std::uint8_t* begin = decompress_.src->next_input_byte;

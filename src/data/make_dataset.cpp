@@ -79,7 +79,7 @@ Result<void> check_target(const fs::path& folder) {
   if (!fs::exists(folder, error)) return {};
   if (!fs::is_directory(folder, error) || !fs::is_empty(folder, error) || error) {
     return fail(ErrorCode::kInvalidArgument,
-                "{} exists already and is no empty folder; name another or remove it",
+                "{} exists already and is not an empty folder; name another or remove it",
                 folder.string());
   }
   return {};

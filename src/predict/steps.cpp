@@ -222,7 +222,7 @@ Result<FoundSteps> find_steps(const record::ProgramWork& work, const StepSearch&
     if (borders.size() > 1) return between(borders, StepSign::kPattern);
     return fail(ErrorCode::kNotFound,
                 "the pattern of --step-pattern matches {} operations or ranges; steps need two or "
-                "more; `gpemu run --ops` tells names",
+                "more; `gpemu run --ops` lists their names",
                 borders.size());
   }
   if (const auto borders = range_borders(work, from); borders.size() > 1) {

@@ -162,7 +162,7 @@ Result<Pack> fit_pack(const MeasuredData& data, const PackInfo& info,
     const auto model = std::ranges::find(models, measured.key.model, &ModelInfo::name);
     if (model == models.end()) {
       return fail(ErrorCode::kNotFound,
-                  "nobody says how many parameters and which input {} has; name it in a models.csv",
+                  "the parameters and the input of {} are not known; add it to a models.csv",
                   measured.key.model);
     }
     pack.models.push_back(*model);

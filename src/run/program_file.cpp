@@ -95,8 +95,8 @@ Result<void> check_elf(const std::filesystem::path& path, std::ifstream& file) {
         read_at(file, segment.p_offset, std::min<std::size_t>(segment.p_filesz, PATH_MAX));
     if (!loader.contains("ld-linux")) {
       return fail(ErrorCode::kUnsupported,
-                  "{} uses the loader {}; the stand-ins need that of the GNU C library",
-                  path.string(), loader.c_str());
+                  "{} uses the loader {}; the shims need that of the GNU C library", path.string(),
+                  loader.c_str());
     }
     return {};
   }
@@ -135,7 +135,7 @@ Result<void> check_program(const std::string& name) {
     if (gains_privileges(path, status)) {
       return fail(ErrorCode::kUnsupported,
                   "{} is set-user-ID, set-group-ID or has capabilities: the system gives it no "
-                  "stand-ins",
+                  "shims",
                   path.string());
     }
     // What may be executed may be unreadable; then the system decides.
@@ -145,7 +145,7 @@ Result<void> check_program(const std::string& name) {
     if (!content.starts_with("#!")) return {};
     const std::string interpreter = interpreter_of(content);
     if (::access(interpreter.c_str(), F_OK) != 0) {
-      return fail(ErrorCode::kNotFound, "cannot start '{}': {} wants the interpreter '{}'", name,
+      return fail(ErrorCode::kNotFound, "cannot start '{}': {} needs the interpreter '{}'", name,
                   path.string(), interpreter);
     }
     path = interpreter;

@@ -16,7 +16,7 @@
 #include "gpemu/record/record_folder.hpp"
 #include "gpemu/run/child_process.hpp"
 #include "gpemu/run/settings.hpp"
-#include "gpemu/run/stand_ins.hpp"
+#include "gpemu/run/shims.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -107,13 +107,13 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 
 Result<ProgramRun> record_steps(const ProgramRunOptions& options, const std::atomic<bool>& stop) {
   GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create());
-  GPEMU_ASSIGN(const std::filesystem::path stand_ins, find_stand_ins());
+  GPEMU_ASSIGN(const std::filesystem::path shims, find_shims());
   Environment environment =
       environment_of({.gpu = options.gpu.name,
                       .memory = options.memory == 0 ? kPlenty : options.memory,
                       .batch = options.batch,
                       .record_operations = true},
-                     stand_ins, folder.path());
+                     shims, folder.path());
   // PyTorch keeps a folder for temporary files, which it cannot remove when it is ended.
   const std::filesystem::path temporary = folder.path() / "tmp";
   std::error_code error;

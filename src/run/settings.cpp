@@ -5,12 +5,12 @@
 
 namespace gpemu::run {
 
-Environment environment_of(const Settings& settings, const std::filesystem::path& stand_ins,
+Environment environment_of(const Settings& settings, const std::filesystem::path& shims,
                            const std::filesystem::path& records) {
-  const std::filesystem::path common = stand_ins / "common";
+  const std::filesystem::path common = shims / "common";
   Environment environment{
-      .set = {{"LD_AUDIT", (stand_ins / "libgpemu_audit.so").string()},
-              {"GPEMU_SHIMS", stand_ins.string()},
+      .set = {{"LD_AUDIT", (shims / "libgpemu_audit.so").string()},
+              {"GPEMU_SHIMS", shims.string()},
               {"GPEMU_RECORD_DIR", records.string()},
               // What programs with the headers of NVTX 3 load their functions from.
               {"NVTX_INJECTION64_PATH", (common / "libnvToolsExt.so.1").string()},

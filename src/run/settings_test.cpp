@@ -9,17 +9,17 @@ namespace gpemu::run {
 namespace {
 
 std::map<std::string, std::string> variables_of(const Settings& settings) {
-  const Environment environment = environment_of(settings, "/stand-ins", "/records");
+  const Environment environment = environment_of(settings, "/shims", "/records");
   return {environment.set.begin(), environment.set.end()};
 }
 
 TEST(Settings, GiveTheProgramTheStandInsAndAFolderForItsRecords) {
   EXPECT_EQ(variables_of({}), (std::map<std::string, std::string>{
-                                  {"LD_AUDIT", "/stand-ins/libgpemu_audit.so"},
-                                  {"GPEMU_SHIMS", "/stand-ins"},
+                                  {"LD_AUDIT", "/shims/libgpemu_audit.so"},
+                                  {"GPEMU_SHIMS", "/shims"},
                                   {"GPEMU_RECORD_DIR", "/records"},
-                                  {"NVTX_INJECTION64_PATH", "/stand-ins/common/libnvToolsExt.so.1"},
-                                  {"TRITON_LIBCUDA_PATH", "/stand-ins/common"}}));
+                                  {"NVTX_INJECTION64_PATH", "/shims/common/libnvToolsExt.so.1"},
+                                  {"TRITON_LIBCUDA_PATH", "/shims/common"}}));
 }
 
 TEST(Settings, AGpuOfItsOwnHasTheVirtualClock) {
@@ -51,7 +51,7 @@ TEST(Settings, OfANodeHaveTheRealClock) {
 TEST(Settings, OfARunAroundThisOneAreNotTheProgramsOwn) {
   const std::vector<std::string> around = {"GPEMU_NODE=outer", "GPEMU_STRICT=1",
                                            "GPEMU_GPU_FILES=/a", "HOME=/x"};
-  const Environment environment = environment_of({.gpu = "T4"}, "/stand-ins", "/records");
+  const Environment environment = environment_of({.gpu = "T4"}, "/shims", "/records");
   const std::vector<std::string> entries = changed(around, environment, "/");
   EXPECT_EQ(entries.front(), "HOME=/x");
   for (const std::string& entry : entries) {
@@ -64,7 +64,7 @@ TEST(Settings, OfARunAroundThisOneAreNotTheProgramsOwn) {
 TEST(Settings, HoldWhereverTheProgramGoes) {
   const std::vector<std::string> around = {"GPEMU_NODE_DIR=nodes", "GPEMU_PROFILES=p.db"};
   const std::vector<std::string> entries =
-      changed(around, environment_of({.gpu = "T4"}, "/stand-ins", "/records"), "/x");
+      changed(around, environment_of({.gpu = "T4"}, "/shims", "/records"), "/x");
   EXPECT_EQ(entries[0], "GPEMU_NODE_DIR=/x/nodes");
   EXPECT_EQ(entries[1], "GPEMU_PROFILES=/x/p.db");
 }

@@ -127,8 +127,8 @@ class Guard {
     sigset_t all;
     ::sigfillset(&all);
     const int signals = ::signalfd(-1, &all, SFD_CLOEXEC);
-    // All else is closed, for it is held by whoever has it open: locks of the command, pipes that
-    // others read to their end.
+    // All else is closed, because it stays held while any process has it open: locks of the
+    // command, pipes that others read to their end.
     constexpr int kLife = 0, kSignals = 1;
     if (::dup2(life_, kLife) != kLife || ::dup2(signals, kSignals) != kSignals) end();
     ::closefrom(kSignals + 1);

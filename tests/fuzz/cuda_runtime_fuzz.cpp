@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Drives the stand-ins of the runtime, cuBLAS and cuDNN with calls in any order and with any
+// Drives the shims of the runtime, cuBLAS and cuDNN with calls in any order and with any
 // arguments: null pointers, freed pointers, dead handles, sizes beyond memory. None may crash. Only
 // what a GPU's driver could not survive either is left out: host pointers that are not the
 // program's.

@@ -45,7 +45,7 @@ class CostMemoryTest(unittest.TestCase):
             (pathlib.Path(folder) / "alexnet.json").write_text(json.dumps(recording))
             result = evaluate(folder)
         self.assertEqual(result.returncode, 3)
-        self.assertIn("of none of the recordings is the memory known", result.stderr)
+        self.assertIn("no recording has memory that is both known", result.stderr)
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ for step in range(4):
         assert cuda.cudaMemset(device, 0, ctypes.c_size_t(size)) == 0
 """
 
-# Keeps what it frees, as PyTorch's allocator does, until there is no more: 4 GiB a step, up to 32.
+# Keeps what it frees, as PyTorch's allocator does, until none is left: 4 GiB a step, up to 32.
 CACHING = """
 import ctypes
 cuda = ctypes.CDLL("libcudart.so.12")

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a CUDA program under gpemu run and checks what the run tells of it: the summary, the
+"""Runs a CUDA program under gpemu run and checks what the run reports about it: the summary, the
 recorded operations, the trace and the page agree with what the program asked for, however it ends.
 
 Needs no package: the program calls the runtime and NVTX with ctypes.

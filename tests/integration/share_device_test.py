@@ -196,7 +196,7 @@ def test_kills_leak_nothing(kills):
 
 
 def run_tests(kills):
-    """Inside `gpemu run`: the programs inherit the stand-ins."""
+    """Inside `gpemu run`: the programs inherit the shims."""
     failed = 0
     for name, test in sorted(globals().items()):
         if name.startswith("test_"):

@@ -164,8 +164,8 @@ def null_arguments():
 
 
 def watch():
-    """Prints what NVML tells of the node's only device, a line for each period that it measured,
-    until somebody closes the standard input."""
+    """Prints what NVML reports about the node's only device, a line for each period that it
+    measured, until somebody closes the standard input."""
     nvml = Nvml()
     nvml("Init_v2")
     device = nvml.device()
@@ -390,7 +390,7 @@ class WatchTest(unittest.TestCase):
             "found by uuid": True,
             "after shutdown": UNINITIALIZED,
         })
-        # What is missing in the stand-in is logged; what boards lack is not.
+        # What is missing in the shim is logged; what boards lack is not.
         self.assertEqual(errors.count("is not supported"), 1, errors)
         self.assertIn("nvmlDeviceSetPowerManagementLimit", errors)
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-ins of cuBLAS and cuBLASLt on an emulated GPU: argument checks, times, heuristics.
+// The shims of cuBLAS and cuBLASLt on an emulated GPU: argument checks, times, heuristics.
 #include <array>
 #include <cstdint>
 #include <cstdlib>

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Checks that a stand-in exports exactly what its functions.def lists.
+"""Checks that a shim exports exactly what its functions.def lists.
 
 Usage: check_symbols.py <shared object> <functions.def> <CUDA major, or "" for all>
 """

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that every function which functions.def calls not supported says so.
 
-Calls each of a stand-in's twice: it must return the library's status, be logged once by name, and
+Calls each of a shim's twice: it must return the library's status, be logged once by name, and
 under --strict end the program, naming itself.
 
 Usage: check_unsupported.py <shared object> <functions.def> <status> <CUDA major, or "" for all>

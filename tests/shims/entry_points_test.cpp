@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-ins as a program finds them: loaded by their file, asked by name and version.
+// The shims as a program finds them: loaded by their file, asked by name and version.
 #include <cstddef>
 #include <cstdint>
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Calls the stand-ins from the destructor of a static, as PyTorch does when it ends: after the
+// Calls the shims from the destructor of a static, as PyTorch does when it ends: after the
 // variables of the thread and the globals of the libraries would have ended.
 #include <cstdint>
 #include <cstdio>

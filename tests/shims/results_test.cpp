@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the stand-ins of cuSPARSE, cuSOLVER and cuBLAS leave in memory for programs to read:
+// What the shims of cuSPARSE, cuSOLVER and cuBLAS leave in memory for programs to read:
 // indices, pivots and positions.
 #include <cstdint>
 #include <cstdlib>

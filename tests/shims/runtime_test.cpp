@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both runtime stand-ins on an emulated GPU: argument checks, last errors, layouts.
+// Both runtime shims on an emulated GPU: argument checks, last errors, layouts.
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>

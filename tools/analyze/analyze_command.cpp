@@ -55,7 +55,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   const std::int64_t steps = std::min(all, options.steps.value_or(all));
   if (steps < 2) {
     return fail(ErrorCode::kInvalidArgument,
-                "a pass needs at least two batches to tell the time of a step: {} holds {} batches "
+                "a pass needs at least two batches to measure a step: {} holds {} batches "
                 "of {}",
                 options.data.folder.string(), all, options.gpu.batch);
   }
@@ -127,7 +127,7 @@ void add_analyze_command(CLI::App& app) {
   add_gpu_options(*command, options->gpu);
   add_data_options(*command, options->data);
   command->get_option("--data")->required();
-  command->add_option("--steps", options->steps, "At most so many steps per pass")
+  command->add_option("--steps", options->steps, "Most steps per pass")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
   command->add_option("--json", options->output.json,
                       "Write the result as JSON; - prints it instead of the table");

@@ -162,7 +162,7 @@ Result<void> write_recordings(const CondenseOptions& options) {
             recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
             [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
         recording.operations.size(),
-        recording.memory ? "memory" : "no memory, for it is no function of the batch");
+        recording.memory ? "memory" : "no memory: it is not a function of the batch");
   }
   return {};
 }
@@ -172,9 +172,10 @@ void add_condense_command(CLI::App& app) {
       "condense", "Make recordings of models for any batch from what `gpemu run --ops` wrote");
   auto options = std::make_shared<CondenseOptions>();
   command->add_option("files", options->files, "Files of operations")->required();
-  command->add_option("--output", options->folder, "Folder for one file a model")->required();
+  command->add_option("--output", options->folder, "Folder that gets one file per model")
+      ->required();
   command->footer(
-      "Operations count that lie in NVTX ranges \"MODEL batch=BATCH PHASE\", at three batches or "
+      "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batches or "
       "more.\n"
       "Example:\n"
       "  gpemu cost condense resnet50.ops --output recordings");

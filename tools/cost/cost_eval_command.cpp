@@ -275,8 +275,8 @@ Result<void> evaluate(const EvalOptions& options) {
 }  // namespace
 
 void add_cost_eval_command(CLI::App& cost) {
-  CLI::App* command = cost.add_subcommand(
-      "eval", "Tell how far the model of operations is off measured training steps");
+  CLI::App* command =
+      cost.add_subcommand("eval", "Compare the model of operations with measured training steps");
   auto options = std::make_shared<EvalOptions>();
   options->protocols.assign(calibrate::kProtocolNames.begin(), calibrate::kProtocolNames.end());
   command
@@ -303,9 +303,9 @@ void add_cost_eval_command(CLI::App& cost) {
       ->excludes("--write")
       ->excludes("--check");
   command->footer(
-      "in-sample: fitted to the very steps. family-out: one family of models at a time is in no\n"
-      "fit. gpu-out: one GPU at a time is in no fit but for its host's, from batch 1 and 2.\n"
-      "one-batch: of a twelfth of the models, only batch 32 is known, and corrects the others.\n"
+      "in-sample: fitted to the same steps. family-out: each family of models in turn is left out\n"
+      "of the fit. gpu-out: each GPU in turn is left out, except its host's times at batch 1 and\n"
+      "2. one-batch: of a twelfth of the models only batch 32 is known, and corrects the others.\n"
       "Errors are those of a whole step, predicted / measured - 1. A bar is what holds 90 % of "
       "the\n"
       "other families' steps, in gpu-out the other GPUs'; none is stated for GPUs before Maxwell\n"

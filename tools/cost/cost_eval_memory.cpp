@@ -99,7 +99,7 @@ Result<void> evaluate_memory(std::span<const cost::Recording> recordings, bool a
     if (!of_gpu.empty()) by_gpu.push_back(std::move(of_gpu));
   }
   if (by_gpu.empty()) {
-    return fail(ErrorCode::kNotFound, "of none of the recordings is the memory known and measured");
+    return fail(ErrorCode::kNotFound, "no recording has memory that is both known and measured");
   }
   if (as_json) {
     print_json(by_gpu);

@@ -161,9 +161,9 @@ void add_cost_fit_command(CLI::App& cost) {
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
       "All GPUs on which the recorded models were measured are fitted together, in seconds.\n"
-      "--write replaces the table \"calibration\" of their files but for its bars, which\n"
-      "\"gpemu cost eval --write\" finds, and nothing else; the same measurements give the same\n"
-      "bytes. What was written counts once the profiles are built again.\n"
+      "--write replaces the table \"calibration\" of their files, except its bars, which\n"
+      "\"gpemu cost eval --write\" finds; the same measurements give the same bytes. The new\n"
+      "values take effect when the profiles are built again.\n"
       "Example:\n"
       "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus");
   set_action(*command, [options] { return fit(*options); });

@@ -75,7 +75,7 @@ Result<data::SizePercentile> parse_percentile(std::string_view text) {
     if (kilobytes.ec == std::errc() && kilobytes.ptr == end) return size;
   }
   return fail(ErrorCode::kInvalidArgument,
-              "'{}' is no size percentile; write PERCENT:KILOBYTES, e.g. 50:108", text);
+              "'{}' is not a size percentile; write PERCENT:KILOBYTES, e.g. 50:108", text);
 }
 
 json describe(const data::FolderDataset& dataset) {

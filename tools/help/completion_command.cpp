@@ -71,7 +71,7 @@ complete -c gpemu -f -a '(__gpemu_words)'
 )"},
 }};
 
-/// Returns the names that are known on this host. What cannot be read has none.
+/// Returns the names that are known on this host. A file that cannot be read has none.
 std::vector<std::string> known_values(std::string_view name) {
   if (name == "--node" || name == "node" || name == "name") {
     const auto nodes = device::Node::list().value_or(std::vector<device::NodeEntry>());

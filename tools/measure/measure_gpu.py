@@ -443,7 +443,7 @@ def write_pack(folder, raw):
 
 
 class Nvml:
-    """What NVIDIA's management library tells of the GPU; None where it does not."""
+    """What NVIDIA's management library reports about the GPU; None where it does not."""
 
     def __init__(self, uuid):
         self.library = self.device = None
@@ -1515,7 +1515,7 @@ def parse_options(arguments):
     add("--per-doubling", type=positive(int), default=1, metavar="N",
         help="batches from one power of two to the next; default: 1")
     add("--samples", type=positive(int), default=10, metavar="N",
-        help="steps behind each time, fewer where they take long, at least 3; default: 10")
+        help="steps of each time, fewer where they take long, at least 3; default: 10")
     add("--budget", type=positive(float), default=math.inf, metavar="SECONDS",
         help="stop in good order after about as long; models share the time")
     add("--gpu", metavar="NAME", help="gpemu's name of the GPU, where it is not found")

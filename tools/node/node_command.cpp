@@ -130,7 +130,8 @@ Result<void> list_nodes(const NodeOptions& options) {
 }  // namespace
 
 void add_node_command(CLI::App& app) {
-  CLI::App* node = app.add_subcommand("node", "Create, list, show and remove emulated machines");
+  CLI::App* node =
+      app.add_subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
   node->require_subcommand(1);
   node->footer("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
   auto options = std::make_shared<NodeOptions>();
@@ -170,7 +171,7 @@ void add_node_command(CLI::App& app) {
   CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
   remove->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
   remove->add_flag("--force", options->force,
-                   "Remove it though processes use it, or though it is no node");
+                   "Remove it even if processes use it, or if it is not a node");
   remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
   set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
 }

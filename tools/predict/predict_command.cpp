@@ -151,7 +151,7 @@ void add_predict_command(CLI::App& app) {
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
   command->footer(
       "Runs a few steps of the unmodified program on an emulated GPU, without waiting for it, once "
-      "for\neach compute capability of the GPUs and each batch, and ends it then. Steps are "
+      "for\neach compute capability of the GPUs and each batch, then ends it. Steps are "
       "recognised\nby NVTX ranges, by the optimizer's work, or by what recurs. The program takes "
       "its batch "
       "from\nthe variable GPEMU_BATCH, or {batch} in its arguments stands for it.\n"

@@ -187,7 +187,7 @@ std::string predict_text(const PredictReport& report) {
       "{}\n{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x "
       "1.15.\nData "
       "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
-      "takes {:.0f} MiB besides.\n{}\n",
+      "takes another {:.0f} MiB.\n{}\n",
       table.str(), report::plus_minus(), to_mib(device::kContextBytes),
       fmt::join(basis(report), "\n"));
 }

@@ -28,7 +28,7 @@
 #include "gpemu/run/child_process.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
-#include "gpemu/run/stand_ins.hpp"
+#include "gpemu/run/shims.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
@@ -76,7 +76,7 @@ Result<void> check(const RunProgramOptions& options) {
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
 
-/// What a result tells of the run besides what was recorded.
+/// What a result says about the run besides what was recorded.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
   return {{"gpus", options.gpus},
           {"node", options.node},
@@ -185,8 +185,8 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
     GPEMU_ASSIGN(node, open_node(options, database));
     settings.node = node->name();
   }
-  GPEMU_ASSIGN(const std::filesystem::path stand_ins, run::find_stand_ins());
-  const run::Environment environment = run::environment_of(settings, stand_ins, records.path());
+  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
+  const run::Environment environment = run::environment_of(settings, shims, records.path());
   // What the command prints on standard output is JSON only.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError

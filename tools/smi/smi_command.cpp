@@ -71,7 +71,7 @@ json describe(const SmiDevice& device) {
           {"processes", std::move(processes)}};
 }
 
-/// Returns the names of the nodes to show. One that is damaged is said so of, once, and left out.
+/// Returns the names of the nodes to show. A damaged one is reported, once, and left out.
 Result<std::vector<std::string>> node_names(const SmiOptions& options) {
   if (!options.node.empty()) return std::vector{options.node};
   if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') {
@@ -231,10 +231,10 @@ void add_smi_command(CLI::App& app) {
   auto options = std::make_shared<SmiOptions>();
   smi->add_option(
       "node", options->node,
-      "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of one's own");
+      "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of your own");
   smi->add_option("-i,--id", options->device, "Index of the only device to show")
       ->check(CLI::NonNegativeNumber);
-  smi->add_option("-l,--loop", options->loop_s, "Repeat every so many seconds, until Ctrl-C")
+  smi->add_option("-l,--loop", options->loop_s, "Seconds after which to repeat, until Ctrl-C")
       ->check(CLI::PositiveNumber);
   auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
                                "Print these fields of each device, e.g. utilization.gpu");

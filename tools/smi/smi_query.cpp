@@ -216,7 +216,7 @@ Result<CsvFormat> read_csv_format(std::string_view text) {
       format.units = false;
     } else {
       return fail(ErrorCode::kInvalidArgument,
-                  "--format {}: '{}' is none of csv, noheader and nounits", text, word);
+                  "--format {}: '{}' is not one of csv, noheader and nounits", text, word);
     }
   }
   if (!is_csv) return fail(ErrorCode::kInvalidArgument, "--format {}: csv is missing", text);

@@ -171,7 +171,7 @@ void add_train_command(CLI::App& app) {
   command->add_option("--epochs", options->epochs, "Passes over the data set")
       ->check(CLI::Range(1, 1 << 20))
       ->capture_default_str();
-  command->add_option("--steps", options->steps, "Stop after so many steps; synthetic: 100")
+  command->add_option("--steps", options->steps, "Steps after which to stop; --synthetic: 100")
       ->check(CLI::PositiveNumber);
   command->add_flag("--synthetic", options->synthetic, "No data path: batches are on the GPU")
       ->excludes("--data");

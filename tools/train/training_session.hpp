@@ -47,7 +47,7 @@ class TrainingSession {
   Result<void> open_devices(const GpuOptions& options);
   [[nodiscard]] sim::Clock& clock() const;
 
-  // In the order in which they stand on each other.
+  // Declared in dependency order.
   std::unique_ptr<sim::RealClock> real_clock_;  ///< one of the two clocks is there.
   std::unique_ptr<sim::VirtualClock> virtual_clock_;
   std::unique_ptr<cost::StepCostModel> model_;
@@ -59,7 +59,7 @@ class TrainingSession {
 
 /// A data set and the workers that load it.
 struct DataPath {
-  std::unique_ptr<data::FolderDataset> dataset;  ///< the loader stands on it.
+  std::unique_ptr<data::FolderDataset> dataset;  ///< the loader depends on it.
   std::unique_ptr<data::Loader> loader;
   /// Bytes of its pinned buffers that are not locked, for the user's limit is too low.
   std::shared_ptr<std::atomic<Bytes>> not_locked;

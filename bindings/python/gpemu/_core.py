@@ -2,7 +2,7 @@
 """The C interface of gpemu as Python classes, by ctypes: one package for every Python.
 
 Times are nanoseconds, sizes are bytes; gpemu.h has the contracts. Objects may be used from any
-thread and in any order of ending: each keeps alive what it stands on. Methods raise GpemuError or
+thread and in any order of ending: each keeps alive what it depends on. Methods raise GpemuError or
 the subclass that is named.
 """
 
@@ -541,7 +541,7 @@ class Device(_Handle):
 
 
 class Node(_Handle):
-    """An emulated machine with 1 to 4096 devices of a kind.
+    """A node: an emulated computer with 1 to 4096 devices of a kind.
 
     With a name it is seen by all processes and disappears with its last user. With the virtual
     clock, which private nodes may have, time starts at 0 and jumps when somebody waits.

@@ -18,7 +18,7 @@ inline constexpr double kMostCoverage = 0.95;
 /// "Distribution-Free Predictive Inference for Regression", 2018). Infinite for fewer than nine.
 [[nodiscard]] double bar_of(std::vector<double> misses);
 
-/// Whether a bar is stated for what other GPUs tell of one: not for those before Maxwell, which
+/// Whether a bar is stated for what other GPUs predict for one: not for those before Maxwell, which
 /// share neither multiprocessors nor caches with any later one.
 [[nodiscard]] bool states_transferred_bar(const profile::GpuSpec& spec);
 

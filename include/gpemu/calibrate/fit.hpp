@@ -43,7 +43,7 @@ struct Fit {
 
 /// Fits the parameters of several GPUs together: each GPU's by its measurements and by what the
 /// GPUs share, what they share by their values and by what is typical. A GPU without evidence for
-/// a parameter so gets what the others have. Deterministic; GPUs are fitted on as many threads as
+/// a parameter takes the shared value. Deterministic; GPUs are fitted on as many threads as
 /// the host has, which changes nothing.
 ///
 /// Errors: kInvalidArgument when a parameter's bounds or spreads make no sense, or the model gives

@@ -96,7 +96,7 @@ class OperationCostModel {
   [[nodiscard]] OperationCost price(const DescribedOperation& described) const;
 
   /// Returns what takes most of an operation's time: its arithmetic, its bytes, or what is left
-  /// without both. Apart from price(), for it takes as long, and only predictions want it.
+  /// without both. Separate from price() because it takes as long, and only predictions need it.
   [[nodiscard]] Limit limit(const DescribedOperation& described) const;
 
  private:

@@ -19,7 +19,7 @@ using profile::OperationParameter;
 using profile::Parameter;
 using enum profile::OperationParameter;
 
-/// What of a GPU's specification prices operations.
+/// The GPU rates that the cost model uses.
 struct GpuRates {
   double fp32_flops = 0;  ///< per second, without tensor cores.
   double bandwidth = 0;   ///< bytes per second.

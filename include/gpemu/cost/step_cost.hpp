@@ -48,16 +48,16 @@ struct StepEvidence {
   /// the lifetimes of tensors, not from the GPU.
   std::vector<profile::Curve> curves;
   std::optional<profile::MemoryLimit> limit;
-  /// What the model asks a GPU for; it tells of what nobody measured.
+  /// What the model asks a GPU for; it prices what nobody measured.
   std::optional<Recording> recording;
 };
 
-/// Tells the cost of training one model on one GPU at one precision, from measured profiles: what
-/// was measured, or lies between. Where the model's operations are recorded, the rest is told by
-/// the model of operations: beyond the last measured batch corrected by that (Evidence::kScaled),
-/// on a GPU where the model was not measured by the parameters fitted to that GPU (kCalibrated),
-/// or by those of the GPU that stands for it (kTransferred). docs/design/operation-costs.md tells
-/// where their bars come from; both phases have that of a whole step.
+/// The cost of training one model on one GPU at one precision, from measured profiles: what was
+/// measured, or lies between. Where the model's operations are recorded, the rest comes from the
+/// model of operations: beyond the last measured batch corrected by that (Evidence::kScaled), on a
+/// GPU where the model was not measured by the parameters fitted to that GPU (kCalibrated), or by
+/// those of the GPU that stands for it (kTransferred). docs/design/operation-costs.md says where
+/// their bars come from; both phases have that of a whole step.
 ///
 /// Immutable after creation: a pure function of its inputs, with no clock, randomness or I/O.
 /// Thread safety: const members may be called concurrently.

@@ -12,7 +12,7 @@
 
 namespace gpemu::device {
 
-/// The driver that tools report. CUDA 13.2 is what the stand-in for libcuda.so.1 answers for; the
+/// The driver that tools report. CUDA 13.2 is what the shim for libcuda.so.1 answers for; the
 /// driver's number is one of the branch that goes with it, 595, chosen for tools to print: nothing
 /// depends on it.
 inline constexpr char kDriverVersion[] = "595.45.04";

@@ -27,7 +27,7 @@ class Schedule;  ///< all that this process has queued, and when it runs.
 class Segment;   ///< this process's part in a node's segment.
 class Settler;   ///< the thread that settles its open work.
 
-/// An emulated machine: a segment of shared memory that holds the state of its devices, and this
+/// An emulated computer: a segment of shared memory that holds the state of its devices, and this
 /// process's entry in its registry of processes.
 ///
 /// There is no daemon. When a process dies, the kernel releases the locks by which the others know

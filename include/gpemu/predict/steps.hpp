@@ -19,7 +19,7 @@ struct StepRange {
   std::size_t end = 0;
 };
 
-/// What tells steps.
+/// How step boundaries were recognised.
 enum class StepSign : std::uint8_t { kPattern, kRanges, kOptimizer, kSequence };
 inline constexpr std::array<std::string_view, 4> kStepSignNames = {
     "the given pattern", "NVTX ranges", "the optimizer's work",
@@ -59,7 +59,7 @@ struct StepSearch {
 /// Steps at the beginning that are left out: libraries choose algorithms, and memory is allocated.
 inline constexpr int kWarmUpSteps = 2;
 
-/// Returns the step that stands for all: of up to `count` steps behind the first ones, the one of
+/// Returns the step that stands for all: of up to `count` steps after the first ones, the one of
 /// median time on the GPU that it was recorded on. Requires: there is a step.
 [[nodiscard]] StepRange typical_step(const record::ProgramWork& work, const FoundSteps& found,
                                      int count);

@@ -173,7 +173,8 @@ struct CalibrationBars {
   double other_gpu = 0;     ///< of another GPU that has these parameters.
 };
 
-/// What measured training steps tell of a GPU and its host: parameters, and how they were obtained.
+/// What measured training steps show about a GPU and its host: parameters, and how they were
+/// obtained.
 struct Calibration {
   std::string gpu;      ///< that was measured, GpuSpec::name.
   std::string command;  ///< that fitted the parameters.

@@ -20,7 +20,7 @@ namespace gpemu::record {
                                        const nlohmann::ordered_json& facts);
 
 /// Writes the operations of a run as docs/reference/operations-format.md describes. `facts` go
-/// into the first line, behind the format.
+/// into the first line, after the format.
 ///
 /// Errors: as write_trace.
 [[nodiscard]] Result<void> write_operations(const std::filesystem::path& path,

@@ -8,7 +8,7 @@
 namespace gpemu::run {
 
 /// Checks that a program can be started, by its path or by its name in PATH, and that the loader
-/// will give it the stand-ins.
+/// will give it the shims.
 ///
 /// Errors: kNotFound when there is none, kInvalidArgument when it is not executable, kUnsupported
 /// when it is statically linked, for another architecture, or gains privileges.

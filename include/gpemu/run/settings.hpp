@@ -12,7 +12,7 @@
 
 namespace gpemu::run {
 
-/// How a program is to be emulated: what libgpemu.so and the stand-ins read from the environment;
+/// How a program is to be emulated: what libgpemu.so and the shims read from the environment;
 /// docs/reference/environment.md. What is empty, 0 or false is left to their defaults.
 struct Settings {
   std::string node;  ///< whose GPUs the program gets; or:
@@ -26,10 +26,10 @@ struct Settings {
   bool record_operations = false;
 };
 
-/// Returns the environment of a program that gets the stand-ins for NVIDIA's libraries of a folder
+/// Returns the environment of a program that gets the shims for NVIDIA's libraries of a folder
 /// and records in another. What a run around this process asked for is not asked of the program.
 [[nodiscard]] Environment environment_of(const Settings& settings,
-                                         const std::filesystem::path& stand_ins,
+                                         const std::filesystem::path& shims,
                                          const std::filesystem::path& records);
 
 }  // namespace gpemu::run

@@ -15,7 +15,7 @@ struct CodeFacts {
   std::string_view ptx;                ///< what it was made of; may be empty.
 };
 
-/// Asked only where a name leaves the sizes of parameters open, for it takes milliseconds.
+/// Asked only where a name leaves the sizes of parameters open, because it takes milliseconds.
 using FindCode = std::function<CodeFacts()>;
 
 }  // namespace gpemu::cuda

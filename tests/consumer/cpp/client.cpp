@@ -21,7 +21,7 @@ int main() {
     return 1;
   }
   const gpemu::cost::Estimate estimate = gpemu::cost::all_reduce_time(*gpu, gpemu::kGiB, 4);
-  const auto told = gpemu::run::environment_of({.gpu = gpu->name}, "stand-ins", "records");
+  const auto told = gpemu::run::environment_of({.gpu = gpu->name}, "shims", "records");
   const auto records = gpemu::record::read_processes("no-such-folder");
   return estimate.time > gpemu::Duration::zero() && !told.set.empty() && !records ? 0 : 1;
 }

@@ -88,7 +88,7 @@ enum class Operation : std::uint8_t {
 /// where its inputs are.
 struct Formula {
   Operation operation = Operation::kCopy;
-  int tensors = 1;                    ///< that are read; the functor may bring an input besides.
+  int tensors = 1;                    ///< that are read; the functor may bring a further input.
   std::array<NumberType, 3> types{};  ///< of the tensors that are read, as the functor takes them.
   NumberType result = NumberType::kUnknown;
   int scalar = -1;  ///< which input is the functor's; -1: none.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/run/stand_ins.hpp"
+#include "gpemu/run/shims.hpp"
 
 namespace gpemu::run {
 
-Result<std::filesystem::path> find_stand_ins() {
+Result<std::filesystem::path> find_shims() {
   std::error_code error;
   const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
   const std::filesystem::path root = command.parent_path().parent_path();
@@ -11,7 +11,7 @@ Result<std::filesystem::path> find_stand_ins() {
     if (std::filesystem::exists(folder / "libgpemu_audit.so", error)) return folder;
   }
   return fail(ErrorCode::kNotFound,
-              "no stand-ins for NVIDIA's libraries beside {}: install gpemu, "
+              "no shims for NVIDIA's libraries beside {}: install gpemu, "
               "or build all of it",
               command.string());
 }

@@ -7,10 +7,10 @@
 
 namespace gpemu::run {
 
-/// Finds the folder of the stand-ins for NVIDIA's libraries beside this process's program: in a
+/// Finds the folder of the shims for NVIDIA's libraries beside this process's program: in a
 /// build tree, or installed.
 ///
 /// Errors: kNotFound when there are none.
-[[nodiscard]] Result<std::filesystem::path> find_stand_ins();
+[[nodiscard]] Result<std::filesystem::path> find_shims();
 
 }  // namespace gpemu::run
