@@ -207,8 +207,8 @@ GPEMU_API gpemu_status gpemu_event_synchronize(const gpemu_event* event);
 GPEMU_API gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* end,
                                            int64_t* elapsed_ns);
 
-/* Returns when an event that is over came, on the node's clock. Errors: INVALID_ARGUMENT when it was
- * never recorded, NOT_READY when it is not over. */
+/* Returns when an event that is over came, on the node's clock. Errors: INVALID_ARGUMENT when it
+ * was never recorded, NOT_READY when it is not over. */
 GPEMU_API gpemu_status gpemu_event_time(const gpemu_event* event, int64_t* time_ns);
 
 /* ---- Rendezvous

@@ -23,7 +23,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # What a CUDA program pays for each call: launch, event, copy, enqueue.
-DEFAULT_FILTER = "EnqueueKernel|EnqueueCopy|RecordEvent|CudaLaunchKernel|CudaEventRecord|CudaMemcpyAsync"
+DEFAULT_FILTER = ("EnqueueKernel|EnqueueCopy|RecordEvent|"
+                  "CudaLaunchKernel|CudaEventRecord|CudaMemcpyAsync")
 MOST_RATIO = 1.05
 
 

@@ -124,8 +124,9 @@ struct alignas(64) ProcessRecord {
   char name[32];
   /// Of this holder and no other one: a random number, and the slot in the lowest byte.
   std::atomic<std::uint64_t> identity;
-  std::atomic<std::uint32_t> bell;       ///< others increment it when there is news, and wake.
-  std::atomic<std::uint32_t> listening;  ///< 1: the holder waits for its bell; whoever rings clears it.
+  std::atomic<std::uint32_t> bell;  ///< others increment it when there is news, and wake.
+  std::atomic<std::uint32_t>
+      listening;  ///< 1: the holder waits for its bell; whoever rings clears it.
 };
 
 /// What one process has on one device. Its holder alone writes it, and keeps the truth in memory of

@@ -10,7 +10,7 @@ namespace gpemu::device {
 Party::Round* Party::unpublished() {
   const std::uint64_t ahead = published_ - ended_;
   return ahead < std::min<std::uint64_t>(rounds_.size(), layout::kArrivalsAhead) ? &rounds_[ahead]
-                                                                                : nullptr;
+                                                                                 : nullptr;
 }
 
 void Party::publish(TimePoint ready) {

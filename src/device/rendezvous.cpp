@@ -2,8 +2,6 @@
 #include "gpemu/device/rendezvous.hpp"
 
 #include <algorithm>
-#include <charconv>
-#include <system_error>
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
@@ -15,32 +13,6 @@
 #include "settler.hpp"
 
 namespace gpemu::device {
-
-// ---- GroupId
-
-std::string GroupId::to_string() const {
-  return fmt::format("{:016x}-{}-{}", key, first_seat, parties);
-}
-
-Result<GroupId> GroupId::parse(std::string_view text) {
-  GroupId id;
-  const char* next = text.data();
-  const char* const end = next + text.size();
-  const auto number = [&](auto& value, int base, char separator) {
-    const auto read = std::from_chars(next, end, value, base);
-    next = read.ptr;
-    if (read.ec != std::errc{}) return false;
-    if (separator == 0) return next == end;
-    return next != end && *next++ == separator;
-  };
-  if (number(id.key, 16, '-') && number(id.first_seat, 10, '-') && number(id.parties, 10, 0)) {
-    return id;
-  }
-  return fail(ErrorCode::kInvalidArgument, "'{}' is not the id of a group",
-              printable(std::string(text)));
-}
-
-// ---- Rendezvous
 
 struct Rendezvous::State {
   State(std::shared_ptr<Node> on, Schedule& of, Segment& in, sim::Clock& by, std::uint64_t group,

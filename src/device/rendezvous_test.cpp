@@ -294,7 +294,7 @@ TEST_F(ProcessesTest, SurvivorsOfAKillGetAnErrorAndNothingIsLeft) {
                               MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(shared, MAP_FAILED);
   auto* const found = static_cast<Found*>(shared);
-  const sim::RealClock clock;
+  sim::RealClock clock(Duration::zero());
   sim::Rng random(4711);
   std::vector<Duration> delays;
   std::int64_t rounds = 0;
@@ -313,8 +313,8 @@ TEST_F(ProcessesTest, SurvivorsOfAKillGetAnErrorAndNothingIsLeft) {
     }
     const auto victim = static_cast<std::size_t>(random.below(children.size()));
     // Whoever made the group answers for a seat that nobody has taken.
-    while (!found[victim].joined) std::this_thread::sleep_for(1ms);
-    std::this_thread::sleep_for(std::chrono::microseconds(random.below(20'000)));
+    while (!found[victim].joined) std::this_thread::yield();
+    clock.wait_until(clock.now() + std::chrono::microseconds(random.below(20'000)));
     const TimePoint killed = clock.now();
     ASSERT_EQ(::kill(children[victim], SIGKILL), 0);
     for (std::size_t seat = 0; seat < children.size(); ++seat) {
@@ -331,9 +331,10 @@ TEST_F(ProcessesTest, SurvivorsOfAKillGetAnErrorAndNothingIsLeft) {
   EXPECT_GT(rounds, 0);
   std::ranges::sort(delays);
   const auto ms = [](Duration time) { return static_cast<double>(time.count()) / 1e6; };
-  fmt::print("{} kills, {} rounds; survivors got the error after {:.1f} ms in the median, {:.1f} "
-             "ms at most\n",
-             kills, rounds, ms(delays[delays.size() / 2]), ms(delays.back()));
+  fmt::print(
+      "{} kills, {} rounds; survivors got the error after {:.1f} ms in the median, {:.1f} "
+      "ms at most\n",
+      kills, rounds, ms(delays[delays.size() / 2]), ms(delays.back()));
   ::munmap(shared, sizeof(Found) * kMost);
 }
 

@@ -179,8 +179,8 @@ class Schedule {
   };
   NextLook next_look(TimePoint now);
 
-  /// As next_look but, with open rounds, not after `latest`: for the thread that settles, whose bell
-  /// rings if it must look earlier.
+  /// As next_look but, with open rounds, not after `latest`: for the thread that settles, whose
+  /// bell rings if it must look earlier.
   NextLook plan_look(TimePoint now, TimePoint latest);
 
   /// Finds parties that wait for somebody who cannot come any more.
@@ -267,7 +267,7 @@ class Schedule {
   TimePoint reached_{};  ///< until when all that starts has started, while rounds are open.
   std::vector<Party*> parties_;
   Lateness lateness_;
-  std::size_t open_rounds_ = 0;  ///< of all parties.
+  std::size_t open_rounds_ = 0;                ///< of all parties.
   TimePoint planned_look_ = TimePoint::min();  ///< of the thread that settles, if there is one.
 };
 

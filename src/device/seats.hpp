@@ -6,7 +6,7 @@
 #include <span>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/device/rendezvous.hpp"
+#include "gpemu/device/group_id.hpp"
 
 #include "layout.hpp"
 #include "segment.hpp"

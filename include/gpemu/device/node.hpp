@@ -105,8 +105,8 @@ class Node {
   [[nodiscard]] bool temporary() const;
 
   /// Does what the time until `now` brings for rounds of rendezvous, and returns when to look again
-  /// or, if only others can bring news, the last TimePoint. On a real clock a thread of its own does
-  /// so; this is for whoever runs several attachments on a virtual one.
+  /// or, if only others can bring news, the last TimePoint. On a real clock a thread of its own
+  /// does so; this is for whoever runs several attachments on a virtual one.
   TimePoint settle(TimePoint now);
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().

@@ -4,30 +4,16 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
-#include <string>
-#include <string_view>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/device.hpp"
+#include "gpemu/device/group_id.hpp"
 #include "gpemu/device/moment.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::device {
-
-/// Which group of a node: what its creator hands to the other parties.
-struct GroupId {
-  std::uint64_t key = 0;
-  std::uint32_t first_seat = 0;
-  std::uint32_t parties = 0;
-
-  bool operator==(const GroupId&) const = default;
-  /// Returns it as text without spaces.
-  [[nodiscard]] std::string to_string() const;
-  /// Errors: kInvalidArgument for other text.
-  [[nodiscard]] static Result<GroupId> parse(std::string_view text);
-};
 
 /// How well a process keeps up with the rounds of all its groups.
 struct RoundStatistics {
