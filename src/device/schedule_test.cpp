@@ -160,14 +160,16 @@ class Folder {
 };
 
 /// A program of processes that queue, meet, wait and ask at random, on the devices and in the
-/// model. Each device belongs to one of the processes, but for some programs' first one: there all
-/// have a stream that waits for nothing else.
+/// model. Each device belongs to one process, but for the first one of programs with many processes:
+/// there some of them have a stream each, and nothing else.
 class Program {
  public:
   Program(std::uint64_t seed, const std::filesystem::path& folder) : random_(seed) {
     const int processes = below(2) == 0 ? 1 : below(8) + 1;
-    const bool has_shared = processes > 4 || below(3) == 0;
-    const int devices = has_shared ? below(3) + 2 : std::max(processes, below(4) + 1);
+    // So many share device 0 and have nothing else.
+    const int sharing = processes > 3 ? processes - 3 + below(3) : 0;
+    const int owning = processes - sharing;
+    const int devices = std::max(owning, below(3) + 1) + (sharing > 0 ? 1 : 0);
     NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
     config.devices.resize(static_cast<std::size_t>(devices),
                           {.gpu = "TEST-GPU", .memory_bytes = kMiB});
@@ -179,10 +181,8 @@ class Program {
                                 : Node::open(config.name, folder).value());
       }
     }
-    if (has_shared) {
-      for (int i = 0; i < processes; ++i) add_shared_stream(i);
-    }
-    for (int i = has_shared ? 1 : 0; i < devices; ++i) add_streams(i, i % processes);
+    for (int i = 0; i < sharing; ++i) add_shared_stream(i);
+    for (int i = sharing > 0 ? 1 : 0; i < devices; ++i) add_streams(i, sharing + i % owning);
     events_.resize(static_cast<std::size_t>(processes * (below(4) + 1)));
     for (int k = below(3); k > 0; --k) add_group();
   }
