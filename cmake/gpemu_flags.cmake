@@ -10,6 +10,13 @@ target_compile_options(gpemu_flags INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${GPEMU_WARNINGS_AS_ERRORS}>:-Werror>)
 
+if(CMAKE_UNITY_BUILD)
+  # Of several files compiled as one, each sees what the others name, and g++ takes them for headers.
+  # These warnings are those of the preset dev, which compiles each file by itself.
+  target_compile_options(gpemu_flags INTERFACE
+    -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
+
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   # g++ 12 clears objects of some 100 bytes by `rep stos`, which is slow to begin; each launch
   # describes an operation, which is such an object.

@@ -17,9 +17,9 @@ constexpr std::size_t kParameters = 6;
 const HostParameters kHost = {.scale = kScale, .synchronise = {kWait, kWait + 1}};
 
 /// Operations that move so many bytes per sample.
-class Streams final : public OperationTimes {
+class StreamTimes final : public OperationTimes {
  public:
-  Streams(std::vector<double> bytes_per_sample, std::vector<double> batches)
+  StreamTimes(std::vector<double> bytes_per_sample, std::vector<double> batches)
       : bytes_(std::move(bytes_per_sample)), batches_(std::move(batches)) {}
 
   [[nodiscard]] int operations() const override { return static_cast<int>(bytes_.size()); }
@@ -51,7 +51,7 @@ const std::vector<double> kTrue = {std::log(8e11),  std::log(4e-6),  std::log(1)
                                    std::log(20e-6), std::log(30e-6), std::log(50e-6)};
 
 TEST(StepTimes, DerivativesAreThoseOfThePrediction) {
-  const Streams streams({1e5, 4e6, 2e7}, {1, 8, 64});
+  const StreamTimes streams({1e5, 4e6, 2e7}, {1, 8, 64});
   const std::vector<std::vector<Phase>> steps = two_steps();
   std::vector<StepTime> rows;
   for (int step = 0; step < 2; ++step) {
@@ -75,7 +75,7 @@ TEST(StepTimes, DerivativesAreThoseOfThePrediction) {
 }
 
 TEST(StepTimes, AFitFindsHostAndGpuApart) {
-  const Streams streams({1e5, 4e6, 2e7}, {1, 8, 64, 256});
+  const StreamTimes streams({1e5, 4e6, 2e7}, {1, 8, 64, 256});
   const std::vector<std::vector<Phase>> steps = two_steps();
   std::vector<StepTime> rows;
   for (int step = 0; step < 2; ++step) {
@@ -101,7 +101,7 @@ TEST(StepTimes, AFitFindsHostAndGpuApart) {
 constexpr std::array kBatches = {1, 8, 64, 256};
 
 TEST(StepTimes, OneBatchCorrectsThePartThatItShows) {
-  const Streams streams({1e5, 4e6, 2e7}, {kBatches.begin(), kBatches.end()});
+  const StreamTimes streams({1e5, 4e6, 2e7}, {kBatches.begin(), kBatches.end()});
   const std::vector<std::vector<Phase>> steps = two_steps();
   // This model's operations take twice what the parameters say, its launches three times.
   std::vector<double> truth = kTrue;

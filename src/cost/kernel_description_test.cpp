@@ -27,7 +27,7 @@ constexpr const char* kConcatenation =
     "_ZN2at6native40_GLOBAL__N__0f1a8107_8_Shape_cu_49f7391c35CatArrayBatchedCopy_alignedK_contig"
     "INS1_10OpaqueTypeILj2EEEjLi4ELi128ELi1ELi16EEEvPT_NS1_25CatArrInputTensorMetadataIS5_T0_XT2_"
     "EXT3_EEENS1_16TensorSizeStrideIS8_Lj4EEEiS8_";
-constexpr const char* kDepthwiseForward =
+constexpr const char* kDepthwiseKernel =
     "_ZN2at6native51_GLOBAL__N__a30dace1_18_DepthwiseConv2d_cu_9959487031conv_depthwise2d_forward_"
     "kernelILi3EfiEEvNS_27GenericPackedTensorAccessorIKT0_Lm4ENS_16DefaultPtrTraitsEiEENS3_IS4_Lm4"
     "ES6_iEES7_NS3_IS5_Lm1ES6_iEEbT1_iiiiiiiiiiiiii";
@@ -54,10 +54,10 @@ constexpr const char* kAdaptivePool =
 constexpr const char* kUnknown = "_Z3addPfS_S_";
 
 /// Arguments of a launch: integers, in 64 bits, of which kernels may take the low half.
-class Launch {
+class Launched {
  public:
-  Launch(const char* name, std::initializer_list<std::int64_t> grid_and_block,
-         std::initializer_list<std::int64_t> arguments = {})
+  Launched(const char* name, std::initializer_list<std::int64_t> grid_and_block,
+           std::initializer_list<std::int64_t> arguments = {})
       : values_(arguments) {
     for (std::int64_t& value : values_) arguments_.push_back(&value);
     operation_.struct_size = sizeof(operation_);
@@ -95,7 +95,7 @@ constexpr std::int64_t kOutput = kImages * 27 * 28;
 constexpr std::int64_t kBatch = 4;
 
 TEST(KernelDescription, ElementWiseKernelsReadAndWrite) {
-  Launch add(kAdd, {8, 1, 1, 128, 1, 1}, {1000});
+  Launched add(kAdd, {8, 1, 1, 128, 1, 1}, {1000});
   EXPECT_EQ(add.kind(), GPEMU_OPERATION_ELEMENTWISE);
   EXPECT_EQ(add.shape(), (Shape{2000, 1000}));
   EXPECT_EQ(add.describe().operation.access, GPEMU_ACCESS_CONTIGUOUS);
@@ -118,14 +118,14 @@ std::array<std::int32_t, 256> offsets(int tensors) {
 }
 
 TEST(KernelDescription, WhatIsBroadcastIsReadOnce) {
-  Launch add(kStridedAdd, {24, 1, 1, 128, 1, 1}, {3000, 0});
+  Launched add(kStridedAdd, {24, 1, 1, 128, 1, 1}, {3000, 0});
   auto three = offsets(3);
   add.set(1, three.data());
   EXPECT_EQ(add.shape(), (Shape{3050, 3000}));
   EXPECT_EQ(add.describe().operation.access, GPEMU_ACCESS_STRIDED);
   three[1] = 11;  // Sizes of other tensors than the launch's are not believed.
   EXPECT_EQ(add.shape(), (Shape{6000, 3000}));
-  Launch scale(kStridedScale, {24, 1, 1, 128, 1, 1}, {3000, 0});
+  Launched scale(kStridedScale, {24, 1, 1, 128, 1, 1}, {3000, 0});
   auto two = offsets(2);
   scale.set(1, two.data());
   EXPECT_EQ(scale.shape(), (Shape{3000, 3000}));
@@ -139,7 +139,7 @@ TEST(KernelDescription, ConcatenationCopiesItsInputs) {
   inputs.elements[0] = 5000;
   inputs.elements[1] = 300;
   inputs.elements[2] = 77;  // Not of this launch.
-  Launch cat(kConcatenation, {40, 2, 1, 128, 1, 1}, {0, 0});
+  Launched cat(kConcatenation, {40, 2, 1, 128, 1, 1}, {0, 0});
   cat.set(1, &inputs);
   EXPECT_EQ(cat.kind(), GPEMU_OPERATION_ELEMENTWISE);
   EXPECT_EQ(cat.shape(), (Shape{5300, 5300}));
@@ -150,18 +150,18 @@ TEST(KernelDescription, ConcatenationCopiesItsInputs) {
 TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {
   // 4 images of 24 channels, 2 outputs each; 112 x 110 to 56 x 55, filters of 3 x 5, stride 2.
   const Shape expected = {4, 24, 48, 24, 2, 110, 112, 1, 5, 3, 1, 55, 56, 1, 2, 2, 1, 1, 1, 1};
-  Launch forward(
-      kDepthwiseForward, {576, 1, 1, 1024, 1, 1},
+  Launched forward(
+      kDepthwiseKernel, {576, 1, 1, 1024, 1, 1},
       {0, 0, 0, 0, 0, kBatch * 48 * 56 * 55, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
   EXPECT_EQ(forward.kind(), GPEMU_OPERATION_CONVOLUTION_FORWARD);
   EXPECT_EQ(forward.shape(), expected);
-  Launch data(
+  Launched data(
       kDepthwiseBackward, {1155, 1, 1, 1024, 1, 1},
       {0, 0, 0, kBatch * 24 * 112 * 110, 24, 2, 48, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
   EXPECT_EQ(data.kind(), GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA);
   EXPECT_EQ(data.shape(), expected);
-  Launch filter(kDepthwiseFilter, {720, 1, 1, 128, 1, 1},
-                {0, 0, 0, 4, 24, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
+  Launched filter(kDepthwiseFilter, {720, 1, 1, 128, 1, 1},
+                  {0, 0, 0, 4, 24, 48, 2, 112, 110, 56, 55, 3, 5, 2, 2, 1, 2, 1, 1});
   EXPECT_EQ(filter.kind(), GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER);
   EXPECT_EQ(filter.shape(), expected);
   // As those that cuDNN is asked for.
@@ -174,23 +174,23 @@ TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {
 TEST(KernelDescription, PoolingHasItsWindow) {
   // 2 images of 3 channels, 55 x 57 to 27 x 28, windows of 3 x 3.
   const Shape places = {kInput, kOutput, 9, 8};
-  Launch maximum(kMaxPool, {18, 1, 1, 256, 1, 1},
-                 {kOutput, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0, 0});
+  Launched maximum(kMaxPool, {18, 1, 1, 256, 1, 1},
+                   {kOutput, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0, 0});
   EXPECT_EQ(maximum.kind(), GPEMU_OPERATION_POOLING);
   EXPECT_EQ(maximum.shape(), places);
-  Launch backward(kMaxPoolBackward, {12, 3, 2, 256, 1, 1},
-                  {0, 0, 2, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0});
+  Launched backward(kMaxPoolBackward, {12, 3, 2, 256, 1, 1},
+                    {0, 0, 2, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 1, 1, 0});
   EXPECT_EQ(backward.kind(), GPEMU_OPERATION_POOLING_BACKWARD);
   EXPECT_EQ(backward.shape(), places);
-  Launch average(kAveragePoolBackward, {19, 1, 1, 1024, 1, 1},
-                 {kInput, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0});
+  Launched average(kAveragePoolBackward, {19, 1, 1, 1024, 1, 1},
+                   {kInput, 0, 3, 55, 57, 27, 28, 3, 3, 2, 2, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(average.shape(), (Shape{kInput, kOutput, 9}));
-  Launch adaptive(kAdaptivePool, {6, 1, 1, 32, 8, 1}, {0, 0, 14, 28, 7, 7, 0, 0, 0});
+  Launched adaptive(kAdaptivePool, {6, 1, 1, 32, 8, 1}, {0, 0, 14, 28, 7, 7, 0, 0, 0});
   EXPECT_EQ(adaptive.shape(), (Shape{kImages * 14 * 28, kImages * 49, 8}));
 }
 
 TEST(KernelDescription, UnknownKernelsKeepTheirLaunch) {
-  Launch unknown(kUnknown, {10, 2, 1, 64, 1, 1, 256}, {7});
+  Launched unknown(kUnknown, {10, 2, 1, 64, 1, 1, 256}, {7});
   EXPECT_EQ(unknown.kind(), GPEMU_OPERATION_KERNEL);
   EXPECT_EQ(unknown.shape(), (Shape{10, 2, 1, 64, 1, 1, 256, 15360}));
   EXPECT_EQ(unknown.describe().operation.arguments, nullptr);
@@ -198,24 +198,24 @@ TEST(KernelDescription, UnknownKernelsKeepTheirLaunch) {
 
 TEST(KernelDescription, OtherArgumentsAreNotRead) {
   // As kMaxPool, with another argument in front.
-  Launch other(
+  Launched other(
       "_ZN2at6native52_GLOBAL__N__e57809e0_19_DilatedMaxPool2d_cu_6258b57421max_pool_forward_nchwI"
       "fEEvPKT_llliiiiiiiiiiPS3_Pl",
       {18, 1, 1, 256, 1, 1}, {1, 2, 3});
   EXPECT_EQ(other.kind(), GPEMU_OPERATION_KERNEL);
   // Sizes that cannot be, and none at all.
-  Launch empty(kDepthwiseForward, {10, 1, 1, 1024, 1, 1},
-               {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
+  Launched empty(kDepthwiseKernel, {10, 1, 1, 1024, 1, 1},
+                 {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(empty.kind(), GPEMU_OPERATION_KERNEL);
   EXPECT_EQ(empty.describe().operation_class, OperationClass::kConvolution);
   for (const char* name : {kDepthwiseFilter, kMaxPool, kConcatenation, kAdaptivePool}) {
-    Launch none(name, {10, 1, 1, 64, 1, 1});
+    Launched none(name, {10, 1, 1, 64, 1, 1});
     EXPECT_EQ(none.kind(), GPEMU_OPERATION_KERNEL) << name;
   }
 }
 
 TEST(KernelDescription, WhatIsDescribedCostsTheSame) {
-  Launch add(kAdd, {8, 1, 1, 128, 1, 1}, {100'000'000});
+  Launched add(kAdd, {8, 1, 1, 128, 1, 1}, {100'000'000});
   const DescribedOperation described = add.describe();
   const OperationCostModel model{
       profile::GpuSpec{.memory_bandwidth_bytes_per_s = 1e12, .fp32_flops = 1e13}};

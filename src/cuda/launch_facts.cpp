@@ -18,7 +18,7 @@ using cost::ParameterKind;
 constexpr std::uint32_t kLeastFloat = 0x30000000;
 
 /// Integers that are larger count nothing that fits in memory; host addresses are.
-constexpr std::uint64_t kMostElements = std::uint64_t{1} << 40;
+constexpr std::uint64_t kMostTensorElements = std::uint64_t{1} << 40;
 
 template <typename T>
 T read(const void* from) {
@@ -28,7 +28,7 @@ T read(const void* from) {
 }
 
 void add_integer(std::uint64_t value, LaunchFacts& facts) {
-  if (value < 2 || value > kMostElements) return;
+  if (value < 2 || value > kMostTensorElements) return;
   if (facts.integer_count == LaunchFacts::kMostIntegers) return;
   facts.integers[facts.integer_count++] = static_cast<double>(value);
 }

@@ -9,7 +9,7 @@ namespace gpemu::device {
 namespace {
 
 template <std::size_t Size>
-void copy_text(char (&destination)[Size], std::string_view text) {
+void fill_text(char (&destination)[Size], std::string_view text) {
   text.copy(destination, std::min(text.size(), Size - 1));
 }
 
@@ -47,8 +47,8 @@ GpuFacts gpu_facts(const profile::GpuSpec& spec) {
     // on 5120 bits, 5000 MHz for the 320 GB/s of a T4 on 256.
     facts.memory_clock_mhz = spec.memory_bandwidth_bytes_per_s / (spec.memory_bus_bits / 8.0) / 2e6;
   }
-  copy_text(facts.product_name, spec.product_name);
-  copy_text(facts.architecture, spec.architecture);
+  fill_text(facts.product_name, spec.product_name);
+  fill_text(facts.architecture, spec.architecture);
   return facts;
 }
 

@@ -13,7 +13,7 @@ namespace {
 using layout::SeatRecord;
 
 /// How often somebody tries again who found room taken by others that may not have needed it.
-constexpr int kMostAttempts = 100;
+constexpr int kMostSeatAttempts = 100;
 constexpr auto kPause = std::chrono::microseconds(100);
 
 std::uint64_t new_key(const Segment& segment) {
@@ -100,7 +100,7 @@ Result<GroupId> reserve_seats(const Segment& segment, int parties) {
   const std::uint64_t key = new_key(segment);
   const auto count = static_cast<std::size_t>(parties);
   auto first = claim_row(segment, count, key);
-  for (int attempt = 0; !first && attempt < kMostAttempts; ++attempt) {
+  for (int attempt = 0; !first && attempt < kMostSeatAttempts; ++attempt) {
     if (attempt == 0) free_abandoned(segment);
     if (attempt > 1) std::this_thread::sleep_for(kPause);
     first = claim_row(segment, count, key);

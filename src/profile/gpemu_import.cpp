@@ -25,7 +25,7 @@ constexpr std::string_view kMemoryHeader = "batch_size,peak,persistent";
 constexpr std::string_view kFlatHeader =
     "model,batch,forward_ms,backward_ms,compute_measured,h2d_pageable_ms,peak_mib,persistent_mib,"
     "memory_measured";
-constexpr std::int64_t kMaxBatch = 10'000'000;
+constexpr std::int64_t kMaxImportedBatch = 10'000'000;
 
 /// Bounds the time that fitting takes, which grows with the square of the rows.
 constexpr std::size_t kMaxRowsPerCurve = 4096;
@@ -327,7 +327,7 @@ std::vector<CurvePoint> parse_time_table(std::string_view csv, const fs::path& f
   std::vector<CurvePoint> rows;
   RowOrder order;
   while (table.next()) {
-    const auto batch = table.integer(0, 1, kMaxBatch);
+    const auto batch = table.integer(0, 1, kMaxImportedBatch);
     const auto seconds = table.number(1);
     if (!batch || !seconds) continue;
     order.check(table, {}, *batch);
@@ -342,7 +342,7 @@ std::vector<MemoryRow> parse_memory_table(std::string_view csv, const fs::path& 
   std::vector<MemoryRow> rows;
   RowOrder order;
   while (table.next()) {
-    const auto batch = table.integer(0, 1, kMaxBatch);
+    const auto batch = table.integer(0, 1, kMaxImportedBatch);
     const auto peak = table.number(1);
     const auto persistent = table.number(2);
     if (!batch || !peak || !persistent) continue;
@@ -359,7 +359,7 @@ std::vector<FlatRow> parse_flat_table(std::string_view csv, const fs::path& file
   RowOrder order;
   while (table.next()) {
     const auto model = table.name(0);
-    const auto batch = table.integer(1, 1, kMaxBatch);
+    const auto batch = table.integer(1, 1, kMaxImportedBatch);
     const auto forward = table.number(2);
     const auto backward = table.number(3);
     const auto compute_measured = table.integer(4, 0, 1);

@@ -30,13 +30,13 @@ Bytes mib(double value) {
   return static_cast<Bytes>(std::llround(value * static_cast<double>(kMiB)));
 }
 
-int rounded(double value) {
+int whole(double value) {
   return static_cast<int>(std::lround(value));
 }
 
 void set_capability(GpuSpec& spec, double value) {
-  spec.compute_capability_major = rounded(value * 10) / 10;
-  spec.compute_capability_minor = rounded(value * 10) % 10;
+  spec.compute_capability_major = whole(value * 10) / 10;
+  spec.compute_capability_minor = whole(value * 10) % 10;
 }
 
 constexpr double kGiga = 1e9;
@@ -49,9 +49,9 @@ constexpr auto kOptional = Presence::kOptional;
 constexpr auto kNumberFields = std::to_array<NumberField>({
     {"compute", "capability", kRequired, 1, 99.9, 0.1, set_capability},
     {"compute", "multiprocessors", kRequired, 1, 1e4, 1,
-     [](GpuSpec& spec, double value) { spec.multiprocessors = rounded(value); }},
+     [](GpuSpec& spec, double value) { spec.multiprocessors = whole(value); }},
     {"compute", "cuda_cores", kRequired, 1, 1e6, 1,
-     [](GpuSpec& spec, double value) { spec.cuda_cores = rounded(value); }},
+     [](GpuSpec& spec, double value) { spec.cuda_cores = whole(value); }},
     {"compute", "base_clock_mhz", kOptional, 10, 2e4, 0,
      [](GpuSpec& spec, double value) { spec.base_clock_mhz = value; }},
     {"compute", "boost_clock_mhz", kRequired, 10, 2e4, 0,
@@ -75,7 +75,7 @@ constexpr auto kNumberFields = std::to_array<NumberField>({
     {"memory", "bandwidth_gb_per_s", kRequired, 1, 1e6, 0,
      [](GpuSpec& spec, double value) { spec.memory_bandwidth_bytes_per_s = value * kGiga; }},
     {"memory", "bus_bits", kRequired, 8, 1e5, 1,
-     [](GpuSpec& spec, double value) { spec.memory_bus_bits = rounded(value); }},
+     [](GpuSpec& spec, double value) { spec.memory_bus_bits = whole(value); }},
     {"memory", "l2_cache_mib", kRequired, 0.01, 1e5, 0,
      [](GpuSpec& spec, double value) { spec.l2_cache_bytes = mib(value); }},
     {"power", "max_w", kRequired, 1, 1e5, 0,
@@ -83,15 +83,15 @@ constexpr auto kNumberFields = std::to_array<NumberField>({
     {"power", "idle_w", kOptional, 0.1, 1e5, 0,
      [](GpuSpec& spec, double value) { spec.idle_power_w = value; }},
     {"links", "pcie_generation", kRequired, 1, 9, 1,
-     [](GpuSpec& spec, double value) { spec.pcie_generation = rounded(value); }},
+     [](GpuSpec& spec, double value) { spec.pcie_generation = whole(value); }},
     {"links", "pcie_lanes", kRequired, 1, 32, 1,
-     [](GpuSpec& spec, double value) { spec.pcie_lanes = rounded(value); }},
+     [](GpuSpec& spec, double value) { spec.pcie_lanes = whole(value); }},
     {"links", "pinned_copy_gb_per_s", kRequired, 0.01, 1e4, 0,
      [](GpuSpec& spec, double value) { spec.pinned_copy_bytes_per_s = value * kGiga; }},
     {"links", "nvlink_gb_per_s", kOptional, 1, 1e5, 0,
      [](GpuSpec& spec, double value) { spec.nvlink_bytes_per_s = value * kGiga; }},
     {"links", "nvlink_gpus", kOptional, 2, 1e4, 1,
-     [](GpuSpec& spec, double value) { spec.nvlink_gpus = rounded(value); }},
+     [](GpuSpec& spec, double value) { spec.nvlink_gpus = whole(value); }},
 });
 
 constexpr auto kSections = std::to_array<std::string_view>({"compute", "memory", "power", "links"});

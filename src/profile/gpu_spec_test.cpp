@@ -48,7 +48,7 @@ std::string replaced(std::string_view from, std::string_view to) {
   return text.replace(at, from.size(), to);
 }
 
-std::string message_of(std::string_view toml) {
+std::string fault_of(std::string_view toml) {
   const Result<GpuSpec> spec = parse_gpu_spec(toml, "x.toml");
   if (spec) return "parsed";
   EXPECT_EQ(spec.error().code, ErrorCode::kCorruptData);
@@ -74,76 +74,76 @@ TEST(ParseGpuSpec, ConvertsUnitsAndKeepsSources) {
 }
 
 TEST(ParseGpuSpec, NamesOriginLineAndFieldOfAFault) {
-  EXPECT_EQ(message_of(replaced("{ value = 10, source = \"sheet\" }", "10")),
+  EXPECT_EQ(fault_of(replaced("{ value = 10, source = \"sheet\" }", "10")),
             "x.toml:8: compute.multiprocessors: a number needs a source: "
             "{ value = ..., source = \"...\" }");
-  EXPECT_EQ(message_of(replaced("value = 10, source = \"sheet\"", "value = 10")),
+  EXPECT_EQ(fault_of(replaced("value = 10, source = \"sheet\"", "value = 10")),
             "x.toml:8: compute.multiprocessors: no source");
-  EXPECT_EQ(message_of(replaced("10, source = \"sheet\"", "10, source = \"hearsay\"")),
+  EXPECT_EQ(fault_of(replaced("10, source = \"sheet\"", "10, source = \"hearsay\"")),
             "x.toml:8: compute.multiprocessors: source 'hearsay' is not in [sources]");
 }
 
 TEST(ParseGpuSpec, RefusesWrongTypes) {
-  EXPECT_EQ(message_of(replaced("value = 10,", "value = \"10\",")),
+  EXPECT_EQ(fault_of(replaced("value = 10,", "value = \"10\",")),
             "x.toml:8: compute.multiprocessors: expected a number");
-  EXPECT_EQ(message_of(replaced("value = 10,", "value = true,")),
+  EXPECT_EQ(fault_of(replaced("value = 10,", "value = true,")),
             "x.toml:8: compute.multiprocessors: expected a number");
-  EXPECT_EQ(message_of(replaced("name = \"X-1\"", "name = 1")),
+  EXPECT_EQ(fault_of(replaced("name = \"X-1\"", "name = 1")),
             "x.toml:1: name: expected a text that is not empty");
-  EXPECT_EQ(message_of(replaced("[\"X1\"]", "\"X1\"")),
+  EXPECT_EQ(fault_of(replaced("[\"X1\"]", "\"X1\"")),
             "x.toml:3: aliases: expected a list of texts");
-  EXPECT_EQ(message_of(replaced("sheet = \"A datasheet\"", "sheet = 7")),
+  EXPECT_EQ(fault_of(replaced("sheet = \"A datasheet\"", "sheet = 7")),
             "x.toml:28: sources.sheet: expected a citation");
-  EXPECT_EQ(message_of("power = 3\n" + std::string(kGood.substr(0, kGood.find("[power]"))) +
-                       std::string(kGood.substr(kGood.find("[links]")))),
+  EXPECT_EQ(fault_of("power = 3\n" + std::string(kGood.substr(0, kGood.find("[power]"))) +
+                     std::string(kGood.substr(kGood.find("[links]")))),
             "x.toml:1: power: expected a table");
 }
 
 TEST(ParseGpuSpec, RefusesWhatCannotBe) {
-  EXPECT_EQ(message_of(replaced("value = 75", "value = -75")),
+  EXPECT_EQ(fault_of(replaced("value = 75", "value = -75")),
             "x.toml:20: power.max_w: -75 is not between 1 and 100000; is the unit right?");
-  EXPECT_EQ(message_of(replaced("value = 75", "value = nan")),
+  EXPECT_EQ(fault_of(replaced("value = 75", "value = nan")),
             "x.toml:20: power.max_w: nan is not between 1 and 100000; is the unit right?");
-  EXPECT_EQ(message_of(replaced("value = 75", "value = inf")),
+  EXPECT_EQ(fault_of(replaced("value = 75", "value = inf")),
             "x.toml:20: power.max_w: inf is not between 1 and 100000; is the unit right?");
-  EXPECT_EQ(message_of(replaced("value = 10,", "value = 10.5,")),
+  EXPECT_EQ(fault_of(replaced("value = 10,", "value = 10.5,")),
             "x.toml:8: compute.multiprocessors: 10.5 is not a multiple of 1");
-  EXPECT_EQ(message_of(replaced("value = 7.5,", "value = 7.55,")),
+  EXPECT_EQ(fault_of(replaced("value = 7.5,", "value = 7.55,")),
             "x.toml:7: compute.capability: 7.55 is not a multiple of 0.1");
-  EXPECT_EQ(message_of(replaced("[memory]",
-                                "[memory]\nusable_mib = { value = 8193, source = "
-                                "\"smi\" }")),
+  EXPECT_EQ(fault_of(replaced("[memory]",
+                              "[memory]\nusable_mib = { value = 8193, source = "
+                              "\"smi\" }")),
             "x.toml:13: memory.usable_mib: more than capacity_mib");
-  EXPECT_EQ(message_of(replaced("[power]", "[power]\nidle_w = { value = 0, source = \"smi\" }")),
+  EXPECT_EQ(fault_of(replaced("[power]", "[power]\nidle_w = { value = 0, source = \"smi\" }")),
             "x.toml:20: power.idle_w: 0 is not between 0.1 and 100000; is the unit right?");
-  EXPECT_EQ(message_of(replaced("[links]",
-                                "[links]\nnvlink_gb_per_s = { value = 50, source = "
-                                "\"smi\" }")),
+  EXPECT_EQ(fault_of(replaced("[links]",
+                              "[links]\nnvlink_gb_per_s = { value = 50, source = "
+                              "\"smi\" }")),
             "x.toml:22: links: nvlink_gb_per_s and nvlink_gpus go together");
 }
 
 TEST(ParseGpuSpec, RefusesMissingAndUnknownKeys) {
-  EXPECT_EQ(message_of(replaced("max_w", "max_watts")), "x.toml:20: power.max_watts: unknown key");
-  EXPECT_EQ(message_of(replaced("max_w = { value = 75, source = \"sheet\" }", "")),
+  EXPECT_EQ(fault_of(replaced("max_w", "max_watts")), "x.toml:20: power.max_watts: unknown key");
+  EXPECT_EQ(fault_of(replaced("max_w = { value = 75, source = \"sheet\" }", "")),
             "x.toml:19: power.max_w: missing");
-  EXPECT_EQ(message_of(replaced("[power]\nmax_w = { value = 75, source = \"sheet\" }", "")),
+  EXPECT_EQ(fault_of(replaced("[power]\nmax_w = { value = 75, source = \"sheet\" }", "")),
             "x.toml:1: power.max_w: missing");
-  EXPECT_EQ(message_of(replaced("[power]", "[powers]")), "x.toml:19: powers: unknown key");
-  EXPECT_EQ(message_of(replaced("value = 75,", "value = 75, unit = \"W\",")),
+  EXPECT_EQ(fault_of(replaced("[power]", "[powers]")), "x.toml:19: powers: unknown key");
+  EXPECT_EQ(fault_of(replaced("value = 75,", "value = 75, unit = \"W\",")),
             "x.toml:20: power.max_w: unknown key 'unit'; expected value and source");
-  EXPECT_EQ(message_of(replaced("smi = \"A", "other = \"B\"\nsmi = \"A")),
+  EXPECT_EQ(fault_of(replaced("smi = \"A", "other = \"B\"\nsmi = \"A")),
             "x.toml:29: sources.other: no number names this source");
-  EXPECT_EQ(message_of(""), "x.toml:1: name: missing; expected a text");
+  EXPECT_EQ(fault_of(""), "x.toml:1: name: missing; expected a text");
 }
 
 TEST(ParseGpuSpec, ReportsSyntaxErrorsWithTheirLine) {
-  const std::string message = message_of(replaced("[power]", "[power"));
+  const std::string message = fault_of(replaced("[power]", "[power"));
   EXPECT_TRUE(message.starts_with("x.toml:19: ")) << message;
 }
 
 TEST(ParseGpuSpec, RefusesNamesThatAreNoFileNames) {
-  EXPECT_TRUE(message_of(replaced("\"X-1\"", "\"../X\"")).starts_with("x.toml:1: name: expected"));
-  EXPECT_TRUE(message_of(replaced("\"X-1\"", "\"X 1\"")).starts_with("x.toml:1: name: expected"));
+  EXPECT_TRUE(fault_of(replaced("\"X-1\"", "\"../X\"")).starts_with("x.toml:1: name: expected"));
+  EXPECT_TRUE(fault_of(replaced("\"X-1\"", "\"X 1\"")).starts_with("x.toml:1: name: expected"));
 }
 
 /// The files that gpemu ships.

@@ -49,7 +49,7 @@ Curve curve(const std::string& model, Quantity quantity, std::vector<CurvePoint>
   return result;
 }
 
-Pack sample_pack() {
+Pack full_pack() {
   Pack pack;
   pack.info = {.name = "sample",
                .title = "A \"sample\" with a back\\slash",
@@ -132,7 +132,7 @@ void expect_equal(const Pack& actual, const Pack& expected) {
 
 TEST(Pack, IsReadAsItWasWritten) {
   const TemporaryFolder folder;
-  const Pack pack = sample_pack();
+  const Pack pack = full_pack();
   ASSERT_TRUE(write_pack(pack, folder.path() / "sample").has_value());
   const Result<Pack> read_back = load_pack(folder.path() / "sample");
   ASSERT_TRUE(read_back.has_value()) << read_back.error().message;
@@ -141,7 +141,7 @@ TEST(Pack, IsReadAsItWasWritten) {
 }
 
 TEST(Pack, DoesNotDependOnTheOrderOfRecords) {
-  Pack pack = sample_pack();
+  Pack pack = full_pack();
   const auto files = format_pack(pack);
   ASSERT_TRUE(files.has_value());
   std::ranges::reverse(pack.models);
@@ -151,7 +151,7 @@ TEST(Pack, DoesNotDependOnTheOrderOfRecords) {
 }
 
 TEST(Pack, KeepsTextThatTomlMustEscape) {
-  Pack pack = sample_pack();
+  Pack pack = full_pack();
   pack.info.method = "  " + std::string(200, 'x') + "  two spaces\n\"\"\" \\ tab\t" +
                      std::string(90, 'y') + " " + std::string(90, 'z') + "\" " +
                      std::string(90, 'a') + " \u00a0" + std::string(90, 'b') + " \ufeff";
@@ -165,19 +165,19 @@ TEST(Pack, KeepsTextThatTomlMustEscape) {
 TEST(Pack, MayBringRawResults) {
   const TemporaryFolder folder;
   const fs::path pack = folder.path() / "sample";
-  ASSERT_TRUE(write_pack(sample_pack(), pack).has_value());
+  ASSERT_TRUE(write_pack(full_pack(), pack).has_value());
   write(pack / "raw" / "steps.csv", "whatever\r\n");
   write(pack / "raw" / "facts.json", "{");
   EXPECT_TRUE(check_pack(pack).empty());
   const Result<Pack> read_back = load_pack(pack);
   ASSERT_TRUE(read_back.has_value()) << read_back.error().message;
-  expect_equal(*read_back, sample_pack());
+  expect_equal(*read_back, full_pack());
 }
 
 TEST(Pack, IsNotWrittenOverAnother) {
   const TemporaryFolder folder;
   write(folder.path() / "sample" / "something", "precious");
-  const Result<void> result = write_pack(sample_pack(), folder.path() / "sample");
+  const Result<void> result = write_pack(full_pack(), folder.path() / "sample");
   ASSERT_FALSE(result.has_value());
   EXPECT_EQ(result.error().code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(read(folder.path() / "sample" / "something"), "precious");
@@ -185,12 +185,12 @@ TEST(Pack, IsNotWrittenOverAnother) {
 
 TEST(Pack, LeavesNothingWhenItCannotBeWritten) {
   const TemporaryFolder folder;
-  Pack pack = sample_pack();
+  Pack pack = full_pack();
   // A file name may have at most 255 bytes, and the temporary folder's name comes on top.
   EXPECT_FALSE(write_pack(pack, folder.path() / std::string(254, 'x')).has_value());
   pack.curves.front().key.gpu = "../outside";
   EXPECT_FALSE(write_pack(pack, folder.path() / "sample").has_value());
-  pack = sample_pack();
+  pack = full_pack();
   pack.curves.push_back(pack.curves.front());
   EXPECT_FALSE(write_pack(pack, folder.path() / "sample").has_value());
   EXPECT_TRUE(fs::is_empty(folder.path()));
@@ -199,7 +199,7 @@ TEST(Pack, LeavesNothingWhenItCannotBeWritten) {
 TEST(Pack, NamesFileAndLineOfTheFirstFault) {
   const TemporaryFolder folder;
   const fs::path pack = folder.path() / "sample";
-  ASSERT_TRUE(write_pack(sample_pack(), pack).has_value());
+  ASSERT_TRUE(write_pack(full_pack(), pack).has_value());
   const fs::path table = pack / "V100-PCIE-32GB" / "fp32" / "forward.csv";
   write(table, read(table) + "vgg11,4,fast\n");
   const Result<Pack> result = load_pack(pack);
@@ -249,7 +249,7 @@ TEST_P(DamagedPack, HasOneFaultAtItsLine) {
   const Damage& damage = GetParam();
   const TemporaryFolder folder;
   const fs::path pack = folder.path() / "sample";
-  ASSERT_TRUE(write_pack(sample_pack(), pack).has_value());
+  ASSERT_TRUE(write_pack(full_pack(), pack).has_value());
   const fs::path file = pack / damage.file;
   write(file, damage.line == 0 ? std::string(damage.text)
                                : replace_line(read(file), damage.line, damage.text));
@@ -339,7 +339,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 TEST(PackCheck, KnowsWhichGpusThereAre) {
   const TemporaryFolder folder;
-  ASSERT_TRUE(write_pack(sample_pack(), folder.path() / "sample").has_value());
+  ASSERT_TRUE(write_pack(full_pack(), folder.path() / "sample").has_value());
   const std::string known[] = {"A100-SXM4-40GB"};
   const std::vector<PackFault> faults = check_pack(folder.path() / "sample", known);
   ASSERT_EQ(faults.size(), 1U);

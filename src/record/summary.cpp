@@ -15,7 +15,7 @@
 namespace gpemu::record {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
@@ -23,9 +23,9 @@ double percent(std::int64_t part, std::int64_t whole) {
 
 /// Sums a list of totals of all processes; the longest first.
 template <std::size_t Count>
-Json sum_totals(const std::vector<RecordedProcess>& processes, const auto& totals_of,
-                const std::array<std::string_view, Count>& names) {
-  Json sums = Json::array();
+OrderedJson sum_totals(const std::vector<RecordedProcess>& processes, const auto& totals_of,
+                       const std::array<std::string_view, Count>& names) {
+  OrderedJson sums = OrderedJson::array();
   for (std::size_t i = 0; i < Count; ++i) {
     cuda::RecordedTotal sum;
     for (const RecordedProcess& process : processes) {
@@ -36,7 +36,7 @@ Json sum_totals(const std::vector<RecordedProcess>& processes, const auto& total
     if (sum.count == 0) continue;
     sums.push_back({{"name", names[i]}, {"count", sum.count}, {"time_ns", sum.time_ns}});
   }
-  std::stable_sort(sums.begin(), sums.end(), [](const Json& a, const Json& b) {
+  std::stable_sort(sums.begin(), sums.end(), [](const OrderedJson& a, const OrderedJson& b) {
     return a["time_ns"].get<std::int64_t>() > b["time_ns"].get<std::int64_t>();
   });
   return sums;
@@ -44,11 +44,11 @@ Json sum_totals(const std::vector<RecordedProcess>& processes, const auto& total
 
 /// Returns the share of the run for which kernels ran on its devices, as a watcher sees it. Copies
 /// run beside them.
-double utilization(const Json& summary) {
+double utilization(const OrderedJson& summary) {
   std::set<int> devices;
-  for (const Json& device : summary["devices"]) devices.insert(device["index"].get<int>());
+  for (const OrderedJson& device : summary["devices"]) devices.insert(device["index"].get<int>());
   std::int64_t busy = 0;
-  for (const Json& entry : summary["classes"]) {
+  for (const OrderedJson& entry : summary["classes"]) {
     if (entry["name"] != "copy") busy += entry["time_ns"].get<std::int64_t>();
   }
   const std::int64_t span =
@@ -56,7 +56,7 @@ double utilization(const Json& summary) {
   return percent(busy, span * static_cast<std::int64_t>(devices.size())) / 100;
 }
 
-Json device_json(const RecordedProcess& process, const cuda::RecordedDevice& device) {
+OrderedJson device_json(const RecordedProcess& process, const cuda::RecordedDevice& device) {
   const std::int64_t span_ns = device.operations > 0 ? device.last_ns - device.first_ns : 0;
   const std::int64_t idle_ns = std::max<std::int64_t>(span_ns - device.busy_ns, 0);
   const std::int64_t unasked_ns = std::min(device.unasked_ns, idle_ns);
@@ -85,14 +85,14 @@ std::int64_t operations_left_out(const cuda::ProcessRecord& totals) {
   return std::max<std::int64_t>(count, 0);
 }
 
-Json calls_json(const std::vector<RecordedProcess>& processes) {
+OrderedJson calls_json(const std::vector<RecordedProcess>& processes) {
   std::map<std::pair<std::string, std::string>, std::int64_t> counts;
   for (const RecordedProcess& process : processes) {
     for (const cuda::RecordedCall& call : process.totals.calls) {
       if (call.count > 0) counts[{call.library, call.function}] += call.count;
     }
   }
-  Json calls = Json::array();
+  OrderedJson calls = OrderedJson::array();
   for (const auto& [function, count] : counts) {
     calls.push_back({{"library", function.first}, {"function", function.second}, {"count", count}});
   }
@@ -100,7 +100,7 @@ Json calls_json(const std::vector<RecordedProcess>& processes) {
 }
 
 /// What became of the bytes of large copies.
-Json copies_json(const std::vector<RecordedProcess>& processes) {
+OrderedJson copies_json(const std::vector<RecordedProcess>& processes) {
   const auto sum = [&processes](std::int64_t cuda::ProcessRecord::* field) {
     std::int64_t total = 0;
     for (const RecordedProcess& process : processes) total += process.totals.*field;
@@ -114,7 +114,7 @@ Json copies_json(const std::vector<RecordedProcess>& processes) {
 }
 
 /// What the program read of each kernel that was not computed; the most bytes first.
-Json reads_json(const std::vector<RecordedProcess>& processes) {
+OrderedJson reads_json(const std::vector<RecordedProcess>& processes) {
   std::map<std::string, cuda::RecordedRead> sums;
   for (const RecordedProcess& process : processes) {
     for (const cuda::RecordedRead& read : process.totals.reads) {
@@ -124,11 +124,11 @@ Json reads_json(const std::vector<RecordedProcess>& processes) {
       sum.bytes += read.bytes;
     }
   }
-  Json reads = Json::array();
+  OrderedJson reads = OrderedJson::array();
   for (const auto& [writer, sum] : sums) {
     reads.push_back({{"writer", writer}, {"count", sum.count}, {"bytes", sum.bytes}});
   }
-  std::stable_sort(reads.begin(), reads.end(), [](const Json& a, const Json& b) {
+  std::stable_sort(reads.begin(), reads.end(), [](const OrderedJson& a, const OrderedJson& b) {
     return a["bytes"].get<std::int64_t>() > b["bytes"].get<std::int64_t>();
   });
   return reads;
@@ -136,10 +136,11 @@ Json reads_json(const std::vector<RecordedProcess>& processes) {
 
 /// Lists the processes that asked for libraries of NVIDIA's where none of the run launched a
 /// kernel.
-Json without_work(const Json& classes, const std::vector<LoadedLibrary>& loaded) {
-  Json processes = Json::array();
-  const bool launched = std::ranges::any_of(
-      classes, [](const Json& entry) { return entry["name"] != "copy" && entry["name"] != "set"; });
+OrderedJson without_work(const OrderedJson& classes, const std::vector<LoadedLibrary>& loaded) {
+  OrderedJson processes = OrderedJson::array();
+  const bool launched = std::ranges::any_of(classes, [](const OrderedJson& entry) {
+    return entry["name"] != "copy" && entry["name"] != "set";
+  });
   if (launched) return processes;
   for (const LoadedLibrary& one : loaded) {
     processes.push_back({{"pid", one.process}, {"program", one.program}, {"library", one.library}});
@@ -149,9 +150,9 @@ Json without_work(const Json& classes, const std::vector<LoadedLibrary>& loaded)
 
 }  // namespace
 
-Json summarise(const std::vector<RecordedProcess>& processes,
-               const std::vector<LoadedLibrary>& loaded) {
-  Json devices = Json::array();
+OrderedJson summarise(const std::vector<RecordedProcess>& processes,
+                      const std::vector<LoadedLibrary>& loaded) {
+  OrderedJson devices = OrderedJson::array();
   std::int64_t first_ns = 0, last_ns = 0;
   std::int64_t wait_ns = 0, not_kept_bytes = 0, calls_left_out = 0, lines_left_out = 0;
   std::int64_t not_computed_bytes = 0, of_devices_left_out = 0;
@@ -171,31 +172,31 @@ Json summarise(const std::vector<RecordedProcess>& processes,
   }
   const auto classes = [](const cuda::ProcessRecord& totals) { return totals.classes; };
   const auto evidence = [](const cuda::ProcessRecord& totals) { return totals.evidence; };
-  Json summary = {{"format", "gpemu-run-1"},
-                  {"processes", processes.size()},
-                  {"first_ns", first_ns},
-                  {"last_ns", last_ns},
-                  {"wait_ns", wait_ns},
-                  {"not_kept_bytes", not_kept_bytes},
-                  {"copies", copies_json(processes)},
-                  {"not_computed_bytes", not_computed_bytes},
-                  {"not_computed", reads_json(processes)},
-                  {"devices", std::move(devices)},
-                  {"classes", sum_totals(processes, classes, cost::kOperationClassNames)},
-                  {"evidence", sum_totals(processes, evidence, cost::kEvidenceNames)},
-                  {"not_supported", calls_json(processes)},
-                  {"not_supported_left_out", calls_left_out},
-                  {"operations_left_out", lines_left_out},
-                  {"operations_of_devices_left_out", of_devices_left_out}};
+  OrderedJson summary = {{"format", "gpemu-run-1"},
+                         {"processes", processes.size()},
+                         {"first_ns", first_ns},
+                         {"last_ns", last_ns},
+                         {"wait_ns", wait_ns},
+                         {"not_kept_bytes", not_kept_bytes},
+                         {"copies", copies_json(processes)},
+                         {"not_computed_bytes", not_computed_bytes},
+                         {"not_computed", reads_json(processes)},
+                         {"devices", std::move(devices)},
+                         {"classes", sum_totals(processes, classes, cost::kOperationClassNames)},
+                         {"evidence", sum_totals(processes, evidence, cost::kEvidenceNames)},
+                         {"not_supported", calls_json(processes)},
+                         {"not_supported_left_out", calls_left_out},
+                         {"operations_left_out", lines_left_out},
+                         {"operations_of_devices_left_out", of_devices_left_out}};
   summary["utilization"] = utilization(summary);
   summary["verdict"] = program_verdict(summary);
   summary["without_work"] = without_work(summary["classes"], loaded);
   return summary;
 }
 
-std::string program_verdict(const Json& summary) {
+std::string program_verdict(const OrderedJson& summary) {
   std::int64_t span = 0, busy = 0, computing = 0, blocked = 0, ordered = 0;
-  for (const Json& device : summary["devices"]) {
+  for (const OrderedJson& device : summary["devices"]) {
     const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
     span += part("last_ns") - part("first_ns");
     busy += part("busy_ns");

@@ -14,7 +14,7 @@
 namespace gpemu::report {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Characters of a command line that a page shows; a program can be part of it.
 constexpr std::size_t kMostCharacters = 500;
@@ -31,11 +31,11 @@ double cores_of(Duration cpu, const HostLoad& load) {
   return load.elapsed > Duration::zero() ? to_seconds(cpu) / to_seconds(load.elapsed) : 0;
 }
 
-Json load_json(const HostLoad& load, int cores) {
+OrderedJson load_json(const HostLoad& load, int cores) {
   return {{"elapsed_s", to_seconds(load.elapsed)},
           {"own_cpu_s", to_seconds(load.own_cpu)},
           {"others_cpu_s", to_seconds(load.others_cpu)},
-          {"queued_s", load.queued ? Json(to_seconds(*load.queued)) : Json(nullptr)},
+          {"queued_s", load.queued ? OrderedJson(to_seconds(*load.queued)) : OrderedJson(nullptr)},
           {"preemptions", load.preemptions},
           {"slowdown", load.slowdown(cores)},
           {"too_busy", load.too_busy(cores)}};
@@ -91,7 +91,7 @@ std::string shell_line(const std::vector<std::string>& words) {
   return line;
 }
 
-void add_provenance(Json& json, const Provenance& provenance) {
+void add_provenance(OrderedJson& json, const Provenance& provenance) {
   const HostFacts& host = provenance.host;
   json["gpemu_version"] = GPEMU_VERSION;
   json["date"] = provenance.date;
@@ -102,7 +102,7 @@ void add_provenance(Json& json, const Provenance& provenance) {
       {"memory_mib", to_mib(host.memory)},
       {"kernel", host.kernel},
       {"load_average", host.load_average},
-      {"load", provenance.load ? load_json(*provenance.load, host.cores) : Json(nullptr)}};
+      {"load", provenance.load ? load_json(*provenance.load, host.cores) : OrderedJson(nullptr)}};
 }
 
 std::vector<std::pair<std::string, std::string>> provenance_facts(const Provenance& provenance) {

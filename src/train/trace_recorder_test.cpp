@@ -8,7 +8,7 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
 
-device::Interval span(Duration start, Duration end) {
+device::Interval interval(Duration start, Duration end) {
   return {.start = TimePoint(start), .end = TimePoint(end)};
 }
 
@@ -17,11 +17,11 @@ ObservedStep step_at(Duration start) {
   step.index = 3;
   step.epoch = 1;
   step.work = {.fetch = 1ms, .prep = 2ms, .bytes_read = 500, .corrupt = 1};
-  step.batch_wait = span(start, start + 1500ns);
-  step.gpus.push_back({.copy = span(start + 2us, start + 3us),
-                       .forward = span(start + 3us, start + 5us),
-                       .backward = span(start + 5us, start + 9us)});
-  step.end_wait = span(start + 4us, start + 9us);
+  step.batch_wait = interval(start, start + 1500ns);
+  step.gpus.push_back({.copy = interval(start + 2us, start + 3us),
+                       .forward = interval(start + 3us, start + 5us),
+                       .backward = interval(start + 5us, start + 9us)});
+  step.end_wait = interval(start + 4us, start + 9us);
   return step;
 }
 

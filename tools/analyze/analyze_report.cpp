@@ -131,8 +131,8 @@ std::string analyze_text(const AnalyzeReport& report) {
 }
 
 nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
-  using Json = nlohmann::ordered_json;
-  Json json;
+  using OrderedJson = nlohmann::ordered_json;
+  OrderedJson json;
   json["format"] = "gpemu-analyze-1";
   json["gpu"] = report.gpu;
   json["gpus"] = report.options.gpu.gpus;
@@ -157,7 +157,8 @@ nlohmann::ordered_json analyze_json(const AnalyzeReport& report) {
   json["verdict"] = analyze_verdict(report.passes, report.options.gpu.pageable);
   json["options"] = gpu_options_json(report.options.gpu);
   json["options"].update(data_options_json(report.options.data));
-  json["options"]["steps"] = report.options.steps ? Json(*report.options.steps) : Json(nullptr);
+  json["options"]["steps"] =
+      report.options.steps ? OrderedJson(*report.options.steps) : OrderedJson(nullptr);
   report::add_provenance(json, report.provenance);
   return json;
 }

@@ -27,7 +27,7 @@ namespace {
 
 using profile::Calibration;
 using profile::kOperationParameters;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct FitCommandOptions {
   std::string recordings;
@@ -82,9 +82,9 @@ void print_table(const std::vector<Calibration>& calibrations) {
 }
 
 void print_json(const std::vector<Calibration>& calibrations) {
-  Json document = Json::object();
+  OrderedJson document = OrderedJson::object();
   for (const Calibration& calibration : calibrations) {
-    Json parameters = Json::object(), at_bound = Json::array();
+    OrderedJson parameters = OrderedJson::object(), at_bound = OrderedJson::array();
     for (std::size_t i = 0; i < kOperationParameters.size(); ++i) {
       const profile::Parameter& parameter = kOperationParameters.at(i);
       parameters[std::string(parameter.name)] = calibration.parameters.at(i);

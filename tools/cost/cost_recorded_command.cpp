@@ -22,7 +22,7 @@
 namespace gpemu::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 struct RecordedOptions {
   std::string recordings;
@@ -59,7 +59,7 @@ Result<void> tell(const RecordedOptions& options) {
                read_joined_recordings(options.recordings, options.batches));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   report::TextTable table({"GPU", "model", "batch", "phase", "device ms", "with its host ms"});
-  Json rows = Json::array();
+  OrderedJson rows = OrderedJson::array();
   for (const std::string& name : options.gpus) {
     GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(name));
     if (!spec.calibration) {
@@ -68,7 +68,7 @@ Result<void> tell(const RecordedOptions& options) {
     const cost::OperationCostModel model(spec);
     for (std::size_t i = 0; i < recorded.models.size(); ++i) {
       for (const int batch : options.batches) {
-        Json row = {{"gpu", spec.name}, {"model", recorded.models[i]}, {"batch", batch}};
+        OrderedJson row = {{"gpu", spec.name}, {"model", recorded.models[i]}, {"batch", batch}};
         for (std::size_t j = 0; j < kPhaseNames.size(); ++j) {
           const PhaseCost cost = cost_of(recorded, recorded.steps[i][j], batch, model,
                                          spec.calibration->parameters, kPhaseWaits.at(j));

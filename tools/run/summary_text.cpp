@@ -15,7 +15,7 @@
 namespace gpemu::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// Devices, calls and kernels that the text names; the rest is counted.
 constexpr std::size_t kMaxDevices = 8;
@@ -26,14 +26,14 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-std::int64_t total_ns(const Json& entries) {
+std::int64_t total_ns(const OrderedJson& entries) {
   std::int64_t sum = 0;
-  for (const Json& entry : entries) sum += entry["time_ns"].get<std::int64_t>();
+  for (const OrderedJson& entry : entries) sum += entry["time_ns"].get<std::int64_t>();
   return sum;
 }
 
 /// Says that the program waited for bytes that the host moved too late, if that is 1 ms or more.
-std::string late_text(const Json& copies) {
+std::string late_text(const OrderedJson& copies) {
   constexpr std::int64_t kNoteworthyNs = 1'000'000;
   const auto waited_ns = copies["late_wait_ns"].get<std::int64_t>();
   if (waited_ns < kNoteworthyNs) return {};
@@ -50,14 +50,14 @@ std::string late_text(const Json& copies) {
 }
 
 /// Says what the program read that no kernel computed.
-std::string reads_text(const Json& summary) {
+std::string reads_text(const OrderedJson& summary) {
   const auto bytes = summary["not_computed_bytes"].get<std::int64_t>();
   if (bytes == 0) return "";
   std::string text = fmt::format(
       "values    {} bytes were read that were not computed: zeros, or what an update in place "
       "left\n",
       bytes);
-  const Json& reads = summary["not_computed"];
+  const OrderedJson& reads = summary["not_computed"];
   for (std::size_t i = 0; i < std::min(reads.size(), kMaxReads); ++i) {
     text +=
         fmt::format("          {} bytes in {} reads of {}\n", reads[i]["bytes"].get<std::int64_t>(),
@@ -70,10 +70,10 @@ std::string reads_text(const Json& summary) {
   return text;
 }
 
-std::string class_table(const Json& classes) {
+std::string class_table(const OrderedJson& classes) {
   const std::int64_t whole = total_ns(classes);
   report::TextTable table({"emulated GPU time", "operations", "s", "%"});
-  for (const Json& entry : classes) {
+  for (const OrderedJson& entry : classes) {
     const auto time = entry["time_ns"].get<std::int64_t>();
     table.add_row({entry["name"].get<std::string>(),
                    fmt::to_string(entry["count"].get<std::int64_t>()),
@@ -83,7 +83,7 @@ std::string class_table(const Json& classes) {
   return table.str();
 }
 
-std::string device_text(const Json& device) {
+std::string device_text(const OrderedJson& device) {
   const auto busy = device["busy_ns"].get<std::int64_t>();
   const std::int64_t span =
       device["last_ns"].get<std::int64_t>() - device["first_ns"].get<std::int64_t>();
@@ -100,9 +100,9 @@ std::string device_text(const Json& device) {
   return text;
 }
 
-std::string without_work_text(const Json& processes) {
+std::string without_work_text(const OrderedJson& processes) {
   if (processes.empty()) return {};
-  const Json& first = processes.front();
+  const OrderedJson& first = processes.front();
   const std::string others =
       processes.size() > 1 ? fmt::format(" (and {} more processes)", processes.size() - 1) : "";
   return fmt::format(
@@ -112,10 +112,10 @@ std::string without_work_text(const Json& processes) {
       first["pid"].get<std::int64_t>(), others, first["library"].get<std::string>());
 }
 
-std::string guessed_text(const Json& evidence) {
+std::string guessed_text(const OrderedJson& evidence) {
   const std::string_view name = cost::evidence_name(cost::Evidence::kGuessed);
-  const auto guessed =
-      std::ranges::find_if(evidence, [name](const Json& entry) { return entry["name"] == name; });
+  const auto guessed = std::ranges::find_if(
+      evidence, [name](const OrderedJson& entry) { return entry["name"] == name; });
   if (guessed == evidence.end()) return {};
   return fmt::format(
       "guessed   {:.1f} % of the GPU's time: {} launches of kernels that are not recognised, whose "
@@ -133,7 +133,7 @@ std::string time_text(std::int64_t time_ns) {
   return report::rounded(time * 1e-3) + " us";
 }
 
-std::string idle_text(const Json& device) {
+std::string idle_text(const OrderedJson& device) {
   const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
   const std::int64_t idle = part("idle_ns");
   std::string text = time_text(idle);
@@ -151,10 +151,10 @@ std::string idle_text(const Json& device) {
   return text;
 }
 
-std::string evidence_text(const Json& evidence) {
+std::string evidence_text(const OrderedJson& evidence) {
   const std::int64_t whole = total_ns(evidence);
   std::string text;
-  for (const Json& entry : evidence) {
+  for (const OrderedJson& entry : evidence) {
     text += fmt::format("{}{:.1f} % {}", text.empty() ? "" : ", ",
                         percent(entry["time_ns"].get<std::int64_t>(), whole),
                         entry["name"].get<std::string>());
@@ -162,12 +162,12 @@ std::string evidence_text(const Json& evidence) {
   return text;
 }
 
-std::string summary_text(const Json& summary) {
+std::string summary_text(const OrderedJson& summary) {
   std::string text;
   text = fmt::format("gpemu: {}\n", summary["verdict"].get<std::string>());
   text += without_work_text(summary["without_work"]) + guessed_text(summary["evidence"]);
   if (!summary["classes"].empty()) text += "\n" + class_table(summary["classes"]);
-  const Json& devices = summary["devices"];
+  const OrderedJson& devices = summary["devices"];
   for (std::size_t i = 0; i < std::min(devices.size(), kMaxDevices); ++i) {
     text += device_text(devices[i]);
   }
@@ -197,7 +197,7 @@ std::string summary_text(const Json& summary) {
         to_mib(bytes));
   }
   text += reads_text(summary);
-  const Json& calls = summary["not_supported"];
+  const OrderedJson& calls = summary["not_supported"];
   for (std::size_t i = 0; i < std::min(calls.size(), kMaxCalls); ++i) {
     text += fmt::format(
         "not supported: {} ({}), called {} times\n", calls[i]["function"].get<std::string>(),

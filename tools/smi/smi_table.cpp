@@ -51,7 +51,7 @@ std::string name_of(const device::DeviceSnapshot& now) {
   return now.facts.product_name[0] == '\0' ? now.gpu : now.facts.product_name;
 }
 
-std::string mib(Bytes bytes) {
+std::string mib_text(Bytes bytes) {
   return fmt::format("{:.0f}MiB", std::floor(to_mib(bytes)));
 }
 
@@ -65,7 +65,8 @@ std::string rows_of(const SmiDevice& device) {
   const device::DeviceSnapshot& now = device.now;
   const device::DeviceLoad& load = device.load;
   const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.max_power_w);
-  const std::string memory = fmt::format("{} / {:>9}", mib(now.memory_used), mib(now.memory_total));
+  const std::string memory =
+      fmt::format("{} / {:>9}", mib_text(now.memory_used), mib_text(now.memory_total));
   std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
                                  cut(name_of(now), 30), cut(now.pci_bus_id, 18), "N/A");
   text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>6.0f}% {:>12} |\n",
@@ -79,8 +80,9 @@ std::string processes_of(const SmiSample& sample) {
   std::string text;
   for (const SmiDevice& device : sample.devices) {
     for (const device::ProcessSnapshot& process : device.now.processes) {
-      text += fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>13} |\n", device.now.index,
-                          pid_text(process), "C", cut(process.name, 32), mib(process.memory_held));
+      text +=
+          fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>13} |\n", device.now.index,
+                      pid_text(process), "C", cut(process.name, 32), mib_text(process.memory_held));
     }
   }
   return text.empty() ? std::string(kNoProcesses) : text;

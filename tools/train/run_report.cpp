@@ -15,25 +15,25 @@
 namespace gpemu::tools {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 using train::TimeBreakdown;
 
 /// A part of the GPU's time below this share is not worth a verdict.
 constexpr double kWorthTelling = 0.05;
 
-Json time_json(const TimeBreakdown& time) {
-  Json json;
+OrderedJson time_json(const TimeBreakdown& time) {
+  OrderedJson json;
   for (const TimePart& part : kTimeParts) json[part.key] = to_seconds(time.*part.time);
   return json;
 }
 
-Json share_json(const TimeBreakdown& time) {
-  Json json;
+OrderedJson share_json(const TimeBreakdown& time) {
+  OrderedJson json;
   for (const TimePart& part : kTimeParts) json[part.key] = share(time.*part.time, time.total());
   return json;
 }
 
-Json statistics_json(const train::StepStatistics& statistics) {
+OrderedJson statistics_json(const train::StepStatistics& statistics) {
   return {{"mean", to_milliseconds(statistics.mean)},
           {"p50", to_milliseconds(statistics.p50)},
           {"p99", to_milliseconds(statistics.p99)}};
@@ -103,8 +103,8 @@ std::string headline(const RunReport& report) {
   return text;
 }
 
-Json epochs_json(const train::TrainResult& result) {
-  Json epochs = Json::array();
+OrderedJson epochs_json(const train::TrainResult& result) {
+  OrderedJson epochs = OrderedJson::array();
   for (const train::EpochSummary& epoch : result.epochs) {
     const double elapsed_s = to_seconds(epoch.time.total());
     epochs.push_back(
@@ -118,8 +118,8 @@ Json epochs_json(const train::TrainResult& result) {
   return epochs;
 }
 
-Json evidence_json(const RunReport& report) {
-  Json json;
+OrderedJson evidence_json(const RunReport& report) {
+  OrderedJson json;
   const Duration all = emulated_time(report.result);
   for (std::size_t i = 0; i < report.result.evidence.size(); ++i) {
     json[cost::kEvidenceNames[i]] = share(report.result.evidence[i], all);
@@ -128,7 +128,7 @@ Json evidence_json(const RunReport& report) {
   return json;
 }
 
-Json data_json(const DataFacts& data, const train::TrainResult& result) {
+OrderedJson data_json(const DataFacts& data, const train::TrainResult& result) {
   const data::BatchWork& work = result.work;
   return {{"images", data.images},
           {"bytes", data.bytes},
@@ -245,14 +245,14 @@ std::string run_text(const RunReport& report) {
   return text;
 }
 
-Json gpu_options_json(const GpuOptions& options) {
+OrderedJson gpu_options_json(const GpuOptions& options) {
   return {{"pin_memory", !options.pageable},
           {"overlap_copy", options.overlap_copy},
           {"node", options.node},
           {"device", options.device}};
 }
 
-Json data_options_json(const DataOptions& options) {
+OrderedJson data_options_json(const DataOptions& options) {
   return {{"data", options.folder.string()},
           {"workers", options.workers},
           {"prefetch", options.prefetch_batches},
@@ -260,7 +260,7 @@ Json data_options_json(const DataOptions& options) {
           {"strict_images", options.strict_images}};
 }
 
-Json planned_step_json(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
+OrderedJson planned_step_json(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
   const Duration copy =
       options.pageable ? plan.cost.copy_pageable.time : plan.cost.copy_pinned.time;
   return {{"forward", to_milliseconds(plan.cost.forward.time)},
@@ -270,10 +270,10 @@ Json planned_step_json(const train::StepPlan& plan, const GpuOptions& options, b
           {"total", to_milliseconds(planned_step(plan, options, copied))}};
 }
 
-Json run_json(const RunReport& report) {
+OrderedJson run_json(const RunReport& report) {
   const train::TrainResult& result = report.result;
   const RunOptions& options = report.options;
-  Json json;
+  OrderedJson json;
   json["format"] = "gpemu-train-1";
   json["gpu"] = report.gpu;
   json["gpus"] = options.gpu.gpus;
@@ -292,16 +292,16 @@ Json run_json(const RunReport& report) {
   json["profile_step_ms"] = planned_step_json(report.plan, options.gpu, report.data.has_value());
   json["time_s"] = time_json(result.gpus.front());
   json["steady_share"] = share_json(result.steady_time());
-  json["gpu_time_s"] = Json::array();
+  json["gpu_time_s"] = OrderedJson::array();
   for (const TimeBreakdown& time : result.gpus) json["gpu_time_s"].push_back(time_json(time));
   json["epochs"] = epochs_json(result);
   json["memory_mib"] = {{"peak", to_mib(result.memory_peak)},
                         {"capacity", to_mib(result.memory_capacity)}};
   json["evidence"] = evidence_json(report);
-  json["data"] = report.data ? data_json(*report.data, result) : Json(nullptr);
+  json["data"] = report.data ? data_json(*report.data, result) : OrderedJson(nullptr);
   json["verdict"] = run_verdict(report);
   json["options"] = {{"epochs", options.epochs},
-                     {"steps", options.steps ? Json(*options.steps) : Json(nullptr)},
+                     {"steps", options.steps ? OrderedJson(*options.steps) : OrderedJson(nullptr)},
                      {"synthetic", options.synthetic},
                      {"clock", options.clock},
                      {"cold", options.cold}};

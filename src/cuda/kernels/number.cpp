@@ -13,7 +13,7 @@ namespace gpemu::cuda {
 namespace {
 
 template <typename T>
-T read(const std::byte* from) {
+T read_as(const std::byte* from) {
   T value{};
   std::memcpy(&value, from, sizeof(value));
   return value;
@@ -116,25 +116,25 @@ std::int64_t to_whole(double real, NumberType from, NumberType to) {
 [[gnu::always_inline]] inline Number load(const std::byte* from, NumberType type) {
   switch (type) {
     case NumberType::kUint8:
-      return {.whole = read<std::uint8_t>(from)};
+      return {.whole = read_as<std::uint8_t>(from)};
     case NumberType::kInt8:
-      return {.whole = read<std::int8_t>(from)};
+      return {.whole = read_as<std::int8_t>(from)};
     case NumberType::kBool:
-      return {.whole = read<std::uint8_t>(from) != 0};
+      return {.whole = read_as<std::uint8_t>(from) != 0};
     case NumberType::kInt16:
-      return {.whole = read<std::int16_t>(from)};
+      return {.whole = read_as<std::int16_t>(from)};
     case NumberType::kInt32:
-      return {.whole = read<std::int32_t>(from)};
+      return {.whole = read_as<std::int32_t>(from)};
     case NumberType::kInt64:
-      return {.whole = read<std::int64_t>(from)};
+      return {.whole = read_as<std::int64_t>(from)};
     case NumberType::kFloat16:
-      return {.real = half_to_double(read<std::uint16_t>(from))};
+      return {.real = half_to_double(read_as<std::uint16_t>(from))};
     case NumberType::kBFloat16:
-      return {.real = float_to_double(std::uint32_t{read<std::uint16_t>(from)} << 16)};
+      return {.real = float_to_double(std::uint32_t{read_as<std::uint16_t>(from)} << 16)};
     case NumberType::kFloat32:
-      return {.real = float_to_double(read<std::uint32_t>(from))};
+      return {.real = float_to_double(read_as<std::uint32_t>(from))};
     case NumberType::kFloat64:
-      return {.real = read<double>(from)};
+      return {.real = read_as<double>(from)};
     case NumberType::kUnknown:
       break;
   }

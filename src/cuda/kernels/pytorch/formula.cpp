@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/arguments.hpp"
 #include "kernels/kernel_name.hpp"
 
 namespace gpemu::cuda {
@@ -105,10 +106,6 @@ constexpr std::array<std::string_view, 14> kTypeNames = {"unsigned char",
                                                          "bool",
                                                          "",
                                                          ""};
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 std::vector<std::string_view> bracketed(std::string_view text, std::size_t open) {
   const std::size_t end = skip_brackets(text, open);

@@ -403,31 +403,31 @@ bool describe_sequence(const SequenceEffect& effect, void* const* arguments, Ker
 
 // ---- Names
 
-struct Named {
+struct NamedMotion {
   std::string_view part;
   Motion motion = Motion::kNone;
 };
 
 /// By parts of the functions' names; what is named first is part of what follows.
 constexpr std::array kMotions = {
-    Named{"index_elementwise_kernel<128, 4, at::native::flip_kernel_impl<", Motion::kFlip},
-    Named{"::index_put_kernel_impl<", Motion::kIndexPut},
-    Named{"::index_fill_kernel_impl<", Motion::kIndexFill},
-    Named{"::index_copy_kernel_impl<", Motion::kIndexCopy},
-    Named{"::index_kernel_impl<", Motion::kIndex},
-    Named{"::put_kernel(", Motion::kPut},
-    Named{"::take_kernel(", Motion::kTake},
-    Named{"::_cuda_scatter_gather_internal_kernel<false", Motion::kGather},
-    Named{"::_cuda_scatter_gather_internal_kernel<true", Motion::kScatter},
-    Named{"::_cuda_scatter_fill_internal_kernel<", Motion::kScatterFill},
+    NamedMotion{"index_elementwise_kernel<128, 4, at::native::flip_kernel_impl<", Motion::kFlip},
+    NamedMotion{"::index_put_kernel_impl<", Motion::kIndexPut},
+    NamedMotion{"::index_fill_kernel_impl<", Motion::kIndexFill},
+    NamedMotion{"::index_copy_kernel_impl<", Motion::kIndexCopy},
+    NamedMotion{"::index_kernel_impl<", Motion::kIndex},
+    NamedMotion{"::put_kernel(", Motion::kPut},
+    NamedMotion{"::take_kernel(", Motion::kTake},
+    NamedMotion{"::_cuda_scatter_gather_internal_kernel<false", Motion::kGather},
+    NamedMotion{"::_cuda_scatter_gather_internal_kernel<true", Motion::kScatter},
+    NamedMotion{"::_cuda_scatter_fill_internal_kernel<", Motion::kScatterFill},
 };
 
 constexpr std::array kKernels = {
-    Named{"at::native::vectorized_gather_kernel<", Motion::kGatherRows},
-    Named{"at::native::(anonymous namespace)::indexSelectSmallIndex<", Motion::kSelect},
-    Named{"at::native::(anonymous namespace)::indexSelectLargeIndex<", Motion::kSelect},
-    Named{"at::native::(anonymous namespace)::CatArrayBatchedCopy", Motion::kConcatenate},
-    Named{"(anonymous namespace)::elementwise_kernel_with_index<", Motion::kSequence},
+    NamedMotion{"at::native::vectorized_gather_kernel<", Motion::kGatherRows},
+    NamedMotion{"at::native::(anonymous namespace)::indexSelectSmallIndex<", Motion::kSelect},
+    NamedMotion{"at::native::(anonymous namespace)::indexSelectLargeIndex<", Motion::kSelect},
+    NamedMotion{"at::native::(anonymous namespace)::CatArrayBatchedCopy", Motion::kConcatenate},
+    NamedMotion{"(anonymous namespace)::elementwise_kernel_with_index<", Motion::kSequence},
 };
 
 /// The size of an element's type: of OpaqueType<N> the number.
@@ -484,14 +484,14 @@ bool read_cat(const KernelName& name, CatEffect* effect) {
 /// Recognises the kernel.
 Motion read_motion(const KernelName& name) {
   const std::string_view function = name.function;
-  for (const Named& named : kKernels) {
+  for (const NamedMotion& named : kKernels) {
     if (function.starts_with(named.part)) return named.motion;
   }
   if (!function.starts_with("at::native::index_elementwise_kernel<") &&
       !function.starts_with("at::native::_scatter_gather_elementwise_kernel<")) {
     return Motion::kNone;
   }
-  for (const Named& named : kMotions) {
+  for (const NamedMotion& named : kMotions) {
     if (contains(function, named.part)) return named.motion;
   }
   return Motion::kNone;

@@ -10,6 +10,8 @@
 #include <unordered_map>
 #include <utility>
 
+#include "kernels/arguments.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -20,10 +22,6 @@ constexpr Origins kLoaded = Origins{1} << 63;
 constexpr std::size_t kMostParameters = 62;
 
 constexpr std::size_t kNever = std::numeric_limits<std::size_t>::max();
-
-bool contains(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
 
 bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '%';
