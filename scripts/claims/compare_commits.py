@@ -44,7 +44,10 @@ def build(commit: str) -> pathlib.Path:
         if archive.wait() != 0:
             sys.exit(f"compare_commits: cannot read commit {commit}")
     print(f"compare_commits: building {name[:10]}", file=sys.stderr)
-    for command in (["cmake", "--preset", "release", "--log-level=WARNING"],
+    # What a commit needs may be another library than what today's needs.
+    setup = [[path] for path in ("scripts/build/setup.sh", "scripts/setup.sh")
+             if (source / path).exists()]
+    for command in (*setup, ["cmake", "--preset", "release", "--log-level=WARNING"],
                     ["cmake", "--build", "build/release", "--target", "gpemu_benches"]):
         done = subprocess.run(command, cwd=source, text=True, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, check=False)
