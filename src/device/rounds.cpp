@@ -183,7 +183,7 @@ void Schedule::give_end(Party& party, TimePoint end) {
 
 void Schedule::tell_news() {
   ++news;
-  sim::wake_all(news);
+  if (waiting_for_news > 0) sim::wake_all(news);
 }
 
 /// Wakes the threads that settle where they listen for other parties, also this process's own.

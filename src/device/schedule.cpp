@@ -54,9 +54,7 @@ std::uint32_t Moment::news() const {
 }
 
 void Moment::wake_waiters() const {
-  if (!mark_ || mark_->final_) return;
-  ++mark_->schedule_->news;
-  sim::wake_all(mark_->schedule_->news);
+  if (mark_ && !mark_->final_) mark_->schedule_->tell_news();
 }
 
 void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const {
@@ -79,7 +77,9 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
     return clock.wait_until(std::min(end, deadline));
   }
   if (end != TimePoint::max()) end -= precise;
+  ++schedule.waiting_for_news;
   clock.wait_for_change(schedule.news, seen, std::min({end, deadline, look.time}));
+  --schedule.waiting_for_news;
 }
 
 // ---- Schedule

@@ -191,6 +191,9 @@ class Schedule {
 
   /// Changes when a round gets its end or a party fails.
   std::atomic<std::uint32_t> news{0};
+  std::atomic<int> waiting_for_news{0};
+  /// Notes that something happened, and wakes those who wait for it.
+  void tell_news();
 
   /// Keeps a lane until its work has ended.
   void abandon(std::unique_ptr<Lane> lane, TimePoint now);
@@ -247,7 +250,6 @@ class Schedule {
   [[nodiscard]] static TimePoint ready_known_at(Party& party, const Party::Round& round);
   void ring_listeners(Party& party);
   static void ring(layout::ProcessRecord& process);
-  void tell_news();
   void start_over(TimePoint now);
   void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end);
   static void note_end(Lane& lane, TimePoint end);
