@@ -11,8 +11,8 @@ target_compile_options(gpemu_flags INTERFACE
   $<$<BOOL:${GPEMU_WARNINGS_AS_ERRORS}>:-Werror>)
 
 if(CMAKE_UNITY_BUILD)
-  # Of several files compiled as one, each sees what the others name, and g++ takes them for headers.
-  # These warnings are those of the preset dev, which compiles each file by itself.
+  # Of several files compiled as one, each sees what the others name, and g++ takes all of them for
+  # headers. The preset dev compiles each file by itself, with these warnings.
   target_compile_options(gpemu_flags INTERFACE
     -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()

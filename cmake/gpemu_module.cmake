@@ -6,7 +6,7 @@ endif()
 # Makes the tests of an executable CTest's, named <prefix>.<Suite>.<Test>, label "unit".
 function(gpemu_discover_unit_tests target prefix)
   add_dependencies(gpemu_unit_tests ${target})
-  # What is tested is optimised in the preset dev; tests themselves take longer to optimise than run.
+  # The preset dev optimises what is tested; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   gtest_discover_tests(${target} TEST_PREFIX "${prefix}." PROPERTIES LABELS unit
     DISCOVERY_TIMEOUT 60)

@@ -31,7 +31,7 @@ NodeConfig config(const std::string& name, std::size_t devices) {
   return config;
 }
 
-TimePoint at(Duration time) {
+TimePoint moment_at(Duration time) {
   return TimePoint(time);
 }
 
@@ -75,9 +75,9 @@ TEST_F(RendezvousTest, ARoundEndsWhenTheLastHasComeAndTheLargestCostHasPassed) {
   streams_[1]->launch(30us);
   const Moment second = parties_[1]->arrive(*streams_[1], 7us).value();
   first.wait(clock_);
-  EXPECT_EQ(clock_.now(), at(37us));
+  EXPECT_EQ(clock_.now(), moment_at(37us));
   EXPECT_TRUE(second.is_over(clock_.now()));
-  EXPECT_EQ(second.time(), at(37us));
+  EXPECT_EQ(second.time(), moment_at(37us));
 }
 
 TEST_F(RendezvousTest, WhatFollowsARoundIsOpenUntilAllHaveCome) {
@@ -90,11 +90,11 @@ TEST_F(RendezvousTest, WhatFollowsARoundIsOpenUntilAllHaveCome) {
   EXPECT_EQ(after.moment().time(), TimePoint::max());
   EXPECT_FALSE(streams_[0]->idle());
   EXPECT_EQ(elapsed_time(after, after, clock_).error().code, ErrorCode::kNotReady);
-  clock_.wait_until(at(1s));
+  clock_.wait_until(moment_at(1s));
   EXPECT_FALSE(round.is_over(clock_.now()));
   ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
   EXPECT_FALSE(after.moment().is_open());
-  EXPECT_EQ(after.moment().time(), at(1s + 8us));
+  EXPECT_EQ(after.moment().time(), moment_at(1s + 8us));
 }
 
 TEST_F(RendezvousTest, OtherStreamsGoOnMeanwhile) {
@@ -103,7 +103,7 @@ TEST_F(RendezvousTest, OtherStreamsGoOnMeanwhile) {
   const auto other = devices_[0]->create_stream(StreamKind::kNonBlocking);
   other->launch(20us);
   other->synchronize();
-  EXPECT_EQ(clock_.now(), at(20us));
+  EXPECT_EQ(clock_.now(), moment_at(20us));
 }
 
 TEST_F(RendezvousTest, RoundsInARowEndOneAfterTheOther) {
@@ -112,7 +112,7 @@ TEST_F(RendezvousTest, RoundsInARowEndOneAfterTheOther) {
     rounds.push_back(parties_[0]->arrive(*streams_[0], 2us).value());
   }
   for (int i = 0; i < 100; ++i) ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 2us));
-  for (int i = 0; i < 100; ++i) EXPECT_EQ(rounds[i].time(), at((i + 1) * 2us));
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(rounds[i].time(), moment_at((i + 1) * 2us));
 }
 
 TEST_F(RendezvousTest, APartyThatLeavesFailsTheOthers) {
@@ -132,11 +132,11 @@ TEST_F(RendezvousTest, APartyThatLeavesFailsTheOthers) {
 TEST_F(RendezvousTest, AbortEndsOpenRoundsAndWhatFollowsRuns) {
   const Moment round = parties_[0]->arrive(*streams_[0], 5us).value();
   streams_[0]->launch(3us);
-  clock_.wait_until(at(50us));
+  clock_.wait_until(moment_at(50us));
   parties_[0]->abort();
   EXPECT_TRUE(round.is_over(clock_.now()));
   streams_[0]->synchronize();
-  EXPECT_EQ(clock_.now(), at(53us));
+  EXPECT_EQ(clock_.now(), moment_at(53us));
   EXPECT_EQ(parties_[0]->arrive(*streams_[0], 5us).error().code, ErrorCode::kUnavailable);
 }
 
@@ -159,7 +159,7 @@ TEST_F(RendezvousTest, WorkBehindAnOpenRoundLeavesTheEngineToOthers) {
   streams_[0]->launch(1s);
   EXPECT_EQ(node_->device_snapshot(0, clock_.now()).processes.size(), 1);
   const auto other = devices_[0]->create_stream(StreamKind::kNonBlocking);
-  EXPECT_EQ(other->launch(1us).start, at(0us));
+  EXPECT_EQ(other->launch(1us).start, moment_at(0us));
 }
 
 TEST_F(RendezvousTest, AskingManyTimesForWhatIsOpenKeepsNothing) {
@@ -171,7 +171,7 @@ TEST_F(RendezvousTest, AskingManyTimesForWhatIsOpenKeepsNothing) {
     devices_[0]->default_stream().record(last);
   }
   ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
-  EXPECT_EQ(last.moment().time(), at(5us));
+  EXPECT_EQ(last.moment().time(), moment_at(5us));
 }
 
 // ---- Seats
