@@ -160,8 +160,8 @@ class Folder {
 };
 
 /// A program of processes that queue, meet, wait and ask at random, on the devices and in the
-/// model. Each device belongs to one process, but for the first one of programs with many processes:
-/// there some of them have a stream each, and nothing else.
+/// model. Each device belongs to one process. Only the first device of programs with many processes
+/// is shared: by processes that have one stream each, and nothing else.
 class Program {
  public:
   Program(std::uint64_t seed, const std::filesystem::path& folder) : random_(seed) {
