@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <ctime>
 
 #include "gpemu/sim/clock.hpp"
@@ -18,12 +20,16 @@ class SharedClock final : public Clock {
 
   [[nodiscard]] TimePoint now() const override;
   void wait_until(TimePoint deadline) override;
+  void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                       TimePoint deadline) override;
+  [[nodiscard]] bool runs_by_itself() const override { return true; }
 
   /// Returns the host's CLOCK_MONOTONIC, also in a program whose time functions follow the page.
   [[nodiscard]] TimePoint host_now() const;
 
  private:
   void sleep_until(TimePoint time);
+  [[nodiscard]] TimedWait* publish_wait(WaitKind kind, TimePoint until);
 
   ClockPage& page_;
   Duration spin_;
