@@ -6,7 +6,7 @@ Nothing here knows of gpemu: on a real GPU the same program measures that GPU. I
 profilers did (VLDB 2025): 3 x 224 x 224 images in FP32, SGD with momentum and weight decay one
 tensor at a time, gradients that are zeroed and kept, TF32 where the GPU has it.
 
-    gpemu run --gpu V100-PCIE-32GB --clock virtual -- python measure_models.py time resnet50:32
+    gpemu run --gpu V100-PCIE-32GB --clock gpu-only -- python measure_models.py time resnet50:32
 
 Prints one line of JSON per JOB.
 """

@@ -62,7 +62,7 @@ class Program:
 
     def command(self, output, *words):
         return list(map(str, (
-            self.options.gpemu, "run", "--quiet", "--gpu", self.options.gpu, "--clock", "virtual",
+            self.options.gpemu, "run", "--quiet", "--gpu", self.options.gpu, "--clock", "gpu-only",
             "--ops", self.operations, "--json", self.summary, "--", self.options.python, SCRIPT,
             "--output", self.folder / output, *words)))
 

@@ -17,7 +17,7 @@ Models, batches and GPUs can be chosen. Only rows count that were measured. The 
 a check misses its bar.
 
 Usage: scripts/claims/check_models.py TABLES [--check CHECK]... [--gpu GPU]... [--batch N]...
-       [--model MODEL]... [--clock virtual|real] [--gpemu COMMAND] [--python PYTHON] [--json FILE]
+       [--model MODEL]... [--clock gpu-only|real] [--gpemu COMMAND] [--python PYTHON] [--json FILE]
 """
 
 import argparse
@@ -270,7 +270,7 @@ def parse_arguments():
     parser.add_argument("--gpu", action="append", dest="gpus", help="a GPU that has a table")
     parser.add_argument("--batch", action="append", type=int, dest="batches")
     parser.add_argument("--model", action="append", dest="models")
-    parser.add_argument("--clock", choices=("virtual", "real"), default="virtual",
+    parser.add_argument("--clock", choices=("gpu-only", "real"), default="gpu-only",
                         help="virtual (default): GPUs' time only; real: this machine's host, too")
     parser.add_argument("--recordings", default=ROOT / "profiles/gpemu-vldb25/operations",
                         help="folder of the models' recordings")
@@ -296,7 +296,7 @@ def main():
         for gpu in options.gpus or GPUS[check]:
             if gpu not in tables:
                 sys.exit(f"check_models: there is no table of {gpu}; there are {', '.join(tables)}")
-            clock = "virtual" if check == "time" else options.clock
+            clock = "gpu-only" if check == "time" else options.clock
             lines = run_jobs(check, gpu, clock, options, tables)
             if check == "time" and lines:
                 lines = with_hosts(gpu, lines, options, tables)

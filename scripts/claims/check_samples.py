@@ -27,7 +27,7 @@ ALIKE = {"bandwidth": 1.1, "time between the events": 1.1, "FP32 product": 1.4}
 
 def run(gpemu, gpu, sample):
     """Returns the status and the measured lines (name, value, unit, low, high) of one sample."""
-    clock = "real" if sample.name in ON_REAL_CLOCK else "virtual"
+    clock = "real" if sample.name in ON_REAL_CLOCK else "gpu-only"
     command = [gpemu, "run", "--quiet", "--clock", clock, "--gpu", gpu, "--", sample]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:

@@ -34,7 +34,7 @@ def record(model, folder, options):
     # Without its cache PyTorch asks for the memory of each tensor by itself.
     environment = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0",
                    "OMP_NUM_THREADS": "1", **os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
-    run = [options.gpemu, "run", "--quiet", "--gpu", options.gpu, "--clock", "virtual",
+    run = [options.gpemu, "run", "--quiet", "--gpu", options.gpu, "--clock", "gpu-only",
            "--ops", operations, "--", options.python, "-W", "ignore", PROGRAM, "record",
            *(f"{model}:{batch}" for batch in BATCHES)]
     condense = [options.gpemu, "cost", "condense", operations, "--output", folder]

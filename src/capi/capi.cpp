@@ -106,6 +106,12 @@ const std::shared_ptr<sim::Clock>& real_clock() {
   return *clock;
 }
 
+/// A node whose time is skipped has a clock of its own.
+std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
+  if (node->clock_page().skipping == 0) return real_clock();
+  return {node, &node->clock()};
+}
+
 Result<gpemu_node> create_node(const gpemu_node_config& config) {
   const bool is_virtual = config.clock == GPEMU_CLOCK_VIRTUAL;
   if (is_virtual && config.name != nullptr) {
@@ -185,7 +191,7 @@ gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_node_open", name, node));
     GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
-    *node = new gpemu_node{.clock = gpemu::real_clock(), .node = std::move(opened)};
+    *node = new gpemu_node{.clock = gpemu::clock_of(opened), .node = std::move(opened)};
     return {};
   });
 }

@@ -24,7 +24,6 @@ namespace {
 
 /// What this process watches. Never destroyed: other threads may read until the process ends.
 struct Watch {
-  sim::RealClock clock;
   std::mutex mutex;  ///< while a thread holds it, it takes no other, for a fork takes all.
   int users = 0;     ///< guarded by mutex.
   std::shared_ptr<device::Monitor> monitor;  ///< guarded by mutex; null without users.
@@ -72,8 +71,9 @@ Result<std::shared_ptr<device::NodeView>> node_to_watch() {
   return fail(ErrorCode::kNotFound, "this process has no emulated GPU");
 }
 
-Result<std::shared_ptr<device::Monitor>> start_watching(sim::Clock& clock) {
+Result<std::shared_ptr<device::Monitor>> start_watching() {
   GPEMU_ASSIGN(auto node, node_to_watch());
+  sim::Clock& clock = node->clock();
   GPEMU_ASSIGN(std::shared_ptr<device::Monitor> monitor,
                device::Monitor::create(std::move(node), clock));
   return monitor;
@@ -171,7 +171,7 @@ gpemu_status gpemu_monitor_attach(void) {
         return {};
       }
     }
-    auto monitor = gpemu::start_watching(state.clock);
+    auto monitor = gpemu::start_watching();
     if (!monitor) {
       static std::atomic<bool> logged = false;
       if (!logged.exchange(true)) {

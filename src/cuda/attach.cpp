@@ -14,6 +14,7 @@
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/sim/shared_clock.hpp"
 
 #include "device_info.hpp"
 #include "log.hpp"
@@ -99,17 +100,19 @@ Result<profile::GpuSpec> find_gpu(const profile::Database& database, const std::
 
 Result<void> open_node(Process& state, const profile::Database& database) {
   const std::string name = environment("GPEMU_NODE");
+  if (!name.empty()) {
+    device::Node::end_when_cut_short();
+    GPEMU_ASSIGN(state.node, device::Node::open(name));
+    state.clock = std::make_unique<sim::SharedClock>(state.node->clock_page());
+    state.time_is_real = true;
+    return {};
+  }
   const bool is_virtual = std::string_view(environment("GPEMU_CLOCK")) == "virtual";
   if (is_virtual) {
     state.clock = std::make_unique<sim::VirtualClock>();
   } else {
     state.clock = std::make_unique<sim::RealClock>();
     state.time_is_real = true;
-  }
-  if (!name.empty()) {
-    device::Node::end_when_cut_short();
-    GPEMU_ASSIGN(state.node, device::Node::open(name));
-    return {};
   }
   const std::string gpu = environment("GPEMU_GPU");
   if (gpu.empty()) {

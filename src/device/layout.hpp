@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/sim/clock_page.hpp"
 
 /// The content of a node segment. Everything in it is trivially destructible, of fixed size, and
 /// valid with any bytes at any address: no pointer, no lock, no enumeration. Whoever may write the
@@ -19,6 +20,7 @@
 ///     ProcessRecord[process_capacity]
 ///     HoldingRecord[device_count][process_capacity]
 ///     SeatRecord[kSeatCapacity]
+///     ClockPage                                                   at a page of its own
 ///
 /// Which slots of the registry are in use is not in the file: a process holds open-file-description
 /// locks (fcntl F_OFD_SETLK) on bytes far beyond the file's end, which the kernel releases when the
@@ -29,7 +31,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 6;
+inline constexpr std::uint32_t kVersion = 7;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -178,13 +180,18 @@ struct Offsets {
         processes(engines + devices * kEngineCount * sizeof(EngineRecord)),
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)),
-        end(seats + kSeatCapacity * sizeof(SeatRecord)) {}
+        clock((seats + kSeatCapacity * sizeof(SeatRecord) + kPage - 1) / kPage * kPage),
+        end(clock + sizeof(sim::ClockPage)) {}
+
+  /// Programs map the clock alone. Source: the largest page of the processors that gpemu runs on.
+  static constexpr std::uint64_t kPage = 65536;
 
   static constexpr std::uint64_t kFacts = sizeof(Header);
   std::uint64_t engines;
   std::uint64_t processes;
   std::uint64_t holdings;
   std::uint64_t seats;
+  std::uint64_t clock;
   std::uint64_t end;
 };
 

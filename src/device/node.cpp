@@ -168,6 +168,22 @@ bool Node::temporary() const {
   return segment_->facts().temporary;
 }
 
+sim::SharedClock& Node::clock() const {
+  return segment_->clock();
+}
+
+sim::ClockPage& Node::clock_page() const {
+  return segment_->clock_page();
+}
+
+std::pair<std::filesystem::path, std::uint64_t> Node::place_of_clock() const {
+  return segment_->place_of_clock();
+}
+
+bool Node::all_others_among(const std::set<pid_t>& processes) const {
+  return segment_->all_others_among(processes);
+}
+
 DeviceSnapshot Node::device_snapshot(int index, TimePoint now) const {
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
   return segment_->snapshot(index, now);

@@ -1,22 +1,77 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/device/node_view.hpp"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <thread>
 #include <utility>
 #include <vector>
+
+#include "gpemu/sim/shared_clock.hpp"
 
 #include "layout.hpp"
 #include "segment_file.hpp"
 #include "snapshot.hpp"
 
 namespace gpemu::device {
+namespace {
+
+/// A watcher learns of what was skipped after this time at the latest.
+constexpr Duration kLookAgain = std::chrono::milliseconds(20);
+
+/// The clock of a node that is only watched.
+class WatchedClock final : public sim::Clock {
+ public:
+  WatchedClock(const FileDescriptor& file, const NodePath& path, std::uint64_t offset)
+      : file_(file), path_(path), offset_(offset) {}
+
+  [[nodiscard]] TimePoint now() const override {
+    std::uint64_t state = 0;
+    // Cut short, the node is at an end, and time goes on.
+    if (read_exactly(file_, path_, &state, sizeof state, offset_ + kState)) {
+      skipped_ns_ = std::max(sim::ClockPage::skipped_ns(state), skipped_ns_.load());
+    }
+    return host_.host_now() + Duration(skipped_ns_.load());
+  }
+
+  void wait_until(TimePoint deadline) override {
+    for (TimePoint time = now(); time < deadline; time = now()) {
+      std::this_thread::sleep_for(std::min(deadline - time, kLookAgain));
+    }
+  }
+
+  void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                       TimePoint deadline) override {
+    for (TimePoint time = now(); word.load() == seen && time < deadline; time = now()) {
+      std::this_thread::sleep_for(std::min(deadline - time, kLookAgain));
+    }
+  }
+
+  [[nodiscard]] bool runs_by_itself() const override { return true; }
+
+ private:
+  static constexpr std::uint64_t kState = offsetof(sim::ClockPage, state);
+
+  const FileDescriptor& file_;
+  const NodePath& path_;
+  std::uint64_t offset_;
+  sim::ClockPage own_page_{};
+  sim::SharedClock host_{own_page_};
+  mutable std::atomic<std::int64_t> skipped_ns_{0};
+};
+
+}  // namespace
 
 struct NodeView::State {
   std::shared_ptr<Node> node;  ///< null for a node that is only watched; then the rest counts.
   NodePath path;
   FileDescriptor file;
   NodeFacts facts;
+  std::unique_ptr<WatchedClock> clock;
 
   /// Reads `count` records from an offset of the file.
   template <typename Record>
@@ -40,6 +95,8 @@ Result<std::shared_ptr<NodeView>> NodeView::open(std::string_view name,
     return fail(ErrorCode::kNotFound, "the run that the node '{}' belonged to has ended",
                 state->path.name);
   }
+  state->clock = std::make_unique<WatchedClock>(
+      state->file, state->path, layout::Offsets(state->facts.devices.size()).clock);
   return std::shared_ptr<NodeView>(new NodeView(std::move(state)));
 }
 
@@ -71,6 +128,11 @@ bool NodeView::over() const {
   struct stat status{};
   return ::fstat(state_->file.get(), &status) != 0 || status.st_nlink == 0 ||
          (state_->facts.temporary && is_unused(state_->file));
+}
+
+sim::Clock& NodeView::clock() const {
+  if (state_->node) return state_->node->clock();
+  return *state_->clock;
 }
 
 Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const {

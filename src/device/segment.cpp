@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
-#include "gpemu/sim/clock.hpp"
 
 #include "process_id.hpp"
 
@@ -107,6 +106,8 @@ Result<void> Segment::map() {
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
                devices * layout::kProcessCapacity};
   seats_ = {reinterpret_cast<layout::SeatRecord*>(memory + offsets.seats), layout::kSeatCapacity};
+  clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
+  clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
   own_ = std::vector<OwnUse>(devices);
   return {};
 }
@@ -239,6 +240,19 @@ DeviceTables Segment::tables(int device) const {
   return {.engines = engines(device), .processes = processes_, .holdings = holdings(device)};
 }
 
+bool Segment::all_others_among(const std::set<pid_t>& processes) const {
+  const Slots others = others_alive();
+  const std::uint64_t pid_namespace = own_pid_namespace();
+  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
+    const layout::ProcessRecord& process = processes_[slot];
+    if (others[slot] &&
+        (process.pid_namespace != pid_namespace || !processes.contains(process.pid))) {
+      return false;
+    }
+  }
+  return true;
+}
+
 Slots Segment::others_alive() const {
   if (!locks_) return {};
   Slots others = alive();
@@ -279,7 +293,7 @@ std::string Segment::describe_process(std::uint64_t identity) const {
 }
 
 void Segment::trim_all() {
-  const TimePoint now = sim::RealClock().now();
+  const TimePoint now = clock_->now();
   for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
     for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, now, 0);
   }

@@ -7,13 +7,16 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/sim/shared_clock.hpp"
 
 #include "layout.hpp"
 #include "lock_file.hpp"
@@ -102,6 +105,16 @@ class Segment {
   /// Returns a name for that process, for a message.
   [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
   [[nodiscard]] OwnUse& own(int device) { return own_[static_cast<std::size_t>(device)]; }
+  /// The clock of the node, for all its processes.
+  [[nodiscard]] sim::SharedClock& clock() const { return *clock_; }
+  [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
+  /// Returns the file's path and where in it the clock's page lies.
+  [[nodiscard]] std::pair<std::filesystem::path, std::uint64_t> place_of_clock() const {
+    return {path_.path(), layout::Offsets(facts_.devices.size()).clock};
+  }
+  /// Returns whether each process that takes part, but for this one, is among some of this pid
+  /// namespace.
+  [[nodiscard]] bool all_others_among(const std::set<pid_t>& processes) const;
   [[nodiscard]] const std::string& name() const { return path_.name; }
   /// A child that was forked after attaching has this object but neither the slot nor the locks.
   [[nodiscard]] bool owned_by_this_process() const;
@@ -145,6 +158,8 @@ class Segment {
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
   std::span<layout::SeatRecord> seats_;
+  sim::ClockPage* clock_page_ = nullptr;
+  std::unique_ptr<sim::SharedClock> clock_;
   std::vector<OwnUse> own_;  ///< by device.
   std::ptrdiff_t slot_ = -1;
   std::uint64_t identity_ = 0;

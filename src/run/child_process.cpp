@@ -135,7 +135,7 @@ class Command {
 }  // namespace
 
 Result<int> run_program(const std::vector<std::string>& words, const Environment& environment,
-                        ProgramOutput output) {
+                        ProgramOutput output, const std::function<void(pid_t)>& started) {
   const Command command(words, environment);
   const SignalsToChild signals;
   GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kLiveOn, [&signals, output] {
@@ -143,6 +143,7 @@ Result<int> run_program(const std::vector<std::string>& words, const Environment
     signals.restore();
   }));
   signals.tell(warden.pid());
+  if (started) started(warden.pid());
   return warden.wait();
 }
 

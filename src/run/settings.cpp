@@ -17,12 +17,18 @@ Environment environment_of(const Settings& settings, const std::filesystem::path
               // Where Triton looks for the driver's library when it links.
               {"TRITON_LIBCUDA_PATH", common.string()}},
       .unset = {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_DROP_DATA", "GPEMU_MEMORY_MIB",
-                "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB", "GPEMU_GPU_FILES"},
+                "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB", "GPEMU_GPU_FILES",
+                "GPEMU_CLOCK_PAGE"},
       .paths = {"GPEMU_NODE_DIR", "GPEMU_PROFILES"}};
   const auto set = [&environment](const char* name, std::string value) {
     environment.set.emplace_back(name, std::move(value));
   };
   if (!settings.node.empty()) set("GPEMU_NODE", settings.node);
+  if (!settings.clock_page.empty()) {
+    set("GPEMU_CLOCK_PAGE", settings.clock_page);
+    set("LD_PRELOAD", (stand_ins / "libgpemu_clock.so").string() +
+                          (settings.preloaded.empty() ? "" : ":" + settings.preloaded));
+  }
   if (!settings.gpu.empty()) {
     set("GPEMU_GPU", settings.gpu);
     set("GPEMU_CLOCK", "virtual");

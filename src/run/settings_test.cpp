@@ -31,6 +31,13 @@ TEST(Settings, AGpuOfItsOwnHasTheVirtualClock) {
   EXPECT_FALSE(variables.contains("GPEMU_NODE"));
 }
 
+TEST(Settings, HaveTheProgramsClocksFollowANodes) {
+  const auto variables =
+      variables_of({.node = "run-1", .clock_page = "4096:/node", .preloaded = "/mine.so"});
+  EXPECT_EQ(variables.at("GPEMU_CLOCK_PAGE"), "4096:/node");
+  EXPECT_EQ(variables.at("LD_PRELOAD"), "/stand-ins/libgpemu_clock.so:/mine.so");
+}
+
 TEST(Settings, OfANodeHaveTheRealClock) {
   const auto variables = variables_of({.node = "run-1",
                                        .gpu_files = {"/a.toml", "/b.toml"},

@@ -252,7 +252,7 @@ class RunTest(unittest.TestCase):
         path = self.folder / "faster.toml"
         path.write_text(text.replace("value = 900,", "value = 1800,"), encoding="utf-8")
         times, names = [], []
-        for gpu, clock in ((GPU, "real"), (path, "real"), (path, "virtual")):
+        for gpu, clock in ((GPU, "real"), (path, "real"), (path, "gpu-only")):
             process = self.start(sys.executable, "-c", program,
                                  options=("--gpu", str(gpu), "--clock", clock,
                                           "--json", str(self.folder / "json")))
@@ -369,7 +369,7 @@ class RunTest(unittest.TestCase):
         self.check_outputs(5)
 
     def test_repeats_itself_in_virtual_time(self):
-        code, errors = self.run_program("0", "--clock", "virtual")
+        code, errors = self.run_program("0", "--clock", "gpu-only")
         self.assertEqual(code, 0, errors)
         first = self.repeated_lines()
         # Of a step: the copies are waited for, for their memory is pageable.
@@ -377,7 +377,7 @@ class RunTest(unittest.TestCase):
                          ["push", "copy_host_to_device", "wait", "set", "copy_device_to_host",
                           "wait", "pop"])
         self.assertEqual(first[2]["time_ns"], first[1]["end_ns"])
-        self.run_program("0", "--clock", "virtual")
+        self.run_program("0", "--clock", "gpu-only")
         self.assertEqual(first, self.repeated_lines())
 
     def test_takes_as_much_for_a_context_as_it_is_told(self):
@@ -402,7 +402,7 @@ class RunTest(unittest.TestCase):
         path = self.folder / "edited.toml"
         path.write_text((ROOT / f"gpus/{GPU}.toml").read_text(encoding="utf-8"), encoding="utf-8")
         process = self.start(COMMAND, "run", "--quiet", "--gpu", GPU, "--", sys.executable, "-c",
-                             inner, options=("--gpu", str(path), "--clock", "virtual", "--strict",
+                             inner, options=("--gpu", str(path), "--clock", "gpu-only", "--strict",
                                              "--context", "500",
                                              "--ops", str(self.folder / "outer.ops")))
         _, errors = process.communicate()

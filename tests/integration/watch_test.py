@@ -406,7 +406,7 @@ class WatchTest(unittest.TestCase):
 
     def test_a_private_node_has_memory_but_no_load(self):
         results, _ = self.result(self.start("private", options=(
-            "--gpu", GPU, "--clock", "virtual", "--quiet")))
+            "--gpu", GPU, "--clock", "gpu-only", "--quiet")))
         self.assertEqual(results, {"devices": 1, "utilization": NOT_SUPPORTED, "held": True})
 
     def test_the_node_of_a_run_ends_while_it_is_watched(self):

@@ -54,7 +54,7 @@ std::string_view policy_name(device::SharingPolicy policy) {
 
 Result<json> describe(const device::NodeView& node) {
   json devices = json::array();
-  const TimePoint now = sim::RealClock().now();
+  const TimePoint now = node.clock().now();
   for (int i = 0; i < node.device_count(); ++i) {
     GPEMU_ASSIGN(const device::DeviceSnapshot device, node.device_snapshot(i, now));
     devices.push_back({{"index", i},

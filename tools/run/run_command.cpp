@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <ranges>
+#include <set>
 #include <string>
 #include <string_view>
 #include <unistd.h>
@@ -29,6 +30,7 @@
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
 #include "gpemu/run/shims.hpp"
+#include "gpemu/run/skipper.hpp"
 
 #include "cli/command.hpp"
 #include "cli/device_list.hpp"
@@ -67,9 +69,9 @@ Result<void> check(const RunProgramOptions& options) {
   if (!options.gpus.empty() && !options.node.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give either --gpu or --node");
   }
-  if (options.clock == "virtual" && (options.gpus.size() != 1 || !options.node.empty())) {
+  if (options.clock == "gpu-only" && (options.gpus.size() != 1 || !options.node.empty())) {
     return fail(ErrorCode::kInvalidArgument,
-                "--clock virtual needs one --gpu: each process has its own time");
+                "--clock gpu-only needs one --gpu: each process has its own time");
   }
   GPEMU_TRY(run::check_program(options.words.front()));
   return report::check_outputs(
@@ -167,6 +169,35 @@ Result<run::Settings> settings_of(const RunProgramOptions& options) {
                                             !options.report.empty()};
 }
 
+/// Has the program's clocks follow the node's.
+void follow_clock(const device::Node& node, run::Settings& settings) {
+  const auto [file, offset] = node.place_of_clock();
+  std::error_code ignored;
+  settings.clock_page =
+      fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
+  const char* const preloaded = std::getenv("LD_PRELOAD");
+  settings.preloaded = preloaded == nullptr ? "" : preloaded;
+  // Before anything of the program waits.
+  node.clock_page().skipping = 1;
+}
+
+void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
+                  std::optional<run::Skipper>& skipper) {
+  skipper.emplace(node->clock_page(),
+                  run::Skipper::Options{.root = root,
+                                        .segment = node->place_of_clock().first,
+                                        .has_all = [node](const std::set<pid_t>& processes) {
+                                          return node->all_others_among(processes);
+                                        }});
+}
+
+/// Says what was skipped and, if something often was in the way, what.
+void tell_skipped(const run::Skipper::Report& report) {
+  report::print_error("\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped),
+                      report.skips,
+                      report.in_the_way.empty() ? "" : "; in the way: " + report.in_the_way);
+}
+
 Result<void> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(run::Settings settings, settings_of(options));
@@ -174,10 +205,10 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   std::shared_ptr<device::Node> node;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_TRY(check_context(options, database));
-  if (options.clock == "virtual") {
+  if (options.clock == "gpu-only") {
     GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
     if (devices.size() != 1) {
-      return fail(ErrorCode::kInvalidArgument, "--clock virtual emulates one GPU, not {}",
+      return fail(ErrorCode::kInvalidArgument, "--clock gpu-only emulates one GPU, not {}",
                   devices.size());
     }
     settings.gpu = devices.front().gpu;
@@ -185,6 +216,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
     GPEMU_ASSIGN(node, open_node(options, database));
     settings.node = node->name();
   }
+  if (options.clock == "virtual") follow_clock(*node, settings);
   GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
   const run::Environment environment = run::environment_of(settings, shims, records.path());
   // What the command prints on standard output is JSON only.
@@ -193,8 +225,14 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
                                         : run::ProgramOutput::kAsItIs;
   report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
-  GPEMU_ASSIGN(const int code, run::run_program(options.words, environment, output));
-  if (options.clock == "real") provenance.load = meter.read();
+  std::optional<run::Skipper> skipper;
+  const auto started = [&](pid_t root) {
+    if (options.clock == "virtual") skip_waiting(node, root, skipper);
+  };
+  GPEMU_ASSIGN(const int code, run::run_program(options.words, environment, output, started));
+  if (skipper && !options.quiet) tell_skipped(skipper->stop());
+  skipper.reset();
+  if (options.clock != "gpu-only") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
   // The program's own exit code is the command's; folders and the node go by themselves.
   if (code != 0) throw CLI::RuntimeError(code);
@@ -222,8 +260,10 @@ void add_run_command(CLI::App& app) {
       "Use this existing node instead, NAME or USER/NAME of another user's; without "
       "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
-      ->add_option("--clock", options->clock, "real, or virtual: waiting for the GPU takes no time")
-      ->check(CLI::IsMember({"real", "virtual"}))
+      ->add_option("--clock", options->clock,
+                   "real; virtual: the same times, but while all processes wait, time is skipped; "
+                   "gpu-only: of one GPU, the host's work takes no time")
+      ->check(CLI::IsMember({"real", "virtual", "gpu-only"}))
       ->capture_default_str();
   command
       ->add_option("--context", options->context_mib,

@@ -164,12 +164,12 @@ class Watch {
 
   Result<std::unique_ptr<device::Monitor>> watch(const std::string& name) {
     GPEMU_ASSIGN(auto node, device::NodeView::open(name));
-    return device::Monitor::create(std::move(node), clock_,
+    sim::Clock& clock = node->clock();
+    return device::Monitor::create(std::move(node), clock,
                                    std::chrono::milliseconds(options_.period_ms));
   }
 
   const SmiOptions& options_;
-  sim::RealClock clock_;
   Monitors monitors_;
 };
 

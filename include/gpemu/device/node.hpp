@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/sim/shared_clock.hpp"
 
 namespace gpemu::sim {
 class Clock;
@@ -108,6 +113,15 @@ class Node {
   /// or, if only others can bring news, the last TimePoint. On a real clock a thread of its own
   /// does so; this is for whoever runs several attachments on a virtual one.
   TimePoint settle(TimePoint now);
+
+  /// The clock of all processes of the node: the host's, plus what a run has skipped.
+  [[nodiscard]] sim::SharedClock& clock() const;
+  [[nodiscard]] sim::ClockPage& clock_page() const;
+  /// Returns the file in which the clock's page lies, and where in it.
+  [[nodiscard]] std::pair<std::filesystem::path, std::uint64_t> place_of_clock() const;
+  /// Returns whether each process that takes part, but for this one, is one of `processes`, which
+  /// are of this pid namespace.
+  [[nodiscard]] bool all_others_among(const std::set<pid_t>& processes) const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   [[nodiscard]] DeviceSnapshot device_snapshot(int index, TimePoint now) const;

@@ -9,6 +9,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node.hpp"
+#include "gpemu/sim/clock.hpp"
 
 namespace gpemu::device {
 
@@ -39,6 +40,10 @@ class NodeView {
 
   /// Returns whether the node was removed, or belongs to a run that has ended.
   [[nodiscard]] bool over() const;
+
+  /// The node's clock as a watcher sees it: what a run skips, it does not wait for. Lives as long
+  /// as this.
+  [[nodiscard]] sim::Clock& clock() const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   ///

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <sys/types.h>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -23,10 +24,13 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
 /// processes that it has started are killed, too; those that live when the program ends by itself
 /// live on.
 ///
+/// `started` is told the process whose descendants are the program and all that it starts.
+///
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
 [[nodiscard]] Result<int> run_program(const std::vector<std::string>& words,
                                       const Environment& environment,
-                                      ProgramOutput output = ProgramOutput::kAsItIs);
+                                      ProgramOutput output = ProgramOutput::kAsItIs,
+                                      const std::function<void(pid_t)>& started = {});
 
 /// Runs a program until it ends, then returns its exit code as run_program() does; or until
 /// `enough`, which is asked now and then and once when it has ended, says so, then ends it and

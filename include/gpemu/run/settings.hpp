@@ -16,7 +16,9 @@ namespace gpemu::run {
 /// docs/reference/environment.md. What is empty, 0 or false is left to their defaults.
 struct Settings {
   std::string node;  ///< whose GPUs the program gets; or:
-  std::string gpu;   ///< the kind of one GPU for each process, on the virtual clock.
+  std::string gpu;   ///< the kind of one GPU for each process, on a virtual clock of its own.
+  std::string clock_page;   ///< "OFFSET:FILE" of the node's, which the program's clocks follow.
+  std::string preloaded;    ///< LD_PRELOAD of the caller, which stays.
   std::vector<std::filesystem::path> gpu_files;  ///< that describe GPUs.
   std::optional<std::uint32_t> context_mib;      ///< that a context takes.
   Bytes memory = 0;                              ///< of the GPU `gpu`.

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <ctime>
+
+#include "gpemu/sim/clock.hpp"
+#include "gpemu/sim/clock_page.hpp"
+
+namespace gpemu::sim {
+
+/// The clock of a node: the host's, plus what was skipped while all processes waited.
+///
+/// While nobody skips it is a RealClock. Whoever skips sees in the page until when threads wait.
+/// The page outlives the clock. Thread safety: any thread.
+class SharedClock final : public Clock {
+ public:
+  explicit SharedClock(ClockPage& page, Duration spin = RealClock::kDefaultSpin);
+
+  [[nodiscard]] TimePoint now() const override;
+  void wait_until(TimePoint deadline) override;
+  void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
+                       TimePoint deadline) override;
+  [[nodiscard]] bool runs_by_itself() const override { return true; }
+
+  /// Returns the host's CLOCK_MONOTONIC, also in a program whose time functions follow the page.
+  [[nodiscard]] TimePoint host_now() const;
+
+ private:
+  void sleep_until(TimePoint time);
+  [[nodiscard]] TimedWait* publish_wait(WaitKind kind, TimePoint until);
+
+  ClockPage& page_;
+  Duration spin_;
+  int (*read_)(clockid_t, timespec*);
+};
+
+}  // namespace gpemu::sim

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cerrno>
+#include <csignal>
+#include <cstdint>
+#include <ctime>
+#include <dlfcn.h>
+
+#include "gpemu/sim/clock_page.hpp"
+
+/// Has a program's time functions follow the emulated node's clock.
+///
+/// Loaded in front of the C library (LD_PRELOAD) into every program under `gpemu run --clock
+/// virtual`. docs/design/shared-clock.md has the rules. This code runs in every thread of every
+/// program, in signal handlers too: it takes no lock, allocates nothing and calls only the C
+/// library. Without a page every function is the C library's.
+namespace gpemu::shim {
+
+#define GPEMU_CLOCK_EXPORT extern "C" __attribute__((visibility("default")))
+
+/// The C library's function of a name, which comes after this library's.
+#define GPEMU_REAL(name)                                                                   \
+  static auto* const real_##name = reinterpret_cast<decltype(&::name)>(::dlsym(RTLD_NEXT, #name))
+
+inline constexpr std::int64_t kSecond = 1'000'000'000;
+inline constexpr std::int64_t kForever = INT64_MAX;
+
+/// Returns the page of the clock, or nothing in a program that is not to follow one.
+[[nodiscard]] sim::ClockPage* page();
+
+/// Returns a time of the host.
+[[nodiscard]] std::int64_t host_now(clockid_t clock = CLOCK_MONOTONIC);
+/// Returns whether a clock tells the time of day or since boot, not what a program has used.
+[[nodiscard]] bool follows(clockid_t clock);
+
+[[nodiscard]] inline std::int64_t to_ns(const timespec& time) {
+  // Beyond 290 years is for ever.
+  if (time.tv_sec > kForever / kSecond - 1) return kForever;
+  return time.tv_sec * kSecond + time.tv_nsec;
+}
+[[nodiscard]] inline timespec to_timespec(std::int64_t ns) {
+  if (ns < 0) ns = 0;
+  return {.tv_sec = ns / kSecond, .tv_nsec = static_cast<long>(ns % kSecond)};
+}
+[[nodiscard]] inline bool is_valid(const timespec& time) {
+  return time.tv_sec >= 0 && time.tv_nsec >= 0 && time.tv_nsec < kSecond;
+}
+[[nodiscard]] inline std::int64_t later(std::int64_t time, std::int64_t by) {
+  return by > kForever - time ? kForever : time + by;
+}
+
+/// Sleeps until a time of the node; returns 0, or EINTR when a signal ended it.
+[[nodiscard]] int sleep_until(sim::ClockPage& page, std::int64_t until_ns);
+
+/// While it lives, the thread waits for something until a time of the node at the latest.
+///
+/// When that has come although the kernel does not know it, the thread gets kWakeSignal: that ends
+/// a system call which waits, and sets `*host_time`, if there is one, to a time that is over.
+class WaitInCall {
+ public:
+  WaitInCall(sim::ClockPage& page, std::int64_t until_ns, timespec* host_time);
+  WaitInCall(const WaitInCall&) = delete;
+  WaitInCall& operator=(const WaitInCall&) = delete;
+  ~WaitInCall();
+
+  /// Returns how long the host is to wait; call it shortly before.
+  [[nodiscard]] std::int64_t host_time_left() const;
+  /// Returns whether the time has come and the thread was told so.
+  [[nodiscard]] bool is_over() const;
+  /// The signals that the thread had blocked before, without kWakeSignal.
+  [[nodiscard]] const sigset_t& open_mask() const { return open_mask_; }
+
+ private:
+  sim::ClockPage& page_;
+  std::int64_t until_ns_;
+  sim::TimedWait* wait_;
+  sigset_t old_mask_, open_mask_;
+  bool had_blocked_;
+};
+
+}  // namespace gpemu::shim
+
+/// For the library of the emulated GPU, which follows the page by itself: the host's time, and a
+/// wait on a futex until a time of the host.
+GPEMU_CLOCK_EXPORT int gpemu_host_clock_gettime(clockid_t clock, timespec* time);
+GPEMU_CLOCK_EXPORT long gpemu_host_futex(void* word, int operation, unsigned value,
+                                         const timespec* time);

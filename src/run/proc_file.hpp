@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <cstdint>
+#include <fcntl.h>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <unistd.h>
+
+#include "gpemu/base/file.hpp"
+
+namespace gpemu::run {
+
+/// Returns the text of a small file of /proc that is open, in `buffer`; "" when there is none.
+template <std::size_t kSize>
+[[nodiscard]] std::string_view read_open(const FileDescriptor& file, std::array<char, kSize>& buffer) {
+  const ssize_t count = ::pread(file.get(), buffer.data(), kSize, 0);
+  return count <= 0 ? std::string_view() : std::string_view(buffer.data(), static_cast<std::size_t>(count));
+}
+
+/// Returns the number at the start of a text, without blanks and with a base's prefix removed.
+template <typename Number>
+[[nodiscard]] std::optional<Number> leading_number(std::string_view text, int base = 10) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  if (base == 16 && text.starts_with("0x")) text.remove_prefix(2);
+  Number value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (error != std::errc() || end == text.data()) return std::nullopt;
+  return value;
+}
+
+/// Returns what a symbolic link says; "" when it cannot be read.
+[[nodiscard]] inline std::string link_text(const std::string& path) {
+  std::array<char, 512> buffer{};
+  const ssize_t count = ::readlink(path.c_str(), buffer.data(), buffer.size());
+  return count <= 0 ? std::string() : std::string(buffer.data(), static_cast<std::size_t>(count));
+}
+
+[[nodiscard]] inline FileDescriptor open_read(const std::string& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+}
+
+/// Returns the whole text of a file of /proc; "" when it cannot be read.
+[[nodiscard]] inline std::string text_of(const std::string& path) {
+  const FileDescriptor file = open_read(path);
+  std::string text;
+  std::array<char, 16384> buffer{};
+  if (!file.valid()) return text;
+  for (ssize_t count = 0; (count = ::read(file.get(), buffer.data(), buffer.size())) > 0;) {
+    text.append(buffer.data(), static_cast<std::size_t>(count));
+  }
+  return text;
+}
+
+}  // namespace gpemu::run

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <csignal>
+#include <functional>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::run {
+
+/// Processes of a test under one that stands for the warden; they end with the object.
+class TestProcesses {
+ public:
+  using Body = std::function<void()>;
+
+  explicit TestProcesses(const std::vector<Body>& bodies) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    root_ = ::fork();
+    if (root_ != 0) return;
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    for (const Body& body : bodies) {
+      if (::fork() != 0) continue;
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      body();
+      ::_exit(0);
+    }
+    while (true) {
+      if (::waitpid(-1, nullptr, 0) < 0) ::pause();
+    }
+  }
+  TestProcesses(const TestProcesses&) = delete;
+  TestProcesses& operator=(const TestProcesses&) = delete;
+  ~TestProcesses() {
+    ::kill(root_, SIGKILL);
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
+
+  [[nodiscard]] pid_t root() const { return root_; }
+
+ private:
+  pid_t root_ = 0;
+};
+
+/// A value in memory that processes share.
+template <typename Value>
+class Shared {
+ public:
+  Shared()
+      : value_(new(::mmap(nullptr, sizeof(Value), PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0)) Value()) {}
+  Shared(const Shared&) = delete;
+  Shared& operator=(const Shared&) = delete;
+  ~Shared() { ::munmap(value_, sizeof(Value)); }
+
+  Value& operator*() const { return *value_; }
+  Value* operator->() const { return value_; }
+
+ private:
+  Value* value_;
+};
+
+}  // namespace gpemu::run

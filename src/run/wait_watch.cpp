@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wait_watch.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <ctime>
+#include <dirent.h>
+#include <linux/futex.h>
+#include <memory>
+#include <poll.h>
+#include <sys/select.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "proc_file.hpp"
+
+namespace gpemu::run {
+namespace {
+
+/// A list of threads is made anew after this time: by then, so many processes may have been started
+/// that the number of the last one is the same again.
+constexpr std::int64_t kListGoodForNs = 100'000'000;
+
+/// Of a poll() with more descriptors, nothing is known.
+constexpr std::uint64_t kMostPolled = 4096;
+
+/// Until two lists in a row are the same.
+constexpr int kListTries = 4;
+/// Until all that slept anew has been seen twice.
+constexpr int kPasses = 4;
+
+std::int64_t host_now_ns() {
+  timespec time{};
+  ::clock_gettime(CLOCK_MONOTONIC, &time);
+  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+/// Reads memory of another process.
+bool read_memory(pid_t process, std::uint64_t address, void* to, std::size_t size) {
+  const iovec local{.iov_base = to, .iov_len = size};
+  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = size};
+  return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+}
+
+/// Returns how often a thread has been given a processor. Source: schedstat, Documentation/scheduler.
+std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
+  std::array<char, 128> buffer{};
+  const std::string_view text = read_open(file, buffer);
+  const std::size_t space = text.rfind(' ');
+  if (space == std::string_view::npos) return std::nullopt;
+  return leading_number<std::uint64_t>(text.substr(space + 1));
+}
+
+/// Returns the letter of a thread's state; Source: proc_pid_stat(5).
+char state_of(pid_t process, pid_t thread) {
+  const std::string text = text_of(fmt::format("/proc/{}/task/{}/stat", process, thread));
+  const std::size_t name_end = text.rfind(')');
+  return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
+}
+
+/// Returns whether a process has this one's numbers of threads and its time. One that cannot be seen
+/// has ended, or what is seen of its threads decides.
+bool has_own_namespaces(pid_t process) {
+  for (const char* const name : {"pid", "time"}) {
+    const std::string theirs = link_text(fmt::format("/proc/{}/ns/{}", process, name));
+    if (!theirs.empty() && theirs != link_text(fmt::format("/proc/self/ns/{}", name))) return false;
+  }
+  return true;
+}
+
+template <typename Look>
+bool for_each_number(const std::string& folder, Look look) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (!open) return false;
+  while (const dirent* entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe): its own.
+    if (const auto number = leading_number<pid_t>(entry->d_name)) look(*number);
+  }
+  return true;
+}
+
+}  // namespace
+
+WaitWatch::WaitWatch(pid_t root, std::string shared_file)
+    : root_(root),
+      shared_file_(std::move(shared_file)),
+      last_pid_file_(open_read("/proc/loadavg")) {}
+
+// ---- Which threads there are
+
+std::map<pid_t, pid_t> WaitWatch::list() const {
+  std::map<pid_t, pid_t> found;
+  std::vector<pid_t> to_visit = {root_};
+  std::set<pid_t> visited;
+  while (!to_visit.empty()) {
+    const pid_t process = to_visit.back();
+    to_visit.pop_back();
+    if (!visited.insert(process).second) continue;
+    for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
+      if (process != root_) found.emplace(thread, process);
+      const std::string children = text_of(fmt::format("/proc/{}/task/{}/children", process, thread));
+      std::string_view rest = children;
+      while (const auto child = leading_number<pid_t>(rest)) {
+        to_visit.push_back(*child);
+        rest.remove_prefix(std::min(rest.size(), rest.find(' ')));
+        while (rest.starts_with(' ')) rest.remove_prefix(1);
+      }
+    });
+  }
+  return found;
+}
+
+bool WaitWatch::refresh_list() {
+  std::array<char, 128> buffer{};
+  const auto last_pid = [&] {
+    const std::string_view text = read_open(last_pid_file_, buffer);
+    return std::string(text.substr(std::min(text.size(), text.rfind(' ') + 1)));
+  };
+  const std::int64_t now = host_now_ns();
+  if (!threads_.empty() && last_pid() == last_pid_ && now - listed_at_ns_ < kListGoodForNs) {
+    return true;
+  }
+  // While no process or thread is made, whatever lives is in each list, but for children of a
+  // process that ended while the first was made.
+  std::string before = last_pid();
+  if (before.empty()) return false;
+  std::map<pid_t, pid_t> last = list();
+  for (int i = 0; i < kListTries; ++i) {
+    ++counts_.lists;
+    const std::int64_t begin = host_now_ns();
+    std::map<pid_t, pid_t> next = list();
+    const std::string after = last_pid();
+    const bool complete = before == after && last == next;
+    last = std::move(next);
+    before = after;
+    if (!complete) continue;
+    std::erase_if(threads_, [&last](const auto& thread) {
+      const auto same = last.find(thread.first);
+      return same == last.end() || same->second != thread.second.process;
+    });
+    std::set<pid_t> processes;
+    for (const auto& [id, process] : last) {
+      processes.insert(process);
+      Thread& thread = threads_[id];
+      if (thread.call.valid()) continue;
+      const std::string folder = fmt::format("/proc/{}/task/{}/", process, id);
+      thread.process = process;
+      thread.runs = open_read(folder + "schedstat");
+      thread.call = open_read(folder + "syscall");
+    }
+    if (processes != processes_) {
+      processes_ = std::move(processes);
+      one_time_ = std::ranges::all_of(processes_, has_own_namespaces);
+      connections_.set_inside({processes_.begin(), processes_.end()});
+      own_memory_.clear();
+      for (auto& [id, thread] : threads_) thread.known = false;
+    }
+    last_pid_ = before;
+    listed_at_ns_ = begin;
+    return true;
+  }
+  return false;
+}
+
+pid_t WaitWatch::process_of(pid_t thread) const {
+  const auto found = threads_.find(thread);
+  return found == threads_.end() ? 0 : found->second.process;
+}
+
+// ---- What one thread does
+
+bool WaitWatch::parse(std::string_view text, SystemCall& call) {
+  const auto number = leading_number<long>(text);
+  if (!number || *number < 0) return false;  // Runs, or waits in no system call: for a page.
+  call.number = *number;
+  for (std::uint64_t& argument : call.arguments) {
+    text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
+    const auto value = leading_number<std::uint64_t>(text, 16);
+    if (!value) return false;
+    argument = *value;
+  }
+  // Then the stack. That of a program of 32 bits lies below 4 GiB, and its calls have other numbers.
+  text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
+  return leading_number<std::uint64_t>(text, 16).value_or(0) >> 32 != 0;
+}
+
+WaitWatch::Look WaitWatch::computes(pid_t id, std::string_view way) {
+  computing_ = id;
+  way_ = way;
+  return Look::kComputes;
+}
+
+WaitWatch::Look WaitWatch::ended(Thread& thread) {
+  // What it did last may have woken others that were looked at before it.
+  return std::exchange(thread.ended, true) ? Look::kSleeps : Look::kSleepsAnew;
+}
+
+WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
+                                const std::function<bool(pid_t)>& has_time) {
+  ++counts_.looks;
+  // First whether it sleeps, then for how long: a thread that has not run since it was seen asleep
+  // and does not want to run has slept all the while.
+  std::array<char, 256> buffer{};
+  std::string_view text = read_open(thread.call, buffer);
+  if (text.empty()) {
+    const char state = state_of(thread.process, id);
+    return state == '?' ? ended(thread) : computes(id, "may not be looked at");
+  }
+  if (text.starts_with("running")) return computes(id, kRuns);
+  const auto runs = runs_of(thread.runs);
+  if (!runs) return computes(id, "may not be looked at");
+  if (thread.known && *runs == thread.run_count) {
+    return !thread.timed || has_time(id) ? Look::kSleeps : computes(id, "waits for a time of its own");
+  }
+  ++counts_.looks_anew;
+  thread.known = false;
+  thread.run_count = *runs;
+  SystemCall call;
+  text = read_open(thread.call, buffer);
+  const bool in_call = parse(text, call);
+  // Only now: from when its system call was read on, it has not run unless that is counted.
+  const char state = state_of(thread.process, id);
+  // A process becomes a zombie shortly before it wakes its parent. One that is in no system call
+  // and does not run has done that.
+  if (state == 'Z' && !in_call && !text.starts_with("running")) return ended(thread);
+  if (state != 'S') return computes(id, state == 'R' ? kRuns : "waits for the host");
+  if (!in_call) return computes(id, "waits in no system call");
+  thread.timed = false;
+  thread.sockets.clear();
+  if (!counts_as_waiting(thread, call)) {
+    return computes(id, "waits for something outside of the run");
+  }
+  thread.known = true;
+  if (thread.timed && !has_time(id)) return computes(id, "waits for a time of its own");
+  return Look::kSleepsAnew;
+}
+
+bool WaitWatch::counts_as_waiting(Thread& thread, const SystemCall& call) {
+  const auto& arguments = call.arguments;
+  const auto descriptor = static_cast<int>(arguments[0]);
+  switch (call.number) {
+    case SYS_futex:
+      return futex_counts(thread, call);
+    case SYS_read:
+    case SYS_readv:
+    case SYS_recvfrom:
+    case SYS_recvmsg:
+    case SYS_accept:
+    case SYS_accept4:
+      return file_wait_counts(thread, descriptor, Direction::kRead);
+    case SYS_write:
+    case SYS_writev:
+    case SYS_sendto:
+    case SYS_sendmsg:
+      return file_wait_counts(thread, descriptor, Direction::kWrite);
+#ifdef SYS_poll
+    case SYS_poll:
+#endif
+    case SYS_ppoll:
+      return poll_counts(thread, call);
+#ifdef SYS_select
+    case SYS_select:
+#endif
+    case SYS_pselect6:
+      return select_counts(thread, call);
+#ifdef SYS_epoll_wait
+    case SYS_epoll_wait:
+#endif
+    case SYS_epoll_pwait:
+      thread.timed = static_cast<int>(arguments[3]) >= 0;
+      return file_wait_counts(thread, descriptor, Direction::kRead);
+    case SYS_epoll_pwait2:
+      thread.timed = arguments[3] != 0;
+      return file_wait_counts(thread, descriptor, Direction::kRead);
+    case SYS_rt_sigtimedwait:
+      thread.timed = arguments[2] != 0;
+      return true;
+    case SYS_nanosleep:
+    case SYS_clock_nanosleep:
+      thread.timed = true;
+      return true;
+    case SYS_wait4:
+    case SYS_waitid:
+    case SYS_rt_sigsuspend:
+#ifdef SYS_pause
+    case SYS_pause:
+#endif
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool WaitWatch::file_wait_counts(Thread& thread, int descriptor, Direction direction) {
+  return connections_.is_inside(thread.process, descriptor, direction, thread.sockets);
+}
+
+bool WaitWatch::poll_counts(Thread& thread, const SystemCall& call) {
+  const auto& arguments = call.arguments;
+  thread.timed = call.number == SYS_ppoll ? arguments[2] != 0 : static_cast<int>(arguments[2]) >= 0;
+  const std::uint64_t count = arguments[1];
+  if (count > kMostPolled) return false;
+  std::vector<pollfd> polled(count);
+  if (count > 0 &&
+      !read_memory(thread.process, arguments[0], polled.data(), count * sizeof(pollfd))) {
+    return false;
+  }
+  return std::ranges::all_of(polled, [&](const pollfd& file) {
+    if (file.fd < 0) return true;
+    const bool reads = (file.events & (POLLIN | POLLRDNORM | POLLRDHUP | POLLPRI)) != 0;
+    const bool writes = (file.events & (POLLOUT | POLLWRNORM)) != 0;
+    return file_wait_counts(thread, file.fd,
+                            !writes  ? Direction::kRead
+                            : !reads ? Direction::kWrite
+                                     : Direction::kBoth);
+  });
+}
+
+bool WaitWatch::select_counts(Thread& thread, const SystemCall& call) {
+  const auto& arguments = call.arguments;
+  thread.timed = arguments[4] != 0;
+  const std::uint64_t count = arguments[0];
+  if (count > kMostPolled) return false;
+  using Word = std::uint64_t;
+  constexpr std::uint64_t kBits = 64;
+  const std::size_t words = (count + kBits - 1) / kBits;
+  // What is asked for was copied when the call began; the kernel writes the answer at its end.
+  for (int set = 1; set <= 3; ++set) {
+    std::vector<Word> bits(words);
+    if (arguments[set] == 0 || words == 0) continue;
+    if (!read_memory(thread.process, arguments[set], bits.data(), words * sizeof(Word))) {
+      return false;
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if ((bits[i / kBits] >> (i % kBits) & 1) == 0) continue;
+      if (!file_wait_counts(thread, static_cast<int>(i),
+                            set == 2 ? Direction::kWrite : Direction::kRead)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool WaitWatch::futex_counts(Thread& thread, const SystemCall& call) {
+  const auto& arguments = call.arguments;
+  const auto operation = static_cast<int>(arguments[1]) & FUTEX_CMD_MASK;
+  const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET ||
+                     operation == FUTEX_LOCK_PI || operation == FUTEX_WAIT_REQUEUE_PI ||
+                     operation == FUTEX_LOCK_PI2;
+  if (!waits) return false;
+  thread.timed = arguments[3] != 0;
+  return (arguments[1] & FUTEX_PRIVATE_FLAG) != 0 || is_own_memory(thread.process, arguments[0]);
+}
+
+bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
+  constexpr std::uint64_t kPage = 4096;
+  const std::pair key(process, address / kPage);
+  if (const auto found = own_memory_.find(key); found != own_memory_.end()) return found->second;
+  bool own = false;
+  // Source: proc_pid_maps(5). 7f0e0c0-7f0e0d0 rw-s 00000000 00:1a 1066    /dev/shm/sem.x (deleted)
+  const std::string maps = text_of(fmt::format("/proc/{}/maps", process));
+  for (std::size_t at = 0; at < maps.size();) {
+    const std::size_t end = std::min(maps.find('\n', at), maps.size());
+    const std::string_view line = std::string_view(maps).substr(at, end - at);
+    at = end + 1;
+    const auto from = leading_number<std::uint64_t>(line, 16);
+    const auto to = leading_number<std::uint64_t>(
+        line.substr(std::min(line.size(), line.find('-') + 1)), 16);
+    if (!from || !to || address < *from || address >= *to) continue;
+    const std::size_t flags = line.find(' ') + 1;
+    const bool is_private = flags + 3 < line.size() && line[flags + 3] == 'p';
+    // Memory of a file that has no name any more was handed down or over, not found by its name.
+    own = is_private || line.ends_with(" (deleted)") ||
+          (!shared_file_.empty() && line.ends_with(shared_file_));
+    break;
+  }
+  own_memory_.emplace(key, own);
+  return own;
+}
+
+std::string WaitWatch::who_computes() const {
+  const auto found = threads_.find(computing_);
+  if (found == threads_.end()) return fmt::format("a process {}", way_);
+  std::string name = text_of(fmt::format("/proc/{}/comm", found->second.process));
+  if (name.ends_with('\n')) name.pop_back();
+  return fmt::format("{} ({}) {}", name, found->second.process, way_);
+}
+
+// ---- All of them
+
+bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
+  ++counts_.checks;
+  if (const auto found = threads_.find(computing_); found != threads_.end()) {
+    if (look(computing_, found->second, has_time) == Look::kComputes) return false;
+  }
+  for (int pass = 0; pass < kPasses; ++pass) {
+    if (!refresh_list()) {
+      computing_ = 0;
+      way_ = "starts all the time";
+      return false;
+    }
+    if (threads_.empty()) return false;
+    if (!one_time_) {
+      computing_ = 0;
+      way_ = "is in another namespace of processes or of time";
+      return false;
+    }
+    Connections::Sockets sockets;
+    for (const auto& [id, thread] : threads_) {
+      sockets.insert(thread.sockets.begin(), thread.sockets.end());
+    }
+    // Before the pass: what arrives after this wakes a thread, which the pass then sees.
+    if (!sockets.empty()) connections_.look_again(sockets);
+    bool anew = false, lives = false;
+    for (auto& [id, thread] : threads_) {
+      const Look seen = look(id, thread, has_time);
+      if (seen == Look::kComputes) return false;
+      anew = anew || seen == Look::kSleepsAnew;
+      lives = lives || !thread.ended;
+    }
+    if (anew) continue;
+    if (!lives) return false;
+    for (auto& [id, thread] : threads_) {
+      for (const std::uint64_t socket : thread.sockets) {
+        if (connections_.is_quiet(socket)) continue;
+        static_cast<void>(computes(id, "waits for bytes that are under way"));
+        return false;
+      }
+    }
+    // Nobody was started since the list was made, so nobody was missed.
+    const std::string listed = last_pid_;
+    const std::int64_t listed_at = listed_at_ns_;
+    if (refresh_list() && last_pid_ == listed && listed_at_ns_ == listed_at) return true;
+  }
+  computing_ = 0;
+  way_ = "wakes now and then";
+  return false;
+}
+
+}  // namespace gpemu::run

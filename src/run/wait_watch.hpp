@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <sys/types.h>
+#include <vector>
+
+#include "gpemu/base/file.hpp"
+
+#include "connections.hpp"
+
+namespace gpemu::run {
+
+/// Tells whether all processes that descend from one wait for nothing but each other and for times
+/// that are known. docs/design/shared-clock.md has the rules, and why the answer is right.
+///
+/// Whatever cannot be seen counts as computing. Thread safety: none.
+class WaitWatch {
+ public:
+  /// Watches the descendants of `root`, which itself does not count. `shared_file`: threads may
+  /// wait in this file's memory, "" for none.
+  WaitWatch(pid_t root, std::string shared_file);
+  WaitWatch(const WaitWatch&) = delete;
+  WaitWatch& operator=(const WaitWatch&) = delete;
+  ~WaitWatch() = default;
+
+  /// Returns whether there was a moment since this call began at which every thread slept in a wait
+  /// that counts. `has_time` tells of a thread whether the time at which its wait ends is known:
+  /// one that has, counts although the kernel may wake it by itself.
+  [[nodiscard]] bool all_wait(const std::function<bool(pid_t)>& has_time);
+
+  /// Returns the processes that were seen last.
+  [[nodiscard]] const std::set<pid_t>& processes() const { return processes_; }
+  /// Returns whether a thread lived when all_wait() last returned true.
+  [[nodiscard]] bool is_alive(pid_t thread) const {
+    const auto found = threads_.find(thread);
+    return found != threads_.end() && !found->second.ended;
+  }
+  /// Returns the process of a thread, 0 when it is not known.
+  [[nodiscard]] pid_t process_of(pid_t thread) const;
+
+  /// Returns whether, when all_wait() last returned false, a thread simply ran.
+  [[nodiscard]] bool one_runs() const { return way_ == kRuns; }
+  /// Returns which thread computed when all_wait() last returned false, and in which way, for
+  /// people: "python (4711) waits for something outside of the run".
+  [[nodiscard]] std::string who_computes() const;
+
+  /// How often all_wait() looked, and at how many threads: what it costs.
+  struct Counts {
+    std::uint64_t checks = 0, looks = 0, looks_anew = 0, lists = 0;
+  };
+  [[nodiscard]] const Counts& counts() const { return counts_; }
+
+ private:
+  static constexpr std::string_view kRuns = "runs";
+  struct Thread {
+    pid_t process = 0;
+    FileDescriptor runs, call;  ///< /proc/PID/task/TID/schedstat and syscall.
+    std::uint64_t run_count = 0;
+    bool known = false;  ///< that it sleeps since `run_count`, in a way that counts; or not:
+    bool ended = false;
+    bool timed = false;
+    Connections::Sockets sockets;
+  };
+  struct SystemCall {
+    long number = 0;
+    std::uint64_t arguments[6] = {};
+  };
+  enum class Look { kSleeps, kSleepsAnew, kComputes };
+
+  [[nodiscard]] bool refresh_list();
+  [[nodiscard]] std::map<pid_t, pid_t> list() const;
+  [[nodiscard]] Look look(pid_t id, Thread& thread, const std::function<bool(pid_t)>& has_time);
+  [[nodiscard]] static Look ended(Thread& thread);
+  [[nodiscard]] bool counts_as_waiting(Thread& thread, const SystemCall& call);
+  [[nodiscard]] bool file_wait_counts(Thread& thread, int descriptor, Direction direction);
+  [[nodiscard]] bool poll_counts(Thread& thread, const SystemCall& call);
+  [[nodiscard]] bool select_counts(Thread& thread, const SystemCall& call);
+  [[nodiscard]] bool futex_counts(Thread& thread, const SystemCall& call);
+  [[nodiscard]] bool is_own_memory(pid_t process, std::uint64_t address);
+  [[nodiscard]] Look computes(pid_t id, std::string_view way);
+  [[nodiscard]] static bool parse(std::string_view text, SystemCall& call);
+
+  pid_t root_;
+  std::string shared_file_;
+  Connections connections_;
+  FileDescriptor last_pid_file_;
+  std::string last_pid_;  ///< when the list below was complete.
+  std::int64_t listed_at_ns_ = 0;
+  std::map<pid_t, Thread> threads_;
+  std::set<pid_t> processes_;
+  bool one_time_ = true;  ///< all of them have this process's numbers and time.
+  std::map<std::pair<pid_t, std::uint64_t>, bool> own_memory_;  ///< by process and page.
+  pid_t computing_ = 0;  ///< the thread that computed when last looked at: the first to look at.
+  std::string_view way_;
+  Counts counts_;
+};
+
+}  // namespace gpemu::run

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "wait_watch.hpp"
+
+#include <array>
+#include <atomic>
+#include <climits>
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/timerfd.h>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "test_processes.hpp"
+
+namespace gpemu::run {
+namespace {
+
+/// Checks enough to have seen every state of processes that hand each other something to do.
+constexpr int kManyChecks = 20'000;
+
+using Ends = std::array<int, 2>;
+
+Ends tcp_connection() {
+  const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t size = sizeof address;
+  auto* const any = reinterpret_cast<sockaddr*>(&address);
+  EXPECT_EQ(::bind(listener, any, size), 0);
+  EXPECT_EQ(::listen(listener, 1), 0);
+  EXPECT_EQ(::getsockname(listener, any, &size), 0);
+  const int client = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  EXPECT_EQ(::connect(client, any, size), 0);
+  const int server = ::accept(listener, nullptr, nullptr);
+  ::close(listener);
+  return {client, server};
+}
+
+void read_from(int file) {
+  char byte = 0;
+  while (::read(file, &byte, 1) == 1) {
+  }
+}
+
+/// Hands a byte back and forth.
+void pass_on(int in, int out, bool first) {
+  char byte = 0;
+  if (first) [[maybe_unused]] const auto sent = ::write(out, &byte, 1);
+  while (::read(in, &byte, 1) == 1 && ::write(out, &byte, 1) == 1) {
+  }
+}
+
+class WaitWatchTest : public testing::Test {
+ protected:
+  static bool no_time(pid_t /*thread*/) { return false; }
+
+  /// Returns when all wait; never, if they never do.
+  static void expect_waits(WaitWatch& watch) {
+    while (!watch.all_wait(no_time)) ::usleep(1000);
+  }
+
+  /// Waits until a thread's state has been judged, and returns whether all ever wait.
+  static bool ever_waits(WaitWatch& watch, int checks = kManyChecks) {
+    for (int i = 0; i < checks; ++i) {
+      if (watch.all_wait(no_time)) return true;
+    }
+    return false;
+  }
+
+  static void expect_in_the_way(WaitWatch& watch, std::string_view way) {
+    while (!watch.who_computes().contains(way)) {
+      ASSERT_FALSE(watch.all_wait(no_time));
+      ::usleep(1000);
+    }
+    EXPECT_FALSE(ever_waits(watch, 100));
+  }
+};
+
+TEST_F(WaitWatchTest, SeesProcessesThatWaitForEachOther) {
+  Ends pipe{}, pair{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair.data()), 0);
+  const Ends tcp = tcp_connection();
+  TestProcesses processes({[&] { read_from(pair[0]); }, [&] { read_from(pair[1]); },
+                           [&] { read_from(tcp[0]); }, [&] { read_from(tcp[1]); },
+                           [] { while (true) ::pause(); }, [&] { read_from(pipe[0]); }});
+  // What this process has open leads to the outside.
+  for (const Ends& ends : {pipe, pair, tcp}) {
+    ::close(ends[0]);
+    ::close(ends[1]);
+  }
+  WaitWatch watch(processes.root(), "");
+  expect_waits(watch);
+  EXPECT_EQ(watch.processes().size(), 6U);
+}
+
+TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
+  for (const bool on_tcp : {false, true}) {
+    Ends ends{};
+    if (on_tcp) {
+      ends = tcp_connection();
+    } else {
+      ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
+    }
+    TestProcesses processes({[&] { pass_on(ends[0], ends[0], true); },
+                             [&] { pass_on(ends[1], ends[1], false); }});
+    ::close(ends[0]);
+    ::close(ends[1]);
+    ::usleep(1000);
+    WaitWatch watch(processes.root(), "");
+    EXPECT_FALSE(ever_waits(watch)) << on_tcp;
+  }
+}
+
+TEST_F(WaitWatchTest, NeverMistakesAWakeUnderWayForWaiting) {
+  const Shared<std::atomic<int>> turn;
+  const auto play = [&turn](int own) {
+    while (true) {
+      for (int seen = 0; (seen = turn->load()) != own;) {
+        ::syscall(SYS_futex, &*turn, FUTEX_WAIT, seen, nullptr, nullptr, 0);
+      }
+      turn->store(1 - own);
+      ::syscall(SYS_futex, &*turn, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);
+    }
+  };
+  TestProcesses processes({[&] { play(0); }, [&] { play(1); }});
+  ::usleep(1000);
+  WaitWatch watch(processes.root(), "");
+  EXPECT_FALSE(ever_waits(watch));
+}
+
+TEST_F(WaitWatchTest, NeverMissesAChildThatIsWaitedFor) {
+  TestProcesses processes({[] {
+    while (true) {
+      const pid_t child = ::fork();
+      if (child == 0) ::_exit(0);
+      ::waitpid(child, nullptr, 0);
+    }
+  }});
+  ::usleep(1000);
+  WaitWatch watch(processes.root(), "");
+  EXPECT_FALSE(ever_waits(watch));
+}
+
+TEST_F(WaitWatchTest, NeverMissesProcessesThatReplaceThemselves) {
+  const Shared<std::atomic<bool>> stop;
+  TestProcesses processes({[&] {
+                             while (!*stop && ::fork() == 0) {
+                             }
+                           },
+                           [] { while (true) ::pause(); }});
+  ::usleep(1000);
+  WaitWatch watch(processes.root(), "");
+  EXPECT_FALSE(ever_waits(watch));
+  *stop = true;
+  expect_waits(watch);
+}
+
+TEST_F(WaitWatchTest, WhatIsInheritedLeadsOutside) {
+  Ends pipe{};
+  ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
+  TestProcesses processes({[&] { read_from(pipe[0]); }});
+  WaitWatch watch(processes.root(), "");
+  expect_in_the_way(watch, "outside");
+  ::close(pipe[0]);
+  ::close(pipe[1]);
+}
+
+TEST_F(WaitWatchTest, AConnectionLeadsToWhoeverHoldsItsOtherEnd) {
+  const Ends tcp = tcp_connection();
+  TestProcesses processes({[&] {
+    ::close(tcp[1]);
+    read_from(tcp[0]);
+  }});
+  ::close(tcp[0]);
+  WaitWatch watch(processes.root(), "");
+  expect_in_the_way(watch, "outside");
+  ::close(tcp[1]);
+}
+
+TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
+  TestProcesses processes({[] { ::poll(nullptr, 0, 3'600'000); }});
+  WaitWatch watch(processes.root(), "");
+  expect_in_the_way(watch, "a time of its own");
+  // Unless it is known.
+  while (!watch.all_wait([](pid_t) { return true; })) {
+  }
+}
+
+TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
+  for (const bool runs : {false, true}) {
+    TestProcesses processes({[runs] {
+      const int set = ::epoll_create1(0), timer = ::timerfd_create(CLOCK_MONOTONIC, 0);
+      const itimerspec hour{.it_interval = {}, .it_value = {.tv_sec = 3600, .tv_nsec = 0}};
+      if (runs) ::timerfd_settime(timer, 0, &hour, nullptr);
+      epoll_event event{.events = EPOLLIN, .data = {}};
+      ::epoll_ctl(set, EPOLL_CTL_ADD, timer, &event);
+      ::epoll_wait(set, &event, 1, -1);
+    }});
+    WaitWatch watch(processes.root(), "");
+    if (runs) {
+      expect_in_the_way(watch, "outside");
+    } else {
+      expect_waits(watch);
+    }
+  }
+}
+
+TEST_F(WaitWatchTest, AStoppedProcessIsNotWaiting) {
+  TestProcesses processes({[] { ::raise(SIGSTOP); }, [] { while (true) ::pause(); }});
+  WaitWatch watch(processes.root(), "");
+  expect_in_the_way(watch, "the host");
+}
+
+TEST_F(WaitWatchTest, SeesAllThreads) {
+  const Shared<std::atomic<bool>> stop;
+  TestProcesses processes({[&] {
+    std::jthread computes([&] {
+      while (!*stop) {
+      }
+    });
+    while (true) ::pause();
+  }});
+  WaitWatch watch(processes.root(), "");
+  expect_in_the_way(watch, "runs");
+  *stop = true;
+  expect_waits(watch);
+}
+
+TEST_F(WaitWatchTest, WithoutProcessesNobodyWaits) {
+  TestProcesses processes({});
+  WaitWatch watch(processes.root(), "");
+  EXPECT_FALSE(watch.all_wait(no_time));
+}
+
+}  // namespace
+}  // namespace gpemu::run
