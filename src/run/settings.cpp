@@ -26,7 +26,7 @@ Environment environment_of(const Settings& settings, const std::filesystem::path
   if (!settings.node.empty()) set("GPEMU_NODE", settings.node);
   if (!settings.clock_page.empty()) {
     set("GPEMU_CLOCK_PAGE", settings.clock_page);
-    set("LD_PRELOAD", (stand_ins / "libgpemu_clock.so").string() +
+    set("LD_PRELOAD", (shims / "libgpemu_clock.so").string() +
                           (settings.preloaded.empty() ? "" : ":" + settings.preloaded));
   }
   if (!settings.gpu.empty()) {

@@ -13,7 +13,7 @@ std::map<std::string, std::string> variables_of(const Settings& settings) {
   return {environment.set.begin(), environment.set.end()};
 }
 
-TEST(Settings, GiveTheProgramTheStandInsAndAFolderForItsRecords) {
+TEST(Settings, GiveTheProgramTheShimsAndAFolderForItsRecords) {
   EXPECT_EQ(variables_of({}), (std::map<std::string, std::string>{
                                   {"LD_AUDIT", "/shims/libgpemu_audit.so"},
                                   {"GPEMU_SHIMS", "/shims"},
@@ -35,7 +35,7 @@ TEST(Settings, HaveTheProgramsClocksFollowANodes) {
   const auto variables =
       variables_of({.node = "run-1", .clock_page = "4096:/node", .preloaded = "/mine.so"});
   EXPECT_EQ(variables.at("GPEMU_CLOCK_PAGE"), "4096:/node");
-  EXPECT_EQ(variables.at("LD_PRELOAD"), "/stand-ins/libgpemu_clock.so:/mine.so");
+  EXPECT_EQ(variables.at("LD_PRELOAD"), "/shims/libgpemu_clock.so:/mine.so");
 }
 
 TEST(Settings, OfANodeHaveTheRealClock) {
