@@ -14,6 +14,7 @@
 #include "attach.hpp"
 #include "capture.hpp"
 #include "copy.hpp"
+#include "event.hpp"
 #include "graph.hpp"
 #include "handle_table.hpp"
 #include "host_functions.hpp"

@@ -19,6 +19,7 @@
 
 #include "allocation.hpp"
 #include "context.hpp"
+#include "event.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 

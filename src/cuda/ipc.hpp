@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "event.hpp"
 #include "status.hpp"
 #include "stream_state.hpp"
 

@@ -17,8 +17,6 @@
 namespace gpemu::cuda {
 namespace {
 
-constexpr std::uint32_t kDisableTiming = 2;
-
 /// The per-thread default streams of a thread, by device; they end with it.
 struct ThreadStreams {
   ThreadStreams() = default;
@@ -60,12 +58,6 @@ bool launches_block() {
     return value != nullptr && std::string_view(value) == "1";
   }();
   return block;
-}
-
-/// Source: CUDA C++ Programming Guide, "Multi-Device System": events are recorded in streams of
-/// their device and timed against events of it; waited for are those of any.
-bool are_apart(const DeviceState* a, const DeviceState* b) {
-  return a != nullptr && b != nullptr && a != b;
 }
 
 }  // namespace
@@ -129,59 +121,8 @@ Status run_operation(const cost::OperationCost& cost, const gpemu_operation& ope
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
-  if (capturing(stream) || event.capture_id != 0) return capture_wait(stream, event, flags);
-  stream.stream->wait(event.current());
-  follow(stream, &event.host_calls);
-  return GPEMU_CUDA_SUCCESS;
-}
-
-Status record_event(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::uint32_t flags) {
-  if (are_apart(event.device, stream.device)) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  if (capturing(stream)) return capture_record(event, stream, flags);
-  forget_capture(event);
-  stream.stream->record(event.event);
-  follow(stream);
-  copy_host_calls(stream, event.host_calls);
-  event.publish();
-  return GPEMU_CUDA_SUCCESS;
-}
-
-Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end, Duration* elapsed) {
-  if (are_apart(start.device, end.device)) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  GPEMU_CUDA_TRY(refuse_captured(start));
-  GPEMU_CUDA_TRY(refuse_captured(end));
-  if (!start.current().recorded() || !end.current().recorded() ||
-      ((start.flags | end.flags) & kDisableTiming) != 0) {
-    return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  }
-  const device::Moment first = start.current().moment();
-  const device::Moment last = end.current().moment();
-  if (!is_over(first) || !is_over(last)) return GPEMU_CUDA_ERROR_NOT_READY;
-  *elapsed = last.time() - first.time();
-  return GPEMU_CUDA_SUCCESS;
-}
-
 void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
   add_host_function(stream.stream->tail(), function, data, stream);
-}
-
-Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
-  const gpemu_cuda_event* const found = find_event(event);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  stream.stream->wait(found->current());
-  follow(stream, &found->host_calls);
-  return GPEMU_CUDA_SUCCESS;
-}
-
-Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
-  gpemu_cuda_event* const found = find_event(event);
-  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  forget_capture(*found);
-  stream.stream->record(found->event);
-  copy_host_calls(stream, found->host_calls);
-  found->publish();
-  return GPEMU_CUDA_SUCCESS;
 }
 
 }  // namespace gpemu::cuda

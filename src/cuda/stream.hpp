@@ -36,21 +36,4 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
 /// Queues a call of a function of the program.
 void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream);
 
-/// Has a stream wait for an event, or captures that. Errors: those of capture_wait.
-[[nodiscard]] Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event,
-                                    std::uint32_t flags);
-
-/// Records an event in a stream, or captures that. Errors: INVALID_HANDLE for one of another
-/// device, those of capture_record.
-[[nodiscard]] Status record_event(gpemu_cuda_event& event, gpemu_cuda_stream& stream,
-                                  std::uint32_t flags);
-
-/// Yields the time from one event to another. Errors: INVALID_HANDLE, NOT_READY, CAPTURED_EVENT.
-[[nodiscard]] Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end,
-                                  Duration* elapsed);
-
-/// What nodes of graphs do to events. Errors: INVALID_HANDLE.
-[[nodiscard]] Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
-[[nodiscard]] Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
-
 }  // namespace gpemu::cuda

@@ -4,6 +4,7 @@
 #include "gpemu/base/error.hpp"
 
 namespace gpemu::cuda {
+
 gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::int32_t priority) {
   gpemu_cuda_stream* const created = streams().create();
   if (created == nullptr) return nullptr;
@@ -15,14 +16,6 @@ gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags, std::
   created->flags = flags;
   created->priority = priority;
   created->id = process().next_stream_id++;
-  return created;
-}
-
-gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags) {
-  gpemu_cuda_event* const created = events().create();
-  if (created == nullptr) return nullptr;
-  created->flags = flags;
-  created->device = &device;
   return created;
 }
 

@@ -2,6 +2,7 @@
 #include "synchronize.hpp"
 
 #include "attach.hpp"
+#include "event.hpp"
 #include "host_functions.hpp"
 #include "pool.hpp"
 #include "recorder.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "event.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {

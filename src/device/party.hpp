@@ -9,7 +9,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
 
-#include "seats.hpp"
+#include "group_seats.hpp"
 
 namespace gpemu::device {
 

@@ -8,7 +8,7 @@
 
 #include "party.hpp"
 #include "schedule.hpp"
-#include "seats.hpp"
+#include "group_seats.hpp"
 #include "segment.hpp"
 #include "settler.hpp"
 

@@ -3,6 +3,7 @@
 
 #include "capture.hpp"
 #include "context.hpp"
+#include "event.hpp"
 #include "host_functions.hpp"
 #include "ipc.hpp"
 #include "stream.hpp"

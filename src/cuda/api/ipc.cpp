@@ -4,6 +4,7 @@
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
+#include "event.hpp"
 
 namespace cuda = gpemu::cuda;
 

@@ -7,6 +7,7 @@
 
 #include "capture.hpp"
 #include "context.hpp"
+#include "event.hpp"
 #include "host_functions.hpp"
 #include "synchronize.hpp"
 #include "waits.hpp"

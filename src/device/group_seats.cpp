@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "seats.hpp"
+#include "group_seats.hpp"
 
 #include <algorithm>
 #include <set>
