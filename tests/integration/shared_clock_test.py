@@ -50,7 +50,8 @@ WAITS = {
     "condition": ("c, m = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)\n"
                   "libc.pthread_mutex_lock(m)\n"
                   "assert libc.pthread_cond_timedwait(c, m, in_an_hour(0)) == 110"),
-    "condition by clock": ("c, m = ctypes.create_string_buffer(64), ctypes.create_string_buffer(64)\n"
+    "condition by clock": ("c = ctypes.create_string_buffer(64)\n"
+                           "m = ctypes.create_string_buffer(64)\n"
                            "libc.pthread_mutex_lock(m)\n"
                            "assert libc.pthread_cond_clockwait(c, m, 1, in_an_hour(1)) == 110"),
     "mutex": ("m = ctypes.create_string_buffer(64)\n"
@@ -58,7 +59,8 @@ WAITS = {
               "assert libc.pthread_mutex_timedlock(m, in_an_hour(0)) == 110"),
     "semaphore": "assert not multiprocessing.Semaphore(0).acquire(timeout=HOUR)",
     "queue of a child": ("q = multiprocessing.Queue()\n"
-                         "c = multiprocessing.Process(target=lambda: (time.sleep(HOUR), q.put(7)))\n"
+                         "def put(): time.sleep(HOUR); q.put(7)\n"
+                         "c = multiprocessing.Process(target=put)\n"
                          "c.start(); assert q.get(timeout=2 * HOUR) == 7; c.join()"),
     "child": "subprocess.run(['sleep', str(HOUR)], check=True)",
     "connection": ("a, b = socket.socketpair()\n"
