@@ -4,8 +4,8 @@
 
 Four processes of PyTorch, each with a GPU of its own, put work of 100 ms on it, wait for it, and
 meet in a barrier of gloo. On the real clock for some steps, on the virtual one for 1,000: the
-median step must be the same within 1 %, and 100 seconds of steps must take less than 20 of the host's.
-Wants an idle machine.
+median step must be the same within 1 %, and 100 seconds of steps must take less than 20 of the
+host's. Wants an idle machine.
 
 Usage: check_clock.py [--gpemu COMMAND] [--python PYTHON] [--steps N] [--real-steps N]
 """
