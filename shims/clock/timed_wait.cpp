@@ -51,7 +51,8 @@ ClockPage* map_page() {
   const int saved = errno;
   const int opened = ::open(file + 1, O_RDWR | O_CLOEXEC);
   void* memory = MAP_FAILED;
-  if (opened >= 0 && ::lseek(opened, 0, SEEK_END) >= static_cast<off_t>(offset + sizeof(ClockPage))) {
+  const auto end = static_cast<off_t>(offset + sizeof(ClockPage));
+  if (opened >= 0 && ::lseek(opened, 0, SEEK_END) >= end) {
     memory = ::mmap(nullptr, sizeof(ClockPage), PROT_READ | PROT_WRITE, MAP_SHARED, opened,
                     static_cast<off_t>(offset));
   }

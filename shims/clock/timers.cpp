@@ -58,7 +58,8 @@ Held& place_of(timer_t timer) {
 
 GPEMU_CLOCK_EXPORT unsigned alarm(unsigned seconds) noexcept {
   GPEMU_REAL(alarm);
-  if (page() != nullptr) hold_alarm({.it_interval = {}, .it_value = {.tv_sec = seconds, .tv_usec = 0}});
+  const timeval in{.tv_sec = seconds, .tv_usec = 0};
+  if (page() != nullptr) hold_alarm({.it_interval = {}, .it_value = in});
   return real_alarm(seconds);
 }
 

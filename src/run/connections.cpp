@@ -133,7 +133,8 @@ void Connections::read_held() {
     for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
       const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
       if (link.starts_with(kSocket)) {
-        const auto inode = leading_number<std::uint64_t>(std::string_view(link).substr(kSocket.size()));
+        const std::string_view number = std::string_view(link).substr(kSocket.size());
+        const auto inode = leading_number<std::uint64_t>(number);
         if (inode) held_sockets_.insert(*inode);
       } else if (link.starts_with(kPipe)) {
         const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
@@ -317,7 +318,7 @@ bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Soc
 }
 
 bool Connections::poll_set_is_inside(pid_t process, int descriptor, Sockets& sockets, int depth) {
-  // Source: proc_pid_fdinfo(5). tfd:       12 events:       19 data: 7f06e8000b70  pos:0 ino:1f9e sdev:8
+  // Source: proc_pid_fdinfo(5). tfd:  12 events:  19 data: 7f06e8000b70  pos:0 ino:1f9e sdev:8
   const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
   if (!info.starts_with("pos:")) return false;
   for (std::size_t at = 0; (at = info.find("tfd:", at)) != std::string::npos;) {

@@ -17,9 +17,11 @@ namespace gpemu::run {
 
 /// Returns the text of a small file of /proc that is open, in `buffer`; "" when there is none.
 template <std::size_t kSize>
-[[nodiscard]] std::string_view read_open(const FileDescriptor& file, std::array<char, kSize>& buffer) {
+[[nodiscard]] std::string_view read_open(const FileDescriptor& file,
+                                         std::array<char, kSize>& buffer) {
   const ssize_t count = ::pread(file.get(), buffer.data(), kSize, 0);
-  return count <= 0 ? std::string_view() : std::string_view(buffer.data(), static_cast<std::size_t>(count));
+  if (count <= 0) return {};
+  return {buffer.data(), static_cast<std::size_t>(count)};
 }
 
 /// Returns the number at the start of a text, without blanks and with a base's prefix removed.

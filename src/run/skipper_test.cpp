@@ -6,6 +6,7 @@
 #include <chrono>
 #include <climits>
 #include <ctime>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -30,7 +31,7 @@ class SkipperTest : public testing::Test {
   }
 
   static void wait_for(const std::atomic<int>& count, int wanted) {
-    while (count < wanted) ::usleep(1000);
+    while (count < wanted) std::this_thread::yield();
   }
 
   Shared<sim::ClockPage> page_;
@@ -122,8 +123,9 @@ TEST_F(SkipperTest, SkipsNothingWhileOthersTakePart) {
 TEST_F(SkipperTest, SkipsNothingWhileATimerRuns) {
   TestProcesses processes({[&] {
     sim::SharedClock clock(*page_);
-    sim::TimedWait* const timer = sim::publish(*page_, ::getpid(), sim::WaitKind::kHold,
-                                               (clock.now() + 20ms).time_since_epoch().count(), [] {});
+    const auto end_ns = (clock.now() + 20ms).time_since_epoch().count();
+    sim::TimedWait* const timer =
+        sim::publish(*page_, ::getpid(), sim::WaitKind::kHold, end_ns, [] {});
     clock.wait_until(clock.now() + 10ms);
     const bool skipped = page_->skipped_us() != 0;
     sim::withdraw(*page_, *timer);

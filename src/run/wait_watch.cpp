@@ -48,7 +48,7 @@ bool read_memory(pid_t process, std::uint64_t address, void* to, std::size_t siz
   return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 
-/// Returns how often a thread has been given a processor. Source: schedstat, Documentation/scheduler.
+/// Returns how often a thread has been given a processor. Source: Documentation/scheduler of Linux.
 std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
   std::array<char, 128> buffer{};
   const std::string_view text = read_open(file, buffer);
@@ -64,8 +64,8 @@ char state_of(pid_t process, pid_t thread) {
   return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
 }
 
-/// Returns whether a process has this one's numbers of threads and its time. One that cannot be seen
-/// has ended, or what is seen of its threads decides.
+/// Returns whether a process has this one's numbers of threads and its time. One that cannot be
+/// seen has ended, or what is seen of its threads decides.
 bool has_own_namespaces(pid_t process) {
   for (const char* const name : {"pid", "time"}) {
     const std::string theirs = link_text(fmt::format("/proc/{}/ns/{}", process, name));
@@ -103,7 +103,8 @@ std::map<pid_t, pid_t> WaitWatch::list() const {
     if (!visited.insert(process).second) continue;
     for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
       if (process != root_) found.emplace(thread, process);
-      const std::string children = text_of(fmt::format("/proc/{}/task/{}/children", process, thread));
+      const std::string children =
+          text_of(fmt::format("/proc/{}/task/{}/children", process, thread));
       std::string_view rest = children;
       while (const auto child = leading_number<pid_t>(rest)) {
         to_visit.push_back(*child);
@@ -184,7 +185,7 @@ bool WaitWatch::parse(std::string_view text, SystemCall& call) {
     if (!value) return false;
     argument = *value;
   }
-  // Then the stack. That of a program of 32 bits lies below 4 GiB, and its calls have other numbers.
+  // Then the stack. That of a program of 32 bits lies below 4 GiB; its calls have other numbers.
   text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
   return leading_number<std::uint64_t>(text, 16).value_or(0) >> 32 != 0;
 }
@@ -215,7 +216,8 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   const auto runs = runs_of(thread.runs);
   if (!runs) return computes(id, "may not be looked at");
   if (thread.known && *runs == thread.run_count) {
-    return !thread.timed || has_time(id) ? Look::kSleeps : computes(id, "waits for a time of its own");
+    if (!thread.timed || has_time(id)) return Look::kSleeps;
+    return computes(id, "waits for a time of its own");
   }
   ++counts_.looks_anew;
   thread.known = false;

@@ -31,7 +31,7 @@ class WaitWatch {
   ~WaitWatch() = default;
 
   /// Returns whether there was a moment since this call began at which every thread slept in a wait
-  /// that counts. `has_time` tells of a thread whether the time at which its wait ends is known:
+  /// that counts. `has_time` says of a thread whether the time at which its wait ends is known:
   /// one that has, counts although the kernel may wake it by itself.
   [[nodiscard]] bool all_wait(const std::function<bool(pid_t)>& has_time);
 

@@ -64,7 +64,12 @@ class WaitWatchTest : public testing::Test {
 
   /// Returns when all wait; never, if they never do.
   static void expect_waits(WaitWatch& watch) {
-    while (!watch.all_wait(no_time)) ::usleep(1000);
+    while (!watch.all_wait(no_time)) std::this_thread::yield();
+  }
+
+  /// Returns when processes have been started.
+  static void see(WaitWatch& watch, std::size_t processes) {
+    while (watch.processes().size() < processes) static_cast<void>(watch.all_wait(no_time));
   }
 
   /// Waits until a thread's state has been judged, and returns whether all ever wait.
@@ -78,7 +83,6 @@ class WaitWatchTest : public testing::Test {
   static void expect_in_the_way(WaitWatch& watch, std::string_view way) {
     while (!watch.who_computes().contains(way)) {
       ASSERT_FALSE(watch.all_wait(no_time));
-      ::usleep(1000);
     }
     EXPECT_FALSE(ever_waits(watch, 100));
   }
@@ -114,8 +118,8 @@ TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
                              [&] { pass_on(ends[1], ends[1], false); }});
     ::close(ends[0]);
     ::close(ends[1]);
-    ::usleep(1000);
     WaitWatch watch(processes.root(), "");
+    see(watch, 2);
     EXPECT_FALSE(ever_waits(watch)) << on_tcp;
   }
 }
@@ -132,8 +136,8 @@ TEST_F(WaitWatchTest, NeverMistakesAWakeUnderWayForWaiting) {
     }
   };
   TestProcesses processes({[&] { play(0); }, [&] { play(1); }});
-  ::usleep(1000);
   WaitWatch watch(processes.root(), "");
+  see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
 }
 
@@ -145,8 +149,8 @@ TEST_F(WaitWatchTest, NeverMissesAChildThatIsWaitedFor) {
       ::waitpid(child, nullptr, 0);
     }
   }});
-  ::usleep(1000);
   WaitWatch watch(processes.root(), "");
+  see(watch, 1);
   EXPECT_FALSE(ever_waits(watch));
 }
 
@@ -157,8 +161,8 @@ TEST_F(WaitWatchTest, NeverMissesProcessesThatReplaceThemselves) {
                              }
                            },
                            [] { while (true) ::pause(); }});
-  ::usleep(1000);
   WaitWatch watch(processes.root(), "");
+  see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
   *stop = true;
   expect_waits(watch);

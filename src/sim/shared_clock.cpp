@@ -81,8 +81,8 @@ void SharedClock::wait_for_change(const std::atomic<std::uint32_t>& word, std::u
   if (word.load() != seen) return;
   if (deadline == TimePoint::max()) return futex(word, FUTEX_WAIT_BITSET, seen, nullptr);
   minimise_timer_slack();
-  // A skip past the deadline ends the wait by a signal. None comes before the thread sleeps, because
-  // until then it computes.
+  // A skip past the deadline ends the wait by a signal. None comes before the thread sleeps: until
+  // then it computes.
   sigset_t wake, before;
   ::sigemptyset(&wake);
   ::sigaddset(&wake, kWakeSignal);

@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks that `gpemu run --clock virtual` tells the times of the real clock, and sooner.
 
-Four processes of PyTorch, each with a GPU of its own, put work of 100 ms on it, wait for it, and meet
-in a barrier of gloo. On the real clock for some steps, on the virtual one for 1,000: the median
-step must be the same within 1 %, and 100 seconds of steps must take less than 20 of the host's.
-Wants an idle machine.
+Four processes of PyTorch, each with a GPU of its own, put work of 100 ms on it, wait for it, and
+meet in a barrier of gloo. On the real clock for some steps, on the virtual one for 1,000: the
+median step must be the same within 1 %, and 100 seconds of steps must take less than 20 of the
+host's. Wants an idle machine.
 
 Usage: check_clock.py [--gpemu COMMAND] [--python PYTHON] [--steps N] [--real-steps N]
 """
@@ -87,8 +87,8 @@ def main():
     difference = medians[1] / medians[0] - 1
     for name, run in (("real", real), ("virtual", virtual)):
         steps = sorted(run["steps_s"])
-        print(f"{name:8} {len(steps):5} steps of {1e3 * statistics.median(steps):8.3f} ms (median), "
-              f"{1e3 * statistics.mean(steps):8.3f} (mean), {1e3 * steps[0]:8.3f} to "
+        print(f"{name:8} {len(steps):5} steps of {1e3 * statistics.median(steps):8.3f} ms "
+              f"(median), {1e3 * statistics.mean(steps):8.3f} (mean), {1e3 * steps[0]:8.3f} to "
               f"{1e3 * steps[-1]:8.3f}; {sum(steps):7.2f} s took {run['host_s']:7.2f} s")
     print(f"the median step differs by {100 * difference:+.2f} %; "
           f"{emulated / virtual['host_s']:.1f} times as fast")
