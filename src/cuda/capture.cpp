@@ -8,7 +8,7 @@
 #include <thread>
 #include <unordered_set>
 
-#include "event.hpp"
+#include "event_state.hpp"
 #include "graph.hpp"
 #include "log.hpp"
 #include "stream_state.hpp"

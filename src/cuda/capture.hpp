@@ -6,7 +6,7 @@
 
 #include "gpemu/cost/operation_cost.hpp"
 
-#include "event.hpp"
+#include "event_state.hpp"
 #include "graph.hpp"
 #include "kernels/kernel_effect.hpp"
 #include "status.hpp"

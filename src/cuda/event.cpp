@@ -19,14 +19,6 @@ bool are_apart(const DeviceState* a, const DeviceState* b) {
 
 }  // namespace
 
-gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags) {
-  gpemu_cuda_event* const created = events().create();
-  if (created == nullptr) return nullptr;
-  created->flags = flags;
-  created->device = &device;
-  return created;
-}
-
 Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
   if (capturing(stream) || event.capture_id != 0) return capture_wait(stream, event, flags);
   stream.stream->wait(event.current());

@@ -1,66 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <vector>
 
-#include "gpemu/base/units.hpp"
-#include "gpemu/cuda.h"
-#include "gpemu/device/device.hpp"
-
-#include "device_state.hpp"
-#include "handle_table.hpp"
-#include "host_calls.hpp"
-#include "process.hpp"
+#include "event_state.hpp"
 #include "status.hpp"
 
-struct gpemu_cuda_event {
-  gpemu::device::Event event;
-  gpemu::cuda::DeviceState* device = nullptr;  ///< its own; null for another process's.
-  gpemu::cuda::HostCalls host_calls;           ///< of this process, that it stands for.
-  std::uint32_t flags = 0;
-  std::atomic<std::uint64_t> capture_id{0};  ///< where it was recorded last; 0: in none.
-  std::vector<gpemu_cuda_node*> captured;    ///< what it then stood for.
-  /// Where processes that share it find its time, 0 while it has none; null: it is not shared.
-  std::atomic<std::int64_t>* shared_ns = nullptr;
-  gpemu::Bytes mapped_bytes = 0;  ///< of another process's file, if it is that process's event.
-
-  /// Returns what the event stands for now, whichever process recorded it.
-  [[nodiscard]] gpemu::device::Event current() const {
-    if (mapped_bytes == 0) return device->device->read(event);
-    const std::int64_t ns = shared_ns->load(std::memory_order_acquire);
-    if (ns == 0) return {};
-    return gpemu::device::Event(gpemu::TimePoint(gpemu::Duration(ns)));
-  }
-  /// Tells other processes that it was recorded.
-  void publish() {
-    if (shared_ns == nullptr) return;
-    shared_ns->store(current().moment().time().time_since_epoch().count(),
-                     std::memory_order_release);
-  }
-};
-
 namespace gpemu::cuda {
-
-/// cudaEventBlockingSync, cudaEventDisableTiming and cudaEventInterprocess.
-inline constexpr std::uint32_t kAllEventFlags = 7;
-
-/// More than any program keeps alive; an untouched slot costs address space only.
-inline constexpr std::size_t kMaxEvents = 1 << 20;
-
-[[nodiscard]] inline HandleTable<gpemu_cuda_event>& events() {
-  return process().events.get(kMaxEvents);
-}
-
-/// Returns the live event that a handle names, or null.
-[[nodiscard]] inline gpemu_cuda_event* find_event(gpemu_cuda_event_handle handle) {
-  return events().find(handle);
-}
-
-/// Returns a new event of a device, or null when there are too many.
-[[nodiscard]] gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags);
 
 /// Has a stream wait for an event, or captures that. Errors: those of capture_wait.
 [[nodiscard]] Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event,

@@ -7,7 +7,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "event.hpp"
+#include "event_state.hpp"
 #include "handle_table.hpp"
 #include "kernel.hpp"
 #include "recorder.hpp"

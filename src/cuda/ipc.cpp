@@ -19,7 +19,7 @@
 
 #include "allocation.hpp"
 #include "context.hpp"
-#include "event.hpp"
+#include "event_state.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
 

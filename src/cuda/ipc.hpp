@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "event.hpp"
+#include "event_state.hpp"
 #include "status.hpp"
 #include "stream_state.hpp"
 

@@ -2,7 +2,7 @@
 #include "synchronize.hpp"
 
 #include "attach.hpp"
-#include "event.hpp"
+#include "event_state.hpp"
 #include "host_functions.hpp"
 #include "pool.hpp"
 #include "recorder.hpp"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "event.hpp"
+#include "event_state.hpp"
 #include "stream_state.hpp"
 
 namespace gpemu::cuda {

@@ -4,7 +4,7 @@
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
-#include "event.hpp"
+#include "event_state.hpp"
 
 namespace cuda = gpemu::cuda;
 

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "event_state.hpp"
+
+namespace gpemu::cuda {
+
+gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags) {
+  gpemu_cuda_event* const created = events().create();
+  if (created == nullptr) return nullptr;
+  created->flags = flags;
+  created->device = &device;
+  return created;
+}
+
+}  // namespace gpemu::cuda
