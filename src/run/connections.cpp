@@ -35,16 +35,6 @@ constexpr int kDeepest = 4;
 
 constexpr std::string_view kSocket = "socket:[", kPipe = "pipe:[";
 
-/// Calls `look` with the number of each entry of a folder of /proc that is one.
-template <typename Look>
-void for_each_number(const std::string& folder, Look look) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
-  if (!open) return;
-  while (const dirent* entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe): its own.
-    if (const auto number = leading_number<int>(entry->d_name)) look(*number);
-  }
-}
-
 FileDescriptor open_diagnosis() {
   return FileDescriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
 }

@@ -5,10 +5,13 @@
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
+#include <dirent.h>
 #include <fcntl.h>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
 #include <unistd.h>
 
 #include "gpemu/base/file.hpp"
@@ -56,6 +59,18 @@ template <typename Number>
     text.append(buffer.data(), static_cast<std::size_t>(count));
   }
   return text;
+}
+
+/// Calls `look` with each entry of a folder of /proc that is a number. Returns whether there is the
+/// folder.
+template <typename Look>
+bool for_each_number(const std::string& folder, Look look) {
+  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
+  if (!open) return false;
+  while (const dirent* entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe): its own.
+    if (const auto number = leading_number<pid_t>(entry->d_name)) look(*number);
+  }
+  return true;
 }
 
 }  // namespace gpemu::run

@@ -74,16 +74,6 @@ bool has_own_namespaces(pid_t process) {
   return true;
 }
 
-template <typename Look>
-bool for_each_number(const std::string& folder, Look look) {
-  const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);
-  if (!open) return false;
-  while (const dirent* entry = ::readdir(open.get())) {  // NOLINT(concurrency-mt-unsafe): its own.
-    if (const auto number = leading_number<pid_t>(entry->d_name)) look(*number);
-  }
-  return true;
-}
-
 }  // namespace
 
 WaitWatch::WaitWatch(pid_t root, std::string shared_file)

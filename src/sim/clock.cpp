@@ -5,24 +5,13 @@
 #include <ctime>
 #include <limits>
 #include <linux/futex.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "host_time.hpp"
+
 namespace gpemu::sim {
 namespace {
-
-void minimise_timer_slack() {
-  // The default slack of 50 us would make every sleep late by as much.
-  thread_local const bool done = ::prctl(PR_SET_TIMERSLACK, 1UL) == 0;
-  static_cast<void>(done);
-}
-
-timespec to_timespec(TimePoint time) {
-  const auto ns = time.time_since_epoch().count();
-  return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
-          .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
-}
 
 void sleep_until(TimePoint deadline) {
   const timespec target = to_timespec(deadline);

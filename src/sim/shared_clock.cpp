@@ -6,9 +6,10 @@
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "host_time.hpp"
 
 namespace gpemu::sim {
 namespace {
@@ -36,23 +37,11 @@ ReadClock clock_of_host() {
   return read;
 }
 
-timespec to_timespec(TimePoint time) {
-  const auto ns = time.time_since_epoch().count();
-  return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
-          .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
-}
-
 void futex(const std::atomic<std::uint32_t>& word, int operation, std::uint32_t value,
            const timespec* time) {
   static const auto call = of_host<Futex>("gpemu_host_futex", &call_futex);
   // Waiting changes nothing.
   call(const_cast<std::atomic<std::uint32_t>*>(&word), operation, value, time);
-}
-
-void minimise_timer_slack() {
-  // The default slack of 50 us would make every sleep late by as much.
-  thread_local const bool done = ::prctl(PR_SET_TIMERSLACK, 1UL) == 0;
-  static_cast<void>(done);
 }
 
 }  // namespace

@@ -21,9 +21,9 @@ constexpr std::array<Bytes, 5> kMostWithScalars = {96, 64, 48, 36, 30};
 constexpr std::array<Bytes, 2> kMostWithComplexScalars = {72, 60};
 constexpr Bytes kMostBlocks = 320;
 
-/// As many times more has a kernel with CUDA 13, whose parameters are larger than kMostParameters.
+/// As many times more has a kernel with CUDA 13, whose parameters are larger than kSmallParameters.
 constexpr Bytes kWideLists = 7;
-constexpr Bytes kMostParameters = 4096;
+constexpr Bytes kSmallParameters = 4096;
 
 /// Whether lists are wide: some versions' names say it, else the size does. Takes that of the name
 /// from its template arguments.
@@ -35,7 +35,7 @@ bool are_wide(const FindCode& find_code, std::vector<std::string_view>* lists) {
   }
   if (!find_code) return false;
   const auto places = find_code().places;
-  return !places.empty() && places[0].bytes > kMostParameters;
+  return !places.empty() && places[0].bytes > kSmallParameters;
 }
 
 }  // namespace
