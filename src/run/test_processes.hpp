@@ -2,53 +2,19 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <csignal>
 #include <functional>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 namespace gpemu::run {
-
-/// Processes of a test under one that stands for the warden; they end with the object.
-class TestProcesses {
- public:
-  using Body = std::function<void()>;
-
-  explicit TestProcesses(const std::vector<Body>& bodies) {
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    root_ = ::fork();
-    if (root_ != 0) return;
-    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    const pid_t own = ::getpid();
-    for (const Body& body : bodies) {
-      if (::fork() != 0) continue;
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() == own) body();
-      ::_exit(0);
-    }
-    while (true) {
-      if (::waitpid(-1, nullptr, 0) < 0) ::pause();
-    }
-  }
-  TestProcesses(const TestProcesses&) = delete;
-  TestProcesses& operator=(const TestProcesses&) = delete;
-  ~TestProcesses() {
-    ::kill(root_, SIGKILL);
-    while (::waitpid(-1, nullptr, 0) > 0) {
-    }
-  }
-
-  [[nodiscard]] pid_t root() const { return root_; }
-
- private:
-  pid_t root_ = 0;
-};
 
 /// A value in memory that processes share.
 template <typename Value>
@@ -66,6 +32,48 @@ class Shared {
 
  private:
   Value* value_;
+};
+
+/// Processes of a test under one that stands for the warden; they end with the object.
+class TestProcesses {
+ public:
+  using Body = std::function<void()>;
+
+  explicit TestProcesses(const std::vector<Body>& bodies) {
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    // The one that stands for the warden does not count: who watches it must find them all.
+    const Shared<std::atomic<bool>> started;
+    root_ = ::fork();
+    if (root_ != 0) {
+      while (!*started) std::this_thread::yield();
+      return;
+    }
+    ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    const pid_t own = ::getpid();
+    for (const Body& body : bodies) {
+      if (::fork() != 0) continue;
+      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+      if (::getppid() == own) body();
+      ::_exit(0);
+    }
+    *started = true;
+    while (true) {
+      if (::waitpid(-1, nullptr, 0) < 0) ::pause();
+    }
+  }
+  TestProcesses(const TestProcesses&) = delete;
+  TestProcesses& operator=(const TestProcesses&) = delete;
+  ~TestProcesses() {
+    ::kill(root_, SIGKILL);
+    while (::waitpid(-1, nullptr, 0) > 0) {
+    }
+  }
+
+  [[nodiscard]] pid_t root() const { return root_; }
+
+ private:
+  pid_t root_ = 0;
 };
 
 }  // namespace gpemu::run
