@@ -31,10 +31,10 @@ struct ProgramRun {
   int batch = 0;
   record::ProgramWork work;
   predict::FoundSteps found;
-  predict::StepRange step;       ///< the typical one.
-  Bytes peak_memory = 0;         ///< that the process held, without the context.
-  std::optional<int> exit_code;  ///< nothing: the program was ended after enough steps.
-  int processes = 1;             ///< that used the GPU; the one with the most work counts.
+  predict::StepRange step;               ///< the typical one.
+  Bytes peak_memory = 0;                 ///< that the process held, without the context.
+  std::optional<int> exit_code;          ///< nothing: the program was ended after enough steps.
+  int processes = 1;                     ///< that used the GPU; the one with the most work counts.
   std::vector<std::string> unsupported;  ///< calls, by name.
 };
 

@@ -15,10 +15,10 @@ namespace gpemu::run {
 /// How to emulate a program: the settings that libgpemu.so and the shims read from the environment
 /// (docs/reference/environment.md). A setting that is empty, 0 or false keeps its default.
 struct Settings {
-  std::string node;  ///< whose GPUs the program gets; or:
-  std::string gpu;   ///< the kind of one GPU for each process, on a virtual clock of its own.
-  std::string clock_page;   ///< "OFFSET:FILE" of the node's page; the program's clocks follow it.
-  std::string preloaded;    ///< LD_PRELOAD of the caller, which is kept.
+  std::string node;        ///< whose GPUs the program gets; or:
+  std::string gpu;         ///< the kind of one GPU for each process, on a virtual clock of its own.
+  std::string clock_page;  ///< "OFFSET:FILE" of the node's page; the program's clocks follow it.
+  std::string preloaded;   ///< LD_PRELOAD of the caller, which is kept.
   std::vector<std::filesystem::path> gpu_files;  ///< that describe GPUs.
   std::optional<std::uint32_t> context_mib;      ///< that a context takes.
   Bytes memory = 0;                              ///< of the GPU `gpu`.

@@ -24,7 +24,7 @@ namespace gpemu::run {
 class Skipper {
  public:
   struct Options {
-    pid_t root = 0;             ///< its descendants are the run's processes; it is not one itself.
+    pid_t root = 0;  ///< its descendants are the run's processes; it is not one itself.
     std::filesystem::path segment;  ///< the file that contains the page.
     /// Returns whether all processes that take part in the node are in this set.
     std::function<bool(const std::set<pid_t>&)> has_all;
@@ -34,7 +34,7 @@ class Skipper {
   struct Report {
     Duration skipped{};
     std::uint64_t skips = 0;
-    std::uint64_t checks = 0;      ///< how often it checked whether all processes wait.
+    std::uint64_t checks = 0;  ///< how often it checked whether all processes wait.
     /// The process that most often prevented skipping without running, if that happened more often
     /// than skips: "python (4711) waits for something outside of the run".
     std::string in_the_way;
