@@ -119,7 +119,7 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
     const MemoryInfo info = memory_info();
     const std::string others = segment.largest_holders(state_->index);
     return fail(ErrorCode::kOutOfMemory,
-                "out of memory on device {} ({}): {:.1f} MiB asked for, {:.1f} MiB free of {:.1f} "
+                "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
                 "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
                 state_->index, segment.facts(state_->index).gpu, to_mib(rounded), to_mib(info.free),
                 to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
@@ -248,7 +248,7 @@ Result<Duration> elapsed_time(const Event& start, const Event& end, const sim::C
   }
   const TimePoint now = clock.now();
   if (!start.moment().is_over(now) || !end.moment().is_over(now)) {
-    return fail(ErrorCode::kNotReady, "the events have not both happened yet");
+    return fail(ErrorCode::kNotReady, "at least one of the events is not over yet");
   }
   return end.moment().time() - start.moment().time();
 }

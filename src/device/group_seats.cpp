@@ -107,8 +107,8 @@ Result<GroupId> reserve_seats(const Segment& segment, int parties) {
   }
   if (!first) {
     return fail(ErrorCode::kResourceLimit,
-                "the node '{}' has no {} free seats in a row for a group; all groups together have "
-                "{}: end groups that are no longer used",
+                "the node '{}' does not have {} adjacent free seats for a group; all groups share "
+                "{} seats: end groups that are no longer used",
                 segment.name(), parties, layout::kSeatCapacity);
   }
   return GroupId{.key = key,
@@ -123,10 +123,10 @@ Result<Seats> take_seat(const Segment& segment, const GroupId& group, int seat) 
                 group.parties, std::int64_t{group.parties} - 1, seat);
   }
   const auto gone = [&] {
-    return fail(ErrorCode::kNotFound,
-                "the node '{}' has no such group: whoever created it has left, or has created it "
-                "on another node",
-                segment.name());
+    return fail(
+        ErrorCode::kNotFound,
+        "the node '{}' has no such group: its creator has left, or created it on another node",
+        segment.name());
   };
   if (group.first_seat > all.size() || group.parties > all.size() - group.first_seat) return gone();
   const Seats seats = all.subspan(group.first_seat, group.parties);

@@ -48,7 +48,7 @@ void end_or_die(int signal, siginfo_t* info, void* /*context*/) {
     const std::uintptr_t begin = place.begin;
     if (begin == 0 || address < begin || address >= place.end) continue;
     constexpr std::string_view kMessage =
-        "gpemu: error: the node's segment was cut short while it was in use; remove the node with "
+        "gpemu: error: the node's segment was truncated while it was in use; remove the node with "
         "`gpemu node remove --force NAME`\n";
     [[maybe_unused]] const ssize_t written =
         ::write(STDERR_FILENO, kMessage.data(), kMessage.size());

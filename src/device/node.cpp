@@ -40,8 +40,8 @@ Result<void> check_config(const NodeConfig& config) {
 Result<void> check_own_name(std::string_view name) {
   GPEMU_ASSIGN(const NodePath path, resolve(name, {}));
   if (path.file == name) return {};
-  return fail(ErrorCode::kInvalidArgument, "'{}' names a user: a node is created as one's own",
-              printable(name));
+  return fail(ErrorCode::kInvalidArgument,
+              "'{}' names a user: you can only create nodes of your own", printable(name));
 }
 
 }  // namespace
@@ -138,7 +138,7 @@ Result<std::string> Node::default_name(const std::filesystem::path& directory) {
                 damaged == 0 ? "" : " that can be used (`gpemu node list` says why)");
   }
   return fail(ErrorCode::kInvalidArgument,
-              "there are {} nodes: name one with GPEMU_NODE or, of `gpemu run`, --node "
+              "there are {} nodes: name one with GPEMU_NODE or, for `gpemu run`, with --node "
               "(`gpemu node list` shows them)",
               nodes.size());
 }

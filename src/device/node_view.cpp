@@ -92,11 +92,11 @@ Result<std::shared_ptr<NodeView>> NodeView::open(std::string_view name,
   GPEMU_ASSIGN(state->file, open_segment(state->path, O_RDONLY));
   GPEMU_ASSIGN(state->facts, read_facts(state->file, state->path));
   if (state->facts.temporary && is_unused(state->file)) {
-    return fail(ErrorCode::kNotFound, "the run that the node '{}' belonged to has ended",
+    return fail(ErrorCode::kNotFound, "the run to which the node '{}' belonged has ended",
                 state->path.name);
   }
-  state->clock = std::make_unique<WatchedClock>(
-      state->file, state->path, layout::Offsets(state->facts.devices.size()).clock);
+  state->clock = std::make_unique<WatchedClock>(state->file, state->path,
+                                                layout::Offsets(state->facts.devices.size()).clock);
   return std::shared_ptr<NodeView>(new NodeView(std::move(state)));
 }
 

@@ -170,7 +170,7 @@ Result<void> Segment::register_process() {
     locks_->unlock(layout::kTakenLocks + index);
   }
   return fail(ErrorCode::kResourceLimit,
-              "the node '{}' already has {} processes attached, which is all that it can have; end "
+              "the node '{}' already has {} processes attached, which is the maximum; end "
               "some of them (`gpemu smi {}` shows them)",
               path_.name, processes_.size(), path_.name);
 }
@@ -231,7 +231,7 @@ Result<void> Segment::check_owner() const {
   if (owned_by_this_process()) return {};
   return fail(
       ErrorCode::kUnavailable,
-      "the node '{}' was opened before this process was forked: open it anew here, or start "
+      "the node '{}' was opened before this process was forked: open it again here, or start "
       "the process with spawn instead of fork",
       path_.name);
 }
@@ -424,7 +424,7 @@ Result<void> Segment::add_context(int device) {
     if (other || attempt == kMostAttempts) {
       return fail(
           ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
-          other ? "held by " + describe_with_state(*other) : "claimed by others all the time");
+          other ? "held by " + describe_with_state(*other) : "other processes keep claiming it");
     }
     published = 1;
     if (!other_user(device)) break;

@@ -54,7 +54,7 @@ Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner)
                 folder.string(), why);
   };
   if (S_ISLNK(status.st_mode)) return refuse("is a link");
-  if (!S_ISDIR(status.st_mode)) return refuse("is no folder");
+  if (!S_ISDIR(status.st_mode)) return refuse("is not a folder");
   if (status.st_uid != owner) {
     return refuse(
         fmt::format("belongs to user {}, not to {}", user_name(status.st_uid), user_name(owner)));
@@ -76,7 +76,7 @@ Result<NodePath> split(std::string_view name, const std::filesystem::path& folde
     const std::string user(name.substr(0, slash));
     const std::optional<uid_t> owner = find_user(user);
     if (!owner) {
-      return fail(ErrorCode::kNotFound, "no user '{}', of whom the node '{}' would be",
+      return fail(ErrorCode::kNotFound, "there is no user '{}', who would own the node '{}'",
                   printable(user), printable(name));
     }
     node.file = name.substr(slash + 1);
@@ -85,7 +85,7 @@ Result<NodePath> split(std::string_view name, const std::filesystem::path& folde
   }
   if (node.file.empty() || node.file == "." || node.file == ".." ||
       node.file.find('/') != std::string::npos) {
-    return fail(ErrorCode::kInvalidArgument, "'{}' is no node name", printable(name));
+    return fail(ErrorCode::kInvalidArgument, "'{}' is not a node name", printable(name));
   }
   if (folder == user_folder(self)) {
     node.folder = user_folder(node.owner);
@@ -197,7 +197,7 @@ std::optional<NodeEntry> entry_of(const NodePath& node) {
     return NodeEntry{.name = node.name, .problem = error};
   };
   if (!is_valid_name(node.file)) {
-    return with_problem(not_a_segment(node, "its name is no node's").error());
+    return with_problem(not_a_segment(node, "its name is not a node name").error());
   }
   const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
   // Removed since it was seen.
@@ -253,10 +253,11 @@ Result<void> make_folder(const std::filesystem::path& folder) {
 Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder) {
   GPEMU_ASSIGN(NodePath node, split(name, folder));
   if (is_valid_name(node.file)) return node;
-  return fail(ErrorCode::kInvalidArgument,
-              "'{}' is no node name: use 1 to {} letters, digits, '.', '_' and '-', not starting "
-              "with '.'; USER/NAME names another user's",
-              printable(name), layout::kNameBytes - 1);
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "'{}' is not a node name: use 1 to {} letters, digits, '.', '_' and '-', not starting "
+      "with '.'; USER/NAME names another user's node",
+      printable(name), layout::kNameBytes - 1);
 }
 
 std::string remove_command(const NodePath& node, bool force) {
@@ -270,12 +271,11 @@ Result<FileDescriptor> open_segment(const NodePath& node, int access) {
       ::open(node.path().c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status{};
   if (!file.valid() && errno == ENOENT) {
-    return fail(ErrorCode::kNotFound,
-                "no node named '{}' (`gpemu node list` shows those there are)",
+    return fail(ErrorCode::kNotFound, "no node named '{}' (`gpemu node list` lists the nodes)",
                 printable(node.name));
   }
   if (!file.valid() && (errno == ELOOP || errno == ENXIO || errno == EISDIR)) {
-    return not_a_segment(node, "it is no regular file");
+    return not_a_segment(node, "it is not a regular file");
   }
   if (!file.valid() || ::fstat(file.get(), &status) != 0) {
     return fail(ErrorCode::kIo, "cannot open the node segment {}: {}",
@@ -284,12 +284,12 @@ Result<FileDescriptor> open_segment(const NodePath& node, int access) {
   if (status.st_uid != node.owner) {
     const std::string owner = user_name(status.st_uid);
     return fail(ErrorCode::kNotFound,
-                "the node '{}' in {} belongs to user {}, who could deceive you: name it {}/{} if "
-                "you trust them",
+                "the node '{}' in {} belongs to user {}, who could deceive you; if you trust that "
+                "user, name it {}/{}",
                 printable(node.file), printable(node.folder.string()), owner, owner,
                 printable(node.file));
   }
-  if (!S_ISREG(status.st_mode)) return not_a_segment(node, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) return not_a_segment(node, "it is not a regular file");
   return file;
 }
 
@@ -304,7 +304,7 @@ Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void
   while (count > 0) {
     const ssize_t part = ::pread(file.get(), next, count, static_cast<off_t>(offset));
     if (part < 0 && errno == EINTR) continue;
-    if (part <= 0) return damaged(node, "it has been cut short");
+    if (part <= 0) return damaged(node, "it was truncated");
     next += part;
     offset += static_cast<std::uint64_t>(part);
     count -= static_cast<std::size_t>(part);
@@ -315,10 +315,11 @@ Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void
 Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   GPEMU_ASSIGN(const layout::Header header, read_header(file, node));
   if (header.version != layout::kVersion) {
-    return fail(ErrorCode::kIncompatible,
-                "the node '{}' is of another gpemu, with segments of version {} instead of {}; "
-                "remove it with `{}` and create it anew",
-                printable(node.name), header.version, layout::kVersion, remove_command(node));
+    return fail(
+        ErrorCode::kIncompatible,
+        "the node '{}' was created by another gpemu, with segment version {} instead of {}; "
+        "remove it with `{}` and create it again",
+        printable(node.name), header.version, layout::kVersion, remove_command(node));
   }
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || header.device_count == 0 ||

@@ -36,7 +36,7 @@ class Skipper {
     std::uint64_t skips = 0;
     std::uint64_t checks = 0;  ///< how often it checked whether all processes wait.
     /// The process that most often prevented skipping without running, if that happened more often
-    /// than skips: "python (4711) waits for something outside of the run".
+    /// than skips: "python (4711) waits for something outside the run".
     std::string in_the_way;
   };
 
