@@ -16,7 +16,7 @@
 namespace gpemu::device {
 namespace {
 
-/// Tried for one node. More containers than this on a host have other trouble.
+/// Attempts for one node. A host with more containers than this has other problems.
 constexpr int kMostNames = 1000;
 
 Result<void> check_config(const NodeConfig& config) {
@@ -36,7 +36,7 @@ Result<void> check_config(const NodeConfig& config) {
   return {};
 }
 
-/// Errors: kInvalidArgument for what is no name of a node of this user.
+/// Errors: kInvalidArgument if it is not the name of a node of this user.
 Result<void> check_own_name(std::string_view name) {
   GPEMU_ASSIGN(const NodePath path, resolve(name, {}));
   if (path.file == name) return {};
@@ -62,7 +62,8 @@ Node::Node(std::unique_ptr<Segment> segment)
 
 Node::~Node() {
   if (segment_->owned_by_this_process()) return;
-  // Those of a forked child are its parent's, and so may be who holds the schedule's lock.
+  // In a forked child, both belong to the parent, and the thread that holds the schedule's lock may
+  // not exist.
   static_cast<void>(settler_.release());
   static_cast<void>(schedule_.release());
 }

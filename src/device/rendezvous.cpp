@@ -70,7 +70,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
 
 Rendezvous::~Rendezvous() {
   if (!state_->segment.owned_by_this_process()) {
-    // Its rounds are the parent's, and the schedule's lock may be, too.
+    // In a forked child, the rounds belong to the parent, and the schedule's lock may be held for
+    // ever.
     static_cast<void>(state_.release());
     return;
   }

@@ -44,10 +44,10 @@ bool is_valid_name(std::string_view name) {
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-/// Errors: kIo when a user_folder is not what its user made.
+/// Errors: kIo if a user_folder is not as its user made it.
 Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner) {
   struct stat status{};
-  if (::lstat(folder.c_str(), &status) != 0) return {};  // The next step says what is wrong.
+  if (::lstat(folder.c_str(), &status) != 0) return {};  // The next step reports what is wrong.
   const auto refuse = [&folder](std::string_view why) {
     return fail(ErrorCode::kIo,
                 "the node folder {} {}; remove it, or name another folder with GPEMU_NODE_DIR",
@@ -66,7 +66,7 @@ Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner)
   return {};
 }
 
-/// Splits USER/NAME. Requires nothing of NAME but that it is one component of a path.
+/// Splits USER/NAME. NAME only needs to be a single component of a path.
 Result<NodePath> split(std::string_view name, const std::filesystem::path& folder) {
   const uid_t self = ::geteuid();
   NodePath node{
@@ -124,10 +124,10 @@ std::uint64_t checksum(std::vector<std::byte> bytes) {
 }
 static_assert(sizeof(layout::Header) % 8 == 0 && sizeof(layout::FactsRecord) % 8 == 0);
 
-/// Returns whether a name and numbers are ones that a GPU could have: whoever may write a segment
-/// can give it a checksum, too.
+/// Returns whether a name and numbers are possible for a GPU: anyone who may write a segment can
+/// also give it a valid checksum.
 bool are_plausible(const layout::FactsRecord& record) {
-  constexpr double kMost = 1e12;  // of watts and megahertz, so that products of them are finite.
+  constexpr double kMost = 1e12;  // watts and megahertz; products of them stay finite.
   const GpuFacts& facts = record.facts;
   const auto is_size = [](double value) { return value >= 0 && value <= kMost; };
   const std::initializer_list<std::int32_t> counts = {facts.compute_capability_major,
@@ -189,7 +189,7 @@ void sweep_one(const NodePath& node) {
   ::unlink(node.path().c_str());
 }
 
-/// Returns how a file appears in a list of nodes; nothing for what does not belong there.
+/// Returns how a file appears in a list of nodes; nothing for a file that does not belong there.
 std::optional<NodeEntry> entry_of(const NodePath& node) {
   struct stat status{};
   if (::lstat(node.path().c_str(), &status) != 0 || status.st_uid != node.owner) return {};
@@ -200,12 +200,12 @@ std::optional<NodeEntry> entry_of(const NodePath& node) {
     return with_problem(not_a_segment(node, "its name is not a node name").error());
   }
   const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
-  // Removed since it was seen.
+  // Removed since it was listed.
   if (!file && file.error().code == ErrorCode::kNotFound) return {};
   if (!file) return with_problem(file.error());
   const Result<NodeFacts> facts = read_facts(*file, node);
   if (!facts) return with_problem(facts.error());
-  // Left by a run that was killed; whoever next creates a node removes it.
+  // Left by a run that was killed; the next process that creates a node removes it.
   if (facts->temporary && is_unused(*file)) return {};
   return NodeEntry{.name = node.name, .problem = {}};
 }
@@ -239,7 +239,7 @@ std::filesystem::path user_folder(uid_t user) {
 Result<void> make_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::filesystem::create_directories(folder.parent_path(), ignored);
-  // Others may pass through to a node that was opened to them, and see no other's name.
+  // Other users may pass through to a node that was opened to them, but see no other names.
   if (::mkdir(folder.c_str(), 0700) == 0) {
     ::chmod(folder.c_str(), 0711);
   } else if (errno != EEXIST) {
@@ -266,7 +266,7 @@ std::string remove_command(const NodePath& node, bool force) {
 }
 
 Result<FileDescriptor> open_segment(const NodePath& node, int access) {
-  // Without waiting: it may be anything, a pipe too.
+  // Without waiting, because it may be anything, for example a pipe.
   FileDescriptor file(
       ::open(node.path().c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status{};
@@ -411,7 +411,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
   const Result<SegmentPrefix> prefix =
       file ? read_prefix(*file, node) : std::unexpected(file.error());
   if (!force && !prefix) return std::unexpected(prefix.error());
-  // Converting our lock works only while nobody else holds one.
+  // Converting our lock works only if nobody else holds one.
   if (!force && ::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(ErrorCode::kUnavailable,
                 "the node '{}' is in use (`gpemu smi {}` shows by whom); end those processes, or "
@@ -419,7 +419,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
                 node.name, node.name);
   }
   struct stat status{};
-  if (::lstat(node.path().c_str(), &status) != 0) return {};  // Somebody else was faster.
+  if (::lstat(node.path().c_str(), &status) != 0) return {};  // Another process was faster.
   if (status.st_uid != node.owner) {
     return fail(ErrorCode::kInvalidArgument, "{} belongs to user {}, not to {}",
                 printable(node.path().string()), user_name(status.st_uid), user_name(node.owner));
@@ -428,7 +428,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
     return fail(ErrorCode::kIo, "cannot remove {}: {}", printable(node.path().string()),
                 errno_message(errno));
   }
-  // What killed runs left goes, too.
+  // Also remove the nodes that killed runs have left.
   sweep(node.folder);
   return {};
 }
