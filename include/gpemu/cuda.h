@@ -5,18 +5,18 @@
  *
  * Conventions
  *  1. A function returns a status numbered as CUresult and cudaError_t, which agree (CUDA 12 and
- *     13); GPEMU_CUDA_SUCCESS is 0. On failure nothing behind an output pointer is changed.
- *     Output pointers must not be NULL where nothing else is said: GPEMU_CUDA_ERROR_INVALID_VALUE.
- *  2. The process attaches on first use: to the node that GPEMU_NODE names, or to one of its own of
+ *     13); GPEMU_CUDA_SUCCESS is 0. On failure, no output is changed. Unless stated otherwise,
+ *     output pointers must not be NULL: GPEMU_CUDA_ERROR_INVALID_VALUE.
+ *  2. The process attaches on first use: to the node that GPEMU_NODE names, or to its own node with
  *     the GPU that GPEMU_GPU names, with GPEMU_MEMORY_MIB of memory if that is set.
- *     CUDA_VISIBLE_DEVICES selects and orders devices. In a child after fork of a process that had
- *     attached, every call yields GPEMU_CUDA_ERROR_NOT_INITIALIZED.
- *  3. Handles are pointers. One that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE, whatever
- *     its bits; none is ever dereferenced unchecked.
- *  4. Stream arguments accept CUDA's special values: NULL (the legacy default stream,
- *     or of the device that is current), 1 (legacy) and 2 (per-thread default stream).
- *  5. Device addresses lie in ranges that this process has reserved, so that no host pointer equals
- *     one. They may not be dereferenced by the host, managed memory excepted.
+ *     CUDA_VISIBLE_DEVICES selects and orders devices. After fork in a process that had attached,
+ *     every call in the child yields GPEMU_CUDA_ERROR_NOT_INITIALIZED.
+ *  3. Handles are pointers. A handle that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE,
+ *     whatever its bits; no handle is ever dereferenced unchecked.
+ *  4. Stream arguments accept CUDA's special values: NULL (the legacy default stream of the current
+ *     device), 1 (legacy) and 2 (per-thread default stream).
+ *  5. Device addresses are in ranges that this process has reserved, so no host pointer equals one.
+ *     The host must not dereference them, except in managed memory.
  *  6. All functions may be called from any thread.
  */
 #ifndef GPEMU_CUDA_H_
@@ -77,17 +77,16 @@ enum {
   GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910
 };
 
-/* Counts a call that is not supported and logs it, once per function. Under `gpemu run --strict` it
- * ends the process with the function's name. */
+/* Counts a call that is not supported, and logs it once per function. Under `gpemu run --strict`,
+ * prints the function's name and ends the process. */
 GPEMU_API void gpemu_cuda_not_supported(const char* library, const char* function);
 
 /* Returns how many bytes this process has read that a kernel or a library wrote without computing
  * them. */
 GPEMU_API uint64_t gpemu_cuda_not_computed_bytes(void);
 
-/* Has the lines that tell what went wrong delivered to a function as well, as
- * cuLogsRegisterCallback; it may be called on any thread. `level` is 0 for errors, 1 for warnings.
- */
+/* Registers a function that also gets the log lines, like cuLogsRegisterCallback. It may be called
+ * on any thread. `level` is 0 for errors, 1 for warnings. */
 typedef struct gpemu_cuda_log* gpemu_cuda_log_handle;
 typedef void (*gpemu_cuda_log_callback)(void* data, int32_t level, char* message, size_t length);
 GPEMU_API gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void* data,
@@ -106,14 +105,14 @@ typedef struct gpemu_cuda_event* gpemu_cuda_event_handle;
 
 /* ---- Devices and contexts ---- */
 
-/* Attaches if need be. Errors: NO_DEVICE (CUDA_VISIBLE_DEVICES hides all, or there is no node),
- * NOT_INITIALIZED after fork. */
+/* Attaches if necessary. Errors: NO_DEVICE (CUDA_VISIBLE_DEVICES hides all devices, or there is no
+ * node), NOT_INITIALIZED after fork. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_init(void);
 GPEMU_API gpemu_cuda_status gpemu_cuda_device_count(int32_t* count);
 
-/* What CUDA reports about a device. Sizes in bytes, clocks in kHz, as CUDA has them. Facts that the
- * datasheet lacks follow from the compute capability (CUDA C++ Programming Guide, "Compute
- * Capabilities"). */
+/* The properties that CUDA reports of a device. Sizes are in bytes and clocks in kHz, as in CUDA.
+ * Facts that the datasheet lacks follow from the compute capability (CUDA C++ Programming Guide,
+ * "Compute Capabilities"). */
 typedef struct gpemu_cuda_device {
   char name[256];
   uint8_t uuid[16];
@@ -139,26 +138,26 @@ typedef struct gpemu_cuda_device {
 /* Yields a description that stays valid. Errors: INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
 
-/* The calling thread's context stack, as the driver has it; a context is named by its device's
- * ordinal, because there is one context per device and process, the primary one; -1 is none. */
+/* The calling thread's context stack, as in the driver. A device's ordinal identifies its context,
+ * because each process has one context per device, the primary one; -1 is none. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device);
-/* Counts users of the primary context; the first makes it, which takes the device's memory, and the
- * last resets it unless the runtime's functions below use it, too. Errors: OUT_OF_MEMORY. */
+/* Counts users of the primary context. The first user creates it, which takes device memory. The
+ * last one resets it, unless the runtime's functions below use it too. Errors: OUT_OF_MEMORY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_retain(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_release(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active);
 /* Gives back everything that the process holds on the device. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_reset(int32_t device);
 
-/* The runtime's view: the calling thread's device, 0 at first. Yields, sets; setting makes the
+/* The runtime's view: yield or set the calling thread's device, at first 0. Setting it creates the
  * primary context (CUDA 12: "cudaSetDevice will now explicitly initialize the runtime"). */
 GPEMU_API gpemu_cuda_status gpemu_cuda_current_device(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device);
-/* Makes the current device's primary context current if the thread has none, as every runtime call
- * does that needs one. */
+/* Makes the current device's primary context current if the thread has no context. Every runtime
+ * call that needs a context does this. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_ensure_context(void);
 
 /* Blocks until all work of this process on the current device has ended. */
@@ -172,16 +171,17 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer);
 
 GPEMU_API gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes);
 
-/* Memory of the current device. Zero bytes: *address = 0 and success, as cudaMalloc; the driver
- * shim refuses zero itself. Errors: OUT_OF_MEMORY. */
+/* Memory of the current device. For zero bytes, *address is 0 and the call succeeds, as in
+ * cudaMalloc; the driver shim refuses zero itself. Errors: OUT_OF_MEMORY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address);
 GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags,
                                                       uint64_t* address);
-/* Waits for the device, as cudaFree does. Frees what malloc, malloc_managed and malloc_async gave;
- * 0 is nothing. Errors: INVALID_VALUE. */
+/* Waits for the device, as cudaFree does. Frees memory from malloc, malloc_managed and
+ * malloc_async; does nothing for 0. Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_free(uint64_t address);
 
-/* Page-locked host memory; really locked, limits are reported (OUT_OF_MEMORY and one log line). */
+/* Page-locked host memory. It is really locked; limits are reported (OUT_OF_MEMORY and one log
+ * line). */
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** memory);
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_free(void* memory);
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_register(void* memory, uint64_t bytes, uint32_t flags);
@@ -203,7 +203,7 @@ typedef struct gpemu_cuda_pointer {
   uint64_t buffer_id; /* unique in the process; never given twice */
 } gpemu_cuda_pointer;
 
-/* Tells what an address is; an address nobody gave out is UNREGISTERED, not an error. */
+/* Describes an address. An address that gpemu did not give out is UNREGISTERED, not an error. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info);
 
 typedef enum gpemu_cuda_copy_kind {
@@ -211,7 +211,7 @@ typedef enum gpemu_cuda_copy_kind {
   GPEMU_CUDA_COPY_HOST_TO_DEVICE = 1,
   GPEMU_CUDA_COPY_DEVICE_TO_HOST = 2,
   GPEMU_CUDA_COPY_DEVICE_TO_DEVICE = 3,
-  GPEMU_CUDA_COPY_DEFAULT = 4 /* by the addresses */
+  GPEMU_CUDA_COPY_DEFAULT = 4 /* decided by the addresses */
 } gpemu_cuda_copy_kind;
 
 /* A copy of rows in planes; a plain copy has height = depth = 1. Pitches in bytes. */
@@ -223,10 +223,11 @@ typedef struct gpemu_cuda_copy {
   gpemu_cuda_copy_kind kind;
 } gpemu_cuda_copy;
 
-/* Queues a copy. `blocking` 1: returns when it has ended, as cudaMemcpy; it does not wait where
- * both sides are a device's, and only for what was queued before with up to 64 KiB of pageable
- * memory. Other pageable copies block until the staging is done either way. Errors: INVALID_VALUE
- * (not this process's device memory, beyond its end), INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
+/* Queues a copy. With `blocking` 1, returns when the copy has ended, like cudaMemcpy. But a copy
+ * between device addresses does not wait, and one of up to 64 KiB of pageable memory waits only for
+ * the work that was queued before. Other pageable copies block until the staging is done in either
+ * case. Errors: INVALID_VALUE (not this process's device memory, or beyond its end),
+ * INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
                                                    gpemu_cuda_stream_handle stream,
                                                    int32_t blocking);
@@ -239,13 +240,13 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pit
                                                   uint32_t element_bytes, uint64_t count,
                                                   uint64_t height, gpemu_cuda_stream_handle stream);
 
-/* For shims whose functions leave results that the host will read: the content of device
- * memory, at once and free of emulated time. Errors: INVALID_VALUE. */
+/* For shims whose functions leave results that the host will read: write and read device memory at
+ * once, without emulated time. Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes);
 GPEMU_API gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes);
 
-/* Stream-ordered memory. A pool handle NULL is the current device's default pool; for an allocation
- * it is the current pool of the stream's device. */
+/* Stream-ordered memory. A NULL pool handle means the current device's default pool or, for an
+ * allocation, the current pool of the stream's device. */
 typedef struct gpemu_cuda_pool* gpemu_cuda_pool_handle;
 typedef enum gpemu_cuda_pool_attribute {
   GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1, /* numbered as cudaMemPoolAttr */
@@ -270,7 +271,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
                                                 gpemu_cuda_pool_attribute attribute,
                                                 uint64_t value);
-/* Whether a device may use a pool's memory; its own always may. Errors: INVALID_DEVICE. */
+/* Whether a device may use a pool's memory; the pool's own device always may. Errors:
+ * INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
                                                        int32_t read_write);
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
@@ -282,7 +284,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_p
 GPEMU_API gpemu_cuda_status gpemu_cuda_free_async(uint64_t address,
                                                   gpemu_cuda_stream_handle stream);
 
-/* Virtual memory management. Physical memory is named by a handle, as cuMemCreate's. */
+/* Virtual memory management. A handle names physical memory, like that of cuMemCreate. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle);
@@ -299,11 +301,11 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t
                                                       int32_t device, uint32_t access);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device,
                                                       uint32_t* access);
-/* As a file descriptor that another process of the node can import. */
+/* Shares physical memory as a file descriptor that another process of the node can import. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle);
 
-/* Sharing between processes of one node. The memory stays the exporter's and counts once. */
+/* Sharing between processes of one node. The memory stays the exporter's and counts only once. */
 typedef struct gpemu_cuda_ipc {
   uint8_t bytes[64];
 } gpemu_cuda_ipc;
@@ -333,32 +335,31 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle 
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream);
 /* Errors: NOT_READY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream);
-/* `flags`: 1 makes the wait a node of its own in a capture, as cudaEventWaitExternal. */
+/* `flags`: 1 makes the wait a separate node in a capture, as cudaEventWaitExternal does. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
                                                          gpemu_cuda_event_handle event,
                                                          uint32_t flags);
-/* Calls `function` at its emulated time, on a thread of gpemu's, one after the other. The stream,
- * and events and streams that depend on it from then on, are not ready before it returns; work
- * behind it on the device does not wait for that. */
+/* Calls `function` at its emulated time on a gpemu thread, one function after the other. The
+ * stream, and events and streams that depend on it from then on, are not ready before the function
+ * returns. Work after it on the device does not wait for that. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
                                                             void (*function)(void*), void* data);
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest);
 
 /* ---- Events ---- */
 
-/* `flags`: 1 blocking sync, 2 no timing, 4 interprocess, as CUDA. The event is the current
- * device's: recording it in a stream of another device, and timing it against an event of one,
- * yields INVALID_HANDLE. */
+/* `flags`: 1 blocking sync, 2 no timing, 4 interprocess, as in CUDA. The event belongs to the
+ * current device: recording it in a stream of another device, or timing it against an event of
+ * another device, yields INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event);
-/* `flags`: 1 makes a node of its own in a capture, as cudaEventRecordExternal. */
+/* `flags`: 1 makes a separate node in a capture, as cudaEventRecordExternal does. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
                                                     gpemu_cuda_stream_handle stream,
                                                     uint32_t flags);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event);
-/* In nanoseconds. Errors: INVALID_HANDLE when one was never recorded or has no timing, NOT_READY.
- */
+/* In nanoseconds. Errors: INVALID_HANDLE if one was never recorded or has no timing, NOT_READY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
                                                      gpemu_cuda_event_handle end,
                                                      int64_t* elapsed_ns);
@@ -389,8 +390,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle 
                                                        const char* name, uint64_t* address,
                                                        uint64_t* bytes);
 
-/* What the runtime's registration calls tell, at load time and cheaply: no device is touched.
- * `host_function` is what launches name. The strings must stay. */
+/* For the runtime's registration calls, which run at load time. They are cheap and do not touch a
+ * device. Launches name a kernel by `host_function`. The strings must stay valid. */
 GPEMU_API void gpemu_cuda_register_kernel(const void* host_function, const char* name,
                                           const void* fat_binary);
 GPEMU_API void gpemu_cuda_register_variable(const void* host_variable, const char* name,
@@ -417,7 +418,7 @@ GPEMU_API gpemu_cuda_status
 gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_handle kernel, uint64_t bytes);
 GPEMU_API gpemu_cuda_status gpemu_cuda_kernel_set_carveout(gpemu_cuda_kernel_handle kernel,
                                                            int32_t percent);
-/* Blocks of a kernel that fit on one multiprocessor at once. */
+/* Yields how many blocks of a kernel fit on one multiprocessor at once. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel,
                                                  int32_t threads_per_block, uint64_t dynamic_shared,
                                                  int32_t* blocks);
@@ -427,7 +428,7 @@ typedef struct gpemu_cuda_launch {
   uint64_t dynamic_shared_bytes;
   int32_t cooperative;
   void* const* arguments; /* may be NULL */
-  const void* packed;     /* the arguments side by side instead, as the kernel has them, or NULL */
+  const void* packed;     /* instead, the arguments packed as the kernel expects them, or NULL */
   uint64_t packed_bytes;
 } gpemu_cuda_launch;
 
@@ -441,29 +442,28 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle ke
                                                      gpemu_cuda_stream_handle stream);
 
 /* Queues an operation of a library on a stream of the current device, at the cost model's price.
- * This is what shims of cuBLAS, cuDNN and so on do. Obeys capture. */
+ * The shims for cuBLAS, cuDNN and so on use this function. Obeys capture. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
                                               gpemu_cuda_stream_handle stream);
 
-/* Says that a library's function writes rows of memory whose values are not computed: they read as
- * zeros and count as not computed. Where `updates` is not 0 they are changed in place, and what
- * they held stays. Obeys capture. */
+/* Declares that a library's function writes rows of memory whose values are not computed: they read
+ * as zeros and count as not computed. If `updates` is not 0, the rows are changed in place and keep
+ * their content. Obeys capture. */
 typedef struct gpemu_cuda_result {
   uint64_t address;
   uint64_t bytes; /* of a row */
   uint64_t pitch; /* from a row to the next */
-  uint64_t rows;  /* 0: one row, and nobody knows where what is written ends */
+  uint64_t rows;  /* 0: one row, and the end of the written memory is not known */
   int32_t updates;
-  uint32_t
-      matrices; /* not 0: `address` is of an array with the addresses of so many on the device */
+  uint32_t matrices; /* not 0: `address` is of an array of so many addresses on the device */
 } gpemu_cuda_result;
 GPEMU_API gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result,
                                                         const char* function,
                                                         gpemu_cuda_stream_handle stream);
 
-/* C = alpha * op(A) * op(B) + beta * C by columns, as cublasGemmStridedBatchedEx has it, on a
- * stream: where the product is small and all it reads is known, C is computed, else C is not
- * computed. Costs no emulated time: gpemu_cuda_submit does. Obeys capture. */
+/* C = alpha * op(A) * op(B) + beta * C by columns, like cublasGemmStridedBatchedEx, on a stream. C
+ * is computed only if the product is small and all its inputs are known. Takes no emulated time:
+ * gpemu_cuda_submit does. Obeys capture. */
 typedef struct gpemu_cuda_product {
   uint64_t a, b, c;
   int64_t m, n, k, batch;
@@ -472,7 +472,7 @@ typedef struct gpemu_cuda_product {
   int32_t transpose_a, transpose_b;        /* 0 or not */
   int32_t arrays; /* 1: a, b and c are of arrays with the addresses of each product's operands */
   gpemu_data_type type, type_c; /* of A and B, of C */
-  int32_t known;                /* whether alpha and beta are, and the values wanted */
+  int32_t known;                /* whether alpha and beta are known, and the values are wanted */
   double alpha, beta;
 } gpemu_cuda_product;
 GPEMU_API gpemu_cuda_status gpemu_cuda_multiply(const gpemu_cuda_product* product,
@@ -485,7 +485,7 @@ typedef struct gpemu_cuda_graph* gpemu_cuda_graph_handle;
 typedef struct gpemu_cuda_node* gpemu_cuda_node_handle;
 typedef struct gpemu_cuda_exec* gpemu_cuda_exec_handle;
 
-/* `mode`: 0 global, 1 thread-local, 2 relaxed. A `graph` that is not NULL is captured into. */
+/* `mode`: 0 global, 1 thread-local, 2 relaxed. If `graph` is not NULL, captures into it. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_begin_capture(gpemu_cuda_stream_handle stream, int32_t mode,
                                                      gpemu_cuda_graph_handle graph);
 GPEMU_API gpemu_cuda_status gpemu_cuda_end_capture(gpemu_cuda_stream_handle stream,
@@ -539,14 +539,14 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
                                                  size_t count,
                                                  const gpemu_cuda_node_parameters* parameters,
                                                  gpemu_cuda_node_handle* node);
-/* Makes from[i] a dependency of to[i], or no longer one. Errors: INVALID_VALUE, also when an edge
- * is there already or is not. */
+/* Makes from[i] a dependency of to[i], or removes that dependency. Errors: INVALID_VALUE, also if
+ * an edge to add exists already, or one to remove does not exist. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
                                                      const gpemu_cuda_node_handle* from,
                                                      const gpemu_cuda_node_handle* to, size_t count,
                                                      int32_t connect);
-/* Yields up to *count nodes (or pairs of an edge's ends) and how many those are; where `nodes` is
- * NULL, how many there are. */
+/* Yields up to *count nodes (or pairs of an edge's ends) and their number. If `nodes` is NULL,
+ * yields the total number. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph,
                                                    gpemu_cuda_node_handle* nodes, size_t* count);
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
@@ -558,22 +558,22 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle 
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
                                                        gpemu_cuda_node_handle* nodes,
                                                        size_t* count);
-/* Kernels are told without their arguments, operations of libraries without a kernel. */
+/* Yields kernels without their arguments, and operations of libraries without a kernel. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
                                                 gpemu_cuda_node_parameters* parameters);
 /* Errors: INVALID_VALUE for another kind, and for child graphs. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
                                                 const gpemu_cuda_node_parameters* parameters);
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node);
-/* Errors: INVALID_VALUE when nodes depend on each other in a circle. */
+/* Errors: INVALID_VALUE if nodes depend on each other in a circle. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
                                                          gpemu_cuda_exec_handle* exec);
-/* Errors: GRAPH_EXEC_UPDATE_FAILURE when the graphs differ by more than parameters. */
+/* Errors: GRAPH_EXEC_UPDATE_FAILURE if the graphs differ in more than parameters. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
                                                    gpemu_cuda_graph_handle graph);
-/* Change what a node of the graph that it was made from does in later launches, or leave it out.
- * Errors: INVALID_VALUE for another kind, a node of another graph, and one that cannot be left out.
- */
+/* Changes what a node does in later launches, or leaves it out. The node belongs to the graph from
+ * which `exec` was made. Errors: INVALID_VALUE for another kind, a node of another graph, or a node
+ * that cannot be left out. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec,
                                                 gpemu_cuda_node_handle node,
                                                 const gpemu_cuda_node_parameters* parameters);
@@ -583,10 +583,10 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle e
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec);
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
                                                     gpemu_cuda_stream_handle stream);
-/* Prepares for launches, which take no other time for it. Errors: INVALID_HANDLE. */
+/* Prepares for launches; their times do not change. Errors: INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                                     gpemu_cuda_stream_handle stream);
-/* An object of the caller's that graphs own: `destroy` is called with the last reference. */
+/* An object of the caller that graphs own. `destroy` is called when the last reference goes. */
 typedef struct gpemu_cuda_user_object* gpemu_cuda_user_object_handle;
 GPEMU_API gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(void*),
                                                           uint32_t references,
@@ -603,9 +603,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_release_user_object(
 
 /* ---- Marks ---- */
 
-/* NVTX ranges and the profiler's switches, kept in recordings of operations and in traces.
- * `kind`: what happens. Pushed ranges nest in their thread; started ones end anywhere, by their
- * text. */
+/* NVTX ranges and the profiler's switches, kept in recordings of operations and in traces. Pushed
+ * ranges nest in their thread. Started ranges may end in any thread; their text identifies them. */
 typedef enum gpemu_cuda_mark_kind {
   GPEMU_CUDA_MARK_PUSH = 0,
   GPEMU_CUDA_MARK_POP = 1,

@@ -4,20 +4,20 @@
  * costs.
  *
  * Conventions
- *  1. Handles are opaque pointers. Whoever creates one ends it with the function named next to it,
- * in any order: a handle keeps alive what it depends on. Ending NULL does nothing.
- *  2. A function that can fail returns a status; GPEMU_OK is 0. On failure nothing behind an output
- *     pointer is changed, and gpemu_last_error() tells the calling thread what went wrong and what
- * to do.
- *  3. Structures that may grow begin with `struct_size`, which the caller sets to sizeof the
- * structure.
- *  4. Strings are UTF-8 and end with NUL. Times are nanoseconds, sizes are bytes.
+ *  1. Handles are opaque pointers. The caller that creates a handle ends it with the function named
+ *     next to it, in any order: a handle keeps alive everything on which it depends. Ending NULL
+ *     does nothing.
+ *  2. A function that can fail returns a status; GPEMU_OK is 0. On failure, no output is changed,
+ *     and gpemu_last_error() tells the calling thread what went wrong and what to do.
+ *  3. Structures that may grow begin with `struct_size`, which the caller sets to the structure's
+ *     sizeof.
+ *  4. Strings are UTF-8 and end with NUL. Times are in nanoseconds, sizes in bytes.
  *  5. All functions may be called from any thread. Passing NULL where a handle or pointer is
- * required yields GPEMU_ERROR_INVALID_ARGUMENT.
- *  6. No function blocks but those whose name ends in `synchronize` or `wait_until`.
- *  7. Devices and streams belong to the process that opened them. In a child after fork,
- * functions that queue work, wait for it or ask for memory return GPEMU_ERROR_UNAVAILABLE; open the
- * node anew there.
+ *     required yields GPEMU_ERROR_INVALID_ARGUMENT.
+ *  6. Only functions whose name ends in `synchronize` or `wait_until` block.
+ *  7. Devices and streams belong to the process that opened them. In a child after fork, functions
+ *     that queue work, wait for it or ask for memory return GPEMU_ERROR_UNAVAILABLE; open the node
+ *     again there.
  */
 #ifndef GPEMU_GPEMU_H_
 #define GPEMU_GPEMU_H_
@@ -42,7 +42,7 @@ typedef enum gpemu_status {
 #undef X
 } gpemu_status;
 
-/* Returns the calling thread's last error message, "" when there was none. Valid until that
+/* Returns the calling thread's last error message, or "" if there was none. Valid until that
  * thread's next call. */
 GPEMU_API const char* gpemu_last_error(void);
 
@@ -64,32 +64,32 @@ typedef enum gpemu_clock {
 
 typedef struct gpemu_node_config {
   size_t struct_size;
-  const char* name;     /* NULL: a private node, seen by this process only */
+  const char* name;     /* NULL: a private node, visible to this process only */
   const char* gpu;      /* kind of all devices, e.g. "V100-PCIE-32GB", or the path of a TOML file */
   int32_t device_count; /* 1 to 4096 */
   gpemu_clock clock;
 } gpemu_node_config;
 
-/* Creates a node and attaches to it. A named one belongs to this run: it disappears with its last
+/* Creates a node and attaches to it. A named node belongs to this run: it disappears with its last
  * user. Errors: INVALID_ARGUMENT for a bad configuration or a name that is taken, NOT_FOUND for an
- * unknown GPU, RESOURCE_LIMIT when shared memory is full. Ended by gpemu_node_close. */
+ * unknown GPU, RESOURCE_LIMIT if shared memory is full. Ended by gpemu_node_close. */
 GPEMU_API gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node);
 
-/* Attaches to a node that exists, on the real clock. Errors: NOT_FOUND, INCOMPATIBLE. Ended by
+/* Attaches to an existing node, on the real clock. Errors: NOT_FOUND, INCOMPATIBLE. Ended by
  * gpemu_node_close. */
 GPEMU_API gpemu_status gpemu_node_open(const char* name, gpemu_node** node);
 GPEMU_API void gpemu_node_close(gpemu_node* node);
 
 GPEMU_API gpemu_status gpemu_node_device_count(const gpemu_node* node, int32_t* count);
 
-/* Tells the present on the node's clock. */
+/* Yields the current time on the node's clock. */
 GPEMU_API gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns);
 
-/* Blocks until a time on the node's clock; returns at once when it has passed. */
+/* Blocks until a time on the node's clock; returns at once if it has passed. */
 GPEMU_API gpemu_status gpemu_node_wait_until(gpemu_node* node, int64_t time_ns);
 
-/* The same on the host's CLOCK_MONOTONIC, which all nodes on the real clock share, without a node.
- * Waiting ends a few microseconds after the deadline on an idle host: it sleeps, then spins. */
+/* The same without a node, on the host's CLOCK_MONOTONIC, which all nodes on the real clock share.
+ * A wait sleeps, then spins. On an idle host, it ends a few microseconds after the deadline. */
 GPEMU_API gpemu_status gpemu_host_now(int64_t* now_ns);
 GPEMU_API gpemu_status gpemu_host_wait_until(int64_t time_ns);
 
@@ -106,7 +106,7 @@ typedef struct gpemu_device_info {
   uint64_t memory_bytes;
 } gpemu_device_info;
 
-/* Opens this process's context on a device. Errors: NOT_FOUND; UNAVAILABLE when the device is
+/* Opens this process's context on a device. Errors: NOT_FOUND; UNAVAILABLE if the device is
  * exclusive and another process has it. Ended by gpemu_device_close, which gives back its memory.
  */
 GPEMU_API gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** device);
@@ -120,28 +120,28 @@ GPEMU_API gpemu_status gpemu_device_synchronize(gpemu_device* device);
 /* ---- Memory
  * --------------------------------------------------------------------------------------- */
 
-/* Takes device memory, rounded up to 256 bytes. The address is never 0 and not to be dereferenced.
+/* Allocates device memory, rounded up to 256 bytes. The address is never 0; do not dereference it.
  * Errors: OUT_OF_MEMORY. Ended by gpemu_device_free. */
 GPEMU_API gpemu_status gpemu_device_allocate(gpemu_device* device, uint64_t bytes,
                                              uint64_t* address);
 
-/* Errors: INVALID_ARGUMENT when `address` is not the start of a live allocation. */
+/* Errors: INVALID_ARGUMENT if `address` is not the start of a live allocation. */
 GPEMU_API gpemu_status gpemu_device_free(gpemu_device* device, uint64_t address);
 
-/* Tells what no process holds, and the capacity. */
+/* Yields the memory that no process holds, and the capacity. */
 GPEMU_API gpemu_status gpemu_device_memory(const gpemu_device* device, uint64_t* free_bytes,
                                            uint64_t* total_bytes);
 
-/* Takes zero-filled host memory that is page-locked. Where the user's limit on locked memory is too
- * low, it is not, and one line on standard error says so. Errors: RESOURCE_LIMIT when the host is
- * out of memory. Ended by gpemu_pinned_free. */
+/* Allocates zero-filled, page-locked host memory. If the user's limit on locked memory is too low,
+ * the memory is not locked, and one line on standard error says so. Errors: RESOURCE_LIMIT if the
+ * host is out of memory. Ended by gpemu_pinned_free. */
 GPEMU_API gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory);
 
-/* Errors: INVALID_ARGUMENT when `memory` did not come from gpemu_pinned_allocate. */
+/* Errors: INVALID_ARGUMENT if `memory` did not come from gpemu_pinned_allocate. */
 GPEMU_API gpemu_status gpemu_pinned_free(void* memory);
 
-/* Page-locks memory that the caller mapped, until it is unmapped. Errors: as gpemu_pinned_allocate,
- * INVALID_ARGUMENT for 0 bytes. */
+/* Page-locks memory that the caller mapped, until it is unmapped. Errors: those of
+ * gpemu_pinned_allocate, INVALID_ARGUMENT for 0 bytes. */
 GPEMU_API gpemu_status gpemu_pinned_lock(void* memory, uint64_t bytes);
 
 /* ---- Streams
@@ -159,14 +159,14 @@ typedef enum gpemu_copy_direction {
   GPEMU_COPY_DEVICE_TO_HOST = 1
 } gpemu_copy_direction;
 
-/* When a piece of work runs, on the node's clock, as far as is known when it is queued: work that
- * other streams of the process are given later may put it off. */
+/* When a piece of work runs on the node's clock, as far as is known when it is queued. Work that is
+ * queued later in other streams of the process may put it off. */
 typedef struct gpemu_interval {
   int64_t start_ns;
   int64_t end_ns;
 } gpemu_interval;
 
-/* Ended by gpemu_stream_destroy; work that is queued still runs. */
+/* Ended by gpemu_stream_destroy; queued work still runs. */
 GPEMU_API gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
                                            gpemu_stream** stream);
 /* Yields the legacy default stream. Ended by gpemu_stream_destroy as well. */
@@ -182,7 +182,7 @@ GPEMU_API gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direct
                                          uint64_t bytes, int64_t duration_ns,
                                          gpemu_interval* interval);
 
-/* Returns GPEMU_OK when all work queued so far has ended, else GPEMU_ERROR_NOT_READY. */
+/* Returns GPEMU_OK if all work queued so far has ended, else GPEMU_ERROR_NOT_READY. */
 GPEMU_API gpemu_status gpemu_stream_query(const gpemu_stream* stream);
 GPEMU_API gpemu_status gpemu_stream_synchronize(gpemu_stream* stream);
 
@@ -197,61 +197,61 @@ GPEMU_API void gpemu_event_destroy(gpemu_event* event);
 
 /* Makes the event stand for all work queued on the stream so far. */
 GPEMU_API gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream);
-/* Lets work that is queued on the stream later start only after the event. An event that was never
+/* Makes work that is queued on the stream later start only after the event. An event that was never
  * recorded counts as over. */
 GPEMU_API gpemu_status gpemu_stream_wait_event(gpemu_stream* stream, const gpemu_event* event);
-/* Returns GPEMU_OK when the event is over, else GPEMU_ERROR_NOT_READY. */
+/* Returns GPEMU_OK if the event is over, else GPEMU_ERROR_NOT_READY. */
 GPEMU_API gpemu_status gpemu_event_query(const gpemu_event* event);
 GPEMU_API gpemu_status gpemu_event_synchronize(const gpemu_event* event);
-/* Errors: INVALID_ARGUMENT when one was never recorded, NOT_READY when one is not over. */
+/* Errors: INVALID_ARGUMENT if one was never recorded, NOT_READY if one is not over. */
 GPEMU_API gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* end,
                                            int64_t* elapsed_ns);
 
-/* Returns when an event that is over came, on the node's clock. Errors: INVALID_ARGUMENT when it
- * was never recorded, NOT_READY when it is not over. */
+/* Yields the time of an event that is over, on the node's clock. Errors: INVALID_ARGUMENT if it was
+ * never recorded, NOT_READY if it is not over. */
 GPEMU_API gpemu_status gpemu_event_time(const gpemu_event* event, int64_t* time_ns);
 
 /* ---- Rendezvous
  * ------------------------------------------------------------------------------------ */
 
-/* One party of a group whose members queue rounds of work that ends for all of them together, as a
- * collective does. Parties are processes of a node, or threads of one. A party arrives at a round
- * when its stream reaches it. The round ends for all at the latest arrival, or at the end of the
- * round before if that is later, plus the largest cost that any of them gave. All must queue the
- * same rounds in the same order. */
+/* One party of a group. The members of a group queue rounds of work that end for all of them
+ * together, as a collective does. Parties are processes of a node, or threads of one process. A
+ * party arrives at a round when its stream reaches it. The round starts at the latest arrival, or
+ * at the end of the previous round if that is later. It ends for all parties after the largest cost
+ * that any of them gave. All must queue the same rounds in the same order. */
 typedef struct gpemu_rendezvous gpemu_rendezvous;
 
 #define GPEMU_GROUP_ID_BYTES 64
 
 /* Creates a group and writes its id, which the parties need to join. Errors: INVALID_ARGUMENT for
- * less than one party, RESOURCE_LIMIT when the node has too few free seats. */
+ * less than one party, RESOURCE_LIMIT if the node has too few free seats. */
 GPEMU_API gpemu_status gpemu_rendezvous_create_group(gpemu_node* node, int32_t parties,
                                                      char id[GPEMU_GROUP_ID_BYTES]);
 
 /* Takes a seat, 0 to parties - 1. Errors: INVALID_ARGUMENT for a seat that does not exist or is
- * taken, NOT_FOUND when the node has no such group any more. Ended by gpemu_rendezvous_leave: other
+ * taken, NOT_FOUND if the node no longer has the group. Ended by gpemu_rendezvous_leave: other
  * parties that wait for this one then fail. */
 GPEMU_API gpemu_status gpemu_rendezvous_join(gpemu_node* node, const char* id, int32_t seat,
                                              gpemu_rendezvous** rendezvous);
 GPEMU_API void gpemu_rendezvous_leave(gpemu_rendezvous* rendezvous);
 
-/* Queues a round on a stream. What is queued on the stream later starts after the round. `end`, if
- * it is not NULL, stands for the end of the round from then on. Errors: UNAVAILABLE after a party
+/* Queues a round on a stream. Work that is queued on the stream later starts after the round. If
+ * `end` is not NULL, it then stands for the end of the round. Errors: UNAVAILABLE after a party
  * died or left without coming, INVALID_ARGUMENT for a negative cost or a stream of another node. */
 GPEMU_API gpemu_status gpemu_rendezvous_arrive(gpemu_rendezvous* rendezvous, gpemu_stream* stream,
                                                int64_t cost_ns, gpemu_event* end);
 /* Errors: UNAVAILABLE once a party for which this one waits has died or left. */
 GPEMU_API gpemu_status gpemu_rendezvous_check(gpemu_rendezvous* rendezvous);
-/* Waits until all work queued on the stream so far has ended. Errors: as check, also when that
- * happens meanwhile; NOT_READY after `timeout_ns`, unless that is negative. */
+/* Waits until all work queued on the stream so far has ended. Errors: as check, also if that
+ * happens during the wait; NOT_READY after `timeout_ns`, unless that is negative. */
 GPEMU_API gpemu_status gpemu_rendezvous_synchronize(gpemu_rendezvous* rendezvous,
                                                     gpemu_stream* stream, int64_t timeout_ns);
 
 /* How well this process keeps up with the rounds of all its groups. */
 typedef struct gpemu_round_statistics {
   size_t struct_size;
-  uint64_t rounds;        /* that have got their ends */
-  int64_t median_late_ns; /* after a round's end its end was known; at most a millisecond */
+  uint64_t rounds;        /* whose ends are known */
+  int64_t median_late_ns; /* from a round's end until it was known; at most a millisecond */
   int64_t latest_ns;
   int64_t settling_cpu_ns; /* CPU time of the thread that settles rounds */
 } gpemu_round_statistics;
@@ -263,7 +263,7 @@ GPEMU_API gpemu_status gpemu_rendezvous_statistics(gpemu_rendezvous* rendezvous,
 
 typedef struct gpemu_cost_model gpemu_cost_model;
 
-/* What a number rests on, best first. */
+/* The evidence on which a number rests, best first. */
 typedef enum gpemu_evidence {
   GPEMU_EVIDENCE_MEASURED = 0,
   GPEMU_EVIDENCE_INTERPOLATED = 1,
@@ -284,7 +284,7 @@ typedef struct gpemu_estimate {
   gpemu_evidence evidence;
 } gpemu_estimate;
 
-/* What one training step costs. */
+/* The cost of one training step. */
 typedef struct gpemu_step_cost {
   size_t struct_size;
   gpemu_estimate forward;
@@ -297,18 +297,18 @@ typedef struct gpemu_step_cost {
 } gpemu_step_cost;
 
 /* Reads the profiles of a model on a GPU. `precision` NULL or "": the one that was measured.
- * Errors: NOT_FOUND, UNSUPPORTED when the pair was not measured. Ended by gpemu_cost_model_destroy.
+ * Errors: NOT_FOUND, UNSUPPORTED if the pair was not measured. Ended by gpemu_cost_model_destroy.
  */
 GPEMU_API gpemu_status gpemu_cost_model_create(const char* model, const char* gpu,
                                                const char* precision,
                                                gpemu_cost_model** cost_model);
 GPEMU_API void gpemu_cost_model_destroy(gpemu_cost_model* cost_model);
 
-/* Errors: INVALID_ARGUMENT when batch < 1, OUT_OF_MEMORY when it does not fit. */
+/* Errors: INVALID_ARGUMENT if batch < 1, OUT_OF_MEMORY if it does not fit. */
 GPEMU_API gpemu_status gpemu_cost_model_step(const gpemu_cost_model* cost_model, int32_t batch,
                                              gpemu_step_cost* cost);
 
-/* Tells the largest batch that fits. */
+/* Yields the largest batch that fits. */
 GPEMU_API gpemu_status gpemu_cost_model_largest_batch(const gpemu_cost_model* cost_model,
                                                       int32_t* batch);
 
@@ -342,8 +342,8 @@ typedef struct gpemu_model_info {
   int32_t reserved;       /* 0 */
 } gpemu_model_info;
 
-/* Opens a database file, with `file` NULL the installed database and the user's over it. Errors:
- * NOT_FOUND, INCOMPATIBLE, UNAVAILABLE, IO, CORRUPT_DATA. Ended by gpemu_database_close. */
+/* Opens a database file. If `file` is NULL, opens the installed database, overlaid with the user's.
+ * Errors: NOT_FOUND, INCOMPATIBLE, UNAVAILABLE, IO, CORRUPT_DATA. Ended by gpemu_database_close. */
 GPEMU_API gpemu_status gpemu_database_open(const char* file, gpemu_database** database);
 GPEMU_API void gpemu_database_close(gpemu_database* database);
 

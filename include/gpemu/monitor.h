@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Watching the devices of a node: what the NVML shim reads.
+ * Watching the devices of a node. The NVML shim uses this interface.
  *
  * Conventions: those of gpemu.h. The process watches one node, which all callers share: the one
- * that GPEMU_NODE names, else the only one that there is. CUDA_VISIBLE_DEVICES has no influence. A
+ * that GPEMU_NODE names, else the only one that exists. CUDA_VISIBLE_DEVICES has no effect. A
  * process on a private node (GPEMU_GPU, as under `gpemu run --clock virtual`) watches that; its
  * load is GPEMU_ERROR_UNSUPPORTED. Devices are numbered as in the node; an index that it does not
- * have yields GPEMU_ERROR_NOT_FOUND. While nobody is attached, all functions that return a status
- * but gpemu_monitor_attach yield GPEMU_ERROR_UNAVAILABLE.
+ * have yields GPEMU_ERROR_NOT_FOUND. While nobody is attached, all functions that return a status,
+ * except gpemu_monitor_attach, yield GPEMU_ERROR_UNAVAILABLE.
  */
 #ifndef GPEMU_MONITOR_H_
 #define GPEMU_MONITOR_H_
@@ -21,20 +21,20 @@
 extern "C" {
 #endif
 
-/* Attaches to the node, or counts one more user. The first reading's period begins. Errors:
+/* Attaches to the node, or counts one more user. The period of the first reading begins. Errors:
  * NOT_FOUND without a node, INVALID_ARGUMENT with several and no GPEMU_NODE, both with one line in
  * the log; INCOMPATIBLE, RESOURCE_LIMIT. */
 GPEMU_API gpemu_status gpemu_monitor_attach(void);
 
-/* Counts one user less; the last one's call detaches. */
+/* Counts one user less; the call of the last one detaches. */
 GPEMU_API gpemu_status gpemu_monitor_detach(void);
 
 GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);
 
-/* Returns the version of the driver that is emulated, e.g. "595.45.04". Needs nobody attached. */
+/* Returns the version of the emulated driver, e.g. "595.45.04". Works without being attached. */
 GPEMU_API const char* gpemu_monitor_driver_version(void);
 
-/* What does not change. A number that is not known is 0. */
+/* The properties of a device that do not change. A number that is not known is 0. */
 typedef struct gpemu_monitor_device {
   size_t struct_size;
   char gpu[64];          /* e.g. "V100-PCIE-32GB" */
@@ -47,25 +47,25 @@ typedef struct gpemu_monitor_device {
   int32_t memory_bus_bits;
   int32_t pcie_generation, pcie_lanes;
   int32_t nvlink_links;
-  int32_t nvlink_gpus; /* as many GPUs of the node as NVLink joins; 1 without NVLink */
+  int32_t nvlink_gpus; /* how many GPUs of the node NVLink joins; 1 without NVLink */
   int32_t exclusive;   /* 1: one process at a time may use the device */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
 
-/* What changes, now. */
+/* The current state of a device. */
 typedef struct gpemu_monitor_state {
   size_t struct_size;
   uint64_t memory_total, memory_used;
-  uint64_t energy_mj;    /* millijoules since the host started; 0 of a private node */
+  uint64_t energy_mj;    /* millijoules since the host started; 0 for a private node */
   int32_t process_count; /* processes with a context on the device */
 } gpemu_monitor_state;
 GPEMU_API gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state);
 
-/* What the device did over the last period. A period ends with the first call that comes 1/6 s or
- * more after the one before ended; until then the last answer is repeated. The first call waits for
- * its period to end. Shares are 0 to 1. */
+/* The load of a device over the last period. A period ends with the first call at least 1/6 s after
+ * the end of the previous one; earlier calls repeat the last answer. The first call waits for its
+ * period to end. Shares are 0 to 1. */
 typedef struct gpemu_monitor_load {
   size_t struct_size;
   int64_t start_ns, end_ns; /* on CLOCK_MONOTONIC */
@@ -73,7 +73,7 @@ typedef struct gpemu_monitor_load {
   double copy_h2d, copy_d2h;
   double h2d_bytes_per_s, d2h_bytes_per_s;
   double power_w, temperature_c;
-  double sm_clock_mhz;       /* 0 when it is not known */
+  double sm_clock_mhz;       /* 0 if it is not known */
   int32_t performance_state; /* 0 while a process has a context, 8 otherwise */
 } gpemu_monitor_load;
 GPEMU_API gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load);
@@ -84,11 +84,11 @@ typedef struct gpemu_monitor_process {
   uint64_t memory_held;
 } gpemu_monitor_process;
 
-/* Yields up to *count processes and how many there are; `processes` may be NULL with *count 0. */
+/* Yields up to *count processes, and their total number; `processes` may be NULL if *count is 0. */
 GPEMU_API gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* processes,
                                                    int32_t* count);
 
-/* One process's part in the load of the last period; waits as gpemu_monitor_get_load. */
+/* One process's part of the load of the last period. Waits like gpemu_monitor_get_load. */
 typedef struct gpemu_monitor_process_load {
   uint32_t pid;
   double compute;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a GPU is asked to do, as the cost model sees it: one operation of a library, one kernel.
+ * A request to a GPU as the cost model sees it: one operation of a library, or one kernel.
  * The shims for NVIDIA's libraries describe their calls in these terms.
  */
 #ifndef GPEMU_OPERATION_H_
@@ -30,7 +30,7 @@ typedef enum gpemu_data_type {
   GPEMU_TYPE_COMPLEX128 = 12 /* two FP64 */
 } gpemu_data_type;
 
-/* Returns the bytes of a number in memory; those of FP32 where the type is not known. */
+/* Returns the size of a number in memory; that of FP32 if the type is not known. */
 static inline int gpemu_data_type_bytes(gpemu_data_type type) {
   switch (type) {
     case GPEMU_TYPE_COMPLEX128:
@@ -51,34 +51,34 @@ static inline int gpemu_data_type_bytes(gpemu_data_type type) {
   }
 }
 
-/* What an operation is; the comment gives the meaning of `shape`, in order. Entries that a kind
- * does not name are 0. */
+/* The kinds of operations. Each comment lists the entries of `shape`, in order. Entries that a kind
+ * does not list are 0. */
 typedef enum gpemu_operation_kind {
-  /* A kernel of which nothing but the launch is known: grid x, y, z, block x, y, z, dynamic shared
-   * bytes, bytes that it is taken to move (0: its name was not looked at), arithmetic operations
-   * (0: not known). `name` is the mangled name; `arguments` is the launch's argument array. */
+  /* A kernel of which only the launch is known: grid x, y, z, block x, y, z, dynamic shared bytes,
+   * bytes that it is assumed to move (0: its name was not examined), arithmetic operations (0: not
+   * known). `name` is the mangled name; `arguments` is the launch's argument array. */
   GPEMU_OPERATION_KERNEL = 0,
   /* batch, m, n, k. */
   GPEMU_OPERATION_MATMUL = 1,
-  /* batch, in channels, out channels, groups, spatial dimensions (1 to 3), then three entries each,
-   * unused ones 1: input size, filter size, output size, stride, dilation. The output is that of
-   * the forward convolution for all three kinds. */
+  /* batch, in channels, out channels, groups, spatial dimensions (1 to 3), then three entries each
+   * (1 if unused): input size, filter size, output size, stride, dilation. For all three kinds, the
+   * output is that of the forward convolution. */
   GPEMU_OPERATION_CONVOLUTION_FORWARD = 2,
   GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA = 3,
   GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER = 4,
-  /* batch, query heads, key and value heads, query length, key and value length, head size, 1 when
+  /* batch, query heads, key and value heads, query length, key and value length, head size, 1 if
    * causal. */
   GPEMU_OPERATION_ATTENTION_FORWARD = 5,
   GPEMU_OPERATION_ATTENTION_BACKWARD = 6,
   /* layers, directions, sequence length, batch, input size, hidden size, gates (1, 3 or 4). */
   GPEMU_OPERATION_RNN_FORWARD = 7,
   GPEMU_OPERATION_RNN_BACKWARD = 8,
-  /* elements, channels (0: not known), how often an element is read or written; 0: three times,
-   * backward five, one pass over the statistics and one over the elements. */
+  /* elements, channels (0: not known), how often an element is read or written (0: three times, or
+   * five times backward: one pass for the statistics and one over the elements). */
   GPEMU_OPERATION_NORMALIZATION_FORWARD = 9,
   GPEMU_OPERATION_NORMALIZATION_BACKWARD = 10,
-  /* input elements, output elements, window elements, bytes that each output element has besides:
-   * the place of its maximum. */
+  /* input elements, output elements, window elements, additional bytes per output element: the
+   * position of its maximum. */
   GPEMU_OPERATION_POOLING = 11,
   /* elements read, elements written, arithmetic operations per element written. */
   GPEMU_OPERATION_ELEMENTWISE = 12,
@@ -86,16 +86,17 @@ typedef enum gpemu_operation_kind {
   GPEMU_OPERATION_REDUCTION = 13,
   /* batch, then the sizes of one to three dimensions (unused ones 1). */
   GPEMU_OPERATION_FFT = 14,
-  /* Anything else whose work is known: arithmetic operations, bytes moved. Factorisations, solves,
-   * sparse products. */
+  /* Anything else of known work (factorisations, solves, sparse products): arithmetic operations,
+   * bytes moved. */
   GPEMU_OPERATION_OTHER = 15,
-  /* bytes. Within one device. */
+  /* bytes, within one device. */
   GPEMU_OPERATION_COPY_ON_DEVICE = 16,
   /* bytes. */
   GPEMU_OPERATION_SET = 17,
-  /* As pooling, whose input and output it is: the gradient of the output becomes the input's. */
+  /* As for pooling, with the input and output of the forward operation: computes the gradient of
+   * the input from that of the output. */
   GPEMU_OPERATION_POOLING_BACKWARD = 18,
-  /* cycles of the multiprocessors' clock in which nothing is done. */
+  /* cycles of the multiprocessors' clock for which the kernel does nothing. */
   GPEMU_OPERATION_WAIT = 19
 } gpemu_operation_kind;
 
@@ -107,8 +108,8 @@ typedef enum gpemu_access {
   GPEMU_ACCESS_STRIDED = 1     /* each by an index that is computed for it */
 } gpemu_access;
 
-/* One operation. Filled by whoever describes a call; nothing is kept of it after the call that
- * takes it but what the cost model copies. */
+/* One operation. The code that describes a call fills it in. After the call that takes it, only the
+ * cost model's copies are kept. */
 typedef struct gpemu_operation {
   size_t struct_size;
   gpemu_operation_kind kind;

@@ -19,7 +19,7 @@ struct Device::State {
   Segment* segment;
   int index;
   sim::Clock* clock;
-  /// Of this process and device, however often it is open.
+  /// Of this process and device, however often the device is open.
   Segment::OwnUse* own;
   Schedule* schedule;
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
@@ -58,14 +58,14 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   state->clock = &clock;
   state->own = &segment.own(index);
   state->schedule = &schedule;
-  // Far from each other and from zero, so that an address tells its device.
+  // The addresses of devices are far from each other and from zero, so an address shows its device.
   state->next_address = (static_cast<DeviceAddress>(index) + 1) << 44;
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }
 
 Device::~Device() {
   state_->default_stream.reset();
-  // All of it belongs to the parent of a forked child.
+  // In a forked child, all of this belongs to the parent.
   if (!state_->segment->owned_by_this_process()) return;
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
@@ -119,7 +119,7 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
     const MemoryInfo info = memory_info();
     const std::string others = segment.largest_holders(state_->index);
     return fail(ErrorCode::kOutOfMemory,
-                "out of memory on device {} ({}): {:.1f} MiB asked for, {:.1f} MiB free of {:.1f} "
+                "out of memory on device {} ({}): {:.1f} MiB requested, {:.1f} MiB free of {:.1f} "
                 "MiB; this process holds {:.1f} MiB, others {:.1f} MiB{}{}",
                 state_->index, segment.facts(state_->index).gpu, to_mib(rounded), to_mib(info.free),
                 to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
@@ -173,7 +173,7 @@ Stream::Stream(Device& device, std::unique_ptr<Lane> lane)
 Stream::~Stream() {
   const Device::State& device = *device_.state_;
   if (!device.segment->owned_by_this_process()) {
-    // The schedule is the parent's, and its lock may be, too.
+    // In a forked child, the schedule belongs to the parent, and its lock may be held for ever.
     static_cast<void>(lane_.release());
     return;
   }
@@ -248,7 +248,7 @@ Result<Duration> elapsed_time(const Event& start, const Event& end, const sim::C
   }
   const TimePoint now = clock.now();
   if (!start.moment().is_over(now) || !end.moment().is_over(now)) {
-    return fail(ErrorCode::kNotReady, "the events have not both happened yet");
+    return fail(ErrorCode::kNotReady, "at least one of the events is not over yet");
   }
   return end.moment().time() - start.moment().time();
 }

@@ -9,8 +9,8 @@
 namespace gpemu::device {
 namespace {
 
-/// Work of others that is queued longer than this makes a process look whether those others live,
-/// at most this often: a look asks the kernel for a lock of each process, some 0.3 us.
+/// If the work of other processes is queued for longer than this, a process checks whether they
+/// live, at most once per period. A check asks the kernel for a lock of each process, about 0.3 us.
 constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 
@@ -98,8 +98,8 @@ void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Durat
   }
 }
 
-/// Has the work of processes that died dropped before this process queues behind it, and damage
-/// undone that would make it wait for work that nobody has queued.
+/// Before this process queues after it, drops the work of dead processes, and repairs damage that
+/// would make this process wait for work that nobody has queued.
 void EngineQueue::drop_work_of_dead(TimePoint now) {
   const TimePoint others_end = at(record_->tail_ns.load());
   const TimePoint expected = std::max(now, at(own_->engines[engine_].tail_ns));
@@ -111,9 +111,9 @@ void EngineQueue::drop_work_of_dead(TimePoint now) {
 }
 
 /// Puts time at the end of the engine's timeline, not before `earliest`. Several processes may do
-/// so at once: whoever's exchange succeeds first comes first, and nobody waits for anybody. A tail
-/// that is further away than anybody queues is damage, and the time comes after this process's own
-/// instead.
+/// so at once: the one whose exchange succeeds first comes first, and none waits for another. A
+/// tail that is further away than any process queues is damage; the time then comes after this
+/// process's own tail instead.
 EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
   drop_work_of_dead(now);
   std::int64_t& own = own_->engines[engine_].tail_ns;
@@ -127,7 +127,7 @@ EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Durati
     queued = tail <= latest ? tail : own;
     start = std::max(ns(earliest), queued);
     end = saturating_add(start, cost.count());
-    // Before the exchange, so that nobody cuts the timeline before this work's end.
+    // Before the exchange, so that no process cuts the timeline before this work's end.
     published.store(std::max(own, end), std::memory_order_relaxed);
   } while (!record_->tail_ns.compare_exchange_weak(tail, end));
   own = std::max(own, end);

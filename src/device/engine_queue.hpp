@@ -11,11 +11,11 @@
 
 namespace gpemu::device {
 
-/// The time of one engine that this process has, and what others see of it.
+/// The time that this process has on one engine, and what other processes see of it.
 ///
-/// A process reserves time behind all that was reserved before, by whichever process: first in,
-/// first out. In which order it does its own work in its own time is its own affair. Thread safety:
-/// guarded by the schedule's mutex.
+/// A process reserves time after everything that any process has reserved before: first in, first
+/// out. Within its own time, it orders its work as it likes. Thread safety: guarded by the
+/// schedule's mutex.
 class EngineQueue {
  public:
   EngineQueue(Segment& segment, int device, std::size_t engine)
@@ -26,30 +26,31 @@ class EngineQueue {
         own_(&segment.own(device)),
         holding_(&segment.own_holding(device)) {}
 
-  /// Counts work that is queued, with the time that it takes of the engine.
+  /// Counts queued work, with the engine time that it takes.
   void count(Duration busy, Bytes bytes);
 
   /// Adds to the work that is counted and has not started.
   void promise(Duration busy);
 
-  /// Reserves what promised work that can start at `earliest` may lack. Requires: earliest
-  /// >= now.
+  /// Reserves the time that promised work may lack if it can start at `earliest`. Requires:
+  /// earliest >= now.
   void reserve_for(TimePoint now, TimePoint earliest, Duration cost);
 
-  /// Returns when work runs that may start at `from`, with what is missing reserved.
+  /// Returns when work runs that may start at `from`. Reserves missing time.
   Interval serve(TimePoint now, TimePoint from, Duration cost);
 
-  /// Returns the first time from `from` on that this process has, or will have.
+  /// Returns the first time, not before `from`, that this process has or will have.
   [[nodiscard]] TimePoint next_turn(TimePoint now, TimePoint from);
 
-  /// Notes when work runs. Nothing is served before its start from now on.
+  /// Notes when work runs. From now on, nothing is served before its start.
   void settle(TimePoint start, TimePoint end);
 
-  /// Takes work that runs between two times out of the gaps that others see in the timeline.
+  /// Takes work that runs between two times out of the gaps that other processes see in the
+  /// timeline.
   void fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy);
 
  private:
-  /// From where others had reserved until, to where this process has.
+  /// From the end of the others' reservation to the end of this process's own.
   struct Turn {
     TimePoint start;
     TimePoint end;

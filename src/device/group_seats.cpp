@@ -12,7 +12,7 @@ namespace {
 
 using layout::SeatRecord;
 
-/// How often somebody tries again who found room taken by others that may not have needed it.
+/// How often to try again if the room is taken by other processes, which may not have needed it.
 constexpr int kMostSeatAttempts = 100;
 constexpr auto kPause = std::chrono::microseconds(100);
 
@@ -29,13 +29,13 @@ bool replace(std::atomic<std::uint64_t>& value, std::uint64_t from, std::uint64_
   return value.compare_exchange_strong(from, to);
 }
 
-/// Returns whether nobody has a seat or can still take it.
+/// Returns whether nobody has a seat or can still take one.
 bool is_empty(std::uint64_t owner, std::uint64_t key) {
   return owner == 0 || owner == layout::left(key);
 }
 
-/// Notes who of a group has died, and frees the seats if nobody is left. None of it can be undone,
-/// so any number of processes may do it at once and be killed meanwhile.
+/// Notes which parties of a group have died, and frees the seats if none is left. No change can be
+/// undone, so any number of processes may do this at once and be killed in the middle.
 void free_if_empty(const Segment& segment, Seats seats, std::uint64_t key) {
   bool all_empty = true;
   for (SeatRecord& seat : seats) {
@@ -53,7 +53,7 @@ void free_if_empty(const Segment& segment, Seats seats, std::uint64_t key) {
   }
 }
 
-/// Frees the seats of groups that have died out.
+/// Frees the seats of groups whose parties have all left or died.
 void free_abandoned(const Segment& segment) {
   std::set<std::uint64_t> keys;
   for (const SeatRecord& seat : segment.seats()) {
@@ -107,8 +107,8 @@ Result<GroupId> reserve_seats(const Segment& segment, int parties) {
   }
   if (!first) {
     return fail(ErrorCode::kResourceLimit,
-                "the node '{}' has no {} free seats in a row for a group; all groups together have "
-                "{}: end groups that are no longer used",
+                "the node '{}' does not have {} adjacent free seats for a group; all groups share "
+                "{} seats: end groups that are no longer used",
                 segment.name(), parties, layout::kSeatCapacity);
   }
   return GroupId{.key = key,
@@ -123,10 +123,10 @@ Result<Seats> take_seat(const Segment& segment, const GroupId& group, int seat) 
                 group.parties, std::int64_t{group.parties} - 1, seat);
   }
   const auto gone = [&] {
-    return fail(ErrorCode::kNotFound,
-                "the node '{}' has no such group: whoever created it has left, or has created it "
-                "on another node",
-                segment.name());
+    return fail(
+        ErrorCode::kNotFound,
+        "the node '{}' has no such group: its creator has left, or created it on another node",
+        segment.name());
   };
   if (group.first_seat > all.size() || group.parties > all.size() - group.first_seat) return gone();
   const Seats seats = all.subspan(group.first_seat, group.parties);
@@ -138,7 +138,7 @@ Result<Seats> take_seat(const Segment& segment, const GroupId& group, int seat) 
     return fail(ErrorCode::kInvalidArgument, "seat {} of the group is taken", seat);
   }
   if (is_of_group(taken)) return seats;
-  // Meanwhile the group's creator gave it up and made another one here.
+  // In the meantime, the group's creator gave it up and created another one here.
   replace(taken.owner, segment.identity(), owner);
   return gone();
 }
@@ -146,7 +146,7 @@ Result<Seats> take_seat(const Segment& segment, const GroupId& group, int seat) 
 void leave_seat(const Segment& segment, Seats seats, std::size_t seat, std::uint64_t key) {
   seats[seat].owner = layout::left(key);
   for (SeatRecord& other : seats) {
-    // Of those who have not come by now, if this party made the group.
+    // If this party created the group: the seats of parties that have not come by now.
     replace(other.owner, segment.identity() | layout::kReserved, layout::left(key));
   }
   free_if_empty(segment, seats, key);

@@ -22,12 +22,12 @@ using Seats = std::span<layout::SeatRecord>;
 /// Takes a seat and returns all seats of the group. Errors: those of Rendezvous::join.
 [[nodiscard]] Result<Seats> take_seat(const Segment& segment, const GroupId& group, int seat);
 
-/// Leaves a seat, with those that this process has reserved and nobody has taken, and frees all of
-/// the group if nobody has one.
+/// Leaves a seat, together with the seats that this process has reserved and nobody has taken.
+/// Frees all seats of the group if nobody has one.
 void leave_seat(const Segment& segment, Seats seats, std::size_t seat, std::uint64_t key);
 
-/// Returns whether the party of a seat can still come: whoever has it lives, or whoever has
-/// reserved it does.
+/// Returns whether the party of a seat can still come: whether the process that has taken or
+/// reserved the seat lives.
 [[nodiscard]] bool can_come(const Segment& segment, const layout::SeatRecord& seat);
 
 }  // namespace gpemu::device

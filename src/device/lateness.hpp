@@ -10,7 +10,7 @@
 
 namespace gpemu::device {
 
-/// Counts of how late things were, by microseconds. Thread safety: none.
+/// Counts how late things were, by microseconds. Thread safety: none.
 class Lateness {
  public:
   void add(Duration late) {

@@ -11,9 +11,9 @@
 #include "gpemu/sim/clock_page.hpp"
 
 /// The content of a node segment. Everything in it is trivially destructible, of fixed size, and
-/// valid with any bytes at any address: no pointer, no lock, no enumeration. Whoever may write the
-/// file may write anything, so readers check what never changes once, in a copy of their own, and
-/// bound what changes at each use.
+/// valid with any bytes at any address: it has no pointer, no lock and no enumeration. Anyone who
+/// may write the file can write anything into it. So readers copy and check the part that never
+/// changes once, and bound each changing value at each use.
 ///
 ///     Header | FactsRecord[device_count]                          never changes
 ///     EngineRecord[device_count][kEngineCount]                    changes
@@ -22,9 +22,9 @@
 ///     SeatRecord[kSeatCapacity]
 ///     ClockPage                                                   at a page of its own
 ///
-/// Which slots of the registry are in use is not in the file: a process holds open-file-description
-/// locks (fcntl F_OFD_SETLK) on bytes far beyond the file's end, which the kernel releases when the
-/// process ends.
+/// The file does not say which slots of the registry are in use. Instead, a process holds
+/// open-file-description locks (fcntl F_OFD_SETLK) on bytes far beyond the file's end, which the
+/// kernel releases when the process ends.
 ///
 /// Change kVersion with any change of this file. The header's fields up to `temporary` stay where
 /// they are in all versions, so that each can remove the nodes of any other.
@@ -36,19 +36,19 @@ inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
 inline constexpr std::size_t kSeatCapacity = 2048;
-/// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round
-/// n - kArrivalsAhead, for which all others have published theirs, for which they know the end of
-/// round n - 2 * kArrivalsAhead: nobody needs an older one.
+/// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round n -
+/// kArrivalsAhead. So all others have published their arrival at that round, which means that they
+/// know the end of round n - 2 * kArrivalsAhead: nobody needs an older arrival.
 inline constexpr std::size_t kArrivalsKept = 16;
 inline constexpr std::size_t kArrivalsAhead = kArrivalsKept / 2;
 
-/// Offset of the lock of slot 0 that says that somebody has taken the slot; the others follow.
+/// Offset of slot 0's lock, which says that a process has taken the slot. The other slots follow.
 inline constexpr std::int64_t kTakenLocks = std::int64_t{1} << 40;
-/// Likewise of the locks that say that the holder of a slot lives and that its records count: taken
-/// only when the records are clean of what the slot's last holder left.
+/// Offset of the locks that say that a slot's holder lives and that its records count. The holder
+/// takes it only after it has cleared the records of the slot's last holder.
 inline constexpr std::int64_t kAliveLocks = kTakenLocks + kProcessCapacity;
 
-/// Nobody waits for work of others that ends later than this: it is damage. Longer than any job
+/// No process waits for others' work that ends later than this: it is damage. Longer than any job
 /// queues ahead.
 inline constexpr Duration kLongestQueue = std::chrono::hours(24);
 
@@ -62,11 +62,11 @@ struct alignas(64) Header {
   std::uint8_t policy;     ///< a SharingPolicy.
   std::uint8_t temporary;  ///< 0 or 1.
   char name[kNameBytes];
-  /// Of all bytes that never change, with zero in this place.
+  /// Of all bytes that never change, with zero in this field.
   std::uint64_t checksum;
 };
 
-/// What never changes of a device.
+/// The properties of a device that never change.
 struct alignas(64) FactsRecord {
   char gpu[kNameBytes];
   char uuid[48];
@@ -77,34 +77,34 @@ struct alignas(64) FactsRecord {
   GpuFacts facts;
 };
 
-/// Time for which an engine stands still in the midst of what is queued. Written start first, over
-/// one that ends before: who reads it meanwhile sees none.
+/// A time for which an engine is idle although work is queued after it. The start is written first,
+/// over a gap that ends earlier: a concurrent reader sees no gap.
 struct GapRecord {
   std::atomic<std::int64_t> start_ns;
   std::atomic<std::int64_t> end_ns;
 };
 
-/// What was ever queued on an engine.
+/// Counts of all work that was ever queued on an engine.
 struct CountRecord {
   std::atomic<std::int64_t> busy_ns;  ///< the time that it takes.
   std::atomic<std::uint64_t> operations;
   std::atomic<std::uint64_t> bytes;  ///< copied.
 };
 
-/// The timeline of one engine. `tail_ns` only grows while processes live, by compare-and-swap, so
-/// that nobody who dies can leave it locked. One beyond what the living published is of the dead,
-/// or damage, and is cut.
+/// The timeline of one engine. While processes live, `tail_ns` only grows, by compare-and-swap, so
+/// a process that dies cannot leave it locked. A tail after all that living processes have
+/// published belongs to dead ones, or is damage, and is cut.
 struct alignas(64) EngineRecord {
-  std::atomic<std::int64_t> tail_ns;  ///< when the engine has nothing left to do.
-  /// By processes that gave their slots up, less what was dropped of all that died.
+  std::atomic<std::int64_t> tail_ns;  ///< the end of the engine's queue.
+  /// By processes that gave up their slots, less the dropped work of all that died.
   CountRecord ended;
-  /// The last gaps, in a ring; more ahead of an engine at once are taken for work.
+  /// The last gaps, in a ring. If an engine has more gaps ahead, the others count as work.
   std::atomic<std::uint32_t> gap_count;
   GapRecord gaps[4];
 };
 
-/// Returns how much work an engine has between two times, neither of them behind its tail.
-/// Requires: 0 <= from_ns.
+/// Returns how much work an engine has between two times, neither of them after its tail. Requires:
+/// 0 <= from_ns.
 [[nodiscard]] inline std::int64_t work_between(const EngineRecord& engine, std::int64_t from_ns,
                                                std::int64_t to_ns) {
   if (to_ns <= from_ns) return 0;
@@ -117,22 +117,22 @@ struct alignas(64) EngineRecord {
   return work;
 }
 
-/// Who has a slot. Which slots count, the locks say.
+/// The holder of a slot. The locks say which slots count.
 struct alignas(64) ProcessRecord {
-  std::atomic<std::uint32_t> used;  ///< 0: nobody had the slot since its last holder detached.
+  std::atomic<std::uint32_t> used;  ///< 0: not used since the slot's last holder detached.
   std::atomic<std::int32_t> pid;
-  /// In which the pid is one: the inode of its pid namespace; 0 when that is not known.
+  /// The pid's namespace: its inode, or 0 if that is not known.
   std::atomic<std::uint64_t> pid_namespace;
   char name[32];
-  /// Of this holder and no other one: a random number, and the slot in the lowest byte.
+  /// Identifies this holder: a random number, with the slot in the lowest byte.
   std::atomic<std::uint64_t> identity;
-  std::atomic<std::uint32_t> bell;  ///< others increment it when there is news, and wake.
+  std::atomic<std::uint32_t> bell;  ///< others increment it when there is news, then wake.
   std::atomic<std::uint32_t>
-      listening;  ///< 1: the holder waits for its bell; whoever rings clears it.
+      listening;  ///< 1: the holder waits for its bell; the process that rings clears it.
 };
 
-/// What one process has on one device. Its holder alone writes it, and keeps the truth in memory of
-/// its own.
+/// What one process has on one device. Only its holder writes it; the original is in the holder's
+/// own memory.
 struct alignas(64) HoldingRecord {
   std::atomic<std::uint64_t> memory;
   std::atomic<std::int32_t> contexts;
@@ -144,9 +144,9 @@ struct alignas(64) HoldingRecord {
   Use engines[kEngineCount];
 };
 
-/// What a party brings to a round.
+/// An arrival of a party at a round.
 struct ArrivalRecord {
-  /// When it comes, unless the round before ends later.
+  /// When the party comes, unless the previous round ends later.
   std::atomic<std::int64_t> time_ns;
   std::atomic<std::int64_t> cost_ns;
 };
@@ -155,15 +155,15 @@ struct ArrivalRecord {
 struct alignas(64) SeatRecord {
   /// 0: the seat is free. An identity with kReserved: of the group's creator, for a party that has
   /// not come yet. An identity: the party's process, which alone writes the rest. left(key): the
-  /// party has left or died. Changes in this order only, by compare-and-swap.
+  /// party has left or died. The value changes only in this order, by compare-and-swap.
   std::atomic<std::uint64_t> owner;
-  std::atomic<std::uint64_t> key;    ///< of the group; means nothing in a free seat.
+  std::atomic<std::uint64_t> key;    ///< of the group; has no meaning in a free seat.
   std::atomic<std::uint64_t> count;  ///< of arrivals.
   ArrivalRecord arrivals[kArrivalsKept];
 };
 inline constexpr std::uint64_t kReserved = std::uint64_t{1} << 63;
 inline constexpr std::uint64_t kLeft = std::uint64_t{1} << 62;
-/// Returns the owner of a seat of that group whose party has left.
+/// Returns the owner value of a seat of that group whose party has left.
 [[nodiscard]] constexpr std::uint64_t left(std::uint64_t key) {
   return (key & (kLeft - 1)) | kLeft;
 }
@@ -173,7 +173,8 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
-/// Where the parts of a segment with so many devices lie. Units: bytes from the file's start.
+/// The offsets of the parts of a segment with that many devices. Units: bytes from the file's
+/// start.
 struct Offsets {
   explicit constexpr Offsets(std::uint64_t devices)
       : engines(sizeof(Header) + devices * sizeof(FactsRecord)),
@@ -183,7 +184,7 @@ struct Offsets {
         clock((seats + kSeatCapacity * sizeof(SeatRecord) + kPage - 1) / kPage * kPage),
         end(clock + sizeof(sim::ClockPage)) {}
 
-  /// Programs map the clock alone. Source: the largest page of the processors that gpemu runs on.
+  /// Programs map only the clock. Source: the largest page of the processors on which gpemu runs.
   static constexpr std::uint64_t kPage = 65536;
 
   static constexpr std::uint64_t kFacts = sizeof(Header);

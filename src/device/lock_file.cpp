@@ -15,8 +15,8 @@
 namespace gpemu::device {
 namespace {
 
-/// All lock files of this process. Process-wide as fork is. Never destroyed: a thread may fork
-/// while the process ends.
+/// All lock files of this process. Process-wide, because fork is. Never destroyed, because a thread
+/// may fork while the process ends.
 struct OpenLockFiles {
   std::mutex mutex;
   std::vector<LockFile*> files;  ///< guarded by mutex.
@@ -49,7 +49,7 @@ struct flock byte_range(short type, std::int64_t first, std::int64_t count) {
 }  // namespace
 
 bool locked_by_others(int descriptor, std::int64_t first, std::int64_t count) {
-  // Whether one could read-lock it: which needs no permission to write, as locking would.
+  // Asks whether it could take a read lock: unlike a write lock, this needs no permission to write.
   struct flock range = byte_range(F_RDLCK, first, count);
   return ::fcntl(descriptor, F_OFD_GETLK, &range) != 0 || range.l_type != F_UNLCK;
 }
@@ -60,14 +60,14 @@ void for_each_lock_of_others(int descriptor, std::int64_t first, std::int64_t co
   struct flock range = byte_range(F_RDLCK, first, count);
   if (::fcntl(descriptor, F_OFD_GETLK, &range) != 0) return visit(first, count);
   if (range.l_type == F_UNLCK) return;
-  // The lock may reach beyond what was asked about; without a length it has no end.
+  // The lock may extend beyond the bytes in question; a length of 0 means that it has no end.
   const std::int64_t end = first + count;
   const std::int64_t locked = std::clamp<std::int64_t>(range.l_start, first, end);
   const std::int64_t locked_end =
       range.l_len == 0 || range.l_len > end - locked
           ? end
           : std::clamp<std::int64_t>(range.l_start + range.l_len, locked, end);
-  // A lock that is none of these bytes would be asked for again and again.
+  // The lock covers none of these bytes: the calls below would ask for it again and again.
   if (locked_end == locked) return visit(first, count);
   visit(locked, locked_end - locked);
   for_each_lock_of_others(descriptor, first, locked - first, visit);

@@ -18,17 +18,17 @@
 
 namespace gpemu::device {
 
-/// A mapping of a file that others may cut short. Read by a signal handler.
+/// A mapping of a file that others may truncate. Read by a signal handler.
 struct Guarded {
-  std::atomic<std::uintptr_t> begin{0};  ///< 0: nobody has the place.
+  std::atomic<std::uintptr_t> begin{0};  ///< 0: the entry is free.
   std::atomic<std::uintptr_t> end{0};
 };
 
 namespace {
 
-/// More nodes than a command opens; those beyond go without a message.
+/// More nodes than a command opens. Further ones get no message.
 constexpr std::size_t kMostGuarded = 16;
-/// Of the process, as signal handlers are.
+/// One table for the process, because signal handlers belong to the process.
 std::array<Guarded, kMostGuarded> guarded_mappings;
 
 Guarded* guard_mapping(const void* data, std::size_t size) {
@@ -48,13 +48,13 @@ void end_or_die(int signal, siginfo_t* info, void* /*context*/) {
     const std::uintptr_t begin = place.begin;
     if (begin == 0 || address < begin || address >= place.end) continue;
     constexpr std::string_view kMessage =
-        "gpemu: error: the node's segment was cut short while it was in use; remove the node with "
+        "gpemu: error: the node's segment was truncated while it was in use; remove the node with "
         "`gpemu node remove --force NAME`\n";
     [[maybe_unused]] const ssize_t written =
         ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
-    ::_exit(6);  // kCorruptData's; exit_code() is checked against it where this is installed.
+    ::_exit(6);  // The exit code of kCorruptData; checked where the handler is installed.
   }
-  // Somebody else's fault: it happens again, and ends the process.
+  // Not our fault: it happens again, and ends the process.
   ::signal(signal, SIG_DFL);
 }
 
@@ -116,7 +116,7 @@ void Mapping::forget() {
 void end_when_cut_short() {
   GPEMU_CHECK(exit_code(ErrorCode::kCorruptData) == 6, "the handler's exit code is another");
   struct sigaction action{};
-  // A program that handles the signal itself goes on doing so.
+  // A program that handles the signal itself continues to do so.
   if (::sigaction(SIGBUS, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
   action.sa_sigaction = end_or_die;
   action.sa_flags = SA_SIGINFO;

@@ -8,11 +8,11 @@
 
 namespace gpemu::device {
 
-/// Memory that a segment lies in: shared with the file, or this process's own.
+/// The memory of a segment: shared with the file, or this process's own.
 class Mapping {
  public:
   Mapping() = default;
-  /// Maps a file by an open file of its own, so that no lock lives on with the mapping.
+  /// Maps a file through a separate open file, so that no lock lives on with the mapping.
   /// Errors: kResourceLimit.
   [[nodiscard]] static Result<Mapping> of_file(int descriptor, std::size_t size);
   /// Errors: kResourceLimit.
@@ -31,11 +31,11 @@ class Mapping {
 
   std::byte* data_ = nullptr;
   std::size_t size_ = 0;
-  /// Its place in the table that the handler of SIGBUS reads; null without one.
+  /// Its entry in the table that the SIGBUS handler reads; null without one.
   struct Guarded* guarded_ = nullptr;
 };
 
-/// Does what Node::end_when_cut_short() says.
+/// See Node::end_when_cut_short().
 void end_when_cut_short();
 
 }  // namespace gpemu::device

@@ -15,7 +15,7 @@ double rate(Bytes before, Bytes after, Duration period) {
   return static_cast<double>(after - std::min(before, after)) / to_seconds(period);
 }
 
-/// Returns the compute time that a process had used at a snapshot; zero when it was not there.
+/// Returns the compute time that a process had used at a snapshot; zero if it did not exist then.
 Duration compute_time(const DeviceSnapshot& snapshot, const ProcessSnapshot& process) {
   const auto found =
       std::ranges::find_if(snapshot.processes, [&process](const ProcessSnapshot& other) {
@@ -36,7 +36,7 @@ DeviceLoad load_between(const DeviceSnapshot& before, const DeviceSnapshot& afte
   load.power_w = power_w(after, load.compute);
   load.temperature_c = temperature_c(after, load.power_w);
   load.sm_clock_mhz = sm_clock_mhz(after, load.compute);
-  // As boards do: P0 for whoever has a context, P8 without. Source: nvidia-smi of A10 and T4
+  // As on boards: P0 if a process has a context, P8 without. Source: nvidia-smi of A10 and T4
   // boards.
   load.performance_state = after.processes.empty() ? 8 : 0;
   for (const ProcessSnapshot& process : after.processes) {

@@ -16,7 +16,7 @@
 namespace gpemu::device {
 namespace {
 
-/// Tried for one node. More containers than this on a host have other trouble.
+/// Attempts for one node. A host with more containers than this has other problems.
 constexpr int kMostNames = 1000;
 
 Result<void> check_config(const NodeConfig& config) {
@@ -36,12 +36,12 @@ Result<void> check_config(const NodeConfig& config) {
   return {};
 }
 
-/// Errors: kInvalidArgument for what is no name of a node of this user.
+/// Errors: kInvalidArgument if it is not the name of a node of this user.
 Result<void> check_own_name(std::string_view name) {
   GPEMU_ASSIGN(const NodePath path, resolve(name, {}));
   if (path.file == name) return {};
-  return fail(ErrorCode::kInvalidArgument, "'{}' names a user: a node is created as one's own",
-              printable(name));
+  return fail(ErrorCode::kInvalidArgument,
+              "'{}' names a user: you can only create nodes of your own", printable(name));
 }
 
 }  // namespace
@@ -62,7 +62,8 @@ Node::Node(std::unique_ptr<Segment> segment)
 
 Node::~Node() {
   if (segment_->owned_by_this_process()) return;
-  // Those of a forked child are its parent's, and so may be who holds the schedule's lock.
+  // In a forked child, both belong to the parent, and the thread that holds the schedule's lock may
+  // not exist.
   static_cast<void>(settler_.release());
   static_cast<void>(schedule_.release());
 }
@@ -138,7 +139,7 @@ Result<std::string> Node::default_name(const std::filesystem::path& directory) {
                 damaged == 0 ? "" : " that can be used (`gpemu node list` says why)");
   }
   return fail(ErrorCode::kInvalidArgument,
-              "there are {} nodes: name one with GPEMU_NODE or, of `gpemu run`, --node "
+              "there are {} nodes: name one with GPEMU_NODE or, for `gpemu run`, with --node "
               "(`gpemu node list` shows them)",
               nodes.size());
 }

@@ -20,10 +20,10 @@
 namespace gpemu::device {
 namespace {
 
-/// A watcher learns of what was skipped after this time at the latest.
+/// A watcher notices skipped time after this period at the latest.
 constexpr Duration kLookAgain = std::chrono::milliseconds(20);
 
-/// The clock of a node that is only watched.
+/// The clock of a node that a process only watches.
 class WatchedClock final : public sim::Clock {
  public:
   WatchedClock(const FileDescriptor& file, const NodePath& path, std::uint64_t offset)
@@ -31,7 +31,7 @@ class WatchedClock final : public sim::Clock {
 
   [[nodiscard]] TimePoint now() const override {
     std::uint64_t state = 0;
-    // Cut short, the node is at an end, and time goes on.
+    // If the file was truncated, the node is at an end; time goes on.
     if (read_exactly(file_, path_, &state, sizeof state, offset_ + kState)) {
       skipped_ns_ = std::max(sim::ClockPage::skipped_ns(state), skipped_ns_.load());
     }
@@ -67,7 +67,7 @@ class WatchedClock final : public sim::Clock {
 }  // namespace
 
 struct NodeView::State {
-  std::shared_ptr<Node> node;  ///< null for a node that is only watched; then the rest counts.
+  std::shared_ptr<Node> node;  ///< null for a node that is only watched; then the rest is used.
   NodePath path;
   FileDescriptor file;
   NodeFacts facts;
@@ -92,11 +92,11 @@ Result<std::shared_ptr<NodeView>> NodeView::open(std::string_view name,
   GPEMU_ASSIGN(state->file, open_segment(state->path, O_RDONLY));
   GPEMU_ASSIGN(state->facts, read_facts(state->file, state->path));
   if (state->facts.temporary && is_unused(state->file)) {
-    return fail(ErrorCode::kNotFound, "the run that the node '{}' belonged to has ended",
+    return fail(ErrorCode::kNotFound, "the run to which the node '{}' belonged has ended",
                 state->path.name);
   }
-  state->clock = std::make_unique<WatchedClock>(
-      state->file, state->path, layout::Offsets(state->facts.devices.size()).clock);
+  state->clock = std::make_unique<WatchedClock>(state->file, state->path,
+                                                layout::Offsets(state->facts.devices.size()).clock);
   return std::shared_ptr<NodeView>(new NodeView(std::move(state)));
 }
 

@@ -27,7 +27,7 @@ Party::Known Party::known(TimePoint now) const {
     const layout::ArrivalRecord& arrival = seat.arrivals[ended_ % layout::kArrivalsKept];
     const TimePoint time{Duration(arrival.time_ns)};
     const Duration cost{arrival.cost_ns};
-    // What is further away than anybody queues is damage, and no arrival.
+    // A time that is further away than any process queues is damage, and not an arrival.
     if (seat.count <= ended_ || time > bound || cost > layout::kLongestQueue) {
       known.all = false;
       continue;

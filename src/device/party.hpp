@@ -15,8 +15,8 @@ namespace gpemu::device {
 
 struct Lane;
 
-/// One party of a group, as its process has it: its seat, and the rounds that it has queued and
-/// whose end it does not know.
+/// One party of a group, as its process sees it: its seat, and the rounds that it has queued and
+/// whose ends it does not know.
 ///
 /// Thread safety: guarded by the schedule's mutex.
 class Party {
@@ -30,19 +30,19 @@ class Party {
   Party(Seats seats, std::size_t seat) : seats_(seats), own_(seats[seat]) {}
 
   void add(const Round& round) { rounds_.push_back(round); }
-  /// Returns those whose end is not known, in their order.
+  /// Returns the rounds whose ends are not known, in order.
   [[nodiscard]] std::deque<Round>& rounds() { return rounds_; }
 
-  /// Returns the first round that others have not been told of and may be told of now; nullptr if
+  /// Returns the first round whose arrival is not published and may be published now, or nullptr if
   /// there is none.
   [[nodiscard]] Round* unpublished();
-  /// Tells the others when this party is ready for that round, which is then its arrival unless the
-  /// round before ends later.
+  /// Publishes when this party is ready for that round. This is its arrival, unless the previous
+  /// round ends later.
   void publish(TimePoint ready);
 
   /// Returns when the first round ends, if all parties have published their arrivals.
   [[nodiscard]] std::optional<TimePoint> end(TimePoint now) const;
-  /// Returns a time before which it does not end.
+  /// Returns a time before which the first round does not end.
   [[nodiscard]] TimePoint earliest_end(TimePoint now) const;
   /// Notes when the first round has ended or will end.
   void pop(TimePoint end);
@@ -51,7 +51,7 @@ class Party {
   [[nodiscard]] bool lacks(const layout::SeatRecord& seat) const;
   [[nodiscard]] Seats seats() const { return seats_; }
 
-  /// The seat for which it waits in vain, once that is known.
+  /// The seat for which the party waits in vain, once that is known.
   const layout::SeatRecord* failed = nullptr;
 
  private:
@@ -66,7 +66,7 @@ class Party {
   layout::SeatRecord& own_;
   std::deque<Round> rounds_;
   std::uint64_t ended_ = 0;      ///< rounds before those in `rounds_`.
-  std::uint64_t published_ = 0;  ///< rounds whose arrivals others have.
+  std::uint64_t published_ = 0;  ///< rounds whose arrivals are published.
   TimePoint last_end_{};         ///< of the round before the first.
 };
 

@@ -17,7 +17,7 @@ Result<bool> lock_pages(std::span<std::byte> memory) {
   rlimit limit{};
   ::getrlimit(RLIMIT_MEMLOCK, &limit);
   const bool limited = limit.rlim_cur != RLIM_INFINITY;
-  // EINVAL: memory that may only be read, or a kernel before 5.14.
+  // EINVAL: read-only memory, or a kernel before 5.14.
   if (limited &&
       (::madvise(memory.data(), memory.size(), MADV_POPULATE_WRITE) == 0 || errno == EINVAL)) {
     return false;

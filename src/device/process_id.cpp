@@ -34,7 +34,7 @@ bool has_open(pid_t pid, dev_t file_system, ino_t inode) {
   return false;
 }
 
-/// Enough for any entry of a user database on one host.
+/// Enough for any entry of a host's user database.
 constexpr std::size_t kUserEntryBytes = 16 * 1024;
 
 }  // namespace
@@ -62,7 +62,7 @@ std::optional<char> state_of_user(pid_t pid, dev_t file_system, ino_t inode) {
   if (pid <= 0 || !has_open(pid, file_system, inode)) return std::nullopt;
   const Result<std::string> text = read_file(fmt::format("/proc/{}/stat", pid), kMiB);
   if (!text) return std::nullopt;
-  // The second field is a name in parentheses that may itself hold spaces and parentheses.
+  // The second field is a name in parentheses, which may itself contain spaces and parentheses.
   const std::size_t name_end = text->rfind(')');
   if (name_end == std::string::npos || name_end + 2 >= text->size()) return std::nullopt;
   return (*text)[name_end + 2];

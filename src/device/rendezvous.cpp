@@ -6,9 +6,9 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "group_seats.hpp"
 #include "party.hpp"
 #include "schedule.hpp"
-#include "group_seats.hpp"
 #include "segment.hpp"
 #include "settler.hpp"
 
@@ -38,7 +38,7 @@ struct Rendezvous::State {
   [[nodiscard]] Result<void> check() {
     if (aborted) return fail(ErrorCode::kUnavailable, "this party has left its group");
     if (party.failed == nullptr) return {};
-    return fail(ErrorCode::kUnavailable, "party {} of a group of {} has gone: {}",
+    return fail(ErrorCode::kUnavailable, "party {} of a group of {} is gone: {}",
                 party.failed - party.seats().data(), party.seats().size(),
                 party.failed->owner == layout::left(key)
                     ? "it has left the group"
@@ -70,7 +70,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
 
 Rendezvous::~Rendezvous() {
   if (!state_->segment.owned_by_this_process()) {
-    // Its rounds are the parent's, and the schedule's lock may be, too.
+    // In a forked child, the rounds belong to the parent, and the schedule's lock may be held for
+    // ever.
     static_cast<void>(state_.release());
     return;
   }

@@ -70,7 +70,7 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
     look = schedule.next_look(now);
     if (mark_->final_ || mark_->placed_) end = std::max(time_, mark_->time());
   }
-  // What follows a round may put off what the end depends on, and so let it come earlier.
+  // Work after a round may put off work that this end depends on, and so make the end earlier.
   const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
   const bool may_come_earlier = look.listens || look.time < end;
   if (!may_come_earlier || end <= saturating_add(now, precise)) {
@@ -84,8 +84,8 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
 
 // ---- Schedule
 
-/// Orders heaps of lanes: first on an engine is what became ready first, then what was queued
-/// first.
+/// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
+/// that was queued first.
 struct Schedule::Later {
   bool operator()(Lane* a, Lane* b) const {
     const Task& first = next_of(*a);
@@ -112,7 +112,8 @@ void Schedule::add(std::shared_ptr<LaneGroup> group) {
   groups_.push_back(std::move(group));
 }
 
-/// Returns when all ends that a lane was given or waits for. Requires: that has started.
+/// Returns when all work of a lane ends, and everything for which it waits. Requires: it has
+/// started.
 TimePoint Schedule::known_end(const Lane& lane) {
   if (!lane.blocking) return lane.started_end;
   const LaneGroup& group = *lane.group;
@@ -134,9 +135,9 @@ Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   }
   EngineState& engine = engines_[engine_index];
   const TimePoint ready = std::max(now, lane.expected_end);
-  // What is ready last puts off nothing that was queued before.
+  // Work that is ready last puts off nothing that was queued before.
   const bool in_order = ready >= engine.last_ready;
-  // What has no time and could have one would be in line at an engine.
+  // Work that has no time, but could have one, would be in line at an engine.
   const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size();
   Interval interval = is_known && in_order
                           ? queue_placed(lane, engine_index, ready, cost, bytes)
@@ -146,7 +147,7 @@ Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   return interval;
 }
 
-/// Queues work that runs after all that was queued before on its engine.
+/// Queues work that runs after all work that was queued before on its engine.
 Interval Schedule::queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready,
                                 Duration cost, Bytes bytes) {
   EngineState& engine = engines_[engine_index];
@@ -171,7 +172,7 @@ Interval Schedule::queue_placed(Lane& lane, std::size_t engine_index, TimePoint 
   return interval;
 }
 
-/// Queues work whose time depends on work that has none, or that puts off other work.
+/// Queues work whose time depends on work without a time, or that puts off other work.
 Interval Schedule::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
                                   Duration cost, Bytes bytes, bool in_order) {
   EngineState& engine = engines_[engine_index];
@@ -181,7 +182,7 @@ Interval Schedule::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
   push_work(lane, engine_index, ready, expected);
-  // What may wait for a round takes its time from the engine when it starts.
+  // Work that may wait for a round takes its engine time when it starts.
   if (!lane.open) engine.queue.reserve_for(now_, ready, expected.busy);
   if (!in_order) {
     start_over(now_);
@@ -244,10 +245,10 @@ Moment Schedule::end_of(Lane& lane, TimePoint now) {
     end.time_ = std::max(end.time_, known_end(lane));
     return end;
   }
-  // Whoever asks again before anything is queued or starts gets the same answer.
+  // Until something is queued or starts, every caller gets the same answer.
   LaneGroup& group = *lane.group;
   if (group.joint_key == std::pair(next_number_, group.blocking_end)) return group.joint_end;
-  // Apart from the lane, in which a wait would hold up the blocking streams.
+  // Not in the lane itself, where a wait would delay the blocking streams.
   auto all = std::make_unique<Lane>(lane.group);
   for (Lane* const other : group.blocking) wait(*all, now, last_end(*other, now));
   wait(*all, now, last_end(lane, now));
@@ -291,8 +292,8 @@ void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
   most_abandoned_ = 2 * abandoned_.size() + 16;
 }
 
-/// Returns whether work can be one task with a lane's last, whose order among all is then known
-/// without it. Requires: all is placed.
+/// Returns whether work can join a lane's last task, so that its order among all work is known
+/// without it. Requires: all work is placed.
 bool Schedule::goes_on(Lane& lane, std::size_t engine_index, const Interval& interval) const {
   if (lane.tasks.empty()) return false;
   const Task& last = lane.tasks.back();
@@ -301,7 +302,7 @@ bool Schedule::goes_on(Lane& lane, std::size_t engine_index, const Interval& int
          interval.busy == interval.end - interval.start;
 }
 
-/// Makes each piece of a lane's tasks one of its own.
+/// Splits a lane's tasks so that each piece is a separate task.
 void Schedule::split(Lane& lane) {
   if (lane.ends.empty()) return;
   Queue<Task> joined;
@@ -313,7 +314,7 @@ void Schedule::split(Lane& lane) {
       piece.engine = task.engine;
       piece.was_put_off = false;
       piece.number = task.number - task.before;
-      piece.asked = task.asked;  // Later ones were asked for before it ends.
+      piece.asked = task.asked;  // Later pieces were queued before it ends.
       piece.cost = task.cost;
       piece.start = task.start;
       piece.end = lane.ends.front();
@@ -337,7 +338,7 @@ Task& Schedule::push(Lane& lane, std::int16_t engine, TimePoint asked) {
 
 void Schedule::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
                          const Interval& interval) {
-  // Behind nothing that has not started, it waits for times that nobody else remembers.
+  // If no unstarted work is before it, it waits for times that nothing else remembers.
   const TimePoint earliest = lane.tasks.empty() ? ready : now_;
   Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
   task.cost = interval.busy;
@@ -346,7 +347,7 @@ void Schedule::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
   engines_[engine_index].queue.promise(interval.busy);
 }
 
-/// Has a lane wait for what the legacy default stream makes it wait for.
+/// Makes a lane wait for the work for which the legacy default stream makes it wait.
 void Schedule::follow_group(Lane& lane, TimePoint now) {
   if (!lane.blocking) return;
   LaneGroup& group = *lane.group;
@@ -361,8 +362,8 @@ void Schedule::follow_group(Lane& lane, TimePoint now) {
   }
 }
 
-/// Has a lane wait for another one's last task, unless it does: `last` is the one that it waits
-/// for.
+/// Makes a lane wait for another one's last task, unless it already does: `last` is the task for
+/// which it waits.
 void Schedule::follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last) {
   if (other.tasks.empty() || other.tasks.back().number == last) return;
   last = other.tasks.back().number;
@@ -370,7 +371,7 @@ void Schedule::follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& las
   wait(lane, now, end);
 }
 
-/// Forgets what has started in the lanes of a group.
+/// Forgets started work in the lanes of a group.
 void Schedule::look_at_group(LaneGroup& group, TimePoint now) {
   for (std::size_t i = group.waiting.size(); i-- > 0;) drop_started(*group.waiting[i], now);
 }
@@ -440,7 +441,7 @@ void Schedule::drop_started(Lane& lane, TimePoint now) {
   }
 }
 
-/// Forgets the pieces before the last of a lane's first task that have started.
+/// Forgets the started pieces of a lane's first task, except the last piece.
 void Schedule::drop_pieces(Lane& lane, TimePoint now) {
   Task& task = lane.tasks.front();
   const TimePoint start = task.start;
@@ -457,7 +458,7 @@ void Schedule::drop_pieces(Lane& lane, TimePoint now) {
   engine.queue.promise(-cost);
 }
 
-/// Takes their times from all tasks that have not started.
+/// Takes away the times of all tasks that have not started.
 void Schedule::start_over(TimePoint now) {
   for (const auto& group : groups_) look_at_group(*group, now);
   blocked_.clear();
@@ -486,7 +487,7 @@ void Schedule::look_at(Lane& lane) {
   go_on();
 }
 
-/// Finds out when the next work of lanes may begin that have been woken.
+/// Determines when the next work of woken lanes may start.
 void Schedule::go_on() {
   while (!woken_.empty()) {
     Lane& next = *woken_.back();
@@ -495,7 +496,8 @@ void Schedule::go_on() {
   }
 }
 
-/// Finds out when a lane's next task may begin. Returns whether it is a wait that gets its time
+/// Determines when a lane's next task may start. Returns whether it is a wait that gets its time
+/// now.
 /// now.
 bool Schedule::find_ready(Lane& lane) {
   Task& task = next_of(lane);
@@ -535,7 +537,7 @@ void Schedule::give_time(Lane& lane) {
   release(*mark);
 }
 
-/// Lets the lanes go on that wait for a mark.
+/// Lets the lanes that wait for a mark continue.
 void Schedule::release(const Mark& mark) {
   std::erase_if(blocked_, [&](const auto& blocked) {
     if (blocked.first != &mark) return false;
@@ -544,8 +546,8 @@ void Schedule::release(const Mark& mark) {
   });
 }
 
-/// Returns which work begins next of what has no time. Of what begins at once that is what became
-/// ready first, for some may take no time.
+/// Returns which unplaced work starts next. If several pieces start at the same time, returns the
+/// one that became ready first, because some may take no time.
 Schedule::Turn Schedule::next_turn() {
   using Order = std::tuple<TimePoint, TimePoint, std::uint64_t>;
   Turn best;
@@ -561,7 +563,7 @@ Schedule::Turn Schedule::next_turn() {
   return best;
 }
 
-/// Gives the work its time that begins next, unless that is after `until`. Returns its lane.
+/// Gives its time to the work that starts next, unless that is after `until`. Returns its lane.
 Lane* Schedule::place_next(TimePoint until) {
   const Turn turn = next_turn();
   if (turn.engine == nullptr || turn.start > until) return nullptr;

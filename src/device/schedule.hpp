@@ -23,7 +23,7 @@
 
 namespace gpemu::device {
 
-/// First in, first out, in pieces that stay where they are.
+/// A first-in, first-out queue in pieces that stay at their addresses.
 template <typename Item>
 class Queue {
  public:
@@ -34,7 +34,7 @@ class Queue {
   }
   Item& front() { return (*pieces_.front())[first_]; }
   Item& back() { return (*this)[size_ - 1]; }
-  /// Returns a new item, in the state in which another one was left.
+  /// Returns a new item, which has the state in which a former item was left.
   Item& push() {
     if (first_ + size_ == pieces_.size() * kPiece) {
       if (spare_.empty()) spare_.push_back(std::make_unique<Piece>());
@@ -67,63 +67,65 @@ class Queue {
 /// A piece of work in a lane, or a wait for another lane.
 ///
 /// Several pieces of work are one task if they were queued one after the other, run one after the
-/// other and have their times. Programs queue thousands, so a task keeps only the end of each.
+/// other and have their times. Programs queue thousands, so a task keeps only the end of each
+/// piece.
 struct Task {
   static constexpr std::int16_t kWait = -1;
 
   std::int16_t engine = kWait;
-  bool was_put_off = false;   ///< it was not given its time when it was queued.
-  std::uint32_t before = 0;   ///< pieces before the last, whose ends the lane has.
+  bool was_put_off = false;   ///< it did not get its time when it was queued.
+  std::uint32_t before = 0;   ///< pieces before the last one; the lane has their ends.
   std::uint64_t number = 0;   ///< of the last piece, in the order of queueing.
-  TimePoint asked{};          ///< the first piece cannot start before.
-  Duration cost{};            ///< of the engine's time, for the first piece.
-  TimePoint start{};          ///< once it is placed; before that, when its engine may begin it.
+  TimePoint asked{};          ///< the first piece cannot start earlier.
+  Duration cost{};            ///< engine time of the first piece.
+  TimePoint start{};          ///< once placed; before that, when its engine may start it.
   TimePoint end{};            ///< as expected until it is placed.
   MarkReference waits_for{};  ///< of a wait.
-  MarkReference mark{};       ///< of the end, for those who wait for it.
+  MarkReference mark{};       ///< of the end, for everything that waits for it.
 };
 
 static_assert(sizeof(Task) == 64);
 
 struct Lane;
 
-/// What the streams of a context have in common.
+/// The common state of the streams of a context.
 struct LaneGroup {
   Lane* legacy = nullptr;       ///< of the legacy default stream.
   std::vector<Lane*> blocking;  ///< those that synchronise with it.
-  TimePoint blocking_end{};     ///< of all that has started in these and in the legacy lane.
-  TimePoint any_end{};          ///< of all that has started in any lane.
-  std::function<void(TimePoint start, TimePoint end)> observer;  ///< told what has started.
-  std::vector<Lane*> waiting;  ///< those with tasks that have not started, as far as looked at.
+  TimePoint blocking_end{};     ///< of all work that has started in these and in the legacy lane.
+  TimePoint any_end{};          ///< of all work that has started in any lane.
+  std::function<void(TimePoint start, TimePoint end)> observer;  ///< called for started work.
+  std::vector<Lane*> waiting;  ///< those with tasks that have not started, as far as is known.
   /// Of the legacy lane and those that synchronise with it, when this was the number of what is
   /// queued next and this the end of what had started.
   Moment joint_end;
   std::pair<std::uint64_t, TimePoint> joint_key;
 };
 
-/// What a stream was given and has not started: tasks that run one after the other.
+/// The work of a stream that has not started: tasks that run one after the other.
 struct Lane {
   std::shared_ptr<LaneGroup> group;
   bool blocking = false;  ///< synchronises with the legacy lane, or is it.
   bool open = false;      ///< may wait for a round that had no end when it was queued.
   Queue<Task> tasks;
-  Queue<TimePoint> ends;       ///< of all pieces of tasks but the last ones.
-  std::size_t placed = 0;      ///< the first so many tasks have their times.
-  TimePoint started_end{};     ///< when the last task ends that has started.
-  TimePoint expected_end{};    ///< when the last task ends that was given, as far as known.
+  Queue<TimePoint> ends;       ///< of all pieces of tasks except the last ones.
+  std::size_t placed = 0;      ///< how many of the first tasks have their times.
+  TimePoint started_end{};     ///< when the last task that has started ends.
+  TimePoint expected_end{};    ///< when the last task ends, as far as is known.
   std::uint64_t followed = 0;  ///< the last task of the legacy lane that this one waits for.
   std::uint64_t preceded = 0;  ///< the last task of this lane that the legacy lane waits for.
 };
 
-/// All that a process has queued on the devices of a node, and when it runs.
+/// All work that a process has queued on the devices of a node, and when it runs.
 ///
-/// An engine does work in the order in which it becomes ready, and finishes what it has begun; of
-/// what becomes ready at once, what was queued first. So queued work can be put off until it
-/// starts, by work of other streams that becomes ready before. Times are final once work has
-/// started; others are what happens if nothing else is queued.
+/// An engine does work in the order in which it becomes ready, and finishes the work that it has
+/// started. If several pieces become ready at the same time, the one that was queued first runs
+/// first. So, until it starts, queued work can be put off by work of other streams that becomes
+/// ready earlier. Times are final once work has started; the others hold if nothing else is queued.
 ///
 /// As long as work becomes ready in the order in which it is queued, each piece gets its time when
-/// it is queued. Otherwise what has not started is placed anew, as far as somebody asks for it.
+/// it is queued. Otherwise, work that has not started is placed again, as far as somebody asks for
+/// it.
 ///
 /// Thread safety: guarded by `mutex`, which callers hold.
 class Schedule {
@@ -131,68 +133,69 @@ class Schedule {
   Schedule(Segment& segment, std::size_t devices);
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
-  /// Makes all marks final, as they are expected.
+  /// Makes all marks final at their expected times.
   ~Schedule();
 
   void add(std::shared_ptr<LaneGroup> group);
 
-  /// Queues work on an engine of a device in a lane and returns when it will run, as far as known.
+  /// Queues work in a lane on an engine of a device, and returns when it will run, as far as is
+  /// known.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
 
-  /// Has what is queued in a lane from now on wait for a moment. Source: CUDA Runtime API, "Stream
-  /// synchronization behavior": in the legacy default stream, a wait is like work.
+  /// Makes work that is queued in a lane from now on wait for a moment. Source: CUDA Runtime API,
+  /// "Stream synchronization behavior": in the legacy default stream, a wait is like work.
   void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment);
 
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party is
   /// added.
   Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost);
 
-  /// From now until it is removed, the rounds of a party are published and get their ends.
+  /// From now until the party is removed, publishes its arrivals and gives its rounds their ends.
   void add(Party& party);
-  /// Ends its rounds that are open, at `now` or when the stream reaches them if that is later.
+  /// Ends the party's open rounds at `now`, or when the stream reaches them if that is later.
   void abort(Party& party, TimePoint now);
   void remove(Party& party);
 
   /// As Stream::last_end.
   Moment last_end_of(Lane& lane, TimePoint now);
 
-  /// Returns when the last task ends that a lane was given.
+  /// Returns when the last task of a lane ends.
   Moment last_end(Lane& lane, TimePoint now);
 
-  /// Returns when all ends that a lane was given or waits for.
+  /// Returns when all work of a lane ends, and everything for which it waits.
   Moment end_of(Lane& lane, TimePoint now);
 
-  /// Likewise of all lanes of a group.
+  /// The same for all lanes of a group.
   std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now);
 
-  /// Gives all work its time as if nothing else was queued.
+  /// Gives all work its time as if nothing else was queued later.
   void place_all();
 
-  /// Gives work its time that has started at `now`, and settles rounds.
+  /// Gives its time to work that has started at `now`, and settles rounds.
   void advance(TimePoint now);
 
   /// When there is something to do next for open rounds.
   struct NextLook {
     TimePoint time = TimePoint::max();
-    /// Whether a round would have ended by now if others had come: only they know when to look.
+    /// Whether a round would have ended by now if others had come: only they know when that is.
     bool listens = false;
   };
   NextLook next_look(TimePoint now);
 
-  /// As next_look but, with open rounds, not after `latest`: for the thread that settles, whose
-  /// bell rings if it must look earlier.
+  /// As next_look but, with open rounds, not after `latest`. For the thread that settles; its bell
+  /// rings if it must look earlier.
   NextLook plan_look(TimePoint now, TimePoint latest);
 
-  /// Finds parties that wait for somebody who cannot come any more.
+  /// Finds parties that wait for a party that cannot come any more.
   void find_failures();
 
-  /// How late rounds got their ends.
+  /// How late the ends of rounds became known.
   [[nodiscard]] const Lateness& lateness() const { return lateness_; }
 
   /// Changes when a round gets its end or a party fails.
   std::atomic<std::uint32_t> news{0};
   std::atomic<int> waiting_for_news{0};
-  /// Notes that something happened, and wakes those who wait for it.
+  /// Notes that something happened, and wakes the threads that wait for it.
   void tell_news();
 
   /// Keeps a lane until its work has ended.
@@ -203,13 +206,13 @@ class Schedule {
  private:
   struct EngineState {
     EngineQueue queue;
-    TimePoint placed_end{};    ///< of what is placed.
-    TimePoint started_end{};   ///< of what has started.
-    TimePoint last_ready{};    ///< of what is placed.
+    TimePoint placed_end{};    ///< of placed work.
+    TimePoint started_end{};   ///< of started work.
+    TimePoint last_ready{};    ///< of placed work.
     std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
   };
   struct Later;
-  /// The engine whose next work begins first, and when.
+  /// The engine whose next work starts first, and when it starts.
   struct Turn {
     EngineState* engine = nullptr;
     TimePoint start = TimePoint::max();
@@ -261,12 +264,12 @@ class Schedule {
   std::vector<EngineState*> waiting_;  ///< engines for which some lane is ready.
   std::vector<std::shared_ptr<LaneGroup>> groups_;
   std::vector<std::unique_ptr<Lane>> abandoned_;
-  std::size_t most_abandoned_ = 16;               ///< before they are looked at.
+  std::size_t most_abandoned_ = 16;               ///< before they are checked.
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
-  std::vector<Lane*> woken_;                      ///< whose mark has got its time.
+  std::vector<Lane*> woken_;                      ///< whose marks have got their times.
   std::uint64_t next_number_ = 1;
-  TimePoint now_{};      ///< the latest that callers told.
-  TimePoint reached_{};  ///< until when all that starts has started, while rounds are open.
+  TimePoint now_{};      ///< the latest time that callers passed.
+  TimePoint reached_{};  ///< all work that starts before has started, while rounds are open.
   std::vector<Party*> parties_;
   Lateness lateness_;
   std::size_t open_rounds_ = 0;                ///< of all parties.

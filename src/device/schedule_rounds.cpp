@@ -52,7 +52,8 @@ Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) 
   return {TimePoint{}, mark};
 }
 
-/// As all that queues or asks begins. With open rounds, what was due until now comes first.
+/// Every function that queues or asks starts with this. With open rounds, it first does all work
+/// that was due until now.
 void Schedule::enter(TimePoint now) {
   now_ = std::max(now_, now);
   if (open_rounds_ > 0) catch_up(now_);
@@ -64,7 +65,7 @@ void Schedule::catch_up(TimePoint now) {
   while (true) {
     for (const auto& group : groups_) look_at_group(*group, reached_);
     while (Lane* const lane = place_next(reached_)) drop_started(*lane, reached_);
-    // What has got its end now may have ended before.
+    // A round whose end has become known now may have ended earlier.
     if (settle_rounds()) continue;
     const TimePoint next = next_event();
     if (next > now) break;
@@ -85,7 +86,7 @@ TimePoint Schedule::next_event() {
   return first;
 }
 
-/// Publishes what is final, and gives rounds their ends at which all have arrived. Returns whether
+/// Publishes final arrivals, and gives an end to rounds at which all have arrived. Returns whether
 /// it gave any.
 bool Schedule::settle_rounds() {
   bool has_given = false;
@@ -100,7 +101,7 @@ bool Schedule::settle_rounds() {
         give_end(*party, *end);
         has_ended = true;
       }
-      // Whoever came last tells the others; if two did at the same time, both do.
+      // The last party to come notifies the others; if two came at the same time, both do.
       if (has_published && has_ended) ring_listeners(*party);
       has_changed = has_changed || has_published || has_ended;
       has_given = has_given || has_ended;
@@ -141,7 +142,7 @@ std::optional<TimePoint> Schedule::ready_time(Party& party, const Party::Round& 
   return ready;
 }
 
-/// Returns when somebody should look whether ready_time has become known, as far as known.
+/// Returns when to look whether ready_time has become known, as far as is known.
 TimePoint Schedule::ready_known_at(Party& party, const Party::Round& round) {
   Lane& lane = *round.lane;
   TimePoint known{};
@@ -169,7 +170,7 @@ void Schedule::give_end(Party& party, TimePoint end) {
   mark->time_ns_ = end.time_since_epoch().count();
   mark->placed_ = true;
   mark->final_ = true;
-  // What is placed and became ready later may be put off by what follows the round.
+  // Placed work that became ready later may be put off by work after the round.
   const bool puts_off = std::ranges::any_of(
       engines_, [&](const EngineState& engine) { return engine.last_ready >= end; });
   if (puts_off) {
@@ -186,7 +187,8 @@ void Schedule::tell_news() {
   if (waiting_for_news > 0) sim::wake_all(news);
 }
 
-/// Wakes the threads that settle where they listen for other parties, also this process's own.
+/// Wakes the threads that settle, where they listen for other parties, including this process's
+/// own.
 void Schedule::ring_listeners(Party& party) {
   for (const layout::SeatRecord& seat : party.seats()) {
     layout::ProcessRecord& process = segment_.process(seat.owner);

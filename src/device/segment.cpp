@@ -20,14 +20,14 @@ namespace {
 
 Result<FileDescriptor> allocate_file(const std::filesystem::path& folder, mode_t mode,
                                      std::uint64_t size) {
-  // Without a name until it is complete: a process that is killed meanwhile leaves nothing.
+  // The file has no name until it is complete, so a process that is killed before leaves nothing.
   FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, mode));
   if (!file.valid()) {
     return fail(ErrorCode::kIo, "cannot create a node segment in {}: {}", folder.string(),
                 errno_message(errno));
   }
   ::fchmod(file.get(), mode);
-  // Really allocated: a sparse segment would kill its users later when the file system is full.
+  // Really allocated: a sparse segment would kill its users later if the file system is full.
   if (const int error = take_space(file, 0, size); error != 0) {
     return fail(
         error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
@@ -46,8 +46,9 @@ Result<void> write_static_part(const FileDescriptor& file, const std::vector<std
               errno_message(written < 0 ? errno : ENOSPC));
 }
 
-/// How often a process tries again what others changed meanwhile. Those who only use a node never
-/// come near it; those who attack it can thus refuse things, but not hold anybody up.
+/// How often a process tries again after others changed something in between. Processes that only
+/// use a node never come near this limit. Those that attack it can cause refusals, but not delay
+/// others.
 constexpr int kMostAttempts = 1000;
 
 /// Returns a number that no other attachment has.
@@ -55,7 +56,7 @@ std::uint64_t random_number() {
   std::uint64_t number = 0;
   while (number << 10 == 0) {
     if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-      // Early in the boot of the machine. The time and the pid are as good.
+      // Early in the boot of the machine. Time and pid are good enough.
       number = static_cast<std::uint64_t>(sim::RealClock().now().time_since_epoch().count()) ^
                static_cast<std::uint64_t>(own_pid()) << 32;
     }
@@ -67,7 +68,7 @@ bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
 
-/// Opens a file by `open(arguments...)` such that no forked child gets it.
+/// Opens a file by `open(arguments...)` in such a way that no forked child gets it.
 template <typename Open, typename... Arguments>
 Result<std::unique_ptr<LockFile>> lock_file(Open open, const Arguments&... arguments) {
   const ForkHold hold;
@@ -98,7 +99,7 @@ Result<void> Segment::map() {
     GPEMU_ASSIGN(memory_, Mapping::anonymous(offsets.end));
   }
   std::byte* const memory = memory_.data();
-  // What is not written yet is zero, which is a valid value of every record.
+  // Bytes that are not written yet are zero, which is a valid value of every record.
   engines_ = {reinterpret_cast<layout::EngineRecord*>(memory + offsets.engines),
               devices * kEngineCount};
   processes_ = {reinterpret_cast<layout::ProcessRecord*>(memory + offsets.processes),
@@ -148,7 +149,7 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
 Result<std::unique_ptr<Segment>> Segment::open_file(const NodePath& path) {
   GPEMU_ASSIGN(std::unique_ptr<LockFile> locks, lock_file(open_segment, path, O_RDWR));
   struct stat status{};
-  // Before the content is looked at, so that a temporary node cannot be swept from under it.
+  // Before the content is read, so that nobody removes a temporary node while it is being opened.
   if (!try_lock(locks->get(), LOCK_SH) || ::fstat(locks->get(), &status) != 0 ||
       status.st_nlink == 0) {
     return fail(ErrorCode::kNotFound, "the node '{}' is being removed", path.name);
@@ -162,7 +163,7 @@ Result<void> Segment::register_process() {
     const auto index = static_cast<std::int64_t>(slot);
     if (locks_ && !locks_->lock(layout::kTakenLocks + index)) continue;
     claim_slot(slot);
-    // Only now does the slot count: its records are clean of what its last holder left.
+    // The slot counts only from now on, when its records are clear of its last holder.
     if (!locks_ || locks_->lock(layout::kAliveLocks + index)) {
       slot_ = static_cast<std::ptrdiff_t>(slot);
       return {};
@@ -170,7 +171,7 @@ Result<void> Segment::register_process() {
     locks_->unlock(layout::kTakenLocks + index);
   }
   return fail(ErrorCode::kResourceLimit,
-              "the node '{}' already has {} processes attached, which is all that it can have; end "
+              "the node '{}' already has {} processes attached, which is the maximum; end "
               "some of them (`gpemu smi {}` shows them)",
               path_.name, processes_.size(), path_.name);
 }
@@ -216,7 +217,8 @@ Segment::~Segment() {
 
 void Segment::unlink_if_unused() {
   struct stat named{};
-  // Converting our shared lock works only while nobody else holds one: the last removes it.
+  // Converting our shared lock works only if nobody else holds one: the last process removes the
+  // node.
   if (try_lock(locks_->get(), LOCK_EX) && ::lstat(path_.path().c_str(), &named) == 0 &&
       named.st_ino == locks_->inode() && named.st_dev == locks_->file_system()) {
     ::unlink(path_.path().c_str());
@@ -231,7 +233,7 @@ Result<void> Segment::check_owner() const {
   if (owned_by_this_process()) return {};
   return fail(
       ErrorCode::kUnavailable,
-      "the node '{}' was opened before this process was forked: open it anew here, or start "
+      "the node '{}' was opened before this process was forked: open it again here, or start "
       "the process with spawn instead of fork",
       path_.name);
 }
@@ -268,7 +270,7 @@ Slots Segment::alive() const {
     return own;
   }
   if (locks_->get() < 0) {
-    // A forked child has no open file to ask by.
+    // A forked child does not have the open file that it needs to ask.
     Slots used;
     for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
       used.set(slot, processes_[slot].used.load() != 0);
@@ -316,7 +318,7 @@ void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t 
     if (++attempts > kMostAttempts) return;
     needed = std::max(now, own_tail_ns);
     if (needed >= tail) return;
-    // Looked at anew for each exchange: whoever queued meanwhile had published until when before.
+    // Look again for each exchange: a process that queued in between has published its end before.
     const Slots others = others_alive();
     needed =
         needed_until(holdings(device), others, engine, needed, now + layout::kLongestQueue.count());
@@ -326,7 +328,7 @@ void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t 
     dropped = work_of_dead(tables(device), living, engine, needed, tail);
   } while (!record.tail_ns.compare_exchange_weak(tail, needed));
   record.ended.busy_ns -= dropped;
-  // Work that comes now may lie where they were.
+  // New work may be placed where the gaps were.
   for (layout::GapRecord& gap : record.gaps) gap.end_ns = std::min(gap.end_ns.load(), needed);
 }
 
@@ -351,7 +353,7 @@ bool Segment::take_memory(int device, Bytes bytes) {
       use.memory += bytes;
       return true;
     }
-    // Others claimed the same memory at the same moment.
+    // Others claimed the same memory at the same time.
     published = use.memory;
     back_off(attempt, lock);
   }
@@ -366,9 +368,9 @@ void Segment::give_back_memory(int device, Bytes bytes) {
 }
 
 void Segment::back_off(int attempt, std::unique_lock<std::mutex>& lock) const {
-  // Other threads of this process need not wait as well.
+  // The other threads of this process need not wait as well.
   lock.unlock();
-  // Of two, the one in the lower slot looks again first.
+  // If there are two, the one in the lower slot looks again first.
   std::this_thread::sleep_for(std::chrono::microseconds((slot_ + 1) * std::min(attempt + 1, 20)));
   lock.lock();
 }
@@ -424,11 +426,11 @@ Result<void> Segment::add_context(int device) {
     if (other || attempt == kMostAttempts) {
       return fail(
           ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
-          other ? "held by " + describe_with_state(*other) : "claimed by others all the time");
+          other ? "held by " + describe_with_state(*other) : "other processes keep claiming it");
     }
     published = 1;
     if (!other_user(device)) break;
-    // Another one claimed it at the same moment.
+    // Another process claimed it at the same time.
     published = 0;
     back_off(attempt, lock);
   }

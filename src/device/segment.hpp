@@ -28,17 +28,18 @@ namespace gpemu::device {
 
 /// A mapped node segment in which this process takes part: it has a slot in the registry.
 ///
-/// Nothing here waits for another process. What several processes must agree on is claimed first
-/// and then looked at: of two that claim what only one can have, at least one sees the other, takes
-/// its claim back and looks again. So a process that is stopped anywhere holds what it claimed, and
-/// nothing else.
+/// Nothing here waits for another process. If several processes must agree on something, each
+/// claims it first and then looks: if two claim something that only one can have, at least one of
+/// them sees the other, withdraws its claim and looks again. So a process that is stopped anywhere
+/// keeps what it claimed, and blocks nothing else.
 ///
-/// A segment file is locked shared (flock) by every process that takes part, in all versions: a
-/// temporary node whose file can be locked exclusively belongs to nobody. Thread safety: any
+/// Every process that takes part holds a shared lock (flock) on the segment file, in all versions:
+/// a temporary node whose file can be locked exclusively belongs to nobody. Thread safety: any
 /// thread.
 class Segment {
  public:
-  /// What this attachment has on one device: the truth, of which the segment has a copy for others.
+  /// What this attachment has on one device. This is the original; the segment has a copy for
+  /// others.
   struct OwnUse {
     struct Engine {
       std::int64_t tail_ns = 0;
@@ -63,16 +64,17 @@ class Segment {
   /// Gives everything back; removes a temporary node that no other process uses.
   ~Segment();
 
-  /// Ends an engine's queue after the last work of the living, or now if that is later. Looks at a
-  /// lock per registered process, some 0.3 us each. Requires: the schedule's mutex is held.
+  /// Ends an engine's queue after the last work of living processes, or now if that is later. Asks
+  /// for one lock per registered process, about 0.3 us each. Requires: the schedule's mutex is
+  /// held.
   void trim(int device, std::size_t engine, TimePoint now);
 
-  /// Takes device memory unless that is more than is free; returns whether it did.
+  /// Takes device memory unless that is more than is free. Returns whether it did.
   [[nodiscard]] bool take_memory(int device, Bytes bytes);
   void give_back_memory(int device, Bytes bytes);
   /// Returns the memory that all living processes hold, at most the device's.
   [[nodiscard]] Bytes memory_used(int device) const;
-  /// Returns who of the others holds most memory, for a message; "" when nobody does.
+  /// Returns which other process holds most memory, for a message; "" if none holds any.
   [[nodiscard]] std::string largest_holders(int device) const;
 
   /// Counts this process's contexts on a device. Errors: kUnavailable under the exclusive policy.
@@ -88,17 +90,18 @@ class Segment {
   [[nodiscard]] std::span<layout::EngineRecord> engines(int device) const {
     return engines_.subspan(static_cast<std::size_t>(device) * kEngineCount, kEngineCount);
   }
-  /// Returns what others see of what this process holds.
+  /// Returns the records in which others see what this process holds.
   [[nodiscard]] layout::HoldingRecord& own_holding(int device) const {
     return holdings(device)[static_cast<std::size_t>(slot_)];
   }
   /// Returns the seats of all groups of the node.
   [[nodiscard]] std::span<layout::SeatRecord> seats() const { return seats_; }
-  /// Returns what distinguishes this attachment from all others, also later ones in its slot.
+  /// Returns the identity of this attachment, which differs from all others, also later ones in its
+  /// slot.
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
   /// Returns whether the attachment of that identity still exists. Asks the kernel.
   [[nodiscard]] bool is_alive(std::uint64_t identity) const;
-  /// Returns what others see of that process. Any value will do.
+  /// Returns the records in which others see that process. Any value is valid.
   [[nodiscard]] layout::ProcessRecord& process(std::uint64_t identity) const {
     return processes_[identity % layout::kProcessCapacity];
   }
@@ -108,15 +111,15 @@ class Segment {
   /// The clock of the node, for all its processes.
   [[nodiscard]] sim::SharedClock& clock() const { return *clock_; }
   [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
-  /// Returns the file's path and where in it the clock's page lies.
+  /// Returns the file's path and the offset of the clock's page in it.
   [[nodiscard]] std::pair<std::filesystem::path, std::uint64_t> place_of_clock() const {
     return {path_.path(), layout::Offsets(facts_.devices.size()).clock};
   }
-  /// Returns whether each process that takes part, but for this one, is among some of this pid
+  /// Returns whether each process that takes part, except this one, is in a set of pids of this pid
   /// namespace.
   [[nodiscard]] bool all_others_among(const std::set<pid_t>& processes) const;
   [[nodiscard]] const std::string& name() const { return path_.name; }
-  /// A child that was forked after attaching has this object but neither the slot nor the locks.
+  /// A child that was forked after attaching has this object, but neither the slot nor the locks.
   [[nodiscard]] bool owned_by_this_process() const;
   /// Errors: kUnavailable in such a child.
   [[nodiscard]] Result<void> check_owner() const;
@@ -126,10 +129,10 @@ class Segment {
   [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(NodePath path,
                                                               std::unique_ptr<LockFile> locks,
                                                               NodeFacts facts);
-  /// Errors: kResourceLimit when the memory cannot be mapped or all slots are taken.
+  /// Errors: kResourceLimit if the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
-  /// Clears what the last holder of a slot left, and writes who has it now.
+  /// Clears the records of a slot's last holder, and writes the new holder.
   void claim_slot(std::size_t slot);
   void clear_holdings(std::size_t slot);
   [[nodiscard]] std::span<layout::HoldingRecord> holdings(int device) const {
@@ -139,9 +142,9 @@ class Segment {
   [[nodiscard]] DeviceTables tables(int device) const;
   [[nodiscard]] Slots alive() const;
   [[nodiscard]] Slots others_alive() const;
-  /// Ends it after the work of others, or at `own_tail_ns` if that is later.
+  /// Ends the queue after the work of others, or at `own_tail_ns` if that is later.
   void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
-  /// Gives back the time of an engine that nobody who lives has reserved.
+  /// Gives back engine time that no living process has reserved.
   void trim_all();
   [[nodiscard]] bool fits(int device, Bytes bytes) const;
   /// Returns another process that has a context on a device.

@@ -44,17 +44,17 @@ bool is_valid_name(std::string_view name) {
          name.find_first_not_of(kAllowed) == std::string_view::npos;
 }
 
-/// Errors: kIo when a user_folder is not what its user made.
+/// Errors: kIo if a user_folder is not as its user made it.
 Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner) {
   struct stat status{};
-  if (::lstat(folder.c_str(), &status) != 0) return {};  // The next step says what is wrong.
+  if (::lstat(folder.c_str(), &status) != 0) return {};  // The next step reports what is wrong.
   const auto refuse = [&folder](std::string_view why) {
     return fail(ErrorCode::kIo,
                 "the node folder {} {}; remove it, or name another folder with GPEMU_NODE_DIR",
                 folder.string(), why);
   };
   if (S_ISLNK(status.st_mode)) return refuse("is a link");
-  if (!S_ISDIR(status.st_mode)) return refuse("is no folder");
+  if (!S_ISDIR(status.st_mode)) return refuse("is not a folder");
   if (status.st_uid != owner) {
     return refuse(
         fmt::format("belongs to user {}, not to {}", user_name(status.st_uid), user_name(owner)));
@@ -66,7 +66,7 @@ Result<void> check_user_folder(const std::filesystem::path& folder, uid_t owner)
   return {};
 }
 
-/// Splits USER/NAME. Requires nothing of NAME but that it is one component of a path.
+/// Splits USER/NAME. NAME only needs to be a single component of a path.
 Result<NodePath> split(std::string_view name, const std::filesystem::path& folder) {
   const uid_t self = ::geteuid();
   NodePath node{
@@ -76,7 +76,7 @@ Result<NodePath> split(std::string_view name, const std::filesystem::path& folde
     const std::string user(name.substr(0, slash));
     const std::optional<uid_t> owner = find_user(user);
     if (!owner) {
-      return fail(ErrorCode::kNotFound, "no user '{}', of whom the node '{}' would be",
+      return fail(ErrorCode::kNotFound, "there is no user '{}', who would own the node '{}'",
                   printable(user), printable(name));
     }
     node.file = name.substr(slash + 1);
@@ -85,7 +85,7 @@ Result<NodePath> split(std::string_view name, const std::filesystem::path& folde
   }
   if (node.file.empty() || node.file == "." || node.file == ".." ||
       node.file.find('/') != std::string::npos) {
-    return fail(ErrorCode::kInvalidArgument, "'{}' is no node name", printable(name));
+    return fail(ErrorCode::kInvalidArgument, "'{}' is not a node name", printable(name));
   }
   if (folder == user_folder(self)) {
     node.folder = user_folder(node.owner);
@@ -124,10 +124,10 @@ std::uint64_t checksum(std::vector<std::byte> bytes) {
 }
 static_assert(sizeof(layout::Header) % 8 == 0 && sizeof(layout::FactsRecord) % 8 == 0);
 
-/// Returns whether a name and numbers are ones that a GPU could have: whoever may write a segment
-/// can give it a checksum, too.
+/// Returns whether a name and numbers are possible for a GPU: anyone who may write a segment can
+/// also give it a valid checksum.
 bool are_plausible(const layout::FactsRecord& record) {
-  constexpr double kMost = 1e12;  // of watts and megahertz, so that products of them are finite.
+  constexpr double kMost = 1e12;  // watts and megahertz; products of them stay finite.
   const GpuFacts& facts = record.facts;
   const auto is_size = [](double value) { return value >= 0 && value <= kMost; };
   const std::initializer_list<std::int32_t> counts = {facts.compute_capability_major,
@@ -189,7 +189,7 @@ void sweep_one(const NodePath& node) {
   ::unlink(node.path().c_str());
 }
 
-/// Returns how a file appears in a list of nodes; nothing for what does not belong there.
+/// Returns how a file appears in a list of nodes; nothing for a file that does not belong there.
 std::optional<NodeEntry> entry_of(const NodePath& node) {
   struct stat status{};
   if (::lstat(node.path().c_str(), &status) != 0 || status.st_uid != node.owner) return {};
@@ -197,15 +197,15 @@ std::optional<NodeEntry> entry_of(const NodePath& node) {
     return NodeEntry{.name = node.name, .problem = error};
   };
   if (!is_valid_name(node.file)) {
-    return with_problem(not_a_segment(node, "its name is no node's").error());
+    return with_problem(not_a_segment(node, "its name is not a node name").error());
   }
   const Result<FileDescriptor> file = open_segment(node, O_RDONLY);
-  // Removed since it was seen.
+  // Removed since it was listed.
   if (!file && file.error().code == ErrorCode::kNotFound) return {};
   if (!file) return with_problem(file.error());
   const Result<NodeFacts> facts = read_facts(*file, node);
   if (!facts) return with_problem(facts.error());
-  // Left by a run that was killed; whoever next creates a node removes it.
+  // Left by a run that was killed; the next process that creates a node removes it.
   if (facts->temporary && is_unused(*file)) return {};
   return NodeEntry{.name = node.name, .problem = {}};
 }
@@ -239,7 +239,7 @@ std::filesystem::path user_folder(uid_t user) {
 Result<void> make_folder(const std::filesystem::path& folder) {
   std::error_code ignored;
   std::filesystem::create_directories(folder.parent_path(), ignored);
-  // Others may pass through to a node that was opened to them, and see no other's name.
+  // Other users may pass through to a node that was opened to them, but see no other names.
   if (::mkdir(folder.c_str(), 0700) == 0) {
     ::chmod(folder.c_str(), 0711);
   } else if (errno != EEXIST) {
@@ -253,10 +253,11 @@ Result<void> make_folder(const std::filesystem::path& folder) {
 Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder) {
   GPEMU_ASSIGN(NodePath node, split(name, folder));
   if (is_valid_name(node.file)) return node;
-  return fail(ErrorCode::kInvalidArgument,
-              "'{}' is no node name: use 1 to {} letters, digits, '.', '_' and '-', not starting "
-              "with '.'; USER/NAME names another user's",
-              printable(name), layout::kNameBytes - 1);
+  return fail(
+      ErrorCode::kInvalidArgument,
+      "'{}' is not a node name: use 1 to {} letters, digits, '.', '_' and '-', not starting "
+      "with '.'; USER/NAME names another user's node",
+      printable(name), layout::kNameBytes - 1);
 }
 
 std::string remove_command(const NodePath& node, bool force) {
@@ -265,17 +266,16 @@ std::string remove_command(const NodePath& node, bool force) {
 }
 
 Result<FileDescriptor> open_segment(const NodePath& node, int access) {
-  // Without waiting: it may be anything, a pipe too.
+  // Without waiting, because it may be anything, for example a pipe.
   FileDescriptor file(
       ::open(node.path().c_str(), access | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
   struct stat status{};
   if (!file.valid() && errno == ENOENT) {
-    return fail(ErrorCode::kNotFound,
-                "no node named '{}' (`gpemu node list` shows those there are)",
+    return fail(ErrorCode::kNotFound, "no node named '{}' (`gpemu node list` lists the nodes)",
                 printable(node.name));
   }
   if (!file.valid() && (errno == ELOOP || errno == ENXIO || errno == EISDIR)) {
-    return not_a_segment(node, "it is no regular file");
+    return not_a_segment(node, "it is not a regular file");
   }
   if (!file.valid() || ::fstat(file.get(), &status) != 0) {
     return fail(ErrorCode::kIo, "cannot open the node segment {}: {}",
@@ -284,12 +284,12 @@ Result<FileDescriptor> open_segment(const NodePath& node, int access) {
   if (status.st_uid != node.owner) {
     const std::string owner = user_name(status.st_uid);
     return fail(ErrorCode::kNotFound,
-                "the node '{}' in {} belongs to user {}, who could deceive you: name it {}/{} if "
-                "you trust them",
+                "the node '{}' in {} belongs to user {}, who could deceive you; if you trust that "
+                "user, name it {}/{}",
                 printable(node.file), printable(node.folder.string()), owner, owner,
                 printable(node.file));
   }
-  if (!S_ISREG(status.st_mode)) return not_a_segment(node, "it is no regular file");
+  if (!S_ISREG(status.st_mode)) return not_a_segment(node, "it is not a regular file");
   return file;
 }
 
@@ -304,7 +304,7 @@ Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void
   while (count > 0) {
     const ssize_t part = ::pread(file.get(), next, count, static_cast<off_t>(offset));
     if (part < 0 && errno == EINTR) continue;
-    if (part <= 0) return damaged(node, "it has been cut short");
+    if (part <= 0) return damaged(node, "it was truncated");
     next += part;
     offset += static_cast<std::uint64_t>(part);
     count -= static_cast<std::size_t>(part);
@@ -315,10 +315,11 @@ Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void
 Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   GPEMU_ASSIGN(const layout::Header header, read_header(file, node));
   if (header.version != layout::kVersion) {
-    return fail(ErrorCode::kIncompatible,
-                "the node '{}' is of another gpemu, with segments of version {} instead of {}; "
-                "remove it with `{}` and create it anew",
-                printable(node.name), header.version, layout::kVersion, remove_command(node));
+    return fail(
+        ErrorCode::kIncompatible,
+        "the node '{}' was created by another gpemu, with segment version {} instead of {}; "
+        "remove it with `{}` and create it again",
+        printable(node.name), header.version, layout::kVersion, remove_command(node));
   }
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || header.device_count == 0 ||
@@ -410,7 +411,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
   const Result<SegmentPrefix> prefix =
       file ? read_prefix(*file, node) : std::unexpected(file.error());
   if (!force && !prefix) return std::unexpected(prefix.error());
-  // Converting our lock works only while nobody else holds one.
+  // Converting our lock works only if nobody else holds one.
   if (!force && ::flock(file->get(), LOCK_EX | LOCK_NB) != 0) {
     return fail(ErrorCode::kUnavailable,
                 "the node '{}' is in use (`gpemu smi {}` shows by whom); end those processes, or "
@@ -418,7 +419,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
                 node.name, node.name);
   }
   struct stat status{};
-  if (::lstat(node.path().c_str(), &status) != 0) return {};  // Somebody else was faster.
+  if (::lstat(node.path().c_str(), &status) != 0) return {};  // Another process was faster.
   if (status.st_uid != node.owner) {
     return fail(ErrorCode::kInvalidArgument, "{} belongs to user {}, not to {}",
                 printable(node.path().string()), user_name(status.st_uid), user_name(node.owner));
@@ -427,7 +428,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
     return fail(ErrorCode::kIo, "cannot remove {}: {}", printable(node.path().string()),
                 errno_message(errno));
   }
-  // What killed runs left goes, too.
+  // Also remove the nodes that killed runs have left.
   sweep(node.folder);
   return {};
 }

@@ -15,11 +15,11 @@
 
 namespace gpemu::device {
 
-/// Returns whether a text can be the name of a device's GPU: not a path, which whoever looks it up
-/// would open.
+/// Returns whether a text can be the name of a device's GPU. A path cannot: code that looks up the
+/// name would open it.
 [[nodiscard]] bool is_gpu_name(std::string_view text);
 
-/// What never changes of a device, checked, in this process's own memory.
+/// The facts of a device that never change, checked, in this process's own memory.
 struct DeviceFacts {
   std::string gpu;
   std::string uuid;
@@ -30,16 +30,16 @@ struct DeviceFacts {
   GpuFacts facts;
 };
 
-/// What never changes of a node, likewise.
+/// The facts of a node that never change, likewise.
 struct NodeFacts {
   SharingPolicy policy = SharingPolicy::kFifo;
   bool temporary = false;
   std::vector<DeviceFacts> devices;
 };
 
-/// Which file a node's name stands for.
+/// The file that a node's name stands for.
 struct NodePath {
-  std::string name;  ///< as users write it: NAME, or USER/NAME for another user's.
+  std::string name;  ///< as users write it: NAME, or USER/NAME for another user's node.
   std::filesystem::path folder;
   std::string file;
   uid_t owner = 0;
@@ -50,47 +50,47 @@ struct NodePath {
 /// Returns the folder of a user's nodes, /dev/shm/gpemu-UID.
 [[nodiscard]] std::filesystem::path user_folder(uid_t user);
 
-/// Makes sure that a folder is there in which this process may create nodes.
+/// Makes sure that a folder exists in which this process may create nodes.
 ///
-/// Errors: kIo; also for a user_folder that others could have made or may write to.
+/// Errors: kIo, also for a user_folder that others could have made or may write to.
 [[nodiscard]] Result<void> make_folder(const std::filesystem::path& folder);
 
-/// Returns what the name of a node stands for. `USER/NAME` is a node of another user, in that
+/// Returns the file that a node's name stands for. `USER/NAME` is a node of another user, in that
 /// user's folder if `folder` is this user's own.
 ///
-/// Errors: kInvalidArgument for what is no name; kNotFound without such a user; kIo for a
-/// user_folder that is not its user's.
+/// Errors: kInvalidArgument for a text that is not a name; kNotFound if the user does not exist;
+/// kIo for a user_folder that does not belong to its user.
 [[nodiscard]] Result<NodePath> resolve(std::string_view name, const std::filesystem::path& folder);
 
-/// Returns the command that removes a node, as one types it.
+/// Returns the command that removes a node, as a user types it.
 [[nodiscard]] std::string remove_command(const NodePath& node, bool force = false);
 
 /// Opens a segment without waiting or following links. `access` is O_RDONLY or O_RDWR.
 ///
-/// Errors: kNotFound without such a file, or one of another user; kIo; kIncompatible for what is no
-/// regular file.
+/// Errors: kNotFound without such a file, or for one of another user; kIo; kIncompatible for a file
+/// that is not a regular one.
 [[nodiscard]] Result<FileDescriptor> open_segment(const NodePath& node, int access);
 
-/// What can be said of segments of all versions.
+/// The facts that segments of all versions have.
 struct SegmentPrefix {
   std::uint32_t version = 0;
   bool temporary = false;
 };
-/// Errors: kIncompatible for a file that is no segment.
+/// Errors: kIncompatible for a file that is not a segment.
 [[nodiscard]] Result<SegmentPrefix> read_prefix(const FileDescriptor& file, const NodePath& node);
 
-/// Reads what never changes and checks it. Errors: kIncompatible for a file that is no segment, or
-/// one of another version; kCorruptData for a damaged one.
+/// Reads the part that never changes and checks it. Errors: kIncompatible for a file that is not a
+/// segment, or has another version; kCorruptData for a damaged one.
 [[nodiscard]] Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node);
 
-/// Reads bytes of a segment that must be there. Errors: kCorruptData when it has been cut short.
+/// Reads bytes of a segment that must exist. Errors: kCorruptData if the file was truncated.
 [[nodiscard]] Result<void> read_exactly(const FileDescriptor& file, const NodePath& node,
                                         void* destination, std::size_t count, std::uint64_t offset);
 
-/// Returns the bytes with which a segment begins; the rest of it is zero.
+/// Returns the bytes at the start of a segment; the rest of it is zero.
 [[nodiscard]] std::vector<std::byte> static_part(const NodeConfig& config);
 
-/// Returns what those bytes say. Errors: kCorruptData.
+/// Returns the facts in those bytes. Errors: kCorruptData.
 [[nodiscard]] Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes,
                                                   std::uint64_t file_size, const NodePath& node);
 

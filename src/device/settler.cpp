@@ -16,10 +16,10 @@
 namespace gpemu::device {
 namespace {
 
-/// How often a thread with open rounds looks whether the parties that are missing live.
+/// How often a thread with open rounds checks whether the missing parties live.
 constexpr Duration kFailurePeriod = std::chrono::milliseconds(20);
 
-/// The shortest that there is. Source: Linux, sched_setattr(2) and kernel/sched/syscalls.c (6.12).
+/// The shortest possible slice. Source: Linux, sched_setattr(2) and kernel/sched/syscalls.c (6.12).
 constexpr std::uint64_t kSliceNs = 100'000;
 
 /// struct sched_attr of linux/sched/types.h, which cannot be included beside sched.h.
@@ -35,8 +35,8 @@ struct SchedulingAttributes {
 };
 static_assert(sizeof(SchedulingAttributes) == 48);
 
-/// Has the calling thread run soon after it wakes up although others compute: the scheduler lets
-/// who wants little at a time come first. Kernels before Linux 6.12 ignore it.
+/// Makes the calling thread run soon after it wakes up although others compute: the scheduler
+/// prefers threads with short time slices. Kernels before Linux 6.12 ignore it.
 void ask_for_short_slice() {
   SchedulingAttributes attributes;
   if (::syscall(SYS_sched_getattr, 0, &attributes, sizeof attributes, 0) != 0) return;
@@ -44,7 +44,7 @@ void ask_for_short_slice() {
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/// Starts a thread that gets no signals: they are the program's.
+/// Starts a thread that gets no signals: they belong to the program.
 template <typename Function>
 std::thread start_without_signals(Function function) {
   struct Blocked {
@@ -89,11 +89,11 @@ void Settler::run() {
   ask_for_short_slice();
   ::pthread_setname_np(::pthread_self(), "gpemu settle");
   while (true) {
-    // Before anything is looked at: whoever changes something changes this afterwards.
+    // Before anything is read: a process that changes something increments this afterwards.
     const std::uint32_t seen = own_.bell;
     if (stops_) return;
     const Schedule::NextLook next = look(clock_.now());
-    // Others may have come before they could see that this thread listens: it looks once more.
+    // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;
     clock_.wait_for_change(own_.bell, seen, next.time);
   }

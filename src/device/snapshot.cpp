@@ -19,8 +19,8 @@ std::uint64_t saturating_sum(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? ~std::uint64_t{0} : sum;
 }
 
-/// Returns how much of the work that was ever queued on an engine is done, given when the last of
-/// it ends.
+/// Returns how much of the work that was ever queued on an engine is done, given the end of the
+/// last work.
 Duration work_done(const layout::EngineRecord& engine, std::int64_t busy_ns, std::int64_t tail_ns,
                    std::int64_t now_ns) {
   const std::int64_t queued = layout::work_between(engine, now_ns, tail_ns);

@@ -16,26 +16,26 @@ namespace gpemu::device {
 /// Slots of the registry.
 using Slots = std::bitset<layout::kProcessCapacity>;
 
-/// What changes of one device: mapped, or a copy. Nothing in it is trusted.
+/// The changing part of one device: mapped, or a copy. Nothing in it is trusted.
 struct DeviceTables {
   std::span<const layout::EngineRecord> engines;
   std::span<const layout::ProcessRecord> processes;
   std::span<const layout::HoldingRecord> holdings;
 };
 
-/// Returns the slots whose holders live, by the locks on an open segment alone: nothing that is
-/// written there makes a holder dead. `own_slot` (-1: none) is not asked about, for nobody
-/// conflicts with their own lock. Requires: 0 <= descriptor.
+/// Returns the slots whose holders live, only by the locks on an open segment: nothing that is
+/// written there makes a holder dead. Does not ask about `own_slot` (-1: none), because a process
+/// does not conflict with its own lock. Requires: 0 <= descriptor.
 [[nodiscard]] Slots slots_alive(int descriptor, std::ptrdiff_t own_slot);
 
-/// Returns until when the given slots need an engine, or `now_ns` if that is later. A time after
-/// `latest_ns` is not believed.
+/// Returns until when the given slots need an engine, or `now_ns` if that is later. Ignores times
+/// after `latest_ns`.
 [[nodiscard]] std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings,
                                         const Slots& slots, std::size_t engine, std::int64_t now_ns,
                                         std::int64_t latest_ns);
 
 /// Returns how much of an engine's queue from `from_ns` to `to_ns` is work of slots that are in use
-/// and not alive: no more than they ever queued.
+/// but not alive: no more than they ever queued.
 [[nodiscard]] std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive,
                                         std::size_t engine, std::int64_t from_ns,
                                         std::int64_t to_ns);
@@ -44,15 +44,15 @@ struct DeviceTables {
 [[nodiscard]] Bytes memory_held(std::span<const layout::HoldingRecord> holdings,
                                 const Slots& slots);
 
-/// Returns a device's state: of the living only.
+/// Returns a device's state. Only living processes count.
 [[nodiscard]] DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts,
                                            const DeviceTables& device, const Slots& alive,
                                            TimePoint now);
 
-/// Returns "process 12 (python)"; of another pid namespace with its number.
+/// Returns "process 12 (python)"; for another pid namespace, with its number.
 [[nodiscard]] std::string describe(const ProcessSnapshot& process);
 
-/// Returns what a slot says of its holder.
+/// Returns the process that a slot describes.
 [[nodiscard]] ProcessSnapshot process_of(const layout::ProcessRecord& record);
 
 }  // namespace gpemu::device

@@ -95,14 +95,14 @@ Result<void> check_elf(const std::filesystem::path& path, std::ifstream& file) {
         read_at(file, segment.p_offset, std::min<std::size_t>(segment.p_filesz, PATH_MAX));
     if (!loader.contains("ld-linux")) {
       return fail(ErrorCode::kUnsupported,
-                  "{} uses the loader {}; the shims need that of the GNU C library", path.string(),
-                  loader.c_str());
+                  "{} uses the loader {}; the shims need the loader of the GNU C library",
+                  path.string(), loader.c_str());
     }
     return {};
   }
   return fail(ErrorCode::kUnsupported,
-              "{} is statically linked, so that no library can stand in for NVIDIA's; if it starts "
-              "another program, give that one to gpemu run",
+              "{} is statically linked, so the shims cannot take the place of NVIDIA's libraries; "
+              "if it starts another program, pass that one to gpemu run",
               path.string());
 }
 
@@ -123,19 +123,19 @@ Result<void> check_program(const std::string& name) {
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {
       return fail(ErrorCode::kInvalidArgument, "cannot start '{}': {}", name,
                   S_ISDIR(status.st_mode) ? "it is a folder"
-                  : status.st_mode != 0   ? "it is no program but a device, a pipe or a socket"
+                  : status.st_mode != 0   ? "it is not a program but a device, a pipe or a socket"
                                           : path.string() + " cannot be read");
     }
     if (::access(path.c_str(), X_OK) != 0) {
       return fail(ErrorCode::kInvalidArgument,
-                  "cannot start '{}': {} is not executable; chmod +x, or give its interpreter: "
+                  "cannot start '{}': {} is not executable; use chmod +x, or name its interpreter: "
                   "-- python {}",
                   name, path.string(), name);
     }
     if (gains_privileges(path, status)) {
       return fail(ErrorCode::kUnsupported,
-                  "{} is set-user-ID, set-group-ID or has capabilities: the system gives it no "
-                  "shims",
+                  "{} is set-user-ID, set-group-ID or has capabilities: the loader does not give "
+                  "it the shims",
                   path.string());
     }
     // What may be executed may be unreadable; then the system decides.

@@ -200,11 +200,11 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   std::string_view text = read_open(thread.call, buffer);
   if (text.empty()) {
     const char state = state_of(thread.process, id);
-    return state == '?' ? ended(thread) : computes(id, "may not be looked at");
+    return state == '?' ? ended(thread) : computes(id, "may not be inspected");
   }
   if (text.starts_with("running")) return computes(id, kRuns);
   const auto runs = runs_of(thread.runs);
-  if (!runs) return computes(id, "may not be looked at");
+  if (!runs) return computes(id, "may not be inspected");
   if (thread.known && *runs == thread.run_count) {
     if (!thread.timed || has_time(id)) return Look::kSleeps;
     return computes(id, "waits for a time of its own");
@@ -225,7 +225,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   thread.timed = false;
   thread.sockets.clear();
   if (!counts_as_waiting(thread, call)) {
-    return computes(id, "waits for something outside of the run");
+    return computes(id, "waits for something outside the run");
   }
   thread.known = true;
   if (thread.timed && !has_time(id)) return computes(id, "waits for a time of its own");
@@ -362,8 +362,8 @@ bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
     const std::string_view line = std::string_view(maps).substr(at, end - at);
     at = end + 1;
     const auto from = leading_number<std::uint64_t>(line, 16);
-    const auto to = leading_number<std::uint64_t>(
-        line.substr(std::min(line.size(), line.find('-') + 1)), 16);
+    const auto to =
+        leading_number<std::uint64_t>(line.substr(std::min(line.size(), line.find('-') + 1)), 16);
     if (!from || !to || address < *from || address >= *to) continue;
     const std::size_t flags = line.find(' ') + 1;
     const bool is_private = flags + 3 < line.size() && line[flags + 3] == 'p';
@@ -421,7 +421,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
     for (auto& [id, thread] : threads_) {
       for (const std::uint64_t socket : thread.sockets) {
         if (connections_.is_quiet(socket)) continue;
-        static_cast<void>(computes(id, "waits for bytes that are under way"));
+        static_cast<void>(computes(id, "waits for bytes in transit"));
         return false;
       }
     }

@@ -48,7 +48,7 @@ class WaitWatch {
   /// Returns whether, when all_wait() last returned false, a thread simply ran.
   [[nodiscard]] bool one_runs() const { return way_ == kRuns; }
   /// Returns which thread computed when all_wait() last returned false, and in which way, for
-  /// people: "python (4711) waits for something outside of the run".
+  /// people: "python (4711) waits for something outside the run".
   [[nodiscard]] std::string who_computes() const;
 
   /// How often all_wait() looked, and at how many threads: what it costs.

@@ -513,7 +513,7 @@ class RunTest(unittest.TestCase):
                              "--trace", str(self.folder / "out")))
         (self.folder / "a:b").mkdir()
         for gpu in ("a:b/gpu.toml", "a:b/gpu.toml:2"):
-            self.refuse(2, "may hold no ':'", "true", options=("--gpu", str(self.folder / gpu)))
+            self.refuse(2, "may not contain ':'", "true", options=("--gpu", str(self.folder / gpu)))
         self.refuse(2, "there is no option '--strickt'", "true",
                     options=("--gpu", GPU, "--strickt"))
 

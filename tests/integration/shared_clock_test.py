@@ -194,7 +194,7 @@ class SharedClock(unittest.TestCase):
             process.stdin.close()
             errors = process.stderr.read()
         self.assertIn("skipped   0.000 s in 0 skips; in the way: python", errors)
-        self.assertIn("waits for something outside of the run", errors)
+        self.assertIn("waits for something outside the run", errors)
 
     def reads_standard_input(self, command):
         """Returns whether the program that a command runs reads its standard input."""

@@ -131,7 +131,7 @@ void add_analyze_command(CLI::App& app) {
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
   command->add_option("--json", options->output.json,
                       "Write the result as JSON; - prints it instead of the table");
-  command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
+  command->add_option("--report", options->output.report, "Write an HTML page with plots");
   command->add_flag("--quiet", options->output.quiet, "No progress, no table");
   set_action(*command, [options] { return run_analyze(*options); });
 }

@@ -182,7 +182,7 @@ void refuse_useless_values(CLI::App& command) {
 }
 
 int run(int argc, char** argv) {
-  CLI::App app("gpemu emulates GPUs for deep-learning systems work", "gpemu");
+  CLI::App app("gpemu emulates GPUs for work on deep-learning systems", "gpemu");
   add_commands(app);
   try {
     std::vector<std::string> words =

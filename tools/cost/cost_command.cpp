@@ -162,17 +162,17 @@ Result<void> write_recordings(const CondenseOptions& options) {
             recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
             [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
         recording.operations.size(),
-        recording.memory ? "memory" : "no memory: it is not a function of the batch");
+        recording.memory ? "memory" : "no memory: it does not follow from the batch size");
   }
   return {};
 }
 
 void add_condense_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "condense", "Make recordings of models for any batch from what `gpemu run --ops` wrote");
+      "condense", "Make recordings of models, for any batch, from files of `gpemu run --ops`");
   auto options = std::make_shared<CondenseOptions>();
   command->add_option("files", options->files, "Files of operations")->required();
-  command->add_option("--output", options->folder, "Folder that gets one file per model")
+  command->add_option("--output", options->folder, "Folder in which to write one file per model")
       ->required();
   command->footer(
       "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batches or "
@@ -198,7 +198,7 @@ void add_cost_command(CLI::App& app) {
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
       "An error bar of 10 % says that in 9 of 10 cases the truth is between time / 1.1 and\n"
-      "time x 1.1. The exit code is 4, out of memory, when none of the batches fits.\n"
+      "time x 1.1. The exit code is 4, out of memory, if none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");

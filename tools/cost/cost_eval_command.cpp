@@ -172,7 +172,7 @@ Result<std::vector<GpuFile>> read_gpu_files(const std::string& folder,
     GPEMU_ASSIGN(profile::GpuSpec spec, profile::parse_gpu_spec(text, path.string()));
     if (!spec.calibration) {
       return fail(ErrorCode::kNotFound,
-                  "{} has no parameters; \"gpemu cost fit --write\" finds them", path.string());
+                  "{} has no parameters; `gpemu cost fit --write` writes them", path.string());
     }
     files.push_back({.path = path,
                      .text = std::move(text),
@@ -276,14 +276,15 @@ Result<void> evaluate(const EvalOptions& options) {
 
 void add_cost_eval_command(CLI::App& cost) {
   CLI::App* command =
-      cost.add_subcommand("eval", "Compare the model of operations with measured training steps");
+      cost.add_subcommand("eval", "Compare the operation cost model with measured training steps");
   auto options = std::make_shared<EvalOptions>();
   options->protocols.assign(calibrate::kProtocolNames.begin(), calibrate::kProtocolNames.end());
   command
       ->add_option("recordings", options->folder,
                    "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
       ->required();
-  command->add_option("--protocol", options->protocols, "What a prediction may know; default: all")
+  command
+      ->add_option("--protocol", options->protocols, "Data that a prediction may use; default: all")
       ->delimiter(',')
       ->check(CLI::IsMember(std::vector<std::string>(calibrate::kProtocolNames.begin(),
                                                      calibrate::kProtocolNames.end())));
@@ -292,26 +293,27 @@ void add_cost_eval_command(CLI::App& cost) {
   command->add_flag("--json", options->as_json, "Print each step as JSON");
   command
       ->add_option("--write", options->gpus_folder,
-                   "Folder of the GPUs' files, which get the bars, e.g. gpus")
+                   "Folder of the GPU files in which to write the bars, e.g. gpus")
       ->excludes("--protocol");
   command->add_flag(
       "--check", options->check,
-      "Fail where a bar of 90 % holds less than 85 or more than 95 % of a GPU's steps");
+      "Fail if a bar of 90 % contains less than 85 % or more than 95 % of a GPU's steps");
   command->add_flag("--memory", options->memory, "Compare peak memory, not times")
       ->excludes("--protocol")
       ->excludes("--by")
       ->excludes("--write")
       ->excludes("--check");
   command->footer(
-      "in-sample: fitted to the same steps. family-out: each family of models in turn is left out\n"
-      "of the fit. gpu-out: each GPU in turn is left out, except its host's times at batch 1 and\n"
-      "2. one-batch: of a twelfth of the models only batch 32 is known, and corrects the others.\n"
-      "Errors are those of a whole step, predicted / measured - 1. A bar is what holds 90 % of "
-      "the\n"
-      "other families' steps, in gpu-out the other GPUs'; none is stated for GPUs before Maxwell\n"
-      "there. Each fit takes some 15 s of a core.\n"
-      "--memory: what the recorded tensors take, beside the measured peak at the same batches; no "
-      "fit.\n"
+      "in-sample: the fit uses the same steps. family-out: the fit leaves out each family of "
+      "models\n"
+      "in turn. gpu-out: it leaves out each GPU in turn, except its host's times at batch 1 and "
+      "2.\n"
+      "one-batch: for a twelfth of the models, only batch 32 is known; it corrects the others.\n"
+      "The error of a step is predicted / measured - 1. A bar contains 90 % of the steps of the\n"
+      "other families or, in gpu-out, of the other GPUs; there, GPUs before Maxwell have no bar.\n"
+      "Each fit takes about 15 s of one core.\n"
+      "--memory: compares the memory of the recorded tensors with the measured peak at the same\n"
+      "batches, without a fit.\n"
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");

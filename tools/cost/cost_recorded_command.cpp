@@ -89,7 +89,7 @@ Result<void> tell(const RecordedOptions& options) {
 
 void add_cost_recorded_command(CLI::App& cost) {
   CLI::App* command = cost.add_subcommand(
-      "recorded", "Report what recorded models take on GPUs, by the model of operations");
+      "recorded", "Report the costs of recorded models on GPUs by the operation cost model");
   auto options = std::make_shared<RecordedOptions>();
   command
       ->add_option("recordings", options->recordings,
@@ -104,9 +104,8 @@ void add_cost_recorded_command(CLI::App& cost) {
       ->check(CLI::Range(1, 1 << 20));
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
-      "\"with its host\" adds the time of the host on which the GPU, or the one that stands for "
-      "it,\n"
-      "was measured: launches that the GPU waits for, and the wait at the end of a phase.\n"
+      "\"with its host\" adds time of the host on which the GPU (or its substitute) was measured:\n"
+      "launches for which the GPU waits, and the wait at the end of a phase.\n"
       "Example:\n"
       "  gpemu cost recorded profiles/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch 32,64");
   set_action(*command, [options] { return tell(*options); });

@@ -213,7 +213,7 @@ Result<void> transform_image(const TransformOptions& options) {
 void add_make(CLI::App& data) {
   auto options = std::make_shared<MakeOptions>();
   options->make.threads = report::usable_cores();
-  CLI::App* make = data.add_subcommand("make", "Write a data set of JPEG images for trying things");
+  CLI::App* make = data.add_subcommand("make", "Write a data set of JPEG images for experiments");
   make->add_option("folder", options->folder, "Folder to make; must not exist or be empty")
       ->required();
   make->add_option("--images", options->make.images, "Number of images")->capture_default_str();
@@ -237,7 +237,7 @@ void add_make(CLI::App& data) {
 void add_show(CLI::App& data) {
   auto options = std::make_shared<DataShowOptions>();
   CLI::App* show =
-      data.add_subcommand("show", "Show how many images a data set has, and how large");
+      data.add_subcommand("show", "Show the number and the sizes of a data set's images");
   show->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")
       ->required();
   show->add_flag("--json", options->as_json, "Print JSON");
@@ -273,7 +273,7 @@ void add_bench(CLI::App& data) {
 void add_transform(CLI::App& data) {
   auto options = std::make_shared<TransformOptions>();
   CLI::App* transform = data.add_subcommand(
-      "transform", "Make one training sample of an image, and report what was drawn for it");
+      "transform", "Make one training sample from an image, and report its random choices");
   transform->add_option("image", options->image, "JPEG file")->required();
   transform
       ->add_option("--output", options->output,

@@ -102,7 +102,7 @@ void print_candidates(const CLI::App& app, const std::vector<std::string>& words
 
 void add_completion_command(CLI::App& app) {
   CLI::App* completion =
-      app.add_subcommand("completion", "Print what completes gpemu's command lines in a shell");
+      app.add_subcommand("completion", "Print the completion script for a shell");
   completion->require_subcommand(1);
   std::string how;
   for (const Shell& shell : kShells) {

@@ -75,7 +75,7 @@ void add_help_command(CLI::App& app) {
   auto options = std::make_shared<HelpOptions>();
   command->add_option("command", options->words, "The command, e.g. node create");
   command->add_option("--man", options->man,
-                      "Instead, write the manual's pages of all commands to this folder");
+                      "Instead, write the manual pages of all commands to this folder");
   command->footer(
       "Examples:\n"
       "  gpemu help\n"

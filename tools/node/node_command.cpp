@@ -146,9 +146,10 @@ void add_node_command(CLI::App& app) {
       ->check(CLI::IsMember({"fifo", "exclusive"}))
       ->capture_default_str();
   create
-      ->add_option("--access", options->access,
-                   "Who may attach, by USER/NAME: owner, group or all. The others can take all of "
-                   "the node's memory, falsify its numbers and damage it, but not crash gpemu")
+      ->add_option(
+          "--access", options->access,
+          "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
+          "the node's memory, falsify its numbers and damage it, but not crash gpemu")
       ->check(CLI::IsMember({"owner", "group", "all"}))
       ->capture_default_str();
   create->footer(
@@ -163,13 +164,14 @@ void add_node_command(CLI::App& app) {
   set_action(*list, [options] { return list_nodes(*options); });
 
   CLI::App* show = node->add_subcommand("show", "Show a node's devices");
-  show->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
+  show->add_option("name", options->name, "NAME, or USER/NAME for another user's node")->required();
   show->add_flag("--json", options->as_json, "Print JSON");
   show->footer("Example:\n  gpemu node show n0");
   set_action(*show, [options] { return show_node(*options); });
 
   CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
-  remove->add_option("name", options->name, "NAME, or USER/NAME of another user's")->required();
+  remove->add_option("name", options->name, "NAME, or USER/NAME for another user's node")
+      ->required();
   remove->add_flag("--force", options->force,
                    "Remove it even if processes use it, or if it is not a node");
   remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");

@@ -43,10 +43,10 @@ struct PredictOptions {
 
 Result<void> check(const PredictOptions& options) {
   if (!options.plot.empty() && !options.plot.ends_with(".svg")) {
-    return fail(ErrorCode::kInvalidArgument,
-                "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert makes a PNG "
-                "of one",
-                options.plot);
+    return fail(
+        ErrorCode::kInvalidArgument,
+        "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert converts one to PNG",
+        options.plot);
   }
   GPEMU_TRY(run::check_program(options.words.front()));
   return report::check_outputs({report::file_of(options.json), options.plot, options.report});
@@ -150,11 +150,13 @@ void add_predict_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
   command->footer(
-      "Runs a few steps of the unmodified program on an emulated GPU, without waiting for it, once "
-      "for\neach compute capability of the GPUs and each batch, then ends it. Steps are "
-      "recognised\nby NVTX ranges, by the optimizer's work, or by what recurs. The program takes "
-      "its batch "
-      "from\nthe variable GPEMU_BATCH, or {batch} in its arguments stands for it.\n"
+      "Runs a few steps of the unmodified program on an emulated GPU without waiting for it, then "
+      "ends\n"
+      "it: once for each batch and for each compute capability of the GPUs. Steps are recognised "
+      "by\n"
+      "NVTX ranges, by the optimizer's work, or by repetition. The program reads its batch from "
+      "the\n"
+      "variable GPEMU_BATCH, or takes it from its arguments, in which {batch} is replaced.\n"
       "Examples:\n"
       "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
       "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "
@@ -174,14 +176,15 @@ void add_predict_command(CLI::App& app) {
   command->add_option("--steps", options->steps, "Steps to record, after two warm-up steps")
       ->check(CLI::Range(1, 10000))
       ->capture_default_str();
-  command->add_option("--step-pattern", options->pattern,
-                      "Regular expression for the name of an operation or NVTX range that comes "
-                      "once in a step");
+  command->add_option(
+      "--step-pattern", options->pattern,
+      "Regular expression for the name of an operation or NVTX range that occurs once per step");
   command->add_option("--json", options->json,
                       "Write the answers as JSON; - prints them instead of the table");
-  command->add_option("--plot", options->plot, "Write what the steps are made of as an SVG file");
+  command->add_option("--plot", options->plot,
+                      "Write a plot of the parts of a step as an SVG file");
   command->add_option("--report", options->report,
-                      "Write a page (HTML) with the answers and a plot");
+                      "Write an HTML page with the answers and a plot");
   command->add_option("program", options->words, "The program and its arguments, after --")
       ->required();
   command->positionals_at_end();

@@ -93,14 +93,14 @@ std::vector<std::string> basis(const PredictReport& report) {
                         ? ""
                         : fmt::format("; the program ended with exit code {}", *seen.exit_code)));
     if (seen.exit_code && seen.found.sign == predict::StepSign::kSequence) {
-      add("layers recur, too: see whether so many operations are a whole step");
+      add("layers recur too: check that so many operations are a whole step");
     }
     if (seen.found.steps.size() <= predict::kWarmUpSteps) {
-      add(fmt::format("only {} steps: they may still contain what first steps do",
+      add(fmt::format("only {} steps: they may still contain the work of first steps",
                       seen.found.steps.size()));
     }
     if (seen.processes > 1) {
-      add(fmt::format("{} processes used the GPU; only the one that asked for the most counts",
+      add(fmt::format("{} processes used the GPU; only the one with the most work counts",
                       seen.processes));
     }
     if (!seen.unsupported.empty()) {
@@ -108,8 +108,8 @@ std::vector<std::string> basis(const PredictReport& report) {
     }
     if (answer.memory_asked_for > 0) {
       add(
-          fmt::format("{}{}: recorded with its own {:.0f} MiB, in which the program ran; with more "
-                      "it kept {:.0f} MiB",
+          fmt::format("{}{}: recorded with its own {:.0f} MiB, which the program fitted into; with "
+                      "more it held {:.0f} MiB",
                       answer.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
                       to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
     }

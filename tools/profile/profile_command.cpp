@@ -61,12 +61,13 @@ Result<void> check_evidence(const profile::Pack& pack) {
     return fail(
         ErrorCode::kInvalidArgument,
         "pack {} was measured on an emulated GPU, and {} on {} at {} was measured on a real "
-        "one, in pack {}: the one would take the other's place. scripts/claims/compare_measured.py "
+        "one, in pack {}: the new measurement would replace it. scripts/claims/compare_measured.py "
         "compares the folders",
         pack.info.name, curve.key.model, curve.key.gpu, curve.key.precision, known->pack);
   }
   report::print_out(
-      "note: {} was measured on an emulated GPU: what rests on it is called emulated\n",
+      "note: {} was measured on an emulated GPU: results that rest on it have the evidence "
+      "'emulated'\n",
       pack.info.name);
   return {};
 }
@@ -161,7 +162,7 @@ void add_profile_add_command(CLI::App& profile) {
   auto folder = std::make_shared<fs::path>();
   command->add_option("folder", *folder, "Folder with pack.toml")->required();
   command->footer(
-      "Your records win over the installed ones, and those of the pack added last over others.\n"
+      "Your records take precedence over the installed ones, and later packs over earlier ones.\n"
       "Example:\n"
       "  gpemu profile add my-pack");
   set_action(*command, [folder] { return add(*folder); });

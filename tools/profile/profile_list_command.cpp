@@ -171,7 +171,7 @@ void print_measurements(const Measurements& all) {
     table.add_row(std::move(row));
   }
   if (table.empty()) {
-    report::print_out("nobody measured this\n");
+    report::print_out("there are no measurements of this\n");
   } else {
     report::print_out("Measured batch sizes of each quantity:\n{}", table.str());
   }
@@ -219,8 +219,8 @@ Result<void> list(const ListOptions& options) {
 void add_profile_list_command(CLI::App& profile) {
   CLI::App* command = profile.add_subcommand("list", "List packs, GPUs, models, measurements");
   auto options = std::make_shared<ListOptions>();
-  command->add_option("--gpu", options->gpu, "Only what was measured on this GPU");
-  command->add_option("--model", options->model, "Only what was measured of this model");
+  command->add_option("--gpu", options->gpu, "Only measurements on this GPU");
+  command->add_option("--model", options->model, "Only measurements of this model");
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
       "Examples:\n"

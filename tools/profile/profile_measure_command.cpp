@@ -46,7 +46,7 @@ void add_profile_measure_command(CLI::App& profile) {
   CLI::App* command =
       profile.add_subcommand("measure", "Measure this machine's GPU with PyTorch, and make a pack");
   auto options = std::make_shared<MeasureOptions>();
-  command->add_option("--python", options->python, "Python that has PyTorch")
+  command->add_option("--python", options->python, "Python interpreter that has PyTorch")
       ->capture_default_str();
   command->add_option("options", options->words,
                       "Options of the measurement, after --; `-- --help` explains them");

@@ -254,7 +254,7 @@ void add_profile_import_command(CLI::App& profile) {
   command->add_option("folder", options->folder, "Folder of the tables")->required();
   command->add_option("--output", options->output,
                       "New folder for the pack; without it, the pack is added to your database");
-  command->add_flag("--add", options->add, "Add the pack to your database, too");
+  command->add_flag("--add", options->add, "Also add the pack to your database");
   command->add_option("--name", options->name, "Name of the pack");
   command->add_option(
       "--info", options->info,

@@ -196,7 +196,7 @@ Result<void> check_plot_name(const std::filesystem::path& plot) {
   if (plot.empty() || plot.extension() == ".svg") return {};
   return fail(
       ErrorCode::kInvalidArgument,
-      "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert makes a PNG of one",
+      "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert converts one to PNG",
       plot.string());
 }
 
@@ -235,7 +235,7 @@ void add_profile_show_command(CLI::App& profile) {
   command->add_flag("--json", options->as_json, "Print JSON");
   command->footer(
       "Without --model it prints the GPU's specification and the source of each number.\n"
-      "Plots draw the curves in the unit of the first: ms, or MiB when only memory is asked for.\n"
+      "Plots draw the curves in the unit of the first one: ms, or MiB if only memory is selected.\n"
       "Examples:\n"
       "  gpemu profile show --gpu V100-PCIE-32GB\n"
       "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50 --plot resnet50.svg\n"

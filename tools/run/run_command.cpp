@@ -148,10 +148,11 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
     std::error_code error;
     const std::string path = std::filesystem::absolute(name, error).string();
     if (path.contains(':')) {
-      return fail(ErrorCode::kInvalidArgument,
-                  "--gpu {}: the path of a GPU's file may hold no ':', and {} does; move or rename "
-                  "it",
-                  gpu, path);
+      return fail(
+          ErrorCode::kInvalidArgument,
+          "--gpu {}: the path of a GPU file may not contain ':', but {} does; move or rename "
+          "it",
+          gpu, path);
     }
     files.emplace_back(path);
   }
@@ -257,7 +258,7 @@ void add_run_command(CLI::App& app) {
       ->allow_extra_args(false);
   command->add_option(
       "--node", options->node,
-      "Use this existing node instead, NAME or USER/NAME of another user's; without "
+      "Use this existing node instead, NAME or USER/NAME for another user's; without "
       "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
       ->add_option("--clock", options->clock,
@@ -266,22 +267,24 @@ void add_run_command(CLI::App& app) {
       ->check(CLI::IsMember({"real", "virtual", "gpu-only"}))
       ->capture_default_str();
   command
-      ->add_option("--context", options->context_mib,
-                   "MiB that a context takes of a GPU, with the kernels that libraries load into "
-                   "it; default: 400")
+      ->add_option(
+          "--context", options->context_mib,
+          "MiB of GPU memory that a context takes, with the kernels that libraries load into "
+          "it; default: 400")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
   command->add_option("--ops", options->operations,
                       "Write the operations with their shapes and times, as JSON lines");
-  command->add_option("--report", options->report, "Write a page of HTML with plots");
-  command->add_option("--json", options->json,
-                      "Write the summary as JSON; - prints it, and what the program prints goes to "
-                      "standard error");
+  command->add_option("--report", options->report, "Write an HTML page with plots");
+  command->add_option(
+      "--json", options->json,
+      "Write the summary as JSON; - prints it, and the program's output goes to standard error");
   command->add_flag("--drop-data", options->drop_data,
-                    "Move no bytes of large copies from pinned memory, for programs that feed the "
-                    "GPU faster than the host copies; they read as zeros");
-  command->add_flag("--strict", options->strict,
-                    "End the program at a call not supported, or a read of what was not computed");
+                    "Do not move the bytes of large copies from pinned memory, for programs that "
+                    "feed the GPU faster than the host can copy; they read as zeros");
+  command->add_flag(
+      "--strict", options->strict,
+      "End the program at an unsupported call, or a read of values that were not computed");
   command->add_flag("--quiet", options->quiet, "No summary");
   command->add_option("program", options->words, "The program and its arguments, after --")
       ->required();

@@ -231,17 +231,17 @@ void add_smi_command(CLI::App& app) {
   auto options = std::make_shared<SmiOptions>();
   smi->add_option(
       "node", options->node,
-      "NAME, or USER/NAME of another user's; without it GPEMU_NODE, or all of your own");
+      "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or all your nodes");
   smi->add_option("-i,--id", options->device, "Index of the only device to show")
       ->check(CLI::NonNegativeNumber);
-  smi->add_option("-l,--loop", options->loop_s, "Seconds after which to repeat, until Ctrl-C")
+  smi->add_option("-l,--loop", options->loop_s, "Repeat after this many seconds, until Ctrl-C")
       ->check(CLI::PositiveNumber);
   auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
                                "Print these fields of each device, e.g. utilization.gpu");
   smi->add_option("--query-compute-apps", options->query_processes,
                   "Print these fields of each process, e.g. pid,used_memory")
       ->excludes(gpus);
-  smi->add_option("--format", options->format, "Of a query: csv[,noheader][,nounits]");
+  smi->add_option("--format", options->format, "Format of a query: csv[,noheader][,nounits]");
   smi->add_option("--period-ms", options->period_ms, "Period over which the load is measured")
       ->check(CLI::Range(1, 60'000))
       ->capture_default_str();

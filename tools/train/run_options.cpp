@@ -26,10 +26,10 @@ void add_gpu_options(CLI::App& command, GpuOptions& options) {
       ->capture_default_str();
   auto* pageable =
       command.add_flag("--no-pin-memory", options.pageable,
-                       "Batches in pageable memory: slower copies that block the host");
+                       "Keep batches in pageable memory: copies are slower and block the host");
   command
       .add_flag("--overlap-copy", options.overlap_copy,
-                "Copy the next batch on a stream of its own while the GPU computes")
+                "Copy the next batch on a separate stream while the GPU computes")
       ->excludes(pageable);
 }
 
@@ -51,7 +51,7 @@ void add_data_options(CLI::App& command, DataOptions& options) {
 void add_node_options(CLI::App& command, GpuOptions& options) {
   auto* node =
       command.add_option("--node", options.node,
-                         "Attach to this node, NAME or USER/NAME of another user's, instead of "
+                         "Attach to this node, NAME or USER/NAME for another user's, instead of "
                          "creating one for the run");
   command.add_option("--device", options.device, "First device to use on the node")
       ->check(CLI::NonNegativeNumber)

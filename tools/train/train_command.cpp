@@ -173,7 +173,8 @@ void add_train_command(CLI::App& app) {
       ->capture_default_str();
   command->add_option("--steps", options->steps, "Steps after which to stop; --synthetic: 100")
       ->check(CLI::PositiveNumber);
-  command->add_flag("--synthetic", options->synthetic, "No data path: batches are on the GPU")
+  command
+      ->add_flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
       ->excludes("--data");
   command->add_flag("--cold", options->cold, "Drop the data set from the page cache first")
       ->needs("--data");
@@ -185,7 +186,7 @@ void add_train_command(CLI::App& app) {
   command->add_option("--json", options->output.json,
                       "Write the result as JSON; - prints it instead of the table");
   command->add_option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
-  command->add_option("--report", options->output.report, "Write a page (HTML) with plots");
+  command->add_option("--report", options->output.report, "Write an HTML page with plots");
   command->add_flag("--quiet", options->output.quiet, "No progress, no table");
   set_action(*command, [options] { return run_train(*options); });
 }

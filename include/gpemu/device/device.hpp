@@ -24,13 +24,13 @@ struct MemoryInfo {
   Bytes held = 0;  ///< what this context holds.
 };
 
-/// A point in a stream's work, as a CUDA event: recorded, then waited for or timed.
+/// A point in a stream's work, like a CUDA event: recorded, then waited for or timed.
 ///
-/// Thread safety: any thread, as long as no other one records meanwhile.
+/// Thread safety: any thread, as long as no other thread records it at the same time.
 class Event {
  public:
   Event() = default;
-  /// An event that is recorded.
+  /// Makes an event that is already recorded.
   explicit Event(Moment moment) : moment_(std::move(moment)), recorded_(true) {}
   explicit Event(TimePoint time) : Event(Moment(time)) {}
 
@@ -50,22 +50,21 @@ enum class StreamKind : std::uint8_t {
 };
 
 class Device;
-struct Lane;  ///< what a stream was given.
+struct Lane;  ///< the work of a stream.
 
-/// A queue of work on a device, first in first out. Enqueueing only writes the timeline and
-/// returns.
+/// A queue of work on a device, first in, first out. Queueing only writes the timeline and returns.
 ///
 /// Owned by the caller; must not outlive its device. Thread safety: any thread.
 class Stream {
  public:
   Stream(const Stream&) = delete;
   Stream& operator=(const Stream&) = delete;
-  /// What it was given goes on.
+  /// The stream's work still runs.
   ~Stream();
 
-  /// Queues work of duration `cost` on the compute engine and returns when it will run, unless work
-  /// of other streams that is queued later puts it off. Here and below, what would end after the
-  /// last TimePoint ends there: after some 292 years.
+  /// Queues work of duration `cost` on the compute engine and returns when it will run. Work that
+  /// is queued later in other streams may still put it off. Here and below, work that would end
+  /// after the last TimePoint (some 292 years) ends there.
   Interval launch(Duration cost);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
@@ -75,16 +74,16 @@ class Stream {
   /// Makes the event stand for all work queued so far.
   void record(Event& event);
 
-  /// Lets work that is queued later start only after the event. An event that was never recorded
-  /// has nothing to wait for.
+  /// Makes work that is queued later start only after the event. If the event was never recorded,
+  /// there is nothing to wait for.
   void wait(const Event& event);
   void wait(const Moment& moment);
 
-  /// Returns when all work queued so far has ended, with that of other streams which this one
-  /// synchronises with.
+  /// Returns when all work queued so far ends, including that of the streams with which this one
+  /// synchronises.
   [[nodiscard]] Moment tail() const;
 
-  /// Returns when the last work that this stream was given ends.
+  /// Returns when the last work of this stream ends.
   [[nodiscard]] Moment last_end() const;
 
   /// Returns whether all work queued so far has ended.
@@ -124,26 +123,27 @@ class Device {
   [[nodiscard]] sim::Clock& clock() const;
   [[nodiscard]] Node& node() const;
 
-  /// Errors: kUnavailable in a forked child. Only allocate() and free() ask this themselves; a
-  /// child must not call what else writes the timeline or takes the device's lock.
+  /// Errors: kUnavailable in a forked child. Only allocate() and free() check this themselves; a
+  /// child must not call any other function that writes the timeline or takes the device's lock.
   [[nodiscard]] Result<void> check_owner() const;
 
-  /// Has `observer` told when work runs that this context has queued, once that is final; several
-  /// pieces that run without a break may be told as one. It is called under a lock, and must not
-  /// come back here. Requires: nothing is queued yet.
+  /// Calls `observer` when the times of work that this context has queued become final. Several
+  /// pieces that run without a break may be reported as one. `observer` is called under a lock and
+  /// must not call this device. Requires: nothing is queued yet.
   void observe(std::function<void(TimePoint start, TimePoint end)> observer);
 
-  /// Returns a copy of an event that other threads may record meanwhile, in streams of this device.
+  /// Returns a copy of an event. Other threads may record the event at the same time in streams of
+  /// this device.
   [[nodiscard]] Event read(const Event& event) const;
 
-  /// Returns the legacy default stream: its work waits for all blocking streams and they for it.
+  /// Returns the legacy default stream: it and all blocking streams wait for each other's work.
   [[nodiscard]] Stream& default_stream();
   [[nodiscard]] std::unique_ptr<Stream> create_stream(StreamKind kind = StreamKind::kBlocking);
 
-  /// Takes device memory, rounded up to kAllocationGranularity.
+  /// Allocates device memory, rounded up to kAllocationGranularity.
   ///
-  /// Errors: kOutOfMemory with what was asked for, what is free and who holds the rest;
-  /// kInvalidArgument for zero bytes.
+  /// Errors: kOutOfMemory, with a message that states the requested and the free size and names the
+  /// processes that hold the rest; kInvalidArgument for zero bytes.
   [[nodiscard]] Result<DeviceAddress> allocate(Bytes bytes);
 
   /// Errors: kInvalidArgument when `address` is not the start of a live allocation.
@@ -167,7 +167,7 @@ class Device {
 
 /// Returns the time from one recorded event to another; negative when `end` comes first.
 ///
-/// Errors: kInvalidArgument when one was never recorded; kNotReady when one has not happened yet.
+/// Errors: kInvalidArgument if one of them was never recorded; kNotReady if one is not over yet.
 [[nodiscard]] Result<Duration> elapsed_time(const Event& start, const Event& end,
                                             const sim::Clock& clock);
 

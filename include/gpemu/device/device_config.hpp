@@ -6,7 +6,7 @@
 
 namespace gpemu::device {
 
-/// What a CUDA context takes from the device's memory unless GPEMU_CONTEXT_MIB says otherwise.
+/// The device memory that a CUDA context takes unless GPEMU_CONTEXT_MIB says otherwise.
 /// Source: 300 to 500 MB are commonly reported for PyTorch on Volta to Ampere, since CUDA 11.7
 /// loads kernels when they are needed.
 inline constexpr Bytes kContextBytes = 400 * kMiB;

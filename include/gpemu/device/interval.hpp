@@ -9,12 +9,12 @@ namespace gpemu::device {
 struct Interval {
   TimePoint start;
   TimePoint end;
-  /// The engine's time that it takes; less than end - start when other processes' work runs in
-  /// between. All work of an engine together never exceeds the range of Duration.
+  /// The engine time that the work takes. It is less than end - start if other processes' work runs
+  /// in between. The sum over all work of an engine never exceeds the range of Duration.
   Duration busy;
-  /// When the host queued it.
+  /// When the host queued the work.
   TimePoint asked{};
-  /// For how long this process's device had had nothing to do then.
+  /// For how long the device had had no work of this process at that time.
   Duration idle{};
 };
 

@@ -14,10 +14,10 @@ class Clock;
 
 namespace gpemu::device {
 
-class Schedule;  ///< all that this process has queued, and when it runs.
+class Schedule;  ///< all work that this process has queued, and when it runs.
 
-/// The end of a piece of queued work, shared by all who wait for it. Work that is queued later may
-/// still move it, until the work before it has started.
+/// The end of a piece of queued work, shared by everything that waits for it. Work that is queued
+/// later may still move it, until the work itself has started.
 class Mark {
  public:
   explicit Mark(Schedule& schedule, TimePoint time)
@@ -32,14 +32,14 @@ class Mark {
 
   std::atomic<std::uint32_t> references_{0};
   std::atomic<bool> final_{false};
-  bool placed_ = false;  ///< whether the time is that of a place on the engine.
+  bool placed_ = false;  ///< whether the work has a place on the engine, which gives the time.
   bool open_ = false;    ///< whether it may wait for a round that had no end when it was made.
   std::atomic<std::int64_t> time_ns_;
-  TimePoint start_{};   ///< of the work, if that is placed; then the mark is final.
+  TimePoint start_{};   ///< of the work, if it is placed; then the mark is final.
   Schedule* schedule_;  ///< lives until the mark is final.
 };
 
-/// Counts who holds a mark, which ends with the last.
+/// Counts the references to a mark. The last one to go deletes it.
 class MarkReference {
  public:
   MarkReference() = default;
@@ -69,10 +69,11 @@ class MarkReference {
   Mark* mark_ = nullptr;
 };
 
-/// A point on this process's timelines: when work that was queued ends, what an event stands for.
+/// A point on this process's timelines: the end of queued work, or the point for which an event
+/// stands.
 ///
-/// A moment comes when its time has passed and nothing can put it off any more. Thread safety: as a
-/// plain value; what it refers to may change at any time.
+/// A moment has come when its time has passed and nothing can put it off any more. Thread safety:
+/// that of a plain value; the mark to which it refers may change at any time.
 class Moment {
  public:
   Moment() = default;
@@ -80,27 +81,28 @@ class Moment {
   /// The later of a time and a mark.
   Moment(TimePoint time, MarkReference mark) : time_(time), mark_(std::move(mark)) {}
 
-  /// Returns whether it has come at `now`, a time of the clock of the device.
+  /// Returns whether the moment has come at `now`, a time of the device's clock.
   [[nodiscard]] bool is_over(TimePoint now) const;
 
-  /// Returns when it came or, as long as it has not, when it comes if nothing else is queued; the
-  /// last TimePoint if it is open.
+  /// Returns when the moment came or, if it has not come yet, when it will come if nothing else is
+  /// queued; the last TimePoint if it is open.
   [[nodiscard]] TimePoint time() const;
 
-  /// Returns whether its time is not known because it waits, maybe behind other work, for other
-  /// parties at a rendezvous.
+  /// Returns whether the time is unknown because the moment waits, perhaps after other work, for
+  /// other parties at a rendezvous.
   [[nodiscard]] bool is_open() const;
 
-  /// Blocks the calling thread until it has come.
+  /// Blocks the calling thread until the moment has come.
   void wait(sim::Clock& clock) const;
 
-  /// Returns a number that changes when anything happens at a rendezvous for which it may wait.
+  /// Returns a number that changes when anything happens at a rendezvous for which the moment may
+  /// wait.
   [[nodiscard]] std::uint32_t news() const;
 
-  /// Blocks until it may have come, or until something has happened since news() was `seen`, or
-  /// until `deadline`; may return before.
+  /// Blocks until the moment may have come, until news() differs from `seen`, or until `deadline`.
+  /// May return earlier.
   void wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const;
-  /// Has those return who wait for news of this process's moments.
+  /// Makes all calls of wait_for_news() on this process's moments return.
   void wake_waiters() const;
 
  private:

@@ -12,20 +12,20 @@
 
 namespace gpemu::device {
 
-/// The driver that tools report. CUDA 13.2 is what the shim for libcuda.so.1 answers for; the
-/// driver's number is one of the branch that goes with it, 595, chosen for tools to print: nothing
-/// depends on it.
+/// The driver that tools report. The shim for libcuda.so.1 implements CUDA 13.2. The driver's
+/// number is from branch 595, which belongs to that version. Tools only print it: nothing depends
+/// on it.
 inline constexpr char kDriverVersion[] = "595.45.04";
 inline constexpr char kCudaVersion[] = "13.2";
 
 /// One process's part in a DeviceLoad.
 struct ProcessLoad {
   pid_t pid = 0;
-  std::uint64_t foreign_namespace = 0;  ///< as ProcessSnapshot's.
+  std::uint64_t foreign_namespace = 0;  ///< as in ProcessSnapshot.
   double compute = 0;                   ///< as DeviceLoad::compute.
 };
 
-/// What a device did over a period.
+/// The load of a device over a period.
 struct DeviceLoad {
   TimePoint start{};
   TimePoint end{};
@@ -37,16 +37,16 @@ struct DeviceLoad {
   double d2h_bytes_per_s = 0;
   double power_w = 0;
   double temperature_c = 0;
-  double sm_clock_mhz = 0;    ///< 0 when it is not known.
+  double sm_clock_mhz = 0;    ///< 0 if it is not known.
   int performance_state = 0;  ///< 0 (in use) or 8.
   std::vector<ProcessLoad> processes;
 };
 
-/// Watches a node's devices: turns the engines' counters into the load over the last period, as
+/// Watches a node's devices. It turns the engines' counters into the load over the last period, as
 /// NVML does.
 ///
-/// Nothing runs in the background: a period ends with the first reading that comes at least
-/// `min_period` after the period before ended. Thread safety: any thread.
+/// Nothing runs in the background: a period ends with the first reading at least `min_period` after
+/// the end of the previous period. Thread safety: any thread.
 class Monitor {
  public:
   /// Source: NVML's documentation of nvmlUtilization_t: the sample period is between 1/6 s and 1 s,
@@ -61,7 +61,7 @@ class Monitor {
 
   [[nodiscard]] const NodeView& node() const { return *node_; }
 
-  /// Returns the load over the last period that ended. The first reading waits until one has.
+  /// Returns the load over the last period that ended. The first reading waits for one to end.
   /// Requires: 0 <= index < node().device_count().
   [[nodiscard]] Result<DeviceLoad> load(int index);
 
@@ -72,16 +72,16 @@ class Monitor {
   /// driver was loaded. Units: joules.
   [[nodiscard]] Result<double> energy_j(int index) const;
 
-  /// For handlers of fork, so that a child does not inherit a lock of a thread that it does not
-  /// have. Nothing waits for another lock while it holds this one.
+  /// For fork handlers: otherwise a child could inherit a lock that is held by a thread that does
+  /// not exist in the child. No thread waits for another lock while it holds this one.
   void lock_for_fork() { mutex_.lock(); }
   void unlock_after_fork() { mutex_.unlock(); }
 
  private:
   struct Watched {
     TimePoint start;
-    DeviceSnapshot before;  ///< at the start of the period that goes on.
-    DeviceLoad last;        ///< of the period before; ends at TimePoint() when there was none.
+    DeviceSnapshot before;  ///< at the start of the current period.
+    DeviceLoad last;        ///< of the previous period; ends at TimePoint() if there was none.
   };
   Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period);
 
@@ -92,20 +92,20 @@ class Monitor {
   std::vector<Watched> devices_;  ///< guarded by mutex_.
 };
 
-/// Returns the power of a device that computes for a share of the time: linear between idle and the
-/// board's limit.
+/// Returns the power of a device that computes for the share `compute` of the time: linear between
+/// idle power and the board's limit.
 [[nodiscard]] double power_w(const DeviceSnapshot& device, double compute);
 
-/// Returns the temperature that a device settles at with that power: linear between
-/// kAmbientTemperatureC without any and kFullTemperatureC at the board's limit.
+/// Returns the temperature that a device reaches at that power: linear between
+/// kAmbientTemperatureC at zero power and kFullTemperatureC at the board's limit.
 [[nodiscard]] double temperature_c(const DeviceSnapshot& device, double power);
 
-/// Returns the clock of a device that computes for a share of the time: the boost clock when it
-/// computed at all, else the base clock. Units: MHz; 0 when it is not known.
+/// Returns the clock of a device that computes for the share `compute` of the time: the boost clock
+/// if it computed at all, else the base clock. Units: MHz; 0 if it is not known.
 [[nodiscard]] double sm_clock_mhz(const DeviceSnapshot& device, double compute);
 
 /// A data-centre board in 30 degC air is at about 80 degC under full load, below the slowdown at
-/// 87 degC. Source: thresholds that nvidia-smi -q prints of a Tesla V100-PCIE.
+/// 87 degC. Source: thresholds that nvidia-smi -q prints for a Tesla V100-PCIE.
 inline constexpr double kAmbientTemperatureC = 30;
 inline constexpr double kFullTemperatureC = 80;
 

@@ -23,23 +23,23 @@ class Clock;
 
 namespace gpemu::device {
 
-/// Has a fork wait while this process opens a node, so that no child keeps its parent's locks.
-/// Whoever registers handlers of fork (pthread_atfork) that take a lock under which nodes are
-/// opened calls this first.
+/// Makes fork wait while this process opens a node, so that no child keeps its parent's locks.
+/// Call this before you register fork handlers (pthread_atfork) that take a lock under which nodes
+/// are opened.
 void handle_forks();
 
-class Schedule;  ///< all that this process has queued, and when it runs.
+class Schedule;  ///< all work that this process has queued, and when it runs.
 class Segment;   ///< this process's part in a node's segment.
 class Settler;   ///< the thread that settles its open work.
 
 /// An emulated computer: a segment of shared memory that holds the state of its devices, and this
 /// process's entry in its registry of processes.
 ///
-/// There is no daemon. When a process dies, the kernel releases the locks by which the others know
-/// that it lives, and what it held is free. No process ever waits for another one's lock, so one
-/// that is killed or stopped cannot block the others. A node is named NAME, or USER/NAME when it
-/// belongs to another user, whom one then trusts as docs/reference/security.md says. Owned by
-/// whoever attached. Thread safety: any thread.
+/// There is no daemon. When a process dies, the kernel releases the locks that show the others that
+/// it lives, and everything that it held is free. No process ever waits for another one's lock, so
+/// a process that is killed or stopped cannot block the others. A node is named NAME, or USER/NAME
+/// if it belongs to another user; docs/reference/security.md says how far that user must be
+/// trusted. Owned by the caller that attached. Thread safety: any thread.
 class Node {
  public:
   /// Returns the folder of the segments: GPEMU_NODE_DIR if set, else /dev/shm/gpemu-UID.
@@ -47,23 +47,24 @@ class Node {
 
   /// Creates a node and attaches to it. It appears under its name complete or not at all.
   ///
-  /// Errors: kInvalidArgument for a bad configuration or a name that is taken, kResourceLimit when
-  /// the file system is full, kIo otherwise, also when the folder is not this user's own.
+  /// Errors: kInvalidArgument for a bad configuration or a name that is taken, kResourceLimit if
+  /// the file system is full, kIo otherwise, also if the folder is not this user's own.
   [[nodiscard]] static Result<std::shared_ptr<Node>> create(
       const NodeConfig& config, const std::filesystem::path& directory = default_directory());
 
-  /// As create, under the configuration's name or, while that is taken, NAME-2, NAME-3 and so on:
-  /// for names made of pids, which are others in each pid namespace. Errors: as create.
+  /// Like create, but if the configuration's name is taken, tries NAME-2, NAME-3 and so on. This is
+  /// for names made of pids, because two pid namespaces may have the same pid. Errors: as create.
   [[nodiscard]] static Result<std::shared_ptr<Node>> create_under_free_name(
       NodeConfig config, const std::filesystem::path& directory = default_directory());
 
-  /// Creates a node in this process's own memory, seen by nobody else: for tests and simulations.
+  /// Creates a node in this process's own memory, which no other process can see: for tests and
+  /// simulations.
   [[nodiscard]] static Result<std::shared_ptr<Node>> create_private(const NodeConfig& config);
 
   /// Attaches to an existing node.
   ///
   /// Errors: kNotFound, also for a node of a user who was not named; kIncompatible for a file that
-  /// is no segment or one of another version; kCorruptData for a damaged one; kResourceLimit when
+  /// is not a segment or has another version; kCorruptData for a damaged one; kResourceLimit if
   /// its registry is full.
   [[nodiscard]] static Result<std::shared_ptr<Node>> open(
       std::string_view name, const std::filesystem::path& directory = default_directory());
@@ -72,17 +73,17 @@ class Node {
   [[nodiscard]] static Result<std::shared_ptr<Node>> open_default(
       const std::filesystem::path& directory = default_directory());
 
-  /// Returns the name of the node that GPEMU_NODE names, else of the only one that there is.
+  /// Returns the name of the node that GPEMU_NODE names, or else of the only node that exists.
   ///
   /// Errors: kNotFound without a node, kInvalidArgument with several.
   [[nodiscard]] static Result<std::string> default_name(
       const std::filesystem::path& directory = default_directory());
 
-  /// Removes a node by name, of any version, and with it the nodes that killed runs have left.
-  /// Processes that are attached keep what they have.
+  /// Removes a node of any version by name, and also the nodes that killed runs have left.
+  /// Processes that are attached can continue to use it.
   ///
-  /// Errors: kNotFound; without `force`, kUnavailable when live processes use it and kIncompatible
-  /// for a file that is no segment.
+  /// Errors: kNotFound; without `force`, kUnavailable if live processes use it and kIncompatible
+  /// for a file that is not a segment.
   [[nodiscard]] static Result<void> remove(
       std::string_view name, bool force = false,
       const std::filesystem::path& directory = default_directory());
@@ -93,9 +94,9 @@ class Node {
   [[nodiscard]] static Result<std::vector<NodeEntry>> list(
       const std::filesystem::path& directory = default_directory());
 
-  /// Has this process end with the exit code of kCorruptData and a message when somebody cuts short
-  /// a segment that it has mapped, instead of by SIGBUS. Does nothing in a process that handles
-  /// SIGBUS itself.
+  /// If somebody truncates a segment that this process has mapped, makes the process end with a
+  /// message and the exit code of kCorruptData instead of by SIGBUS. Does nothing in a process that
+  /// handles SIGBUS itself.
   static void end_when_cut_short();
 
   Node(const Node&) = delete;
@@ -103,24 +104,24 @@ class Node {
   /// Detaches; removes a temporary node that no other process uses.
   ~Node();
 
-  /// Returns the name by which `open` finds the node: with the user when it is another's.
+  /// Returns the name by which `open` finds the node, with the user if it is another user's.
   [[nodiscard]] const std::string& name() const;
   [[nodiscard]] int device_count() const;
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
 
-  /// Does what the time until `now` brings for rounds of rendezvous, and returns when to look again
-  /// or, if only others can bring news, the last TimePoint. On a real clock a thread of its own
-  /// does so; this is for whoever runs several attachments on a virtual one.
+  /// Settles rounds of rendezvous up to `now`. Returns when to call it again; the last TimePoint if
+  /// only other processes can bring news. On a real clock, a separate thread does this; call it to
+  /// run several attachments on a virtual one.
   TimePoint settle(TimePoint now);
 
-  /// The clock of all processes of the node: the host's, plus what a run has skipped.
+  /// The clock of all processes of the node: the host's, plus the time that a run has skipped.
   [[nodiscard]] sim::SharedClock& clock() const;
   [[nodiscard]] sim::ClockPage& clock_page() const;
-  /// Returns the file in which the clock's page lies, and where in it.
+  /// Returns the file that contains the clock's page, and the page's offset in it.
   [[nodiscard]] std::pair<std::filesystem::path, std::uint64_t> place_of_clock() const;
-  /// Returns whether each process that takes part, but for this one, is one of `processes`, which
-  /// are of this pid namespace.
+  /// Returns whether each process that takes part, except for this one, is in `processes`, which
+  /// are pids of this pid namespace.
   [[nodiscard]] bool all_others_among(const std::set<pid_t>& processes) const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().

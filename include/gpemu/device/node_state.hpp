@@ -13,18 +13,18 @@
 
 namespace gpemu::device {
 
-/// What runs work on a device. A device has one of each.
+/// An engine runs work. A device has one of each kind.
 enum class Engine : std::uint8_t { kCompute, kCopyHostToDevice, kCopyDeviceToHost };
 inline constexpr int kEngineCount = 3;
 
-/// Who may use a device at once.
+/// Which processes may use a device at the same time.
 enum class SharingPolicy : std::uint8_t {
   kFifo,       ///< any process; work runs in the order in which it was queued.
-  kExclusive,  ///< one process; a second is refused with kUnavailable.
+  kExclusive,  ///< one process; a second one is refused with kUnavailable.
 };
 
-/// What tools show of a kind of GPU. Zero and "" mean that it is not known. Lies in the segment as
-/// it is.
+/// What tools show about a kind of GPU. Zero and "" mean that a value is not known. The segment
+/// contains this structure as it is.
 struct GpuFacts {
   char product_name[96] = {};  ///< as NVML reports it, e.g. "Tesla V100-PCIE-32GB".
   char architecture[32] = {};  ///< e.g. "Volta".
@@ -36,7 +36,7 @@ struct GpuFacts {
   std::int32_t pcie_generation = 0;
   std::int32_t pcie_lanes = 0;
   std::int32_t nvlink_links = 0;
-  std::int32_t nvlink_gpus = 0;  ///< as many GPUs of the node as NVLink joins; 1 without NVLink.
+  std::int32_t nvlink_gpus = 0;  ///< how many GPUs of the node NVLink joins; 1 without NVLink.
   double base_clock_mhz = 0;
   double boost_clock_mhz = 0;
   double memory_clock_mhz = 0;
@@ -61,7 +61,7 @@ struct NodeConfig {
 
 /// Counters of one engine since the node was created.
 struct EngineSnapshot {
-  Duration busy{};  ///< work done so far; work that is queued for later is left out.
+  Duration busy{};  ///< work done so far, without work that is queued for later.
   std::uint64_t operations = 0;
   Bytes bytes = 0;
   TimePoint idle_from{};  ///< end of the work that is queued.
@@ -69,15 +69,15 @@ struct EngineSnapshot {
 
 struct ProcessSnapshot {
   pid_t pid = 0;
-  /// 0: the pid is one of this process's pid namespace; else the inode of the one that it is of.
+  /// 0 if the pid belongs to this process's pid namespace; else the inode of its namespace.
   std::uint64_t foreign_namespace = 0;
-  std::string name;  ///< printable, as all text from a segment.
+  std::string name;  ///< printable, like all text from a segment.
   Bytes memory_held = 0;
-  /// Its part of the work that each engine has done; work that is queued for later is left out.
+  /// Its part of the work that each engine has done, without work that is queued for later.
   std::array<Duration, kEngineCount> busy{};
 };
 
-/// The state of a device: of processes that live.
+/// The state of a device. Only living processes count.
 struct DeviceSnapshot {
   int index = 0;
   std::string gpu;

@@ -13,14 +13,14 @@
 
 namespace gpemu::device {
 
-/// A node as those see it who only watch: without a place among its processes.
+/// A watcher's view of a node. A watcher has no place among the node's processes.
 ///
-/// Reads copies of the segment and never maps, locks or writes it, so watching waits for nobody,
-/// works when all places are taken, and does not keep a run's node alive. Owned by whoever opened
-/// it. Thread safety: any thread.
+/// Reads copies of the segment and never maps, locks or writes it. So watching waits for nobody,
+/// works when all places are taken, and does not keep a run's node alive. Owned by the caller that
+/// opened it. Thread safety: any thread.
 class NodeView {
  public:
-  /// Opens a node to watch it; `name` as Node::open takes it.
+  /// Opens a node to watch it; `name` is as for Node::open.
   ///
   /// Errors: kNotFound, also for a node of a run that has ended; kIncompatible; kCorruptData.
   [[nodiscard]] static Result<std::shared_ptr<NodeView>> open(
@@ -41,13 +41,13 @@ class NodeView {
   /// Returns whether the node was removed, or belongs to a run that has ended.
   [[nodiscard]] bool over() const;
 
-  /// The node's clock as a watcher sees it: what a run skips, it does not wait for. Lives as long
-  /// as this.
+  /// The node's clock as a watcher sees it: it does not wait for time that a run skips. Lives as
+  /// long as this view.
   [[nodiscard]] sim::Clock& clock() const;
 
   /// Returns the state of a device at time `now`. Requires: 0 <= index < device_count().
   ///
-  /// Errors: kCorruptData when the segment has been cut short.
+  /// Errors: kCorruptData if the segment was truncated.
   [[nodiscard]] Result<DeviceSnapshot> device_snapshot(int index, TimePoint now) const;
 
  private:

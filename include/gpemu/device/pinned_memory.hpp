@@ -10,24 +10,23 @@
 
 namespace gpemu::device {
 
-/// Page-locks memory, which must be mapped. Where the user's limit on locked memory is too low, the
-/// pages are made resident but may be swapped out later. Returns whether they are locked.
+/// Page-locks memory, which must be mapped. If the user's limit on locked memory is too low, makes
+/// the pages resident, but they may be swapped out later. Returns whether they are locked.
 ///
-/// Errors: kResourceLimit when the memory is not mapped or the host is out of memory.
+/// Errors: kResourceLimit if the memory is not mapped or the host is out of memory.
 [[nodiscard]] Result<bool> lock_pages(std::span<std::byte> memory);
 
-/// Returns what to tell a user about so many bytes that could not be locked: the limit, what it
-/// changes, and how to raise it.
+/// Returns a message for the user that `bytes` could not be locked: the limit, its effect, and how
+/// to raise it.
 [[nodiscard]] std::string not_locked_text(Bytes bytes);
 
-/// Host memory that is page-locked, as cudaHostAlloc's is: it costs the host what it would cost
-/// there. Where the user's limit is too low, it is not locked and says so. Zero-filled, aligned to
-/// pages.
+/// Page-locked host memory, like that of cudaHostAlloc, with the same cost to the host. If the
+/// user's limit is too low, it is not locked, and locked() is false. Zero-filled, aligned to pages.
 ///
 /// Thread safety: none.
 class PinnedMemory {
  public:
-  /// Errors: kInvalidArgument for zero bytes; kResourceLimit when the host is out of memory.
+  /// Errors: kInvalidArgument for zero bytes; kResourceLimit if the host is out of memory.
   [[nodiscard]] static Result<PinnedMemory> allocate(Bytes bytes);
 
   PinnedMemory(PinnedMemory&& other) noexcept;

@@ -17,14 +17,15 @@ namespace gpemu::run {
 enum class ProgramOutput { kAsItIs, kToStandardError };
 
 /// Runs a program in the foreground and waits for it; returns its exit code, or 128 plus the signal
-/// that ended it, as shells do. Its environment is this process's own but for `environment`.
+/// that ended it, as shells do. Its environment is this process's own, changed by `environment`.
 ///
-/// Ctrl-C reaches the program from the terminal, and this process lets it decide; signals from
-/// other processes are passed on to it. Should this process be killed, the program and all
-/// processes that it has started are killed, too; those that live when the program ends by itself
+/// Ctrl-C reaches the program from the terminal, and the program decides what to do. Signals from
+/// other processes are passed on to it. If this process is killed, the program and all processes
+/// that it has started are killed too. If the program ends by itself, processes that it has left
 /// live on.
 ///
-/// `started` is told the process whose descendants are the program and all that it starts.
+/// `started` is called with the process whose descendants are the program and everything that it
+/// starts.
 ///
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
 [[nodiscard]] Result<int> run_program(const std::vector<std::string>& words,
@@ -32,10 +33,10 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
                                       ProgramOutput output = ProgramOutput::kAsItIs,
                                       const std::function<void(pid_t)>& started = {});
 
-/// Runs a program until it ends, then returns its exit code as run_program() does; or until
-/// `enough`, which is asked now and then and once when it has ended, says so, then ends it and
-/// returns nothing. Whatever the program has started ends with it. What it prints goes to the file
-/// `output`.
+/// Runs a program until it ends or until `enough` returns true. If the program ends, returns its
+/// exit code as run_program() does; otherwise ends the program and returns nothing. `enough` is
+/// called from time to time, and once after the program has ended. Everything that the program has
+/// started ends with it. The program's output goes to the file `output`.
 ///
 /// Errors: those of run_program(), and of `enough`, which end the program too.
 [[nodiscard]] Result<std::optional<int>> run_until(const std::vector<std::string>& words,

@@ -8,15 +8,15 @@
 
 namespace gpemu::run {
 
-/// In what the environment of a program differs from this process's own.
+/// How the environment of a program differs from this process's own.
 struct Environment {
   std::vector<std::pair<std::string, std::string>> set;  ///< by name.
-  std::vector<std::string> unset;                        ///< what is set as well is set.
-  std::vector<std::string> paths;  ///< made absolute, as the program may go to another folder.
+  std::vector<std::string> unset;                        ///< `set` has precedence.
+  std::vector<std::string> paths;  ///< made absolute: the program may change its folder.
 };
 
-/// Returns the entries "NAME=value" of `own` with these differences. Paths in it are relative to
-/// `folder`.
+/// Returns the entries "NAME=value" of `own` with the differences applied. Paths in `own` are
+/// relative to `folder`.
 [[nodiscard]] std::vector<std::string> changed(const std::vector<std::string>& own,
                                                const Environment& environment,
                                                const std::filesystem::path& folder);

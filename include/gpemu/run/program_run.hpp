@@ -15,7 +15,7 @@
 
 namespace gpemu::run {
 
-/// Which steps of a program are recorded, and on what.
+/// Which steps of a program to record, and on which GPU.
 struct ProgramRunOptions {
   std::vector<std::string> words;  ///< the program and its arguments.
   profile::GpuSpec gpu;
@@ -25,24 +25,24 @@ struct ProgramRunOptions {
   const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
 };
 
-/// What a program did until enough of its steps were recorded.
+/// The work of a program until enough of its steps were recorded.
 struct ProgramRun {
   profile::GpuSpec gpu;  ///< that it saw.
   int batch = 0;
   record::ProgramWork work;
   predict::FoundSteps found;
-  predict::StepRange step;       ///< the typical one.
-  Bytes peak_memory = 0;         ///< that the process held, without the context.
-  std::optional<int> exit_code;  ///< nothing: it was ended, as enough had been seen.
-  int processes = 1;             ///< that used the GPU; the one that asked for the most counts.
+  predict::StepRange step;               ///< the typical one.
+  Bytes peak_memory = 0;                 ///< that the process held, without the context.
+  std::optional<int> exit_code;          ///< nothing: the program was ended after enough steps.
+  int processes = 1;                     ///< that used the GPU; the one with the most work counts.
   std::vector<std::string> unsupported;  ///< calls, by name.
 };
 
 /// Runs a program on an emulated GPU, on the virtual clock, until enough of its steps are recorded
 /// or it ends. `stop` ends it.
 ///
-/// Errors: kNotFound, with what the program printed last, when it ends with a fault before it did a
-/// step, or has none; kInterrupted after `stop`; those of starting it.
+/// Errors: kNotFound, with the last output of the program, if it fails before its first step or has
+/// no steps; kInterrupted after `stop`; the errors of starting a program.
 [[nodiscard]] Result<ProgramRun> record_steps(const ProgramRunOptions& options,
                                               const std::atomic<bool>& stop);
 

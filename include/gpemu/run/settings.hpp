@@ -12,13 +12,13 @@
 
 namespace gpemu::run {
 
-/// How a program is to be emulated: what libgpemu.so and the shims read from the environment;
-/// docs/reference/environment.md. What is empty, 0 or false is left to their defaults.
+/// How to emulate a program: the settings that libgpemu.so and the shims read from the environment
+/// (docs/reference/environment.md). A setting that is empty, 0 or false keeps its default.
 struct Settings {
-  std::string node;  ///< whose GPUs the program gets; or:
-  std::string gpu;   ///< the kind of one GPU for each process, on a virtual clock of its own.
-  std::string clock_page;   ///< "OFFSET:FILE" of the node's, which the program's clocks follow.
-  std::string preloaded;    ///< LD_PRELOAD of the caller, which stays.
+  std::string node;        ///< whose GPUs the program gets; or:
+  std::string gpu;         ///< the kind of one GPU for each process, on a virtual clock of its own.
+  std::string clock_page;  ///< "OFFSET:FILE" of the node's page; the program's clocks follow it.
+  std::string preloaded;   ///< LD_PRELOAD of the caller, which is kept.
   std::vector<std::filesystem::path> gpu_files;  ///< that describe GPUs.
   std::optional<std::uint32_t> context_mib;      ///< that a context takes.
   Bytes memory = 0;                              ///< of the GPU `gpu`.
@@ -28,8 +28,8 @@ struct Settings {
   bool record_operations = false;
 };
 
-/// Returns the environment of a program that gets the shims for NVIDIA's libraries of a folder
-/// and records in another. What a run around this process asked for is not asked of the program.
+/// Returns the environment of a program that loads its shims from the folder `shims` and records in
+/// the folder `records`. Settings of a run that contains this process are not passed on.
 [[nodiscard]] Environment environment_of(const Settings& settings,
                                          const std::filesystem::path& shims,
                                          const std::filesystem::path& records);

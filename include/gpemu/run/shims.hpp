@@ -7,10 +7,10 @@
 
 namespace gpemu::run {
 
-/// Finds the folder of the shims for NVIDIA's libraries beside this process's program: in a
-/// build tree, or installed.
+/// Finds the folder of the shims for NVIDIA's libraries relative to this process's program, either
+/// in a build tree or in an installation.
 ///
-/// Errors: kNotFound when there are none.
+/// Errors: kNotFound if there are none.
 [[nodiscard]] Result<std::filesystem::path> find_shims();
 
 }  // namespace gpemu::run

@@ -8,8 +8,8 @@
 
 namespace gpemu::sim {
 
-/// Tells the time and waits for it. Everything that emulates time takes one, so that the same code
-/// runs in real time and in virtual time.
+/// Reads the time and waits for it. All code that emulates time takes a clock, so that the same
+/// code runs in real time and in virtual time.
 class Clock {
  public:
   Clock() = default;
@@ -17,37 +17,37 @@ class Clock {
   Clock& operator=(const Clock&) = delete;
   virtual ~Clock() = default;
 
-  /// Returns the present. Never goes back.
+  /// Returns the current time. Never goes back.
   [[nodiscard]] virtual TimePoint now() const = 0;
 
-  /// Blocks the calling thread until `deadline`; returns at once when it has passed.
+  /// Blocks the calling thread until `deadline`; returns at once if it has passed.
   virtual void wait_until(TimePoint deadline) = 0;
 
-  /// Blocks the calling thread until `deadline` or until somebody has changed `word`, which was
-  /// `seen`, and called wake_all. May return before, and late. `word` may lie in shared memory.
+  /// Blocks the calling thread until `deadline`, or until somebody has changed `word` from `seen`
+  /// and called wake_all. May return earlier or later. `word` may be in shared memory.
   virtual void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                                TimePoint deadline) = 0;
 
-  /// Returns whether time passes while nobody waits.
+  /// Returns whether time passes even if nobody waits.
   [[nodiscard]] virtual bool runs_by_itself() const = 0;
 };
 
-/// Wakes whoever waits for a change of that word, in any process.
+/// Wakes all threads that wait for a change of that word, in any process.
 void wake_all(const std::atomic<std::uint32_t>& word);
 
 /// The host's CLOCK_MONOTONIC, one axis for all processes of the host.
 ///
-/// Waiting sleeps until shortly before the absolute deadline, with the thread's timer slack at its
-/// minimum, then spins, so that a wake-up that is a little late costs nothing. Lateness never adds
-/// up, because deadlines come from the ledger and not from the moment of waking. Thread safety: any
-/// thread.
+/// A wait sleeps until shortly before the absolute deadline, with the thread's timer slack at its
+/// minimum, and then spins, so a wake-up that is a little late does no harm. Lateness never adds
+/// up, because deadlines come from the ledger and not from the time of the wake-up. Thread safety:
+/// any thread.
 class RealClock final : public Clock {
  public:
   /// How long before a deadline a waiting thread stops sleeping and spins. Source: wake-ups of an
   /// idle Linux host are late by up to about 50 us.
   static constexpr Duration kDefaultSpin = std::chrono::microseconds(60);
 
-  /// `spin` of zero only sleeps, for hosts that are short of cores.
+  /// With a `spin` of zero, waits only sleep: for hosts that are short of cores.
   explicit RealClock(Duration spin = kDefaultSpin) : spin_(spin) {}
 
   [[nodiscard]] TimePoint now() const override;
@@ -66,8 +66,8 @@ class RealClock final : public Clock {
 
 /// A clock that stands still until somebody waits, and then jumps to the deadline. Starts at zero.
 ///
-/// With one thread the run is deterministic; with several, time is the latest deadline that any
-/// thread waited for. Thread safety: any thread.
+/// With one thread, the run is deterministic. With several threads, the time is the latest deadline
+/// for which any of them waited. Thread safety: any thread.
 class VirtualClock final : public Clock {
  public:
   [[nodiscard]] TimePoint now() const override {

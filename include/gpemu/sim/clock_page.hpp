@@ -6,50 +6,50 @@
 #include <cstdint>
 #include <limits>
 
-/// What the processes of a node share of its clock: docs/design/shared-clock.md.
+/// The part of a node's clock that its processes share: docs/design/shared-clock.md.
 ///
-/// Node time is CLOCK_MONOTONIC plus what was skipped. Lies in the node segment, so all of it is
-/// valid with any bytes. Used by the library that programs under `gpemu run` are started with,
-/// too, which is why nothing here needs more than the C library.
+/// Node time is CLOCK_MONOTONIC plus the time that was skipped. The page is in the node segment, so
+/// all of it must be valid with any bytes. The library that is preloaded into programs under
+/// `gpemu run` uses it too, so nothing here needs more than the C library.
 namespace gpemu::sim {
 
 /// What a thread waits for.
 enum class WaitKind : std::uint32_t {
   kSleep,    ///< the time alone, on the futex `TimedWait::woken`.
-  kTimeout,  ///< something else, but no longer than until the time; woken by kWakeSignal.
-  kHold,     ///< nothing: until the time, a timer of the kernel's runs that must not be skipped.
+  kTimeout,  ///< something else, but only until the time; woken by kWakeSignal.
+  kHold,     ///< nothing: a kernel timer runs until the time, which must not be skipped.
 };
 
-/// Ends system calls that wait. Ignored by default, so that it harms no process that it was not
-/// meant for.
+/// Ends system calls that wait. It is ignored by default, so it does not harm a process that it
+/// reaches by mistake.
 inline constexpr int kWakeSignal = SIGURG;
 
-/// The time of a wait that does not say yet until when: nothing is skipped.
+/// The time of a wait whose end is not published yet: nothing is skipped.
 inline constexpr std::int64_t kNotYet = std::numeric_limits<std::int64_t>::min();
 
-/// A wait that ends at a node time at the latest. One that nobody has is of thread 0.
+/// A wait that ends at a node time at the latest. In a free entry, `thread` is 0.
 struct alignas(32) TimedWait {
   std::atomic<std::int32_t> thread;
   std::atomic<std::uint32_t> kind;
   std::atomic<std::int64_t> until_ns;
-  /// What was skipped when the kernel was told how long to wait; less than is skipped now: the
-  /// kernel would wake the thread too late.
+  /// The time skipped when the thread told the kernel how long to wait. If it is less than the time
+  /// skipped now, the kernel would wake the thread too late.
   std::atomic<std::uint64_t> armed_us;
   std::atomic<std::uint32_t> woken;
-  /// 1 while the thread is sent a signal, so that none reaches it after the wait.
+  /// 1 while a signal is being sent to the thread, so that none reaches it after the wait.
   std::atomic<std::uint32_t> signalling;
 };
 
 struct ClockPage {
   static constexpr std::uint32_t kWaits = 1022;
-  /// `state` is the microseconds skipped, and above them the number of waits that have ended: a
-  /// skip fails if one has ended since its deadline was read.
+  /// The low bits of `state` are the microseconds skipped; the high bits count the waits that have
+  /// ended. A skip fails if a wait has ended since its deadline was read.
   static constexpr int kSkippedBits = 48;
   static constexpr std::uint64_t kSkippedMask = (std::uint64_t{1} << kSkippedBits) - 1;
   static constexpr std::uint64_t kOneEnded = std::uint64_t{1} << kSkippedBits;
 
   alignas(32) std::atomic<std::uint64_t> state;
-  std::atomic<std::uint32_t> skipping;   ///< 1 while somebody skips; else this is the real clock.
+  std::atomic<std::uint32_t> skipping;   ///< 1 while a skipper runs; else this is the real clock.
   std::atomic<std::uint32_t> published;  ///< counts waits that began; a futex.
   std::atomic<std::uint32_t> listening;  ///< 1 while somebody sleeps on `published`.
   std::uint32_t unused[11];
@@ -63,8 +63,8 @@ struct ClockPage {
 };
 static_assert(sizeof(TimedWait) == 32 && sizeof(ClockPage) == 32768);
 
-/// Publishes that a thread waits until a node time; returns nothing when all places are taken: then
-/// the thread counts as computing. `wake` is called when somebody listens on `published`.
+/// Publishes that a thread waits until a node time. Returns null if all entries are taken; the
+/// thread then counts as computing. Calls `wake` if somebody listens on `published`.
 template <typename Wake>
 [[nodiscard]] TimedWait* publish(ClockPage& page, std::int32_t thread, WaitKind kind,
                                  std::int64_t until_ns, Wake wake) {
@@ -84,7 +84,7 @@ template <typename Wake>
   return nullptr;
 }
 
-/// Ends a wait. What was about to be skipped no longer is.
+/// Ends a wait. A skip that is about to happen fails.
 inline void withdraw(ClockPage& page, TimedWait& wait) {
   page.state += ClockPage::kOneEnded;
   wait.until_ns = kNotYet;

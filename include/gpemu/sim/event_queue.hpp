@@ -10,8 +10,8 @@
 
 namespace gpemu::sim {
 
-/// A queue of things that happen at known times, earliest first; those of one time in the order in
-/// which they were added, so that runs are deterministic.
+/// A queue of things that happen at known times, earliest first. Things with the same time leave in
+/// the order in which they were added, so that runs are deterministic.
 ///
 /// Thread safety: none; one queue belongs to one simulation.
 template <typename Payload>

@@ -11,11 +11,11 @@ namespace gpemu::sim {
 /// Seeded random numbers whose sequence is the same on every platform: the engine is the standard's
 /// mt19937_64, and the distributions are ours because the standard leaves theirs to the library.
 ///
-/// Thread safety: none; give each thread its own, seeded from what it works on.
+/// Thread safety: none. Give each thread its own, seeded from the item on which it works.
 class Rng {
  public:
-  /// A generator for `seed`, and for any further numbers that tell its stream from others (an
-  /// epoch, a sample's index).
+  /// Makes a generator for `seed`. Further numbers (an epoch, a sample's index) distinguish its
+  /// stream from others.
   template <typename... Streams>
   explicit Rng(std::uint64_t seed, Streams... streams) : engine_(mix(seed, streams...)) {}
 

@@ -10,10 +10,10 @@
 
 namespace gpemu::sim {
 
-/// The clock of a node: the host's, plus what was skipped while all processes waited.
+/// The clock of a node: the host's, plus the time that was skipped while all processes waited.
 ///
-/// While nobody skips it is a RealClock. Whoever skips sees in the page until when threads wait.
-/// The page outlives the clock. Thread safety: any thread.
+/// While no skipper runs, it behaves like a RealClock. The page shows a skipper until when threads
+/// wait. The page outlives the clock. Thread safety: any thread.
 class SharedClock final : public Clock {
  public:
   explicit SharedClock(ClockPage& page, Duration spin = RealClock::kDefaultSpin);
