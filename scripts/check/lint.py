@@ -240,6 +240,46 @@ def check_variables(path, lines):
                 yield number, f"{VARIABLES_PAGE} does not list {name}"
 
 
+# What begins in the first column and gives a name: a type, a constant, a function with what it
+# takes. Names for types and namespaces may repeat, as functions of other parameters may.
+DEFINITIONS = [
+    re.compile(r"(?:template <[^\n]*>\s)?(?:struct|class|enum class|enum|union) (\w+)[^;\n]*\{"),
+    re.compile(r"(?!using|namespace|TEST)[\w:][^()=\n;]*?[\s*&](\w+)(?:\[\w*\])* ?(?:=|\{[^\n]*;)"),
+    re.compile(r"(?!TEST|INSTANTIATE)[\w:][^()=\n;]*?[\s*&](\w+\([^{;]*\))[^;{)]*\{")]
+
+
+def unnamed_definitions(text):
+    """Yields (namespace, name, line) of what the unnamed namespaces of a source define."""
+    outside = []
+    start = 0
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        opened = re.match(r"(?:inline )?namespace ?([\w:]*) ?\{$", line)
+        if opened:
+            outside.append(opened[1])
+        elif line.startswith("}  // namespace") and outside:
+            outside.pop()
+        elif outside and not outside[-1]:
+            found = next(filter(None, (d.match(text, start) for d in DEFINITIONS)), None)
+            if found:
+                yield "::".join(outside[:-1]), " ".join(found[1].split()), number
+        start += len(line)
+
+
+def faults_of_unity(texts):
+    """Yields (path, line, fault) for names that two sources of a module have for themselves:
+    sanitized builds compile them as one."""
+    first = {}
+    for path in sorted(texts):
+        module = re.match(r"(src/\w+|tools)/.*?(_test|_bench|)\.cpp$", path)
+        if not module:
+            continue
+        for namespace, name, number in unnamed_definitions(texts[path]):
+            where, line = first.setdefault((*module.groups(), namespace, name), (path, number))
+            if where != path:
+                yield path, number, (f"{where}:{line} defines {name} too; sanitized builds compile "
+                                     "a module's files as one")
+
+
 def faults_of(path, sources):
     """Yields (line, fault) for one file."""
     if NOT_TEXT.match(path):
@@ -272,6 +312,9 @@ def main():
         for line, fault in faults_of(path, sources):
             print(f"{path}:{line}: {fault}")
             faults += 1
+    for path, line, fault in faults_of_unity(sources.text):
+        print(f"{path}:{line}: {fault}")
+        faults += 1
     for fault in (*check_layers.faults_of_circles(sources.text),
                   *check_layers.faults_of_table((ROOT / "ARCHITECTURE.md").read_text())):
         print(f"scripts/check/check_layers.py:1: {fault}")

@@ -84,6 +84,22 @@ class HouseRules(unittest.TestCase):
             self.assertEqual(generate_docs.outdated(), ["README.md"])
             self.assertIn("999 GPUs from K80 to B200", generate_docs.counted("README.md"))
 
+    def test_finds_names_that_two_sources_have_for_themselves(self):
+        def found(other, name="src/sim/b.cpp"):
+            texts = ["namespace gpemu::sim {\nnamespace {\n" + code + "\n}  // namespace\n" +
+                     "int shared() {\n}\n}  // namespace gpemu::sim\n"
+                     for code in ("constexpr int kOf = 1;\nint f(int a,\n      int b) {\n}\n"
+                                  "struct T {\n};\nusing U = int;", other)]
+            faults = lint.faults_of_unity({"src/sim/a.cpp": texts[0], name: texts[1]})
+            return [(path, line, fault.split()[0]) for path, line, fault in faults]
+        self.assertEqual(found("const int kOf = 2;"), [("src/sim/b.cpp", 3, "src/sim/a.cpp:3")])
+        self.assertEqual(len(found("void f(int a, int b) {\n}")), 1)
+        self.assertEqual(len(found("class T : A {\n};")), 1)
+        for good in ("int f(long a) {\n}", "using U = int;", "struct T;", "int g() {\n  f(1);\n}"):
+            self.assertEqual(found(good), [], good)
+        self.assertEqual(found("struct T {\n};", "src/sim/b_test.cpp"), [])
+        self.assertEqual(found("struct T {\n};", "src/cost/b.cpp"), [])
+
     def test_leaves_good_code_alone(self):
         self.check_good("src/a/x.cpp", "using namespace std::chrono_literals;")
         self.check_good("src/a/x.cpp", "// Never throw here; it puts (things) where they belong.")

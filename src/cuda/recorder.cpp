@@ -89,7 +89,7 @@ void add(std::int64_t& field, std::int64_t value) {
 }
 
 template <std::size_t Size>
-void copy_text(char (&destination)[Size], std::string_view text) {
+void copy_name(char (&destination)[Size], std::string_view text) {
   destination[text.copy(destination, Size - 1)] = '\0';
 }
 
@@ -316,7 +316,7 @@ void record_device(const DeviceState& device) {
   if (device.ordinal >= ProcessRecord::kMaxDevices) return;
   RecordedDevice& entry = recorder().totals->devices[device.ordinal];
   entry.index = device.index;
-  copy_text(entry.gpu, device.spec.name);
+  copy_name(entry.gpu, device.spec.name);
   entry.memory_bytes = device.info.total_memory;
   std::atomic_ref(entry.used).store(1, std::memory_order_release);
 }
@@ -409,7 +409,7 @@ void count_read(Recorder& state, Bytes bytes, WriterId writer) {
   const auto [entry, added] = state.reads.emplace(writer, static_cast<int>(state.reads.size()));
   if (entry->second >= ProcessRecord::kMaxReads) return;
   RecordedRead& total = state.totals->reads[entry->second];
-  if (added) copy_text(total.writer, readable_name(writer_name(writer)));
+  if (added) copy_name(total.writer, readable_name(writer_name(writer)));
   add(total.bytes, static_cast<std::int64_t>(bytes));
   add(total.count, 1);
 }
@@ -474,8 +474,8 @@ std::int64_t count_call(Recorder& state, std::string_view library, std::string_v
   const std::int64_t count = ++state.calls[{std::string(library), std::string(function)}];
   for (RecordedCall& call : state.totals->calls) {
     if (call.count == 0) {
-      copy_text(call.library, library);
-      copy_text(call.function, function);
+      copy_name(call.library, library);
+      copy_name(call.function, function);
     } else if (library != call.library || function != call.function) {
       continue;
     }

@@ -11,7 +11,7 @@
 namespace gpemu::cuda {
 namespace {
 
-constexpr Bytes kHostPage = 4096;
+constexpr Bytes kHostPageSize = 4096;
 
 /// Clearing at least so many bytes gives the host's pages back.
 constexpr Bytes kGiveBackBytes = 64 * kKiB;
@@ -59,8 +59,8 @@ void clear_pages(std::uint64_t address, Bytes bytes) {
     std::memset(start, 0, bytes);
     return;
   }
-  const std::uint64_t first = (address + kHostPage - 1) / kHostPage * kHostPage;
-  const std::uint64_t last = (address + bytes) / kHostPage * kHostPage;
+  const std::uint64_t first = (address + kHostPageSize - 1) / kHostPageSize * kHostPageSize;
+  const std::uint64_t last = (address + bytes) / kHostPageSize * kHostPageSize;
   std::memset(start, 0, first - address);
   // The pages must go from the file behind them.
   if (::madvise(reinterpret_cast<void*>(first), last - first, MADV_REMOVE) != 0) {

@@ -26,7 +26,7 @@ constexpr double kMaxTexture = 60;
 constexpr double kTypicalTexture = 45;  // Grey levels per byte per pixel.
 constexpr double kTypicalPower = 0.5;
 constexpr double kSizeTolerance = 0.02;
-constexpr int kTries = 8;
+constexpr int kSizeTries = 8;
 
 // A macroblock of 4:2:0 subsampling.
 constexpr int kBlock = 16;
@@ -92,7 +92,7 @@ std::span<const std::byte> ImageSynthesizer::make(Bytes target, sim::Rng& rng) {
   double old_strength = 0;
   double old_length = 0;
   std::size_t length = 0;
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kSizeTries; ++i) {
     length = encode(size, quality, static_cast<float>(strength));
     const double ratio = static_cast<double>(length) / wanted;
     if (std::abs(ratio - 1) <= kSizeTolerance) break;

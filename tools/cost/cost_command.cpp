@@ -40,7 +40,7 @@ struct CostOptions {
 };
 
 /// The cost of one batch size, or why there is none.
-struct Row {
+struct CostRow {
   int batch = 0;
   Result<cost::StepCost> cost;
 };
@@ -51,7 +51,7 @@ json describe(const cost::Estimate& estimate) {
           {"relative_error", estimate.relative_error}};
 }
 
-json describe(const Row& row) {
+json describe(const CostRow& row) {
   if (!row.cost)
     return {{"batch", row.batch}, {"fits", false}, {"reason", row.cost.error().message}};
   const cost::StepCost& cost = *row.cost;
@@ -69,9 +69,9 @@ json describe(const Row& row) {
             {"relative_error", cost.memory.relative_error}}}};
 }
 
-void print_json(const cost::StepCostModel& model, const std::vector<Row>& rows) {
+void print_json(const cost::StepCostModel& model, const std::vector<CostRow>& rows) {
   json costs = json::array();
-  for (const Row& row : rows) costs.push_back(describe(row));
+  for (const CostRow& row : rows) costs.push_back(describe(row));
   nlohmann::ordered_json document = {{"format", "gpemu-cost-1"}};
   report::add_provenance(document, report::provenance_at(std::chrono::system_clock::now()));
   document["gpu"] = model.gpu().name;
@@ -96,7 +96,7 @@ double compute_error(const cost::StepCost& cost) {
   return (slack(cost.forward) + slack(cost.backward_optimizer)) / to_seconds(cost.compute());
 }
 
-std::vector<std::string> cells(const Row& row) {
+std::vector<std::string> cells(const CostRow& row) {
   if (!row.cost) return {std::to_string(row.batch), "-", "-", "-", "-", "-", "-", "no", "-", "-"};
   const cost::StepCost& cost = *row.cost;
   const cost::Evidence weaker = std::max(cost.forward.evidence, cost.backward_optimizer.evidence);
@@ -112,13 +112,13 @@ std::vector<std::string> cells(const Row& row) {
           std::string(cost::evidence_name(cost.memory.evidence))};
 }
 
-void print_table(const cost::StepCostModel& model, const std::vector<Row>& rows) {
+void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& rows) {
   report::print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
                     model.precision(), model.largest_batch());
   report::TextTable table({"batch", "forward ms", "backward+optimizer ms",
                            std::string(report::plus_minus()), "pinned copy ms", "pageable copy ms",
                            "peak MiB", "fits", "times are", "memory is"});
-  for (const Row& row : rows) table.add_row(cells(row));
+  for (const CostRow& row : rows) table.add_row(cells(row));
   report::print_out("{}", table.str());
 }
 
@@ -127,7 +127,7 @@ Result<void> tell_cost(const CostOptions& options) {
   GPEMU_ASSIGN(
       const cost::StepCostModel model,
       cost::StepCostModel::create(database, options.model, options.gpu, options.precision));
-  std::vector<Row> rows;
+  std::vector<CostRow> rows;
   rows.reserve(options.batches.size());
   for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
   if (options.as_json) {
@@ -135,7 +135,7 @@ Result<void> tell_cost(const CostOptions& options) {
   } else {
     print_table(model, rows);
   }
-  const auto fits = [](const Row& row) { return row.cost.has_value(); };
+  const auto fits = [](const CostRow& row) { return row.cost.has_value(); };
   if (std::ranges::none_of(rows, fits)) return std::unexpected(rows.front().cost.error());
   return {};
 }

@@ -19,7 +19,7 @@ using OrderedJson = nlohmann::ordered_json;
 using train::TimeBreakdown;
 
 /// A part of the GPU's time below this share is not worth a verdict.
-constexpr double kWorthTelling = 0.05;
+constexpr double kWorthVerdict = 0.05;
 
 OrderedJson time_json(const TimeBreakdown& time) {
   OrderedJson json;
@@ -183,12 +183,12 @@ std::string run_verdict(const RunReport& report) {
   const double fetch = share(time.fetch_wait, all);
   const double prep = share(time.prep_wait, all);
   const double waiting = (fetch + prep) * 100;
-  if (prep >= fetch && fetch + prep >= kWorthTelling) {
+  if (prep >= fetch && fetch + prep >= kWorthVerdict) {
     return fmt::format(
         "limited by preprocessing: the GPU waits for batches {:.1f} % of the time; {}", waiting,
         workers_advice(report));
   }
-  if (fetch + prep >= kWorthTelling) {
+  if (fetch + prep >= kWorthVerdict) {
     return fmt::format(
         "limited by storage: the GPU waits for batches {:.1f} % of the time; the workers read "
         "{:.1f} MiB/s",
@@ -198,18 +198,18 @@ std::string run_verdict(const RunReport& report) {
   const double copy = share(time.copy, all);
   const double exchange = share(time.all_reduce, all);
   const double other = share(time.other, all);
-  if (other >= std::max({copy, exchange, kWorthTelling})) {
+  if (other >= std::max({copy, exchange, kWorthVerdict})) {
     return fmt::format(
         "limited by others: the GPU is idle {:.1f} % of the time though batches are ready: it is "
         "shared, or the host is short of cores",
         other * 100);
   }
   std::string text = fmt::format("limited by the GPU: it computes {:.1f} % of the time", compute);
-  if (copy >= kWorthTelling) {
+  if (copy >= kWorthVerdict) {
     text += fmt::format("; {:.1f} % are copies of input: try {}", copy * 100,
                         report.options.gpu.pageable ? "pinned memory" : "--overlap-copy");
   }
-  if (exchange >= kWorthTelling) {
+  if (exchange >= kWorthVerdict) {
     text += fmt::format("; {:.1f} % are exchange of gradients: a larger batch would help",
                         exchange * 100);
   }

@@ -27,7 +27,7 @@ bool is_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '$' || c == '%';
 }
 
-std::string_view trimmed(std::string_view text) {
+std::string_view unpadded(std::string_view text) {
   while (!text.empty() && std::isspace(static_cast<unsigned char>(text.front())) != 0) {
     text.remove_prefix(1);
   }
@@ -45,7 +45,7 @@ std::string plain_text(std::string_view text) {
     const std::size_t end = std::min(text.find_first_of(std::string_view("\n\0", 2)), text.size());
     std::string_view line = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
-    line = trimmed(line.substr(0, line.find("//")));
+    line = unpadded(line.substr(0, line.find("//")));
     if (line.starts_with(".loc") || line.starts_with(".file")) continue;
     plain.append(line).push_back('\n');
   }
@@ -68,7 +68,7 @@ std::vector<std::string_view> split_operands(std::string_view text) {
     if (c == '{' || c == '[' || c == '(') ++depth;
     if (c == '}' || c == ']' || c == ')') --depth;
     if (c != ',' || (depth > 0 && at < text.size())) continue;
-    if (const auto part = trimmed(text.substr(start, at - start)); !part.empty()) {
+    if (const auto part = unpadded(text.substr(start, at - start)); !part.empty()) {
       parts.push_back(part);
     }
     start = at + 1;
@@ -78,7 +78,7 @@ std::vector<std::string_view> split_operands(std::string_view text) {
 
 Statement read_statement(std::string_view text) {
   if (text.starts_with('@')) {
-    text = trimmed(text.substr(std::min(text.find_first_of(" \t\n"), text.size())));
+    text = unpadded(text.substr(std::min(text.find_first_of(" \t\n"), text.size())));
   }
   const std::size_t end = std::min(text.find_first_of(" \t\n"), text.size());
   return {.operation = text.substr(0, end), .operands = split_operands(text.substr(end))};
@@ -172,7 +172,7 @@ class KernelReader {
     int depth = 1;
     std::size_t start = 0;
     for (std::size_t at = 0; at < body.size() && depth > 0; ++at) {
-      const std::string_view before = trimmed(body.substr(start, at - start));
+      const std::string_view before = unpadded(body.substr(start, at - start));
       switch (body[at]) {
         case '{':
         case '}':  // Of a block, unless an operand is begun.
@@ -348,7 +348,7 @@ std::optional<PtxFacts> read_ptx(std::string_view text, std::string_view kernel)
     const std::string_view rest = std::string_view(plain).substr(at);
     const std::size_t open = rest.find('(');
     if (open == std::string_view::npos) break;
-    if (trimmed(rest.substr(0, open)) == kernel) return KernelReader().read(rest.substr(open));
+    if (unpadded(rest.substr(0, open)) == kernel) return KernelReader().read(rest.substr(open));
   }
   return std::nullopt;
 }
