@@ -15,16 +15,6 @@
 namespace gpemu::device {
 
 struct Rendezvous::State {
-  State(std::shared_ptr<Node> on, Schedule& of, Segment& in, sim::Clock& by, std::uint64_t group,
-        Seats seats, std::size_t index)
-      : node(std::move(on)),
-        schedule(of),
-        segment(in),
-        clock(by),
-        key(group),
-        seat(index),
-        party(seats, index) {}
-
   std::shared_ptr<Node> node;
   Schedule& schedule;
   Segment& segment;
@@ -61,8 +51,14 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
   GPEMU_TRY(segment.check_owner());
   GPEMU_ASSIGN(const Seats seats, take_seat(segment, group, seat));
   node->start_to_settle(clock);
-  auto state = std::make_unique<State>(std::move(node), schedule, segment, clock, group.key, seats,
-                                       static_cast<std::size_t>(seat));
+  const auto index = static_cast<std::size_t>(seat);
+  auto state = std::unique_ptr<State>(new State{.node = std::move(node),
+                                                .schedule = schedule,
+                                                .segment = segment,
+                                                .clock = clock,
+                                                .key = group.key,
+                                                .seat = index,
+                                                .party = Party(seats, index)});
   const std::lock_guard lock(schedule.mutex);
   schedule.add(state->party);
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(state)));
@@ -97,19 +93,19 @@ Result<void> Rendezvous::check() {
 }
 
 Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> timeout) {
-  const sim::RealClock real;
-  const TimePoint deadline = timeout ? saturating_add(real.now(), *timeout) : TimePoint::max();
+  sim::Clock& clock = state_->clock;
+  const TimePoint deadline =
+      timeout ? saturating_add(clock.now(), *timeout) : TimePoint::max();
   while (true) {
     const std::uint32_t seen = moment.news();
     GPEMU_TRY(check());
-    const TimePoint now = state_->clock.now();
+    const TimePoint now = clock.now();
     if (moment.is_over(now)) return {};
-    const Duration left = deadline - real.now();
-    if (left <= Duration::zero()) {
+    if (now >= deadline) {
       return fail(ErrorCode::kNotReady, "the work has not ended within {} ms",
                   std::chrono::duration_cast<std::chrono::milliseconds>(*timeout).count());
     }
-    moment.wait_for_news(state_->clock, seen, timeout ? saturating_add(now, left) : deadline);
+    moment.wait_for_news(clock, seen, deadline);
   }
 }
 

@@ -7,82 +7,8 @@
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
-#include "gpemu/sim/clock.hpp"
 
 namespace gpemu::device {
-
-// ---- Moment
-
-bool Moment::is_over(TimePoint now) const {
-  if (time_ > now) return false;
-  if (!mark_) return true;
-  if (!mark_->final_) {
-    const std::lock_guard lock(mark_->schedule_->mutex);
-    mark_->schedule_->advance(now);
-    if (!mark_->final_ && !mark_->placed_) return false;
-  }
-  return mark_->time() <= now;
-}
-
-TimePoint Moment::time() const {
-  if (!mark_) return time_;
-  if (!mark_->final_) {
-    const std::lock_guard lock(mark_->schedule_->mutex);
-    mark_->schedule_->place_all();
-    if (!mark_->final_ && !mark_->placed_) return TimePoint::max();
-  }
-  return std::max(time_, mark_->time());
-}
-
-bool Moment::is_open() const {
-  if (!mark_ || mark_->final_) return false;
-  const std::lock_guard lock(mark_->schedule_->mutex);
-  mark_->schedule_->place_all();
-  return !mark_->final_ && !mark_->placed_;
-}
-
-void Moment::wait(sim::Clock& clock) const {
-  while (true) {
-    const std::uint32_t seen = news();
-    if (is_over(clock.now())) return;
-    wait_for_news(clock, seen, TimePoint::max());
-  }
-}
-
-std::uint32_t Moment::news() const {
-  return !mark_ || mark_->final_ ? 0 : mark_->schedule_->news.load();
-}
-
-void Moment::wake_waiters() const {
-  if (mark_ && !mark_->final_) mark_->schedule_->tell_news();
-}
-
-void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const {
-  if (!mark_ || mark_->final_) return clock.wait_until(std::min(deadline, time()));
-  Schedule& schedule = *mark_->schedule_;
-  const TimePoint now = clock.now();
-  Schedule::NextLook look;
-  TimePoint end = TimePoint::max();
-  {
-    const std::lock_guard lock(schedule.mutex);
-    schedule.advance(now);
-    schedule.place_all();
-    look = schedule.next_look(now);
-    if (mark_->final_ || mark_->placed_) end = std::max(time_, mark_->time());
-  }
-  // Work after a round may put off work that this end depends on, and so make the end earlier.
-  const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
-  const bool may_come_earlier = look.listens || look.time < end;
-  if (!may_come_earlier || end <= saturating_add(now, precise)) {
-    return clock.wait_until(std::min(end, deadline));
-  }
-  if (end != TimePoint::max()) end -= precise;
-  ++schedule.waiting_for_news;
-  clock.wait_for_change(schedule.news, seen, std::min({end, deadline, look.time}));
-  --schedule.waiting_for_news;
-}
-
-// ---- Schedule
 
 /// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
 /// that was queued first.
@@ -158,7 +84,7 @@ Interval Schedule::queue_placed(Lane& lane, std::size_t engine_index, TimePoint 
   engine.queue.count(interval.busy, bytes);
   if (interval.start <= now_ && lane.tasks.empty()) {
     note_start(lane, engine, interval.start, interval.end);
-  } else if (goes_on(lane, engine_index, interval)) {
+  } else if (can_join_last(lane, engine_index, interval)) {
     Task& last = lane.tasks.back();
     lane.ends.push() = last.end;
     ++last.before;
@@ -294,7 +220,7 @@ void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
 
 /// Returns whether work can join a lane's last task, so that its order among all work is known
 /// without it. Requires: all work is placed.
-bool Schedule::goes_on(Lane& lane, std::size_t engine_index, const Interval& interval) const {
+bool Schedule::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const {
   if (lane.tasks.empty()) return false;
   const Task& last = lane.tasks.back();
   return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
@@ -484,11 +410,11 @@ void Schedule::start_over(TimePoint now) {
 
 void Schedule::look_at(Lane& lane) {
   woken_.push_back(&lane);
-  go_on();
+  place_woken();
 }
 
 /// Determines when the next work of woken lanes may start.
-void Schedule::go_on() {
+void Schedule::place_woken() {
   while (!woken_.empty()) {
     Lane& next = *woken_.back();
     woken_.pop_back();
@@ -582,7 +508,7 @@ Lane* Schedule::place_next(TimePoint until) {
   task.was_put_off = true;
   give_time(lane);
   woken_.push_back(&lane);
-  go_on();
+  place_woken();
   return &lane;
 }
 

@@ -228,7 +228,7 @@ class Schedule {
   Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
                           Bytes bytes, bool in_order);
   Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
-  [[nodiscard]] bool goes_on(Lane& lane, std::size_t engine_index, const Interval& interval) const;
+  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const;
   static void split(Lane& lane);
   [[nodiscard]] static TimePoint last_start(Lane& lane, std::size_t index);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
@@ -237,7 +237,7 @@ class Schedule {
   void follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last);
   void look_at_group(LaneGroup& group, TimePoint now);
   void look_at(Lane& lane);
-  void go_on();
+  void place_woken();
   bool find_ready(Lane& lane);
   void give_time(Lane& lane);
   [[nodiscard]] Turn next_turn();

@@ -177,7 +177,7 @@ void Schedule::give_end(Party& party, TimePoint end) {
     start_over(reached_);
   } else {
     release(*mark.get());
-    go_on();
+    place_woken();
   }
   tell_news();
 }

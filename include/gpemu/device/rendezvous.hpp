@@ -72,7 +72,7 @@ class Rendezvous {
   /// Blocks until a moment has come.
   ///
   /// Errors: as check, also if that happens during the wait; kNotReady if the moment has not come
-  /// within `timeout` of real time.
+  /// within `timeout` of the clock's time.
   [[nodiscard]] Result<void> wait(const Moment& moment,
                                   std::optional<Duration> timeout = std::nullopt);
 
