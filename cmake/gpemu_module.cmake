@@ -9,8 +9,14 @@ function(gpemu_discover_unit_tests target prefix)
   # The preset dev optimises what is tested; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
-  # GoogleTest's header, half of what a test takes to compile: the first executable compiles it for
-  # all. The preset tidy does without, and so sees which headers a test forgets.
+  gtest_discover_tests(${target} TEST_PREFIX "${prefix}." PROPERTIES LABELS unit
+    DISCOVERY_TIMEOUT 60)
+endfunction()
+
+# Has the tests of a module use GoogleTest's header, half of what a test takes to compile, as the
+# first of them compiles it. All have the same flags. The preset tidy does without, and so sees which
+# headers a test forgets.
+function(gpemu_share_test_header target)
   get_property(first GLOBAL PROPERTY GPEMU_FIRST_UNIT_TESTS)
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
@@ -18,8 +24,6 @@ function(gpemu_discover_unit_tests target prefix)
     target_precompile_headers(${target} PRIVATE <gtest/gtest.h>)
     set_property(GLOBAL PROPERTY GPEMU_FIRST_UNIT_TESTS ${target})
   endif()
-  gtest_discover_tests(${target} TEST_PREFIX "${prefix}." PROPERTIES LABELS unit
-    DISCOVERY_TIMEOUT 60)
 endfunction()
 
 # gpemu_add_module(<name>
@@ -66,6 +70,7 @@ function(gpemu_add_module name)
       gpemu_flags GTest::gtest_main)
     target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     gpemu_discover_unit_tests(${target}_test ${name})
+    gpemu_share_test_header(${target}_test)
   endif()
   if(arg_BENCHES AND GPEMU_BUILD_BENCHMARKS)
     add_executable(${target}_bench ${arg_BENCHES})

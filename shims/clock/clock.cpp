@@ -42,8 +42,8 @@ GPEMU_CLOCK_EXPORT int gettimeofday(timeval* time, void* zone) noexcept {
   GPEMU_REAL(gettimeofday);
   const int error = real_gettimeofday(time, zone);
   if (error == 0 && page() != nullptr) {
-    const std::int64_t us = time->tv_sec * 1'000'000 + time->tv_usec +
-                            static_cast<std::int64_t>(page()->skipped_us());
+    const std::int64_t us =
+        time->tv_sec * 1'000'000 + time->tv_usec + static_cast<std::int64_t>(page()->skipped_us());
     *time = {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
   }
   return error;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Waiting for file descriptors with a time limit.
-#include <climits>
 #include <cstddef>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
 #include <sys/timerfd.h>
+
+#include <climits>
 
 #include "timed_wait.hpp"
 
@@ -97,8 +98,7 @@ GPEMU_CLOCK_EXPORT int select(int count, fd_set* reads, fd_set* writes, fd_set* 
   // Linux writes what is left.
   std::int64_t left = to_ns(limit) - (host_now() + page()->skipped_ns() - begin);
   if (left < 0) left = 0;
-  *time = {.tv_sec = left / gpemu::shim::kSecond,
-           .tv_usec = left % gpemu::shim::kSecond / 1000};
+  *time = {.tv_sec = left / gpemu::shim::kSecond, .tv_usec = left % gpemu::shim::kSecond / 1000};
   return result;
 }
 

@@ -91,13 +91,12 @@ GPEMU_CLOCK_EXPORT int sem_clockwait(sem_t* semaphore, clockid_t clock, const ti
   }));
 }
 
-#define GPEMU_TIMED_LOCK(name, type)                                                        \
-  GPEMU_CLOCK_EXPORT int name(type* lock, const timespec* time) noexcept {                  \
-    GPEMU_REAL(name);                                                                       \
-    if (page() == nullptr) return real_##name(lock, time);                                  \
-    return wait_until(CLOCK_REALTIME, time, [&](const timespec* host_time) {                \
-      return real_##name(lock, host_time);                                                  \
-    });                                                                                     \
+#define GPEMU_TIMED_LOCK(name, type)                                                            \
+  GPEMU_CLOCK_EXPORT int name(type* lock, const timespec* time) noexcept {                      \
+    GPEMU_REAL(name);                                                                           \
+    if (page() == nullptr) return real_##name(lock, time);                                      \
+    return wait_until(CLOCK_REALTIME, time,                                                     \
+                      [&](const timespec* host_time) { return real_##name(lock, host_time); }); \
   }
 #define GPEMU_CLOCK_LOCK(name, type)                                                        \
   GPEMU_CLOCK_EXPORT int name(type* lock, clockid_t clock, const timespec* time) noexcept { \

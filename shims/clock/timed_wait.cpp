@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "timed_wait.hpp"
 
-#include <climits>
 #include <cstdlib>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include <climits>
 
 namespace gpemu::shim {
 namespace {

@@ -20,7 +20,7 @@ namespace gpemu::shim {
 #define GPEMU_CLOCK_EXPORT extern "C" __attribute__((visibility("default")))
 
 /// The C library's function of a name, which comes after this library's.
-#define GPEMU_REAL(name)                                                                   \
+#define GPEMU_REAL(name) \
   static auto* const real_##name = reinterpret_cast<decltype(&::name)>(::dlsym(RTLD_NEXT, #name))
 
 inline constexpr std::int64_t kSecond = 1'000'000'000;

@@ -94,8 +94,7 @@ Result<void> Rendezvous::check() {
 
 Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> timeout) {
   sim::Clock& clock = state_->clock;
-  const TimePoint deadline =
-      timeout ? saturating_add(clock.now(), *timeout) : TimePoint::max();
+  const TimePoint deadline = timeout ? saturating_add(clock.now(), *timeout) : TimePoint::max();
   while (true) {
     const std::uint32_t seen = moment.news();
     GPEMU_TRY(check());

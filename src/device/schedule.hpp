@@ -228,7 +228,8 @@ class Schedule {
   Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
                           Bytes bytes, bool in_order);
   Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
-  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const;
+  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index,
+                                   const Interval& interval) const;
   static void split(Lane& lane);
   [[nodiscard]] static TimePoint last_start(Lane& lane, std::size_t index);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);

@@ -217,8 +217,7 @@ void Connections::read_tcp() {
     request.sdiag_protocol = IPPROTO_TCP;
     request.idiag_states = ~0U;
     request.idiag_ext = 1U << (INET_DIAG_INFO - 1);
-    ask_sockets(diagnosis_, NLM_F_DUMP, request,
-                [&](nlmsghdr& answer) { take(family, answer); });
+    ask_sockets(diagnosis_, NLM_F_DUMP, request, [&](nlmsghdr& answer) { take(family, answer); });
   }
 }
 
@@ -330,9 +329,9 @@ bool Connections::poll_set_is_inside(pid_t process, int descriptor, Sockets& soc
       return false;
     }
     constexpr std::uint32_t kIn = 0x2001, kOut = 4;  // EPOLLIN or EPOLLRDHUP; EPOLLOUT.
-    const Direction direction = (*events & kOut) == 0   ? Direction::kRead
-                                : (*events & kIn) == 0  ? Direction::kWrite
-                                                        : Direction::kBoth;
+    const Direction direction = (*events & kOut) == 0  ? Direction::kRead
+                                : (*events & kIn) == 0 ? Direction::kWrite
+                                                       : Direction::kBoth;
     if (!is_inside(process, *target, direction, sockets, depth + 1)) return false;
   }
   return true;
@@ -341,8 +340,8 @@ bool Connections::poll_set_is_inside(pid_t process, int descriptor, Sockets& soc
 bool Connections::disk_may_signal(pid_t process) {
   bool ring = false;
   for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
-    ring = ring || link_text(fmt::format("/proc/{}/fd/{}", process, descriptor)) ==
-                       "anon_inode:[io_uring]";
+    ring = ring ||
+           link_text(fmt::format("/proc/{}/fd/{}", process, descriptor)) == "anon_inode:[io_uring]";
   });
   // Source: Documentation/admin-guide/sysctl/fs.rst: what all programs of the host have room for.
   return ring || (text_of("/proc/sys/fs/aio-nr") != "0\n" &&

@@ -84,7 +84,7 @@ class Connections {
   std::map<std::uint64_t, TcpSocket> tcp_;  ///< by inode.
   std::multimap<std::string, std::uint64_t> tcp_by_own_;
   std::set<std::string> half_open_;  ///< own ports of connections that are being made.
-  std::string opened_;  ///< how many connections had been made when that was read.
+  std::string opened_;               ///< how many connections had been made when that was read.
   FileDescriptor diagnosis_;
 };
 

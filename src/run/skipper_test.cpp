@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <climits>
 #include <ctime>
 #include <thread>
 
+#include <climits>
 #include <gtest/gtest.h>
 
 #include "gpemu/sim/shared_clock.hpp"
@@ -159,7 +159,9 @@ TEST_F(SkipperTest, ForgetsTheWaitsOfTheDead) {
 }
 
 TEST_F(SkipperTest, StopsWithItsObject) {
-  TestProcesses processes({[] { while (true) ::pause(); }});
+  TestProcesses processes({[] {
+    while (true) ::pause();
+  }});
   {
     const Skipper skipper(*page_, options_of(processes));
     EXPECT_EQ(page_->skipping, 1U);

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <atomic>
-#include <climits>
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <netinet/in.h>
@@ -15,6 +14,7 @@
 #include <sys/timerfd.h>
 #include <thread>
 
+#include <climits>
 #include <gtest/gtest.h>
 
 #include "test_processes.hpp"
@@ -53,7 +53,8 @@ void read_from(int file) {
 /// Hands a byte back and forth.
 void pass_on(int in, int out, bool first) {
   char byte = 0;
-  if (first) [[maybe_unused]] const auto sent = ::write(out, &byte, 1);
+  if (first) [[maybe_unused]]
+    const auto sent = ::write(out, &byte, 1);
   while (::read(in, &byte, 1) == 1 && ::write(out, &byte, 1) == 1) {
   }
 }
@@ -95,7 +96,10 @@ TEST_F(WaitWatchTest, SeesProcessesThatWaitForEachOther) {
   const Ends tcp = tcp_connection();
   TestProcesses processes({[&] { read_from(pair[0]); }, [&] { read_from(pair[1]); },
                            [&] { read_from(tcp[0]); }, [&] { read_from(tcp[1]); },
-                           [] { while (true) ::pause(); }, [&] { read_from(pipe[0]); }});
+                           [] {
+                             while (true) ::pause();
+                           },
+                           [&] { read_from(pipe[0]); }});
   // What this process has open leads to the outside.
   for (const Ends& ends : {pipe, pair, tcp}) {
     ::close(ends[0]);
@@ -114,8 +118,8 @@ TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
     } else {
       ASSERT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()), 0);
     }
-    TestProcesses processes({[&] { pass_on(ends[0], ends[0], true); },
-                             [&] { pass_on(ends[1], ends[1], false); }});
+    TestProcesses processes(
+        {[&] { pass_on(ends[0], ends[0], true); }, [&] { pass_on(ends[1], ends[1], false); }});
     ::close(ends[0]);
     ::close(ends[1]);
     WaitWatch watch(processes.root(), "");
@@ -160,7 +164,9 @@ TEST_F(WaitWatchTest, NeverMissesProcessesThatReplaceThemselves) {
                              while (!*stop && ::fork() == 0) {
                              }
                            },
-                           [] { while (true) ::pause(); }});
+                           [] {
+                             while (true) ::pause();
+                           }});
   WaitWatch watch(processes.root(), "");
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
@@ -219,7 +225,10 @@ TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
 }
 
 TEST_F(WaitWatchTest, AStoppedProcessIsNotWaiting) {
-  TestProcesses processes({[] { ::raise(SIGSTOP); }, [] { while (true) ::pause(); }});
+  TestProcesses processes({[] { ::raise(SIGSTOP); },
+                           [] {
+                             while (true) ::pause();
+                           }});
   WaitWatch watch(processes.root(), "");
   expect_in_the_way(watch, "the host");
 }

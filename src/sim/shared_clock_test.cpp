@@ -2,13 +2,13 @@
 #include "gpemu/sim/shared_clock.hpp"
 
 #include <chrono>
-#include <climits>
 #include <linux/futex.h>
 #include <memory>
 #include <sys/syscall.h>
 #include <thread>
 #include <unistd.h>
 
+#include <climits>
 #include <gtest/gtest.h>
 
 namespace gpemu::sim {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "event.hpp"
+
 #include "gpemu/cuda.h"
 
 #include "capture.hpp"
 #include "context.hpp"
-#include "event.hpp"
 #include "host_functions.hpp"
 #include "ipc.hpp"
 #include "stream.hpp"
