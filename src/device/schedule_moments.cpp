@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "gpemu/device/moment.hpp"
-
+//
+// What a moment asks of the schedule.
 #include <algorithm>
 #include <mutex>
 
