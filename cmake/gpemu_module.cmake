@@ -14,7 +14,7 @@ function(gpemu_discover_unit_tests target prefix)
 endfunction()
 
 # Has the tests of a module use GoogleTest's header, half of what a test takes to compile, as the
-# first of them compiles it. All have the same flags. The preset tidy does without, and so sees which
+# first of them compiles it. All have the same flags. The preset tidy does not, and so sees which
 # headers a test forgets.
 function(gpemu_share_test_header target)
   get_property(first GLOBAL PROPERTY GPEMU_FIRST_UNIT_TESTS)
