@@ -24,6 +24,10 @@ constexpr Duration kLong = 1h;
 
 class SkipperTest : public testing::Test {
  protected:
+  void SetUp() override {
+    if (kHasThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer's own thread never waits";
+  }
+
   SkipperTest() { page_->skipping = 1; }
 
   Skipper::Options options_of(const TestProcesses& processes) const {

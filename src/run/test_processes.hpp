@@ -34,6 +34,14 @@ class Shared {
   Value* value_;
 };
 
+/// Whether ThreadSanitizer is in each process: a thread of its own sleeps there by a call that says
+/// nothing of when it ends, so nobody ever waits.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kHasThreadSanitizer = true;
+#else
+inline constexpr bool kHasThreadSanitizer = false;
+#endif
+
 /// Processes of a test under one that stands for the warden; they end with the object.
 class TestProcesses {
  public:

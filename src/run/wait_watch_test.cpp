@@ -61,6 +61,10 @@ void pass_on(int in, int out, bool first) {
 
 class WaitWatchTest : public testing::Test {
  protected:
+  void SetUp() override {
+    if (kHasThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer's own thread never waits";
+  }
+
   static bool no_time(pid_t /*thread*/) { return false; }
 
   /// Returns when all wait; never, if they never do.
