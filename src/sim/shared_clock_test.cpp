@@ -26,7 +26,7 @@ class SharedClockTest : public testing::Test {
   TimedWait& the_wait() {
     while (true) {
       for (TimedWait& wait : page_->waits) {
-        if (wait.thread != 0 && wait.until_ns != kNotYet) return wait;
+        if (wait.thread != 0 && wait.until_ns > 0) return wait;
       }
       std::this_thread::yield();
     }
