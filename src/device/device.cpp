@@ -50,7 +50,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   }
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
-  GPEMU_TRY(segment.add_context(index));
+  GPEMU_TRY(segment.add_context(index, schedule.allows_others(index)));
   auto state = std::make_unique<State>();
   state->node = std::move(node);
   state->segment = &segment;
@@ -230,7 +230,7 @@ Moment Stream::tail() const {
 Moment Stream::last_end() const {
   const Device::State& device = *device_.state_;
   const std::lock_guard lock(device.schedule->mutex);
-  return device.schedule->last_end_of(*lane_, device.clock->now());
+  return device.schedule->last_end(*lane_, device.clock->now());
 }
 
 bool Stream::idle() const {

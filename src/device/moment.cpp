@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//
-// What a moment asks of the schedule.
+#include "gpemu/device/moment.hpp"
+
 #include <algorithm>
 #include <mutex>
 
