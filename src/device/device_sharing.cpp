@@ -104,8 +104,10 @@ class Exclusive final : public FirstInFirstOut {
 
 std::unique_ptr<DeviceSharing> make_sharing(Segment& segment, int device) {
   switch (segment.facts().policy) {
-    case SharingPolicy::kExclusive: return std::make_unique<Exclusive>(segment, device);
-    case SharingPolicy::kFifo: break;
+    case SharingPolicy::kExclusive:
+      return std::make_unique<Exclusive>(segment, device);
+    case SharingPolicy::kFifo:
+      break;
   }
   return std::make_unique<FirstInFirstOut>(segment, device);
 }

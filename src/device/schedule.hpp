@@ -5,11 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
 #include "gpemu/device/moment.hpp"
@@ -26,54 +26,60 @@ namespace gpemu::device {
 /// Thread safety: guarded by `mutex`, which callers hold. `now` is the time of the node's clock.
 class Schedule {
  public:
+  Mutex mutex;
+
   Schedule(Segment& segment, std::size_t devices)
       : segment_(segment), timeline_(*this, segment, devices) {}
 
-  void add(std::shared_ptr<LaneGroup> group) { timeline_.add(std::move(group)); }
+  void add(std::shared_ptr<LaneGroup> group) GPEMU_REQUIRES(mutex) {
+    timeline_.add(std::move(group));
+  }
 
-  /// As DeviceSharing::allows_others. Thread safety: any thread.
-  [[nodiscard]] bool allows_others(int device) const {
+  /// As DeviceSharing::allows_others. Takes the mutex.
+  [[nodiscard]] bool allows_others(int device) {
+    const Lock lock(mutex);
     return timeline_.sharing(device).allows_others();
   }
 
   /// As Timeline::queue.
-  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes) {
+  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
+      GPEMU_REQUIRES(mutex) {
     enter(now);
     const Interval interval = timeline_.queue(lane, engine, now, cost, bytes);
     if (timeline_.has_work_in_line()) advance(now);
     return interval;
   }
   /// As Timeline::wait_in_stream.
-  void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
+  void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) GPEMU_REQUIRES(mutex) {
     enter(now);
     timeline_.wait_in_stream(lane, now, moment);
   }
   /// As Timeline::last_end.
-  Moment last_end(Lane& lane, TimePoint now) {
+  Moment last_end(Lane& lane, TimePoint now) GPEMU_REQUIRES(mutex) {
     enter(now);
     return timeline_.last_end(lane, now);
   }
   /// As Timeline::end_of.
-  Moment end_of(Lane& lane, TimePoint now) {
+  Moment end_of(Lane& lane, TimePoint now) GPEMU_REQUIRES(mutex) {
     enter(now);
     if (!lane.group->waiting.empty()) advance(now);
     return timeline_.end_of(lane, now);
   }
   /// As Timeline::ends_of.
-  std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now) {
+  std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now) GPEMU_REQUIRES(mutex) {
     advance(now);
     return timeline_.ends_of(group, now);
   }
   /// As Timeline::abandon.
-  void abandon(std::unique_ptr<Lane> lane, TimePoint now) {
+  void abandon(std::unique_ptr<Lane> lane, TimePoint now) GPEMU_REQUIRES(mutex) {
     advance(now);
     timeline_.abandon(std::move(lane), now);
   }
   /// As Timeline::place_all.
-  void place_all() { timeline_.place_all(); }
+  void place_all() GPEMU_REQUIRES(mutex) { timeline_.place_all(); }
 
   /// Gives its time to work that has started at `now`, and settles rounds.
-  void advance(TimePoint now) {
+  void advance(TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.pass(now);
     if (open_rounds_ > 0) return catch_up();
     timeline_.place_until(now);
@@ -81,13 +87,13 @@ class Schedule {
 
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party is
   /// added.
-  Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost);
+  Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost) GPEMU_REQUIRES(mutex);
 
   /// From now until the party is removed, publishes its arrivals and gives its rounds their ends.
-  void add(Party& party) { parties_.push_back(&party); }
+  void add(Party& party) GPEMU_REQUIRES(mutex) { parties_.push_back(&party); }
   /// Ends the party's open rounds at `now`, or when the stream reaches them if that is later.
-  void abort(Party& party, TimePoint now);
-  void remove(Party& party) { std::erase(parties_, &party); }
+  void abort(Party& party, TimePoint now) GPEMU_REQUIRES(mutex);
+  void remove(Party& party) GPEMU_REQUIRES(mutex) { std::erase(parties_, &party); }
 
   /// When there is something to do next for open rounds.
   struct NextLook {
@@ -95,17 +101,17 @@ class Schedule {
     /// Whether a round would have ended by now if others had come: only they know when that is.
     bool listens = false;
   };
-  NextLook next_look(TimePoint now);
+  NextLook next_look(TimePoint now) GPEMU_REQUIRES(mutex);
 
   /// As next_look but, with open rounds, not after `latest`. For the thread that settles; its bell
   /// rings if it must look earlier.
-  NextLook plan_look(TimePoint now, TimePoint latest);
+  NextLook plan_look(TimePoint now, TimePoint latest) GPEMU_REQUIRES(mutex);
 
   /// Finds parties that wait for a party that cannot come any more.
-  void find_failures();
+  void find_failures() GPEMU_REQUIRES(mutex);
 
   /// How late the ends of rounds became known.
-  [[nodiscard]] const Lateness& lateness() const { return lateness_; }
+  [[nodiscard]] const Lateness& lateness() const GPEMU_REQUIRES(mutex) { return lateness_; }
 
   /// Changes when a round gets its end or a party fails.
   std::atomic<std::uint32_t> news{0};
@@ -113,32 +119,32 @@ class Schedule {
   /// Notes that something happened, and wakes the threads that wait for it.
   void tell_news();
 
-  std::mutex mutex;
-
  private:
   /// Every function that queues or asks starts with this. With open rounds, it first does all work
   /// that was due until now.
-  void enter(TimePoint now) {
+  void enter(TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.pass(now);
     if (open_rounds_ > 0) catch_up();
   }
-  void catch_up();
-  [[nodiscard]] TimePoint next_event();
-  bool settle_rounds();
-  [[nodiscard]] bool publish_rounds(Party& party);
-  void give_end(Party& party, TimePoint end);
+  void catch_up() GPEMU_REQUIRES(mutex);
+  [[nodiscard]] TimePoint next_event() GPEMU_REQUIRES(mutex);
+  bool settle_rounds() GPEMU_REQUIRES(mutex);
+  [[nodiscard]] bool publish_rounds(Party& party) GPEMU_REQUIRES(mutex);
+  void give_end(Party& party, TimePoint end) GPEMU_REQUIRES(mutex);
   [[nodiscard]] static std::optional<TimePoint> ready_time(Party& party, const Party::Round& round);
   [[nodiscard]] static TimePoint ready_known_at(Party& party, const Party::Round& round);
   void ring_listeners(Party& party);
   static void ring(layout::ProcessRecord& process);
 
   Segment& segment_;
-  Timeline timeline_;
-  TimePoint reached_{};  ///< all work that starts before has started, while rounds are open.
-  std::vector<Party*> parties_;
-  Lateness lateness_;
-  std::size_t open_rounds_ = 0;                ///< of all parties.
-  TimePoint planned_look_ = TimePoint::min();  ///< of the thread that settles, if there is one.
+  Timeline timeline_ GPEMU_GUARDED_BY(mutex);
+  /// While rounds are open: all work that starts before has started.
+  TimePoint reached_ GPEMU_GUARDED_BY(mutex){};
+  std::vector<Party*> parties_ GPEMU_GUARDED_BY(mutex);
+  Lateness lateness_ GPEMU_GUARDED_BY(mutex);
+  std::size_t open_rounds_ GPEMU_GUARDED_BY(mutex) = 0;  ///< of all parties.
+  /// Of the thread that settles, if there is one.
+  TimePoint planned_look_ GPEMU_GUARDED_BY(mutex) = TimePoint::min();
 };
 
 }  // namespace gpemu::device
