@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA graphs: capture, replay, what capture forbids, times, memory."""
+"""CUDA graphs: capture, replay, calls that capture forbids, times, memory."""
 
 import torch
 from conformance import MIB, device_ms, fails, main

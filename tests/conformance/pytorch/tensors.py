@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory's content, element-wise operations, reductions, random numbers, run-time compilation."""
+"""Content of memory, element-wise operations, reductions, random numbers, run-time compilation."""
 
 import torch
 from conformance import EMULATED, Refused, assert_roofline, device_ms, main, refused_or
