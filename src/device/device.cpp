@@ -35,6 +35,7 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
   auto lane = std::make_unique<Lane>(state_->lanes);
   lane->blocking = true;
   state_->lanes->legacy = lane.get();
+  state_->lanes->device = static_cast<std::size_t>(state_->index);
   {
     const Lock lock(state_->schedule->mutex);
     state_->schedule->add(state_->lanes);

@@ -42,7 +42,19 @@ void EngineQueue::reserve_for(TimePoint now, TimePoint earliest, Duration cost) 
   if (missing > Duration::zero()) reserve(now, earliest, missing);
 }
 
-Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
+Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost, bool others_rely_on_it) {
+  const Interval interval = take(now, from, cost);
+  if (!others_rely_on_it) return interval;
+  return {.start = from, .end = saturating_add(from, cost), .busy = cost};
+}
+
+bool EngineQueue::is_alone(TimePoint now) const {
+  return promised_ == Duration() ||
+         at(record_->tail_ns) <= std::max(now, at(own_->engines[engine_].tail_ns));
+}
+
+/// Returns which part of this process's time serves work that may start at `from`.
+Interval EngineQueue::take(TimePoint now, TimePoint from, Duration cost) {
   Interval interval{.start = from, .end = from, .busy = {}};
   const auto use = [&](const Turn& turn) {
     const TimePoint start = std::max(turn.start, interval.end);

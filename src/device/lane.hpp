@@ -12,6 +12,7 @@
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
+#include "gpemu/device/node_state.hpp"
 
 namespace gpemu::device {
 
@@ -90,10 +91,27 @@ struct Task {
 
 static_assert(sizeof(Task) == 64);
 
+/// When a lane reaches a point: the latest of a time, and of so much after the end of each of some
+/// rounds that have no end yet. This holds as long as each engine has unstarted work of one lane
+/// only.
+struct Ready {
+  struct Term {
+    MarkReference round{};
+    Duration after{};
+  };
+  /// More rounds at once are not followed.
+  static constexpr std::size_t kMostTerms = 4;
+
+  std::uint64_t epoch = 0;  ///< of the timeline in which it holds; 0: it does not hold.
+  TimePoint time{};
+  std::vector<Term> terms;
+};
+
 struct Lane;
 
 /// The common state of the streams of a context.
 struct LaneGroup {
+  std::size_t device = 0;
   Lane* legacy = nullptr;       ///< of the legacy default stream.
   std::vector<Lane*> blocking;  ///< those that synchronise with it.
   TimePoint blocking_end{};     ///< of all work that has started in these and in the legacy lane.
@@ -111,11 +129,14 @@ struct Lane {
   std::shared_ptr<LaneGroup> group;
   bool blocking = false;  ///< synchronises with the legacy lane, or is it.
   bool open = false;      ///< may wait for a round that had no end when it was queued.
+  bool loose = false;     ///< has work on an engine for which another lane had work, too.
   Queue<Task> tasks;
-  Queue<TimePoint> ends;       ///< of all pieces of tasks except the last ones.
+  Queue<TimePoint> ends;                           ///< of all pieces of tasks except the last ones.
+  std::array<std::uint32_t, kEngineCount> work{};  ///< tasks by engine of the device.
   std::size_t placed = 0;      ///< how many of the first tasks have their times.
   TimePoint started_end{};     ///< when the last task that has started ends.
   TimePoint expected_end{};    ///< when the last task ends, as far as is known.
+  Ready ready;                 ///< when the last task ends, if the lane is open.
   std::uint64_t followed = 0;  ///< the last task of the legacy lane that this one waits for.
   std::uint64_t preceded = 0;  ///< the last task of this lane that the legacy lane waits for.
 };

@@ -31,7 +31,7 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 7;
+inline constexpr std::uint32_t kVersion = 8;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
@@ -39,7 +39,7 @@ inline constexpr std::size_t kSeatCapacity = 2048;
 /// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round n -
 /// kArrivalsAhead. So all others have published their arrival at that round, which means that they
 /// know the end of round n - 2 * kArrivalsAhead: nobody needs an older arrival.
-inline constexpr std::size_t kArrivalsKept = 16;
+inline constexpr std::size_t kArrivalsKept = 32;
 inline constexpr std::size_t kArrivalsAhead = kArrivalsKept / 2;
 
 /// Offset of slot 0's lock, which says that a process has taken the slot. The other slots follow.
@@ -144,11 +144,16 @@ struct alignas(64) HoldingRecord {
   Use engines[kEngineCount];
 };
 
-/// An arrival of a party at a round.
+/// An arrival of a party at a round: the later of a time, and so much after the end of an earlier
+/// round of the group. It is final if it says so, and once that has passed; before that, the party
+/// may take it back.
 struct ArrivalRecord {
-  /// When the party comes, unless the previous round ends later.
   std::atomic<std::int64_t> time_ns;
+  std::atomic<std::int64_t> after_ns;
+  std::atomic<std::uint32_t> rounds_back;  ///< to that earlier round; 0: there is none.
+  std::atomic<std::uint32_t> is_final;     ///< 0 or 1.
   std::atomic<std::int64_t> cost_ns;
+  std::atomic<std::int64_t> published_ns;  ///< when it was written.
 };
 
 /// The seat of one party of a group (docs/design/rendezvous.md).
@@ -159,6 +164,9 @@ struct alignas(64) SeatRecord {
   std::atomic<std::uint64_t> owner;
   std::atomic<std::uint64_t> key;    ///< of the group; has no meaning in a free seat.
   std::atomic<std::uint64_t> count;  ///< of arrivals.
+  /// How often the party has taken arrivals back, written after the count. Ignore what was read
+  /// before and after a change.
+  std::atomic<std::uint64_t> changes;
   ArrivalRecord arrivals[kArrivalsKept];
 };
 inline constexpr std::uint64_t kReserved = std::uint64_t{1} << 63;

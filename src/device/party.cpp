@@ -2,10 +2,31 @@
 #include "party.hpp"
 
 #include <algorithm>
+#include <utility>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
 
 #include "gpemu/base/saturate.hpp"
 
 namespace gpemu::device {
+namespace {
+
+constexpr std::uint64_t kKept = layout::kArrivalsKept;
+
+/// Makes what is read from now on be read after what was read from the clock before. Otherwise, the
+/// processor may read an arrival that another process takes back before it reads the clock.
+void finish_reading_the_clock() {
+#if defined(__x86_64__)
+  ::_mm_lfence();
+#elif defined(__aarch64__)
+  asm volatile("isb" ::: "memory");
+#else
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+#endif
+}
+
+}  // namespace
 
 Party::Round* Party::unpublished() {
   const std::uint64_t ahead = published_ - ended_;
@@ -13,51 +34,155 @@ Party::Round* Party::unpublished() {
                                                                                  : nullptr;
 }
 
-void Party::publish(TimePoint ready) {
-  layout::ArrivalRecord& arrival = own_.arrivals[published_ % layout::kArrivalsKept];
-  arrival.time_ns = ready.time_since_epoch().count();
-  arrival.cost_ns = rounds_[published_ - ended_].cost.count();
+void Party::publish(const Arrival& arrival, TimePoint now) {
+  layout::ArrivalRecord& record = own_.arrivals[published_ % kKept];
+  record.time_ns = arrival.time.time_since_epoch().count();
+  record.after_ns = arrival.after.count();
+  record.rounds_back = arrival.rounds_back;
+  record.is_final = arrival.is_final ? 1 : 0;
+  record.cost_ns = rounds_[published_ - ended_].cost.count();
+  record.published_ns = now.time_since_epoch().count();
   own_.count = ++published_;
+  if (!arrival.is_final) promised_ = published_;
 }
 
-Party::Known Party::known(TimePoint now) const {
-  Known known{.latest = last_end_};
-  const TimePoint bound = saturating_add(now, layout::kLongestQueue);
+std::optional<Party::Arrival> Party::arrival_of(const Round& round) const {
+  const auto place_of = [&](const MarkReference& mark) {
+    return std::ranges::find(rounds_, mark.get(), [](const Round& one) { return one.mark.get(); });
+  };
+  const auto place = place_of(round.mark);
+  Arrival arrival{.time = round.ready.time, .is_final = false};
+  for (const Ready::Term& term : round.ready.terms) {
+    const auto found = place_of(term.round);
+    if (found == rounds_.end()) return std::nullopt;
+    // A round comes after all earlier ones in any case.
+    if (term.after == Duration()) continue;
+    if (arrival.rounds_back != 0) return std::nullopt;
+    arrival.after = term.after;
+    arrival.rounds_back = static_cast<std::uint32_t>(place - found);
+  }
+  return arrival;
+}
+
+/// Returns a seat's arrival at a round, if it is published. Requires: the ends of the rounds before
+/// are known.
+std::optional<Party::Entry> Party::read(const layout::SeatRecord& seat, std::uint64_t round,
+                                        const Ends& ends, TimePoint now) {
+  const std::uint64_t changes = seat.changes;
+  if (seat.count <= round) return std::nullopt;
+  const layout::ArrivalRecord& record = seat.arrivals[round % kKept];
+  TimePoint ready{Duration(record.time_ns)};
+  const Duration after{record.after_ns};
+  const Duration cost{record.cost_ns};
+  const std::uint64_t rounds_back = record.rounds_back;
+  const bool is_final = record.is_final != 0;
+  if (seat.changes != changes) return std::nullopt;
+  if (rounds_back != 0 && rounds_back <= std::min(round, kKept - 1)) {
+    ready = std::max(ready, saturating_add(ends[(round - rounds_back) % kKept], after));
+  }
+  // A time that is further away than any process queues is damage, and not an arrival.
+  if (ready > saturating_add(now, layout::kLongestQueue) || cost > layout::kLongestQueue) {
+    return std::nullopt;
+  }
+  return Entry{.ready = ready, .cost = cost, .is_final = is_final || ready <= now};
+}
+
+Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) const {
+  Known known;
+  if (round > 0) known.latest = ends[(round - 1) % kKept];
+  finish_reading_the_clock();
   for (const layout::SeatRecord& seat : seats_) {
-    const layout::ArrivalRecord& arrival = seat.arrivals[ended_ % layout::kArrivalsKept];
-    const TimePoint time{Duration(arrival.time_ns)};
-    const Duration cost{arrival.cost_ns};
-    // A time that is further away than any process queues is damage, and not an arrival.
-    if (seat.count <= ended_ || time > bound || cost > layout::kLongestQueue) {
-      known.all = false;
-      continue;
-    }
-    known.latest = std::max(known.latest, time);
-    known.cost = std::max(known.cost, cost);
+    const auto entry = read(seat, round, ends, now);
+    known.all_come = known.all_come && entry;
+    known.all_final = known.all_final && entry && entry->is_final;
+    if (!entry) continue;
+    known.latest = std::max(known.latest, entry->ready);
+    known.cost = std::max(known.cost, entry->cost);
   }
   return known;
 }
 
-std::optional<TimePoint> Party::end(TimePoint now) const {
-  if (rounds_.empty() || published_ == ended_) return std::nullopt;
-  const Known round = known(now);
-  return round.all ? std::optional(saturating_add(round.latest, round.cost)) : std::nullopt;
+void Party::take_back(TimePoint now) {
+  taken_back_ = published_;
+  published_ = ended_;
+  while (published_ < taken_back_) {
+    // The first round has not ended, so what depends on it has not passed.
+    const bool has_passed = published_ == ended_ && ready_of(published_) <= now;
+    if (own_.arrivals[published_ % kKept].is_final == 0 && !has_passed) break;
+    ++published_;
+  }
+  own_.count = published_;
+  ++own_.changes;
+  promised_ = ended_;
 }
 
-TimePoint Party::earliest_end(TimePoint now) const {
-  const Known round = known(now);
-  return saturating_add(round.latest, round.cost);
+bool Party::took_back_too_late(TimePoint now) const {
+  if (published_ == taken_back_) return false;
+  if (published_ == ended_) return ready_of(ended_) <= now;
+  // What comes after the first round may have passed if that has ended.
+  const Known first = known(ended_, ends_, now);
+  return first.all_final && saturating_add(first.latest, first.cost) <= now;
+}
+
+/// Returns when this party is ready for a round that is or was published. Requires: the end of the
+/// round on which that depends is known.
+TimePoint Party::ready_of(std::uint64_t round) const {
+  const layout::ArrivalRecord& record = own_.arrivals[round % kKept];
+  const TimePoint time{Duration(record.time_ns)};
+  if (record.rounds_back == 0) return time;
+  return std::max(
+      time, saturating_add(ends_[(round - record.rounds_back) % kKept], Duration(record.after_ns)));
+}
+
+void Party::restore() {
+  published_ = promised_ = taken_back_;
+  own_.count = published_;
+}
+
+std::optional<TimePoint> Party::end(TimePoint now) const {
+  if (rounds_.empty() || published_ == ended_) return std::nullopt;
+  const Known round = known(ended_, ends_, now);
+  return round.all_final ? std::optional(saturating_add(round.latest, round.cost)) : std::nullopt;
+}
+
+Party::Expected Party::expected_end(TimePoint now) const {
+  const Known round = known(ended_, ends_, now);
+  return {.end = saturating_add(round.latest, round.cost), .all_come = round.all_come};
+}
+
+Party::Expected Party::time_to_publish(TimePoint now) const {
+  if (published_ - ended_ == rounds_.size()) return {.end = TimePoint::max(), .all_come = true};
+  Ends ends = ends_;
+  Expected expected{.end = now};
+  for (std::uint64_t round = ended_; round < ended_ + layout::kArrivalsAhead / 2; ++round) {
+    const Known known = this->known(round, ends, now);
+    expected = {.end = saturating_add(known.latest, known.cost), .all_come = known.all_come};
+    if (!known.all_come) break;
+    ends[round % kKept] = expected.end;
+  }
+  return expected;
 }
 
 void Party::pop(TimePoint end) {
-  last_end_ = end;
+  ends_[ended_ % kKept] = end;
   ++ended_;
   published_ = std::max(published_, ended_);
   rounds_.pop_front();
 }
 
-bool Party::lacks(const layout::SeatRecord& seat) const {
-  return !rounds_.empty() && seat.count <= ended_;
+Duration Party::lateness(TimePoint end) const {
+  Duration late{};
+  for (const layout::SeatRecord& seat : seats_) {
+    const std::int64_t published = seat.arrivals[ended_ % kKept].published_ns;
+    late = std::max(late, TimePoint(Duration(std::max(published, std::int64_t{0}))) - end);
+  }
+  return late;
+}
+
+bool Party::lacks(const layout::SeatRecord& seat, TimePoint now) const {
+  if (rounds_.empty()) return false;
+  const auto entry = read(seat, ended_, ends_, now);
+  return !entry || !entry->is_final;
 }
 
 }  // namespace gpemu::device

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -10,13 +11,15 @@
 #include "gpemu/device/moment.hpp"
 
 #include "group_seats.hpp"
+#include "lane.hpp"
 
 namespace gpemu::device {
 
-struct Lane;
-
 /// One party of a group, as its process sees it: its seat, and the rounds that it has queued and
 /// whose ends it does not know.
+///
+/// An arrival is a time, or so much after the end of an earlier round. If it is not published as
+/// final, it is a prediction until that has passed, which its party may take back.
 ///
 /// Thread safety: guarded by the schedule's mutex.
 class Party {
@@ -25,49 +28,95 @@ class Party {
     Lane* lane = nullptr;
     MarkReference mark{};  ///< of the end.
     Duration cost{};
+    Ready ready{};  ///< when the stream reaches the round.
+  };
+  /// When a party reaches a round, unless the previous round ends later.
+  struct Arrival {
+    TimePoint time{};
+    Duration after{};               ///< the end of an earlier round:
+    std::uint32_t rounds_back = 0;  ///< how many rounds earlier; 0: of none.
+    bool is_final = true;
   };
 
   Party(Seats seats, std::size_t seat) : seats_(seats), own_(seats[seat]) {}
 
-  void add(const Round& round) { rounds_.push_back(round); }
+  void add(Round round) { rounds_.push_back(std::move(round)); }
   /// Returns the rounds whose ends are not known, in order.
   [[nodiscard]] std::deque<Round>& rounds() { return rounds_; }
 
   /// Returns the first round whose arrival is not published and may be published now, or nullptr if
   /// there is none.
   [[nodiscard]] Round* unpublished();
-  /// Publishes when this party is ready for that round. This is its arrival, unless the previous
-  /// round ends later.
-  void publish(TimePoint ready);
+  /// Publishes that round's arrival.
+  void publish(const Arrival& arrival, TimePoint now);
+  /// Returns the arrival at that round, not as final, if it depends on nothing but time and the
+  /// group's earlier rounds.
+  [[nodiscard]] std::optional<Arrival> arrival_of(const Round& round) const;
 
-  /// Returns when the first round ends, if all parties have published their arrivals.
+  /// Returns whether an arrival was published before it was final, for a round that has no end.
+  [[nodiscard]] bool has_promised() const { return promised_ > ended_; }
+  /// Takes back the arrivals that are not final at `now`, and those after them.
+  void take_back(TimePoint now);
+  /// Returns whether others may have used an arrival that was taken back, because it had become
+  /// final by `now`.
+  [[nodiscard]] bool took_back_too_late(TimePoint now) const;
+  /// Publishes again what was taken back.
+  void restore();
+
+  /// Returns when the first round ends, if all parties' arrivals are final.
   [[nodiscard]] std::optional<TimePoint> end(TimePoint now) const;
-  /// Returns a time before which the first round does not end.
-  [[nodiscard]] TimePoint earliest_end(TimePoint now) const;
+  /// Returns a time before which the first round does not end. If all parties have published their
+  /// arrivals, the round ends at this time, as far as is known.
+  struct Expected {
+    TimePoint end;
+    bool all_come = false;
+  };
+  [[nodiscard]] Expected expected_end(TimePoint now) const;
+  /// Returns when to look again, in order to publish arrivals early enough, if all that may be
+  /// published is published.
+  [[nodiscard]] Expected time_to_publish(TimePoint now) const;
   /// Notes when the first round has ended or will end.
   void pop(TimePoint end);
+  /// Returns for how long after its end the first round had no end for those who asked: until the
+  /// last arrival was published.
+  [[nodiscard]] Duration lateness(TimePoint end) const;
 
-  /// Returns whether the party of a seat has not arrived at the first round.
-  [[nodiscard]] bool lacks(const layout::SeatRecord& seat) const;
+  /// Returns whether the party of a seat has not arrived at the first round by `now`.
+  [[nodiscard]] bool lacks(const layout::SeatRecord& seat, TimePoint now) const;
   [[nodiscard]] Seats seats() const { return seats_; }
 
   /// The seat for which the party waits in vain, once that is known.
   const layout::SeatRecord* failed = nullptr;
 
  private:
+  /// What is known of a round.
   struct Known {
-    TimePoint latest{};
+    TimePoint latest{};  ///< arrival, or the end of the previous round.
     Duration cost{1};
-    bool all = true;
+    bool all_come = true;
+    bool all_final = true;
   };
-  [[nodiscard]] Known known(TimePoint now) const;
+  /// The ends of the last rounds, as known or expected.
+  using Ends = std::array<TimePoint, layout::kArrivalsKept>;
+  struct Entry {
+    TimePoint ready;
+    Duration cost;
+    bool is_final;  ///< also because it has passed.
+  };
+  [[nodiscard]] static std::optional<Entry> read(const layout::SeatRecord& seat,
+                                                 std::uint64_t round, const Ends& ends,
+                                                 TimePoint now);
+  [[nodiscard]] TimePoint ready_of(std::uint64_t round) const;
+  [[nodiscard]] Known known(std::uint64_t round, const Ends& ends, TimePoint now) const;
 
   Seats seats_;
   layout::SeatRecord& own_;
   std::deque<Round> rounds_;
-  std::uint64_t ended_ = 0;      ///< rounds before those in `rounds_`.
-  std::uint64_t published_ = 0;  ///< rounds whose arrivals are published.
-  TimePoint last_end_{};         ///< of the round before the first.
+  std::uint64_t ended_ = 0;       ///< rounds before those in `rounds_`.
+  std::uint64_t published_ = 0;   ///< rounds whose arrivals are published.
+  std::uint64_t promised_ = 0;    ///< rounds up to the last one whose arrival was promised.
+  std::uint64_t taken_back_ = 0;  ///< the value of `published_` before arrivals were taken back.
+  Ends ends_{};
 };
 
 }  // namespace gpemu::device

@@ -60,7 +60,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
                                                 .seat = index,
                                                 .party = Party(seats, index)});
   const Lock lock(schedule.mutex);
-  schedule.add(state->party);
+  schedule.add(state->party, clock);
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(state)));
 }
 

@@ -16,8 +16,15 @@ bool is_round_of(Party& party, const Mark* mark) {
 
 }  // namespace
 
+void Schedule::add(Party& party, sim::Clock& clock) {
+  clock_ = &clock;
+  parties_.push_back(&party);
+  timeline_.follow_rounds();
+}
+
 void Schedule::abort(Party& party, TimePoint now) {
   enter(now);
+  if (party.has_promised()) now = take_back_arrivals(now);
   while (!party.rounds().empty()) give_end(party, timeline_.now());
   advance(now);
 }
@@ -25,14 +32,40 @@ void Schedule::abort(Party& party, TimePoint now) {
 Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) {
   enter(now);
   cost = std::clamp(cost, Duration(1), layout::kLongestQueue);
+  Ready ready = timeline_.ready(lane, now);
   const MarkReference mark = timeline_.wait_for_open_mark(lane, now, cost);
-  party.add({.lane = &lane, .mark = mark, .cost = cost});
+  party.add({.lane = &lane, .mark = mark, .cost = cost, .ready = std::move(ready)});
   if (open_rounds_++ == 0) reached_ = timeline_.now();
   advance(now);
-  const NextLook look = next_look(now);
+  call_settler(plan_look(now));
+  return {TimePoint{}, mark};
+}
+
+void Schedule::call_settler(const NextLook& look) {
   layout::ProcessRecord& own = segment_.process(segment_.identity());
   if (look.time < planned_look_ || (look.listens && own.listening == 0)) ring(own);
-  return {TimePoint{}, mark};
+}
+
+/// Takes back all arrivals that are not final. Returns the time at which what was about to be
+/// queued is queued: others may have relied on what became final until then.
+TimePoint Schedule::take_back_arrivals(TimePoint now) {
+  timeline_.invalidate();
+  for (bool is_late = true; is_late;) {
+    for (Party* const party : parties_) {
+      if (party->has_promised()) party->take_back(now);
+    }
+    // Whoever reads an arrival later does not see what was taken back.
+    now = std::max(now, clock_->now());
+    is_late = false;
+    for (Party* const party : parties_) {
+      if (!party->took_back_too_late(now)) continue;
+      party->restore();
+      is_late = true;
+    }
+    enter(now);
+  }
+  timeline_.keeps_promises = false;
+  return now;
 }
 
 /// Goes through starts, arrivals and ends in the order of their times, so that it makes no
@@ -71,14 +104,14 @@ bool Schedule::settle_rounds() {
     for (Party* const party : parties_) {
       if (party->failed != nullptr) continue;
       const bool has_published = publish_rounds(*party);
+      // The last party to come notifies the others; if two came at the same time, both do.
+      if (has_published && party->expected_end(timeline_.now()).all_come) ring_listeners(*party);
       bool has_ended = false;
       for (auto end = party->end(timeline_.now()); end; end = party->end(timeline_.now())) {
-        lateness_.add(timeline_.now() - *end);
+        lateness_.add(party->lateness(*end));
         give_end(*party, *end);
         has_ended = true;
       }
-      // The last party to come notifies the others; if two came at the same time, both do.
-      if (has_published && has_ended) ring_listeners(*party);
       has_changed = has_changed || has_published || has_ended;
       has_given = has_given || has_ended;
     }
@@ -88,13 +121,23 @@ bool Schedule::settle_rounds() {
 
 bool Schedule::publish_rounds(Party& party) {
   bool has_published = false;
-  while (const Party::Round* const round = party.unpublished()) {
-    const auto ready = ready_time(party, *round);
-    if (!ready) break;
-    party.publish(*ready);
+  while (Party::Round* const round = party.unpublished()) {
+    const auto arrival = arrival_at(party, *round);
+    if (!arrival) break;
+    party.publish(*arrival, timeline_.now());
     has_published = true;
   }
   return has_published;
+}
+
+/// Returns when a party reaches a round, if that is final or depends on nothing but the group's
+/// earlier rounds.
+std::optional<Party::Arrival> Schedule::arrival_at(Party& party, Party::Round& round) {
+  if (const auto ready = ready_time(party, round)) return Party::Arrival{.time = *ready};
+  if (!timeline_.update(round.ready) || !timeline_.is_alone(timeline_.now())) return std::nullopt;
+  const auto arrival = party.arrival_of(round);
+  if (arrival) timeline_.keeps_promises = true;
+  return arrival;
 }
 
 /// Returns when a lane reaches a round, not counting earlier rounds of the party, unless work that
@@ -143,6 +186,8 @@ void Schedule::give_end(Party& party, TimePoint end) {
   const MarkReference mark = party.rounds().front().mark;
   party.pop(end);
   --open_rounds_;
+  timeline_.keeps_promises =
+      std::ranges::any_of(parties_, [](const Party* one) { return one->has_promised(); });
   timeline_.resolve(*mark.get(), end, reached_);
   tell_news();
 }
@@ -157,7 +202,7 @@ void Schedule::tell_news() {
 void Schedule::ring_listeners(Party& party) {
   for (const layout::SeatRecord& seat : party.seats()) {
     layout::ProcessRecord& process = segment_.process(seat.owner);
-    if (process.listening.exchange(0) != 0) ring(process);
+    if (process.listening != 0 && process.listening.exchange(0) != 0) ring(process);
   }
 }
 
@@ -176,18 +221,24 @@ Schedule::NextLook Schedule::next_look(TimePoint now) {
       look.time = std::min(look.time, ready_known_at(*party, *round));
       if (round == &party->rounds().front()) continue;
     }
-    const TimePoint end = party->earliest_end(now);
-    if (end <= now) {
-      look.listens = true;
-    } else {
-      look.time = std::min(look.time, end);
-    }
+    look.add(party->expected_end(now), now);
+  }
+  return look;
+}
+
+Schedule::NextLook Schedule::plan_look(TimePoint now) {
+  if (waiting_for_news > 0) return next_look(now);
+  NextLook look;
+  for (Party* const party : parties_) {
+    if (party->rounds().empty() || party->failed != nullptr) continue;
+    if (party->unpublished() != nullptr) return next_look(now);
+    look.add(party->time_to_publish(now), now);
   }
   return look;
 }
 
 Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
-  NextLook look = next_look(now);
+  NextLook look = plan_look(now);
   if (open_rounds_ > 0) look.time = std::min(look.time, latest);
   planned_look_ = look.time;
   return look;
@@ -197,10 +248,10 @@ void Schedule::find_failures() {
   for (Party* const party : parties_) {
     if (party->failed != nullptr) continue;
     for (const layout::SeatRecord& seat : party->seats()) {
-      if (!party->lacks(seat) || can_come(segment_, seat)) continue;
+      if (!party->lacks(seat, timeline_.now()) || can_come(segment_, seat)) continue;
       // It may have come before it died.
       settle_rounds();
-      if (!party->lacks(seat)) continue;
+      if (!party->lacks(seat, timeline_.now())) continue;
       party->failed = &seat;
       tell_news();
       break;

@@ -13,6 +13,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
 #include "gpemu/device/moment.hpp"
+#include "gpemu/sim/clock.hpp"
 
 #include "lateness.hpp"
 #include "party.hpp"
@@ -45,6 +46,9 @@ class Schedule {
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
       GPEMU_REQUIRES(mutex) {
     enter(now);
+    if (timeline_.keeps_promises && timeline_.is_used_by_other(lane, engine, now)) {
+      now = take_back_arrivals(now);
+    }
     const Interval interval = timeline_.queue(lane, engine, now, cost, bytes);
     if (timeline_.has_work_in_line()) advance(now);
     return interval;
@@ -90,7 +94,8 @@ class Schedule {
   Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost) GPEMU_REQUIRES(mutex);
 
   /// From now until the party is removed, publishes its arrivals and gives its rounds their ends.
-  void add(Party& party) GPEMU_REQUIRES(mutex) { parties_.push_back(&party); }
+  /// `clock`: the node's.
+  void add(Party& party, sim::Clock& clock) GPEMU_REQUIRES(mutex);
   /// Ends the party's open rounds at `now`, or when the stream reaches them if that is later.
   void abort(Party& party, TimePoint now) GPEMU_REQUIRES(mutex);
   void remove(Party& party) GPEMU_REQUIRES(mutex) { std::erase(parties_, &party); }
@@ -100,12 +105,24 @@ class Schedule {
     TimePoint time = TimePoint::max();
     /// Whether a round would have ended by now if others had come: only they know when that is.
     bool listens = false;
+
+    void add(const Party::Expected& round, TimePoint now) {
+      if (round.end > now || round.all_come) {
+        time = std::min(time, round.end);
+      } else {
+        listens = true;
+      }
+    }
   };
   NextLook next_look(TimePoint now) GPEMU_REQUIRES(mutex);
 
-  /// As next_look but, with open rounds, not after `latest`. For the thread that settles; its bell
-  /// rings if it must look earlier.
+  /// Returns when the thread that settles looks next, not after `latest`: in time to publish the
+  /// next arrivals. If threads of this process wait, as next_look. Its bell rings if it must look
+  /// earlier.
   NextLook plan_look(TimePoint now, TimePoint latest) GPEMU_REQUIRES(mutex);
+
+  /// Makes the thread that settles look, if it would look later than that.
+  void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
 
   /// Finds parties that wait for a party that cannot come any more.
   void find_failures() GPEMU_REQUIRES(mutex);
@@ -126,6 +143,10 @@ class Schedule {
     timeline_.pass(now);
     if (open_rounds_ > 0) catch_up();
   }
+  NextLook plan_look(TimePoint now) GPEMU_REQUIRES(mutex);
+  TimePoint take_back_arrivals(TimePoint now) GPEMU_REQUIRES(mutex);
+  [[nodiscard]] std::optional<Party::Arrival> arrival_at(Party& party, Party::Round& round)
+      GPEMU_REQUIRES(mutex);
   void catch_up() GPEMU_REQUIRES(mutex);
   [[nodiscard]] TimePoint next_event() GPEMU_REQUIRES(mutex);
   bool settle_rounds() GPEMU_REQUIRES(mutex);
@@ -137,6 +158,7 @@ class Schedule {
   static void ring(layout::ProcessRecord& process);
 
   Segment& segment_;
+  sim::Clock* clock_ = nullptr;  ///< if there are parties.
   Timeline timeline_ GPEMU_GUARDED_BY(mutex);
   /// While rounds are open: all work that starts before has started.
   TimePoint reached_ GPEMU_GUARDED_BY(mutex){};

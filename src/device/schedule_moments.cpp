@@ -58,24 +58,28 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
   if (!mark_ || mark_->final_) return clock.wait_until(std::min(deadline, time()));
   Schedule& schedule = *mark_->schedule_;
   const TimePoint now = clock.now();
-  Schedule::NextLook look;
-  TimePoint end = TimePoint::max();
+  const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
+  TimePoint next = TimePoint::max();
+  bool listens = false;
   {
     const Lock lock(schedule.mutex);
     schedule.advance(now);
     schedule.place_all();
-    look = schedule.next_look(now);
-    if (mark_->final_ || mark_->placed_) end = std::max(time_, mark_->time());
+    const Schedule::NextLook look = schedule.next_look(now);
+    if (mark_->final_ || mark_->placed_) next = std::max(time_, mark_->time());
+    const bool nothing_comes_earlier = !look.listens && look.time >= next;
+    // Work after a round may put off work that this end depends on, and so make the end earlier.
+    next = std::min(next, look.time);
+    const bool is_soon = !look.listens && next <= saturating_add(now, precise);
+    if (!nothing_comes_earlier && !is_soon) {
+      schedule.call_settler(look);
+      ++schedule.waiting_for_news;
+      listens = true;
+    }
   }
-  // Work after a round may put off work that this end depends on, and so make the end earlier.
-  const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
-  const bool may_come_earlier = look.listens || look.time < end;
-  if (!may_come_earlier || end <= saturating_add(now, precise)) {
-    return clock.wait_until(std::min(end, deadline));
-  }
-  if (end != TimePoint::max()) end -= precise;
-  ++schedule.waiting_for_news;
-  clock.wait_for_change(schedule.news, seen, std::min({end, deadline, look.time}));
+  if (!listens) return clock.wait_until(std::min(next, deadline));
+  if (next != TimePoint::max()) next -= precise;
+  clock.wait_for_change(schedule.news, seen, std::min(next, deadline));
   --schedule.waiting_for_news;
 }
 

@@ -9,6 +9,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 #include "gpemu/base/saturate.hpp"
 
@@ -87,10 +88,13 @@ Duration Settler::cpu_time() {
 void Settler::run() {
   ask_for_short_slice();
   ::pthread_setname_np(::pthread_self(), "gpemu settle");
+  std::uint32_t last = own_.bell;
   while (true) {
     // Before anything is read: a process that changes something increments this afterwards.
     const std::uint32_t seen = own_.bell;
     if (stops_) return;
+    // What others have published may change until when this process's threads wait.
+    if (std::exchange(last, seen) != seen) schedule_.tell_news();
     const Schedule::NextLook next = look(clock_.now());
     // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;

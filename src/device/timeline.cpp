@@ -63,6 +63,7 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
     if (group.any_end < now) idle = now - group.any_end;
   }
   EngineState& engine = engines_[engine_index];
+  if (follows_rounds_ && engine.only_lane != &lane) loosen(lane, engine_index);
   const TimePoint ready = std::max(now, lane.expected_end);
   // Work that is ready last puts off nothing that was queued before.
   const bool in_order = ready >= engine.last_ready;
@@ -111,8 +112,16 @@ Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoin
   lane.expected_end = end;
   engine.queue.count(expected.busy, bytes);
   push_work(lane, engine_index, ready, expected);
-  // Work that may wait for a round takes its engine time when it starts.
-  if (!lane.open) engine.queue.reserve_for(now_, ready, expected.busy);
+  if (lane.open) {
+    // Work that may wait for a round takes its engine time when it starts.
+    const TimePoint earliest = std::max({lane.ready.time, now_, engine.placed_end});
+    lane.ready.time = saturating_add(earliest, expected.busy);
+    for (Ready::Term& term : lane.ready.terms) {
+      term.after = Duration(saturating_add(term.after.count(), expected.busy.count()));
+    }
+  } else {
+    engine.queue.reserve_for(now_, ready, expected.busy);
+  }
   if (!in_order) {
     start_over(now_);
   } else if (is_next) {
@@ -141,13 +150,22 @@ void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
     return;
   }
   if (is_known && time <= now) return;
-  lane.expected_end = end;
   const bool is_next = lane.placed == lane.tasks.size();
+  if (mark != nullptr && !mark->final_ && mark->open_ && !mark->placed_) {
+    if (!lane.open) lane.ready = ready_at_end(lane);
+    lane.open = true;
+    follow_rounds(lane, moment.mark_);
+  } else if (lane.open) {
+    lane.ready.time = std::max(lane.ready.time, time);
+    if (mark != nullptr && mark->loose_) lane.ready.epoch = 0;
+  } else if (mark != nullptr && mark->loose_) {
+    lane.loose = true;
+  }
+  lane.expected_end = end;
   Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
   task.start = task.end = end;
   if (!is_known) {
     task.waits_for = moment.mark_;
-    lane.open = lane.open || mark->open_;
   }
   if (!is_next) return;
   if (waiting_.empty() && (is_known || mark->placed_)) {
@@ -243,6 +261,7 @@ void Timeline::split(Lane& lane) {
       piece.start = task.start;
       piece.end = lane.ends.front();
       lane.ends.pop();
+      ++lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
       task.start = piece.end;
       task.cost = (task.before > 1 ? lane.ends.front() : task.end) - task.start;
     }
@@ -268,6 +287,7 @@ void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
   task.cost = interval.busy;
   task.start = interval.start;
   task.end = interval.end;
+  ++lane.work[engine_index % kEngineCount];
   engines_[engine_index].queue.promise(interval.busy);
 }
 
@@ -304,6 +324,8 @@ Moment Timeline::last_end(Lane& lane, TimePoint now) {
     last.mark->placed_ = lane.placed == lane.tasks.size();
     last.mark->start_ = last_start(lane, lane.tasks.size() - 1);
     last.mark->open_ = lane.open;
+    last.mark->loose_ = lane.loose;
+    if (lane.open) last.mark->ready_ = std::make_shared<const Ready>(lane.ready);
   }
   return {TimePoint{}, last.mark};
 }
@@ -343,6 +365,7 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
       note_start(lane, engine, task.start, task.end);
+      --lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
       engine.queue.promise(-task.cost);
       if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
     } else {
@@ -351,7 +374,9 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     }
     lane.tasks.pop();
     --lane.placed;
-    if (lane.tasks.empty()) std::erase(lane.group->waiting, &lane);
+    if (!lane.tasks.empty()) continue;
+    std::erase(lane.group->waiting, &lane);
+    lane.loose = false;
   }
 }
 
@@ -377,8 +402,100 @@ void Timeline::drop_pieces(Lane& lane, TimePoint now) {
   engine.queue.promise(-cost);
 }
 
-MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration cost) {
+Ready Timeline::ready(Lane& lane, TimePoint now) {
   follow_group(lane, now);
+  Ready ready = ready_at_end(lane);
+  ready.time = std::max(ready.time, now);
+  if (!update(ready)) ready.epoch = 0;
+  return ready;
+}
+
+/// Returns when a lane's last task ends.
+Ready Timeline::ready_at_end(const Lane& lane) const {
+  if (lane.open) return lane.ready;
+  const bool is_known = !lane.loose && lane.placed == lane.tasks.size();
+  return {.epoch = is_known ? epoch_ : 0, .time = lane.expected_end, .terms = {}};
+}
+
+bool Timeline::update(Ready& ready) const {
+  for (const Ready::Term& term : ready.terms) {
+    if (term.round->final_) {
+      ready.time = std::max(ready.time, saturating_add(term.round->time(), term.after));
+    }
+  }
+  std::erase_if(ready.terms, [](const Ready::Term& term) { return term.round->final_.load(); });
+  return ready.epoch == epoch_;
+}
+
+/// Adds what an open mark depends on to what a lane depends on.
+void Timeline::follow_rounds(Lane& lane, const MarkReference& mark) {
+  if (!mark->ready_) return add_term(lane.ready, {.round = mark, .after = {}});
+  lane.ready.time = std::max(lane.ready.time, mark->ready_->time);
+  for (const Ready::Term& term : mark->ready_->terms) add_term(lane.ready, term);
+  if (mark->ready_->epoch != epoch_) lane.ready.epoch = 0;
+}
+
+void Timeline::add_term(Ready& ready, const Ready::Term& term) {
+  const auto same = std::ranges::find(ready.terms, term.round.get(),
+                                      [](const Ready::Term& one) { return one.round.get(); });
+  if (same != ready.terms.end()) {
+    same->after = std::max(same->after, term.after);
+  } else if (ready.terms.size() < Ready::kMostTerms) {
+    ready.terms.push_back(term);
+  } else {
+    ready.epoch = 0;
+  }
+}
+
+void Timeline::follow_rounds() {
+  if (follows_rounds_) return;
+  follows_rounds_ = true;
+  for (const auto& group : groups_) {
+    for (Lane* const lane : group->waiting) lane->loose = true;
+  }
+}
+
+bool Timeline::is_alone(TimePoint now) const {
+  return std::ranges::all_of(engines_,
+                             [&](const EngineState& engine) { return engine.queue.is_alone(now); });
+}
+
+/// Returns whether another lane has work on an engine that has not started. Notes it if there is
+/// none.
+bool Timeline::find_other(const Lane& lane, std::size_t engine, TimePoint now) {
+  forget_started(now);
+  const bool found = std::ranges::any_of(groups_, [&](const auto& group) {
+    return std::ranges::any_of(group->waiting, [&](const Lane* other) {
+      return other != &lane && has_work(*other, engine);
+    });
+  });
+  engines_[engine].only_lane = found ? nullptr : &lane;
+  return found;
+}
+
+bool Timeline::has_work(const Lane& lane, std::size_t engine) {
+  return lane.group->device == engine / kEngineCount && lane.work[engine % kEngineCount] > 0;
+}
+
+/// Before a lane queues work on an engine for which other lanes have work that has not started:
+/// notes that the times of all these may change.
+void Timeline::loosen(Lane& lane, std::size_t engine) {
+  if (!find_other(lane, engine, now_)) return;
+  ++epoch_;
+  lane.loose = true;
+  lane.ready.epoch = 0;
+  for (const auto& group : groups_) {
+    for (Lane* const other : group->waiting) {
+      if (other->loose || !has_work(*other, engine)) continue;
+      other->loose = true;
+      for (std::size_t i = 0; i < other->tasks.size(); ++i) {
+        if (Mark* const mark = other->tasks[i].mark.get(); mark != nullptr) mark->loose_ = true;
+      }
+    }
+  }
+}
+
+MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration cost) {
   const TimePoint expected = saturating_add(std::max(now, lane.expected_end), cost);
   const MarkReference mark(new Mark(schedule_, expected));
   mark->open_ = true;
@@ -495,9 +612,12 @@ Timeline::Next Timeline::next() {
   Next best;
   Order first;
   for (EngineState* const engine : waiting_) {
-    const Task& task = next_of(*engine->ready.front());
-    const Order order(engine->queue.next_turn(now_, std::max(task.start, engine->placed_end)),
-                      task.start, task.number);
+    Lane& lane = *engine->ready.front();
+    const Task& task = next_of(lane);
+    const TimePoint from = std::max(task.start, engine->placed_end);
+    const bool has_turn = lane.open && keeps_promises;
+    const Order order(has_turn ? from : engine->queue.next_turn(now_, from), task.start,
+                      task.number);
     if (best.engine != nullptr && order >= first) continue;
     first = order;
     best = {.engine = engine, .start = std::get<0>(order)};
@@ -519,8 +639,8 @@ Lane* Timeline::place_next(TimePoint until) {
   engine.ready.pop_back();
   if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
-  const Interval interval =
-      engine.queue.serve(now_, std::max(task.start, engine.placed_end), task.cost);
+  const Interval interval = engine.queue.serve(now_, std::max(task.start, engine.placed_end),
+                                               task.cost, lane.open && keeps_promises);
   engine.placed_end = interval.end;
   engine.last_ready = task.start;
   task.start = interval.start;

@@ -61,6 +61,32 @@ class Timeline {
   /// Queues a wait for a mark that has no time until it is resolved. Returns the mark.
   MarkReference wait_for_open_mark(Lane& lane, TimePoint now, Duration cost);
 
+  /// Returns when what is queued in a lane now will be ready; with epoch 0 if that cannot be told.
+  [[nodiscard]] Ready ready(Lane& lane, TimePoint now);
+
+  /// Replaces rounds that have ended by their ends. Returns whether the rest still holds.
+  [[nodiscard]] bool update(Ready& ready) const;
+
+  /// Makes what ready() has returned hold no more.
+  void invalidate() { ++epoch_; }
+
+  /// Returns whether no other process has work in the queues of the engines on which this process
+  /// has work that has not started.
+  [[nodiscard]] bool is_alone(TimePoint now) const;
+
+  /// From now on, keeps what ready() needs.
+  void follow_rounds();
+
+  /// Returns whether another lane has work on an engine that has not started. If work is queued
+  /// nevertheless, what ready() returned does not hold any more.
+  [[nodiscard]] bool is_used_by_other(const Lane& lane, std::size_t engine, TimePoint now) {
+    return engines_[engine].only_lane != &lane && find_other(lane, engine, now);
+  }
+
+  /// Whether work of open lanes runs when it is ready, whatever other processes have queued:
+  /// because others rely on it.
+  bool keeps_promises = false;
+
   /// Gives an open mark its time, which is final.
   void resolve(Mark& mark, TimePoint end, TimePoint reached);
 
@@ -101,6 +127,8 @@ class Timeline {
     TimePoint started_end{};   ///< of started work.
     TimePoint last_ready{};    ///< of placed work.
     std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
+    /// If not null, no other lane has work that has not started.
+    const Lane* only_lane = nullptr;
   };
   struct Later;
   /// The engine whose next work starts first, and when it starts.
@@ -124,6 +152,12 @@ class Timeline {
   static void split(Lane& lane);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
+  void follow_rounds(Lane& lane, const MarkReference& mark);
+  [[nodiscard]] Ready ready_at_end(const Lane& lane) const;
+  static void add_term(Ready& ready, const Ready::Term& term);
+  [[nodiscard]] bool find_other(const Lane& lane, std::size_t engine, TimePoint now);
+  [[nodiscard]] static bool has_work(const Lane& lane, std::size_t engine);
+  void loosen(Lane& lane, std::size_t engine);
   void follow_group(Lane& lane, TimePoint now);
   void follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last);
   void look_at(Lane& lane);
@@ -150,7 +184,9 @@ class Timeline {
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
   std::vector<Lane*> woken_;                      ///< whose marks have got their times.
   std::uint64_t next_number_ = 1;
-  TimePoint now_{};  ///< the latest time that callers passed.
+  bool follows_rounds_ = false;
+  std::uint64_t epoch_ = 1;  ///< changes when work may move that others depend on.
+  TimePoint now_{};          ///< the latest time that callers passed.
 };
 
 }  // namespace gpemu::device

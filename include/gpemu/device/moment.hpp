@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <utility>
 
 #include "gpemu/base/units.hpp"
@@ -15,6 +16,7 @@ class Clock;
 namespace gpemu::device {
 
 class Schedule;  ///< all work that this process has queued, and when it runs.
+struct Ready;    ///< on which rounds a time depends.
 
 /// The end of a piece of queued work, shared by everything that waits for it. Work that is queued
 /// later may still move it, until the work itself has started.
@@ -36,8 +38,10 @@ class Mark {
   bool placed_ = false;  ///< whether the work has a place on the engine, which gives the time.
   bool open_ = false;    ///< whether it may wait for a round that had no end when it was made.
   std::atomic<std::int64_t> time_ns_;
+  bool loose_ = false;  ///< whether work of another stream may move it, whatever rounds do.
   TimePoint start_{};   ///< of the work, if it is placed; then the mark is final.
-  Schedule* schedule_;  ///< lives until the mark is final.
+  std::shared_ptr<const Ready> ready_;  ///< if it is open.
+  Schedule* schedule_;                  ///< lives until the mark is final.
 };
 
 /// Counts the references to a mark. The last one to go deletes it.
