@@ -51,9 +51,7 @@ void Schedule::call_settler(const NextLook& look) {
 TimePoint Schedule::take_back_arrivals(TimePoint now) {
   timeline_.invalidate();
   for (bool is_late = true; is_late;) {
-    for (Party* const party : parties_) {
-      if (party->has_promised()) party->take_back(now);
-    }
+    for (Party* const party : parties_) party->take_back(now);
     // Whoever reads an arrival later does not see what was taken back.
     now = std::max(now, clock_->now());
     is_late = false;
