@@ -34,9 +34,15 @@ TEST(VisibleDevices, HaveIndicesUpToTheFirstCharacterThatIsNoDigit) {
 }
 
 TEST(VisibleDevices, EndBeforeAnEntryThatNamesNone) {
-  for (const std::string_view wrong : {"3", "-1", "99999999999", "none", "GPU-c", "MIG-aa00", ""}) {
+  for (const std::string_view wrong :
+       {"3", "-1", "99999999999", "none", "GPU-c", "GPU-a", "MIG-aa00", ""}) {
     EXPECT_EQ(seen("1," + std::string(wrong) + ",0"), Indices{1}) << wrong;
   }
+}
+
+TEST(VisibleDevices, AreNoneIfOneIsNamedTwice) {
+  EXPECT_EQ(seen("1,0,1"), Indices{});
+  EXPECT_EQ(seen("GPU-bb00,GPU-b"), Indices{});
 }
 
 TEST(VisibleDevices, MayBeNamedByTheBeginningOfTheirUuid) {
