@@ -39,7 +39,7 @@ bool forget_pooled(std::uint64_t address);
                                     gpemu_cuda_pool_attribute attribute, std::uint64_t value);
 
 /// Whether another device may use a pool's memory. Requires: the device is one. Errors:
-/// INVALID_DEVICE for taking it from the pool's own.
+/// INVALID_DEVICE for taking it from the pool's own, and for a device that cannot reach the memory.
 [[nodiscard]] Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write);
 [[nodiscard]] Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write);
 
