@@ -35,11 +35,11 @@ inline constexpr std::uint32_t kVersion = 8;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
-inline constexpr std::size_t kSeatCapacity = 2048;
+inline constexpr std::size_t kSeatCapacity = 1024;
 /// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round n -
 /// kArrivalsAhead. So all others have published their arrival at that round, which means that they
 /// know the end of round n - 2 * kArrivalsAhead: nobody needs an older arrival.
-inline constexpr std::size_t kArrivalsKept = 32;
+inline constexpr std::size_t kArrivalsKept = 64;
 inline constexpr std::size_t kArrivalsAhead = kArrivalsKept / 2;
 
 /// Offset of slot 0's lock, which says that a process has taken the slot. The other slots follow.

@@ -154,7 +154,9 @@ Party::Expected Party::time_to_publish(TimePoint now) const {
   if (published_ - ended_ == rounds_.size()) return {.end = TimePoint::max(), .all_come = true};
   Ends ends = ends_;
   Expected expected{.end = now};
-  for (std::uint64_t round = ended_; round < ended_ + layout::kArrivalsAhead / 2; ++round) {
+  // Late enough for many at once, and early enough for the others to sleep as long.
+  constexpr std::uint64_t kRounds = layout::kArrivalsAhead * 3 / 4;
+  for (std::uint64_t round = ended_; round < ended_ + kRounds; ++round) {
     const Known known = this->known(round, ends, now);
     expected = {.end = saturating_add(known.latest, known.cost), .all_come = known.all_come};
     if (!known.all_come) break;

@@ -16,7 +16,8 @@
 namespace gpemu::device {
 namespace {
 
-/// How often a thread with open rounds checks whether the missing parties live.
+/// How often a thread with open rounds checks whether the missing parties live: at least once in
+/// this period, but not more often than twice if it wakes for something else.
 constexpr Duration kFailurePeriod = std::chrono::milliseconds(20);
 
 /// The shortest possible slice. Source: Linux, sched_setattr(2) and kernel/sched/syscalls.c (6.12).
@@ -105,7 +106,7 @@ void Settler::run() {
 Schedule::NextLook Settler::look(TimePoint now) {
   const Lock lock(schedule_.mutex);
   schedule_.advance(now);
-  if (now >= saturating_add(looked_for_failures_, kFailurePeriod)) {
+  if (now >= saturating_add(looked_for_failures_, kFailurePeriod / 2)) {
     schedule_.find_failures();
     looked_for_failures_ = now;
   }

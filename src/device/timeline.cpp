@@ -500,6 +500,9 @@ MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration c
   const MarkReference mark(new Mark(schedule_, expected));
   mark->open_ = true;
   wait(lane, now, Moment(now, mark));
+  // The round comes after all that the lane waited for before.
+  lane.ready.time = {};
+  lane.ready.terms = {{.round = mark, .after = {}}};
   return mark;
 }
 
