@@ -240,13 +240,12 @@ Result<FoundSteps> find_steps(const record::ProgramWork& work, const StepSearch&
     if (borders.size() > 1) return between(borders, StepSign::kSequence);
   }
   const auto operations = std::ranges::count_if(work.events, is_work);
-  return fail(
-      ErrorCode::kNotFound,
-      "no training steps found in {} operations: no NVTX range is called after steps, no "
-      "optimizer works on lists of tensors twice, and no sequence of operations recurs; let "
-      "the program run more steps, put an NVTX range \"step\" around each, or name what "
-      "comes once in a step by --step-pattern",
-      operations);
+  return fail(ErrorCode::kNotFound,
+              "no training steps found in {} operations: no NVTX range has a name like \"step\", "
+              "no optimizer updates lists of tensors twice, and no sequence of operations repeats; "
+              "let the program run more steps, put an NVTX range \"step\" around each, or name an "
+              "operation that occurs once per step with --step-pattern",
+              operations);
 }
 
 StepRange typical_step(const record::ProgramWork& work, const FoundSteps& found, int count) {

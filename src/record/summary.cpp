@@ -208,7 +208,7 @@ std::string program_verdict(const OrderedJson& summary) {
   const std::string beyond =
       left_out == 0
           ? ""
-          : fmt::format("; without {} operations on GPUs beyond the first {} of a process",
+          : fmt::format("; {} operations on GPUs beyond the first {} of a process are not included",
                         left_out, cuda::ProcessRecord::kMaxDevices);
   if (span <= 0) return "the program gave the emulated GPU no work" + beyond;
   const double share = percent(busy, span);
@@ -220,8 +220,8 @@ std::string program_verdict(const OrderedJson& summary) {
       most == blocked ? "limited by waiting: the program is blocked by its data, files, workers or "
                         "locks"
       : most == computing
-          ? "limited by the program's own computing: it asks for too little at a time"
-          : "limited by order: work waits for other streams, devices or processes";
+          ? "limited by the program's own computing: it gives the GPU too little work at a time"
+          : "limited by ordering: work waits for other streams, devices or processes";
   return fmt::format("{}; the GPU is busy {:.1f} % of the time{}", cause, share, beyond);
 }
 

@@ -16,7 +16,7 @@ Result<void> check_writable(const std::filesystem::path& path) {
   if (path.empty()) return {};
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument,
-                "\"-\" names no file here: only --json can be printed");
+                "\"-\" is not a file name here: only --json can be printed");
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return fail(ErrorCode::kIo, "cannot write {}: it is a folder", path.string());

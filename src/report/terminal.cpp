@@ -86,7 +86,7 @@ Result<void> finish_output() {
   if (output_errno == 0) return {};
   const int error = std::exchange(output_errno, 0);
   return fail(error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
-              "cannot write the output: {}; it is not complete", errno_message(error));
+              "cannot write the output: {}; it is incomplete", errno_message(error));
 }
 
 void fill_standard_descriptors() {

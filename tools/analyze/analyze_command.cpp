@@ -127,7 +127,7 @@ void add_analyze_command(CLI::App& app) {
   add_gpu_options(*command, options->gpu);
   add_data_options(*command, options->data);
   command->get_option("--data")->required();
-  command->add_option("--steps", options->steps, "Most steps per pass")
+  command->add_option("--steps", options->steps, "Maximum number of steps per pass")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
   command->add_option("--json", options->output.json,
                       "Write the result as JSON; - prints it instead of the table");

@@ -117,8 +117,7 @@ std::string fault_of_rest(const CLI::App& command, std::string_view name) {
                        suggestion(option, option_names(command)), name);
   }
   if (command.get_subcommands({}).empty()) {
-    return fmt::format("'{}' is one argument too many; see `{} --help`", printable(rest.front()),
-                       name);
+    return fmt::format("unexpected argument '{}'; see `{} --help`", printable(rest.front()), name);
   }
   return fmt::format("there is no command '{}'{}; `{} --help` lists them",
                      printable(fmt::format("{} {}", name, rest.front())),

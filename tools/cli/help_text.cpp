@@ -204,9 +204,12 @@ std::string man_page(const CLI::App& command, const std::string& full_name) {
     text += fmt::format(".SH NOTES\n.nf\n{}\n.fi\n", roff(command.get_footer()));
   }
   text +=
-      ".SH EXIT STATUS\n0 is success. Any other says of which kind a failure is:\n.br\n"
-      "docs/reference/exit\\-codes.md has them.\n"
-      ".SH ENVIRONMENT\ndocs/reference/environment.md has the variables GPEMU_*.\n";
+      ".SH EXIT STATUS\n"
+      "0 means success; other values show the kind of failure.\n"
+      ".br\n"
+      "See docs/reference/exit\\-codes.md.\n"
+      ".SH ENVIRONMENT\n"
+      "docs/reference/environment.md lists the variables GPEMU_*.\n";
   if (full_name != "gpemu") text += ".SH SEE ALSO\n.BR gpemu (1)\n";
   return text;
 }

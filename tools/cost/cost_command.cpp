@@ -162,7 +162,7 @@ Result<void> write_recordings(const CondenseOptions& options) {
             recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
             [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
         recording.operations.size(),
-        recording.memory ? "memory" : "no memory: it does not follow from the batch size");
+        recording.memory ? "memory" : "no memory: it cannot be derived from the batch size");
   }
   return {};
 }

@@ -260,14 +260,15 @@ Result<void> evaluate(const EvalOptions& options) {
     }
     print_table(name, options.group, groups);
     report::print_out(
-        "bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
+        "bars that contain less than {:.0f} % or more than {:.0f} % of a GPU's steps: {}\n\n",
         100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
         wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
   if (options.as_json) report::print_out("{}", report::json_text(document));
   GPEMU_TRY(write_bars(std::move(files), stated));
   if (options.check && !faults.empty()) {
-    return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));
+    return fail(ErrorCode::kInternal, "bars contain too few or too many steps: {}",
+                fmt::join(faults, ", "));
   }
   return {};
 }

@@ -63,7 +63,7 @@ Result<void> tell(const RecordedOptions& options) {
   for (const std::string& name : options.gpus) {
     GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(name));
     if (!spec.calibration) {
-      return fail(ErrorCode::kUnsupported, "the file of {} has no calibration", name);
+      return fail(ErrorCode::kUnsupported, "the GPU file of {} has no calibration", name);
     }
     const cost::OperationCostModel model(spec);
     for (std::size_t i = 0; i < recorded.models.size(); ++i) {

@@ -1480,7 +1480,7 @@ def batch_list(text):
     except ValueError:
         batches = []
     if not batches or batches[0] < 1 or batches[-1] > LARGEST_BATCH:
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of batches such as 1,8,64")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of batches such as 1,8,64")
     return batches
 
 

@@ -95,8 +95,8 @@ Result<void> ProgramRuns::check_batches() const {
     for (const Run& other : runs_) {
       if (one->batch == other->batch || step_of(*one) != step_of(*other)) continue;
       return fail(ErrorCode::kInvalidArgument,
-                  "the program asks for the same at batches {} and {}: it must take its batch from "
-                  "the variable GPEMU_BATCH, or from {{batch}} in its arguments, as in -- "
+                  "the program does the same work at batches {} and {}: it must take its batch "
+                  "from the variable GPEMU_BATCH, or from {{batch}} in its arguments, as in -- "
                   "python train.py --batch-size {{batch}}",
                   one->batch, other->batch);
     }

@@ -171,7 +171,7 @@ void print_measurements(const Measurements& all) {
     table.add_row(std::move(row));
   }
   if (table.empty()) {
-    report::print_out("there are no measurements of this\n");
+    report::print_out("there are no such measurements\n");
   } else {
     report::print_out("Measured batch sizes of each quantity:\n{}", table.str());
   }

@@ -242,7 +242,7 @@ Result<void> compare(const CompareOptions& options) {
                 report::percent(comparison.times.p95_error, 3),
                 report::percent(kMaxMeanTimeError, 3), report::percent(kMaxP95TimeError, 3));
   }
-  return fail(ErrorCode::kCorruptData, "the pack differs from the data it should come from");
+  return fail(ErrorCode::kCorruptData, "the pack differs from the tables that it should come from");
 }
 
 }  // namespace

@@ -286,7 +286,7 @@ void add_devices(report::Page& page, const OrderedJson& summary) {
                                      {"idle: program computes", report::Colour::kHostWork},
                                      {"idle: program is blocked", report::Colour::kHostWait},
                                      {"idle: program, not known", report::Colour::kUnknown},
-                                     {"idle: others' work is first", report::Colour::kOthers}},
+                                     {"idle: waits for others' work", report::Colour::kOthers}},
                            .bars = {}};
   const auto time_of = [](const char* name) {
     return [name](const OrderedJson& device) { return device[name].get<std::int64_t>(); };

@@ -194,9 +194,9 @@ void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
 
 /// Says what was skipped and, if something often was in the way, what.
 void tell_skipped(const run::Skipper::Report& report) {
-  report::print_error("\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped),
-                      report.skips,
-                      report.in_the_way.empty() ? "" : "; in the way: " + report.in_the_way);
+  report::print_error(
+      "\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped), report.skips,
+      report.in_the_way.empty() ? "" : "; often prevented because " + report.in_the_way);
 }
 
 Result<void> run_on_gpus(const RunProgramOptions& options) {
@@ -262,15 +262,14 @@ void add_run_command(CLI::App& app) {
       "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
       ->add_option("--clock", options->clock,
-                   "real; virtual: the same times, but while all processes wait, time is skipped; "
-                   "gpu-only: of one GPU, the host's work takes no time")
+                   "real; virtual: as real, but time is skipped while all processes wait; "
+                   "gpu-only: for one GPU, the host's work takes no time")
       ->check(CLI::IsMember({"real", "virtual", "gpu-only"}))
       ->capture_default_str();
   command
-      ->add_option(
-          "--context", options->context_mib,
-          "MiB of GPU memory that a context takes, with the kernels that libraries load into "
-          "it; default: 400")
+      ->add_option("--context", options->context_mib,
+                   "MiB of GPU memory that a context takes, including the kernels that libraries "
+                   "load; default: 400")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
   command->add_option("--ops", options->operations,
@@ -280,8 +279,8 @@ void add_run_command(CLI::App& app) {
       "--json", options->json,
       "Write the summary as JSON; - prints it, and the program's output goes to standard error");
   command->add_flag("--drop-data", options->drop_data,
-                    "Do not move the bytes of large copies from pinned memory, for programs that "
-                    "feed the GPU faster than the host can copy; they read as zeros");
+                    "Do not move the bytes of large copies from pinned memory, which then read as "
+                    "zeros; for programs that feed the GPU faster than the host can copy");
   command->add_flag(
       "--strict", options->strict,
       "End the program at an unsupported call, or a read of values that were not computed");
