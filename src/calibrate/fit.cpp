@@ -158,10 +158,10 @@ Result<void> check(std::span<const Parameter> parameters) {
                       parameter.typical > 0 && parameter.shared_spread > 0 &&
                       parameter.own_spread > 0;
     if (!good) {
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "parameter {}: it needs 0 < least < most, and a typical value and spreads above 0",
-          parameter.name);
+      return fail(ErrorCode::kInvalidArgument,
+                  "parameter {}: 0 < least < most must hold, and the typical value and the spreads "
+                  "must be above 0",
+                  parameter.name);
     }
   }
   return {};

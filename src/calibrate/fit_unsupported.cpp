@@ -7,8 +7,8 @@ namespace {
 
 std::unexpected<Error> no_solver() {
   return fail(ErrorCode::kUnsupported,
-              "this gpemu cannot fit: it was built without the solver Ceres. Build it from its "
-              "sources with `cmake -DGPEMU_FIT=ON`, as the preset dev does");
+              "this gpemu was built without the Ceres solver, so it cannot fit; build it with "
+              "`cmake -DGPEMU_FIT=ON`, as the preset dev does");
 }
 
 }  // namespace

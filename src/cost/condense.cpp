@@ -120,7 +120,7 @@ class OperationsFile {
 
   Result<void> read_line(std::string_view text) {
     const json line = json::parse(text, nullptr, false);
-    if (!line.is_object()) return fault("is no JSON object");
+    if (!line.is_object()) return fault("is not a JSON object");
     const std::string source = place();
     Fields fields(source, "the line", line);
     if (line_ == 1) return read_head(fields);
@@ -192,7 +192,8 @@ class OperationsFile {
 
   Result<void> begin(const RangeName& name, const std::string& text) {
     if (current_ != nullptr) {
-      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" lies in another", place(), text);
+      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" lies inside another range",
+                  place(), text);
     }
     RecordedModel& model = models_.by_name[name.model];
     if (!model.gpu.empty() && model.gpu != gpu_) {
@@ -206,7 +207,7 @@ class OperationsFile {
     }
     const auto [step, added] = steps->by_batch.try_emplace(name.batch);
     if (!added) {
-      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" is there twice", place(), text);
+      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" occurs twice", place(), text);
     }
     current_ = &step->second;
     return {};
@@ -219,14 +220,14 @@ class OperationsFile {
                                                "copy_to_peer"};
     if (std::ranges::find(kLinkCopies, kind) != kLinkCopies.end()) {
       return fail(ErrorCode::kInvalidArgument,
-                  "{}: a {} lies in a range that is recorded; have the range begin after copies "
-                  "over the link and end before them",
+                  "{}: a {} lies in a recorded range; begin ranges after copies over the link and "
+                  "end them before the next",
                   place(), kind);
     }
     GPEMU_ASSIGN(RecordedOperation operation, read_kind(fields));
     GPEMU_ASSIGN(const std::int64_t number, fields.integer("name", 0));
     const auto name = names_.find(number);
-    if (name == names_.end()) return fault("its name has no line before it");
+    if (name == names_.end()) return fault("no earlier line defines its name");
     operation.name = name->second;
     // Copies have no shape.
     if (operation.kind == GPEMU_OPERATION_COPY_ON_DEVICE && fields.has("bytes")) {
@@ -235,7 +236,8 @@ class OperationsFile {
       GPEMU_ASSIGN(const json* const shape, fields.array("shape"));
       if (shape->size() > operation.shape.size()) return fault("its shape is too long");
       for (std::size_t i = 0; i < shape->size(); ++i) {
-        if (!(*shape)[i].is_number_integer()) return fault("its shape is not of whole numbers");
+        if (!(*shape)[i].is_number_integer())
+          return fault("its shape has entries that are not whole numbers");
         operation.shape[i].constant = (*shape)[i].get<std::int64_t>();
       }
     }
@@ -277,8 +279,8 @@ Result<RecordedOperation> join(std::span<const int> batches,
   for (const RecordedOperation* const other : at_batches) {
     if (shapeless(*other) == result) continue;
     return fail(ErrorCode::kInvalidArgument,
-                "{}: is {} ({}) or {} ({}), by the batch, or they differ in type or access", where,
-                result.name, kOperationKindNames[result.kind], other->name,
+                "{}: {} ({}) at one batch and {} ({}) at another, or they differ in type or access",
+                where, result.name, kOperationKindNames[result.kind], other->name,
                 kOperationKindNames[other->kind]);
   }
   for (std::size_t i = 0; i < result.shape.size(); ++i) {
@@ -382,7 +384,7 @@ Result<std::vector<Recording>> condense(const std::vector<std::filesystem::path>
   }
   if (recordings.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "there is no range \"MODEL batch=BATCH PHASE\" in what was recorded");
+                "the recording contains no range \"MODEL batch=BATCH PHASE\"");
   }
   return recordings;
 }

@@ -137,7 +137,7 @@ class Reader {
       const json& entries = (*shapes)[i];
       Shape& shape = result.emplace_back();
       if (!entries.is_array() || entries.size() > shape.size()) {
-        return fault(fmt::format("shapes[{}]", i), "is no list of at most 20 numbers");
+        return fault(fmt::format("shapes[{}]", i), "is not a list of at most 20 numbers");
       }
       for (std::size_t j = 0; j < entries.size(); ++j) {
         GPEMU_ASSIGN(shape[j], read_entry(entries[j], fmt::format("shapes[{}][{}]", i, j)));
@@ -157,7 +157,7 @@ class Reader {
       };
       if (!pair.is_array() || pair.size() != 2 || !names(0, calls.size()) ||
           !names(1, shapes.size())) {
-        return fault(fmt::format("operations[{}]", i), "names no call and shape");
+        return fault(fmt::format("operations[{}]", i), "does not name a call and a shape");
       }
       RecordedOperation operation = calls[pair[0].get<std::size_t>()];
       operation.shape = shapes[pair[1].get<std::size_t>()];
@@ -173,7 +173,7 @@ class Reader {
       const bool huge =
           value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMost};
       if (!value.is_number_integer() || huge || value < -kMost) {
-        return fault(where, "is not a whole number of a size that can be");
+        return fault(where, "is not a whole number in the possible range");
       }
       return value.get<std::int64_t>();
     };
@@ -182,7 +182,7 @@ class Reader {
       GPEMU_ASSIGN(result.constant, number(entry));
       return result;
     }
-    if (entry.size() != 2) return fault(where, "is neither a number nor two");
+    if (entry.size() != 2) return fault(where, "is neither one number nor two");
     GPEMU_ASSIGN(result.constant, number(entry[0]));
     GPEMU_ASSIGN(result.slope, number(entry[1]));
     return result;
@@ -218,12 +218,12 @@ class Reader {
 
   [[nodiscard]] Result<std::vector<TensorGroup>> read_tensors(const json& list,
                                                               const std::string& where) const {
-    if (!list.is_array()) return fault(where, "is no list");
+    if (!list.is_array()) return fault(where, "is not a list");
     std::vector<TensorGroup> groups;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const json& pair = list[i];
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned()) {
-        return fault(fmt::format("{}[{}]", where, i), "is no count and size");
+        return fault(fmt::format("{}[{}]", where, i), "is not a count and a size");
       }
       TensorGroup group;
       GPEMU_ASSIGN(const AffineEntry count, read_entry(pair[0], where));

@@ -126,8 +126,8 @@ Result<std::string> choose_precision(const profile::Database& database, const St
     std::string precision = default_precision(known.gpu);
     if (asked.empty() || asked == precision) return precision;
     return fail(ErrorCode::kUnsupported,
-                "{} was not measured on {}, and what is recorded of it runs there at {}, not {}",
-                model, gpu, precision, asked);
+                "{} was not measured on {}, and its recording runs there at {}, not {}", model, gpu,
+                precision, asked);
   }
   if (measured.empty()) {
     std::vector<std::string> gpus;
@@ -135,17 +135,17 @@ Result<std::string> choose_precision(const profile::Database& database, const St
     for (const profile::CurveKey& key : keys) {
       if (std::ranges::find(gpus, key.gpu) == gpus.end()) gpus.push_back(key.gpu);
     }
-    return fail(ErrorCode::kUnsupported, "{} was not measured on {}; it was on: {}", model, gpu,
+    return fail(ErrorCode::kUnsupported, "{} was not measured on {}, only on: {}", model, gpu,
                 joined(gpus));
   }
   if (asked.empty() && measured.size() == 1) return measured.front();
   if (asked.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "{} on {} was measured at several precisions, name one: {}", model, gpu,
+                "{} on {} was measured at several precisions; name one: {}", model, gpu,
                 joined(measured));
   }
   if (std::ranges::find(measured, asked) == measured.end()) {
-    return fail(ErrorCode::kUnsupported, "{} on {} was not measured at precision {}; it was at: {}",
+    return fail(ErrorCode::kUnsupported, "{} on {} was not measured at precision {}, only at: {}",
                 model, gpu, asked, joined(measured));
   }
   return std::string(asked);
@@ -159,12 +159,11 @@ Result<void> borrow_copy(const profile::Database& database, StepEvidence& known)
       known.curves, [](const Curve& curve) { return curve.key.quantity == kCopy; });
   if (measured || !known.recording) return {};
   if (!known.gpu.calibration) {
-    return fail(
-        ErrorCode::kUnsupported,
-        "{} was not measured on {}, whose file does not say which GPU's parameters stand for "
-        "its own: add a table [calibration] with like = \"NAME\", the most similar GPU of "
-        "`gpemu profile list`",
-        known.model.name, known.gpu.name);
+    return fail(ErrorCode::kUnsupported,
+                "{} was not measured on {}, and the GPU's file does not say which GPU's parameters "
+                "to use: add a table [calibration] with like = \"NAME\", the most similar GPU of "
+                "`gpemu profile list`",
+                known.model.name, known.gpu.name);
   }
   const std::string& gpu = known.gpu.calibration->gpu;
   GPEMU_ASSIGN(const std::vector<std::string> precisions,
@@ -357,7 +356,7 @@ Result<StepCost> StepCostModel::step(int batch) const {
 Estimate StepCostModel::State::phase(int index, int batch) const {
   const auto& [curve, scale] = phases.at(index);
   if (curve && (!recorded || batch <= curve->last_batch())) return to_estimate(curve->at(batch));
-  GPEMU_CHECK(recorded.has_value(), "phase_of() wants a curve or a recording");
+  GPEMU_CHECK(recorded.has_value(), "phase_of() needs a curve or a recording");
   const PhaseTimes times = recorded->phase(index, batch);
   if (!curve) return {from_seconds(times.seconds()), model_evidence.evidence, model_evidence.bar};
   const int last = curve->last_batch();

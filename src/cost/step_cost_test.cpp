@@ -421,14 +421,14 @@ TEST(StepCostModelFromDatabase, SaysWhatWasMeasuredWhereItCannotAnswer) {
   const Error several = error_of("toynet", "TOY", "");
   EXPECT_EQ(several.code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(several.message,
-            "toynet on TOY was measured at several precisions, name one: fp32, tf32");
+            "toynet on TOY was measured at several precisions; name one: fp32, tf32");
   const Error precision = error_of("toynet", "TOY", "int8");
   EXPECT_EQ(precision.code, ErrorCode::kUnsupported);
   EXPECT_EQ(precision.message,
-            "toynet on TOY was not measured at precision int8; it was at: fp32, tf32");
+            "toynet on TOY was not measured at precision int8, only at: fp32, tf32");
   const Error pair = error_of("toynet", "NEW", "");
   EXPECT_EQ(pair.code, ErrorCode::kUnsupported);
-  EXPECT_EQ(pair.message, "toynet was not measured on NEW; it was on: OTHER, TOY");
+  EXPECT_EQ(pair.message, "toynet was not measured on NEW, only on: OTHER, TOY");
   EXPECT_EQ(error_of("toynet", "NONE", "").code, ErrorCode::kNotFound);
   EXPECT_EQ(error_of("nonet", "TOY", "").code, ErrorCode::kNotFound);
 }
