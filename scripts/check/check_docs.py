@@ -99,7 +99,7 @@ def apply_directives(block, text):
         elif word == "before" and argument:
             block.before.append(argument)
         else:
-            raise Fault(f"'{directive}' is no directive; scripts/check/check_docs.py lists them")
+            raise Fault(f"'{directive}' is not a directive; scripts/check/check_docs.py lists them")
 
 
 def complete(command):
@@ -480,7 +480,7 @@ def parse_options(arguments):
     if options.wanted - set(NEEDS):
         parser.error(f"--with takes {', '.join(NEEDS)}")
     if not os.access(options.gpemu, os.X_OK):
-        parser.error(f"{options.gpemu} is no program; build it, or name another with --gpemu")
+        parser.error(f"{options.gpemu} is not a program; build it, or name another with --gpemu")
     return options
 
 

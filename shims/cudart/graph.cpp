@@ -67,7 +67,7 @@ int describe(const NodeParameters* from, Parameters* to) {
       to->event = from->event;
       return kSuccess;
     default:
-      return not_supported("graph nodes of memory, semaphores and conditions");
+      return not_supported("graph nodes for memory, semaphores and conditions");
   }
 }
 

@@ -137,7 +137,7 @@ int finalize_plan(BackendDescriptor& plan) {
   const int64_t index = engine->get<int64_t>(kEngineIndex, kPlain);
   plan.operations = operations_of(*graph, index);
   if (plan.operations.empty()) {
-    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnBackendFinalize of a graph not understood");
+    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnBackendFinalize of an unknown graph");
     return kUnsupported;
   }
   set_int64(plan, kPlanWorkspace, static_cast<int64_t>(kConvolutionWorkspaceBytes));

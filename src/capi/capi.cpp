@@ -517,7 +517,7 @@ gpemu_status gpemu_rendezvous_create_group(gpemu_node* node, int32_t parties,
     GPEMU_ASSIGN(const gpemu::device::GroupId group,
                  gpemu::device::Rendezvous::create_group(*node->node, parties));
     const std::string text = group.to_string();
-    GPEMU_CHECK(text.size() < GPEMU_GROUP_ID_BYTES, "a group's id is short");
+    GPEMU_CHECK(text.size() < GPEMU_GROUP_ID_BYTES, "a group's id fits its buffer");
     std::ranges::fill(id, id + GPEMU_GROUP_ID_BYTES, '\0');
     text.copy(id, text.size());
     return {};
@@ -662,7 +662,7 @@ Result<std::string> name_at(const std::vector<std::string>& names, std::int32_t 
   if (index >= 0 && static_cast<std::size_t>(index) < names.size()) {
     return names[static_cast<std::size_t>(index)];
   }
-  return fail(ErrorCode::kNotFound, "there is no number {}: the database has {}", index,
+  return fail(ErrorCode::kNotFound, "there is no entry {}: the database has {}", index,
               names.size());
 }
 

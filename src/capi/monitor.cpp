@@ -98,7 +98,7 @@ Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
 Result<device::DeviceLoad> load_of(int index) {
   GPEMU_ASSIGN(const auto monitor, monitor_of(index));
   if (has_private_node()) {
-    return fail(ErrorCode::kUnsupported, "the load of a private node is not watched");
+    return fail(ErrorCode::kUnsupported, "the load of a private node is not measured");
   }
   return monitor->load(index);
 }

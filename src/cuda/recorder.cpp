@@ -182,8 +182,8 @@ void add_line(Recorder& state, std::string_view line) {
   std::int64_t& left_out = state.totals->lines_left_out;
   if (std::atomic_ref(left_out).fetch_add(1) == 0) {
     notice(
-        "no space for records of operations: TMPDIR can name another folder; what follows is left "
-        "out");
+        "no space for records of operations, so later ones are left out; set TMPDIR to another "
+        "folder");
   }
 }
 
@@ -393,8 +393,8 @@ void record_not_kept(Bytes bytes) {
   const std::atomic_ref not_kept(recorder().totals->not_kept_bytes);
   if (not_kept.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed) != 0) return;
   notice(
-      "the program reads memory that a large copy from pinned memory wrote, which --drop-data does "
-      "not keep: zeros");
+      "the program reads memory that a large copy from pinned memory wrote: it gets zeros, because "
+      "--drop-data does not keep such copies");
 }
 
 namespace {
@@ -437,16 +437,15 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
   if (!first && !polled && !is_strict()) return;
   const std::string name = readable_name(writer_name(writer));
   if (is_strict()) {
-    notice(
-        fmt::format("--strict ends the program: it reads {} bytes that {} writes, whose values are "
-                    "not computed",
-                    bytes, name));
+    notice(fmt::format(
+        "--strict ends the program: it reads {} bytes written by {}, whose values are not computed",
+        bytes, name));
     ::_exit(kStrictExitCode);
   }
   if (polled) {
     tell(
-        fmt::format("the program has read the same {} bytes {} times; {} writes them, whose "
-                    "values are not computed, so a loop that waits for them does not end",
+        fmt::format("the program has read the same {} bytes {} times; their values, written by {}, "
+                    "are not computed, so a loop that waits for them does not end",
                     bytes, kPolls, name));
   }
 }

@@ -82,7 +82,7 @@ Result<void> check_space(const std::filesystem::path& folder) {
   });
   if (!full) return {};
   return fail(ErrorCode::kIo,
-              "{}: no space for records of operations; TMPDIR can name another folder",
+              "{}: no space for records of operations; set TMPDIR to another folder",
               folder.string());
 }
 

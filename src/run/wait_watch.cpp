@@ -207,7 +207,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   if (!runs) return computes(id, "may not be inspected");
   if (thread.known && *runs == thread.run_count) {
     if (!thread.timed || has_time(id)) return Look::kSleeps;
-    return computes(id, "waits for a time of its own");
+    return computes(id, "waits for a timeout of its own");
   }
   ++counts_.looks_anew;
   thread.known = false;
@@ -228,7 +228,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
     return computes(id, "waits for something outside the run");
   }
   thread.known = true;
-  if (thread.timed && !has_time(id)) return computes(id, "waits for a time of its own");
+  if (thread.timed && !has_time(id)) return computes(id, "waits for a timeout of its own");
   return Look::kSleepsAnew;
 }
 
@@ -400,7 +400,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
     if (threads_.empty()) return false;
     if (!one_time_) {
       computing_ = 0;
-      way_ = "is in another namespace of processes or of time";
+      way_ = "is in another PID or time namespace";
       return false;
     }
     Connections::Sockets sockets;

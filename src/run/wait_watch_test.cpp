@@ -203,7 +203,7 @@ TEST_F(WaitWatchTest, AConnectionLeadsToWhoeverHoldsItsOtherEnd) {
 TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
   TestProcesses processes({[] { ::poll(nullptr, 0, 3'600'000); }});
   WaitWatch watch(processes.root(), "");
-  expect_in_the_way(watch, "a time of its own");
+  expect_in_the_way(watch, "a timeout of its own");
   // Unless it is known.
   while (!watch.all_wait([](pid_t) { return true; })) {
   }
