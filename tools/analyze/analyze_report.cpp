@@ -74,7 +74,7 @@ report::StackedBars pass_plot(const StallPasses& passes) {
     report::StackedBar bar{.label = std::string(kPasses[i].label)};
     Duration before{};
     for (std::size_t part = 0; part <= i; ++part) {
-      // A pass can be faster than one before it, by noise.
+      // Because of noise, a pass can be faster than an earlier one.
       const Duration until =
           std::clamp(passes.*kPasses[part].step, before, std::max(before, passes.*kPasses[i].step));
       bar.values.push_back(to_milliseconds(until - before));

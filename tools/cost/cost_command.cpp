@@ -88,7 +88,8 @@ std::string cell(const cost::Estimate& estimate) {
   return fmt::format("{:.3f}", to_milliseconds(estimate.time));
 }
 
-/// Returns the error bar of forward and backward together, taking both to be off the same way.
+/// Returns the error bar of forward and backward together, assuming that both err in the same
+/// direction.
 double compute_error(const cost::StepCost& cost) {
   const auto slack = [](const cost::Estimate& estimate) {
     return to_seconds(estimate.time) * estimate.relative_error;

@@ -78,7 +78,7 @@ std::vector<std::string> cells(const PredictAnswer& answer) {
           fits ? top_classes(answer.step) : "-"};
 }
 
-/// Returns what was recorded, a line for each that differs.
+/// Returns what was recorded, without repeated lines.
 std::vector<std::string> basis(const PredictReport& report) {
   std::vector<std::string> lines;
   const auto add = [&lines](std::string line) {

@@ -78,7 +78,7 @@ Result<void> check(const RunProgramOptions& options) {
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
 
-/// What a result says about the run besides what was recorded.
+/// The facts about the run that a result adds to the records.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
   return {{"gpus", options.gpus},
           {"node", options.node},
@@ -114,7 +114,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   return {};
 }
 
-/// Errors: kInvalidArgument when a context would leave nothing of a GPU's memory.
+/// Errors: kInvalidArgument if a context would take all of a GPU's memory.
 Result<void> check_context(const RunProgramOptions& options, const profile::Database& database) {
   if (!options.context_mib) return {};
   GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
@@ -126,10 +126,10 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
   return {};
 }
 
-/// Returns the files of GPUs, for the program to find them, too: those among the GPUs that were
-/// asked for or, for GPUs of a node, those that the caller names.
+/// Returns the GPU files that the program must find: those among the requested GPUs or, for GPUs of
+/// a node, those that the caller names.
 ///
-/// Errors: kInvalidArgument for a path with a ':' in it, which is what stands between them.
+/// Errors: kInvalidArgument for a path that contains ':', which separates the paths.
 Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus) {
   std::vector<std::filesystem::path> files;
   const char* const inherited = std::getenv("GPEMU_GPU_FILES");
@@ -159,7 +159,7 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
   return files;
 }
 
-/// Returns what the program is to be told, but for its GPUs. Errors: as gpu_files().
+/// Returns the program's settings except its GPUs. Errors: as gpu_files().
 Result<run::Settings> settings_of(const RunProgramOptions& options) {
   GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus));
   return run::Settings{.gpu_files = std::move(files),
@@ -170,7 +170,7 @@ Result<run::Settings> settings_of(const RunProgramOptions& options) {
                                             !options.report.empty()};
 }
 
-/// Has the program's clocks follow the node's.
+/// Makes the program's clocks follow the node's clock.
 void follow_clock(const device::Node& node, run::Settings& settings) {
   const auto [file, offset] = node.place_of_clock();
   std::error_code ignored;
@@ -178,7 +178,7 @@ void follow_clock(const device::Node& node, run::Settings& settings) {
       fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
   const char* const preloaded = std::getenv("LD_PRELOAD");
   settings.preloaded = preloaded == nullptr ? "" : preloaded;
-  // Before anything of the program waits.
+  // Set before any part of the program waits.
   node.clock_page().skipping = 1;
 }
 
@@ -192,7 +192,7 @@ void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
                                         }});
 }
 
-/// Says what was skipped and, if something often was in the way, what.
+/// Reports the time that was skipped and what often prevented skipping, if anything did.
 void tell_skipped(const run::Skipper::Report& report) {
   report::print_error(
       "\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped), report.skips,
@@ -220,7 +220,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   if (options.clock == "virtual") follow_clock(*node, settings);
   GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
   const run::Environment environment = run::environment_of(settings, shims, records.path());
-  // What the command prints on standard output is JSON only.
+  // The command's standard output must contain only JSON.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError
                                         : run::ProgramOutput::kAsItIs;
@@ -235,7 +235,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
-  // The program's own exit code is the command's; folders and the node go by themselves.
+  // The command exits with the program's exit code; destructors remove the folders and the node.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};
 }

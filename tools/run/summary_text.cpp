@@ -17,7 +17,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Devices, calls and kernels that the text names; the rest is counted.
+/// How many devices, calls and kernels the text lists; the rest is only counted.
 constexpr std::size_t kMaxDevices = 8;
 constexpr std::size_t kMaxCalls = 10;
 constexpr std::size_t kMaxReads = 3;
@@ -32,7 +32,7 @@ std::int64_t total_ns(const OrderedJson& entries) {
   return sum;
 }
 
-/// Says that the program waited for bytes that the host moved too late, if that is 1 ms or more.
+/// Reports how long the program waited because the host moved bytes too late, from 1 ms on.
 std::string late_text(const OrderedJson& copies) {
   constexpr std::int64_t kNoteworthyNs = 1'000'000;
   const auto waited_ns = copies["late_wait_ns"].get<std::int64_t>();
@@ -48,7 +48,7 @@ std::string late_text(const OrderedJson& copies) {
       time_text(waited_ns), rate);
 }
 
-/// Says what the program read that no kernel computed.
+/// Reports reads of values that no kernel computed.
 std::string reads_text(const OrderedJson& summary) {
   const auto bytes = summary["not_computed_bytes"].get<std::int64_t>();
   if (bytes == 0) return "";
