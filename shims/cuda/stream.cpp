@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Yields one part of what is known of a stream.
+/// Yields one property of a stream.
 template <typename Out, typename Part>
 int get_part(Stream stream, Out* out, Part part) {
   return in_context([=] {

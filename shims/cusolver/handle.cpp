@@ -11,7 +11,7 @@ namespace {
 std::mutex& mutex = *new std::mutex;
 auto& solvers = *new std::unordered_map<const void*, std::unique_ptr<Solver>>;
 
-// cusolverDnParams, gesvdjInfo and syevjInfo: how an algorithm shall go, which has no price.
+// cusolverDnParams, gesvdjInfo and syevjInfo: settings of algorithms, which do not change the cost.
 auto& settings = *new std::unordered_map<const void*, std::unique_ptr<char>>;
 
 int create_settings(void** handle) {
