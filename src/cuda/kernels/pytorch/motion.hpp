@@ -13,7 +13,7 @@
 
 namespace gpemu::cuda {
 
-/// What a kernel of PyTorch does that moves elements as they are.
+/// The kernels of PyTorch that move elements without changing them.
 enum class Motion : std::uint8_t {
   kNone,
   kFlip,
