@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recordings for any batch, from what was recorded at some.
+// Recordings for any batch, from recordings at some batches.
 #include "condense.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using nlohmann::json;
 
 constexpr std::string_view kOperationsFormat = "gpemu-operations-2";
 
-/// Operations as they were asked for; their shapes have no slopes.
+/// Operations in the order of the requests; their shapes have no slopes.
 struct Step {
   std::vector<RecordedOperation> operations;
   HeldMemory memory;
@@ -53,7 +53,8 @@ struct RangeName {
   std::string phase;
 };
 
-/// Takes "MODEL batch=BATCH PHASE" apart; nothing for other names. The model names a file.
+/// Splits "MODEL batch=BATCH PHASE"; returns nothing for other names. The model becomes a file
+/// name.
 std::optional<RangeName> range_name(std::string_view text) {
   constexpr std::string_view kBatch = " batch=";
   const std::size_t found = text.find(kBatch);
@@ -72,9 +73,8 @@ std::optional<RangeName> range_name(std::string_view text) {
   return name;
 }
 
-/// Returns what a kernel is called, without its namespaces, templates and arguments: the last of
-/// the names that follow each other behind "_ZN". Other names stay as they are. Source: the Itanium
-/// C++ ABI, mangling.
+/// Returns a kernel's name without namespaces, templates and arguments: the last of the consecutive
+/// names after "_ZN". Other names stay as they are. Source: the Itanium C++ ABI, mangling.
 std::string plain_name(std::string_view name) {
   if (!name.starts_with("_Z")) return std::string(name);
   std::string_view rest = name.substr(2);
@@ -241,9 +241,9 @@ class OperationsFile {
         operation.shape[i].constant = (*shape)[i].get<std::int64_t>();
       }
     }
-    // A reduction of PyTorch that shares an output among blocks sets their counters to zero first,
-    // which the batch decides; so small a set is no work of the model's. Source: gpu_reduce_kernel
-    // in aten/src/ATen/native/cuda/Reduce.cuh.
+    // A PyTorch reduction in which blocks share an output sets their counters to zero first. That
+    // depends on the batch, and such a small set is not work of the model. Source:
+    // gpu_reduce_kernel in aten/src/ATen/native/cuda/Reduce.cuh.
     auto& operations = current_->operations;
     if (operation.name == "reduce_kernel" && !operations.empty() &&
         operations.back().kind == GPEMU_OPERATION_SET) {
@@ -262,7 +262,7 @@ class OperationsFile {
   std::map<std::int64_t, std::string> names_;
   std::map<std::int64_t, std::vector<bool>> open_;  ///< ranges, by thread.
   Step* current_ = nullptr;
-  Moment moment_;  ///< where the file was read to.
+  Moment moment_;  ///< the current position in the file.
 };
 
 /// Returns an operation without its shape.
@@ -271,7 +271,7 @@ RecordedOperation shapeless(RecordedOperation operation) {
   return operation;
 }
 
-/// Makes one operation of those at the same place of each batch's step. `where` names the place.
+/// Makes one operation from those at the same place of each batch's step. `where` names the place.
 Result<RecordedOperation> join(std::span<const int> batches,
                                std::span<const RecordedOperation* const> at_batches,
                                const std::string& where) {
@@ -333,7 +333,7 @@ Result<RecordedPhase> join_phase(const JoinedRecordings& steps, Recording& recor
   return phase;
 }
 
-/// Returns what the phases together held at each batch.
+/// Returns the memory that the phases together held at each batch.
 std::vector<HeldMemory> held_memory(const RecordedModel& model) {
   std::vector<HeldMemory> steps(model.phases.front().by_batch.size());
   for (const JoinedRecordings& phase : model.phases) {
