@@ -21,8 +21,8 @@ import unittest
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
 V100, A100, H100 = "V100-PCIE-32GB", "A100-SXM4-80GB", "H100-SXM5-80GB"
 
-# Steps without end on a batch that it is told by name or by variable; a child that never ends.
-# A step copies 1 MiB, sets 16 MiB an item, and waits.
+# Endless steps on a batch given by an argument or a variable; a child that never ends. A step
+# copies 1 MiB, sets 16 MiB an item, and waits.
 ENDLESS = """
 import ctypes, os, subprocess, sys
 cuda = ctypes.CDLL("libcudart.so.12")
@@ -100,7 +100,7 @@ class PredictTest(unittest.TestCase):
                                 stderr=subprocess.PIPE, text=True)
 
     def predict(self, program, *words, options=(), expect=0):
-        """Returns what it printed; for a failure what it complained of."""
+        """Returns its output or, for a failure, its error message."""
         process = self.start(program, *words, options=options)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, expect, errors)
