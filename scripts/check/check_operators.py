@@ -9,8 +9,8 @@ An operator is, by the worst of its samples:
   zero     some result is not, and gpemu counted that the program read values not computed
   refused  an error said so; some samples may be right
   wrong    some result is not the CPU's, and nothing was counted
-  stale a result contains the previous memory's pattern, which must never happen broken the process
-  ended, or took longer than 60 s
+  stale    a result contains the pattern of the previous memory, which must never happen
+  broken   the process ended, or took longer than 60 s
 
 Results are kept in build/operators/, one line each; a run that was stopped goes on after the last.
 One process runs the operators; where it ends, the next one begins with the operator after. The page

@@ -184,8 +184,8 @@ TEST_F(RecordingTest, SaysWhatIsNoFunctionOfTheBatch) {
             "toy forward operation 0: relu_kernel (elementwise): shape[0] is 5, 6, 8 at batches "
             "1, 2, 3: not affine");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, matmul(3)) + at(3, relu({8}))),
-            "toy forward operation 0: is relu_kernel (elementwise) or cublasSgemm_v2 (matmul), by "
-            "the batch, or they differ in type or access");
+            "toy forward operation 0: relu_kernel (elementwise) at one batch and cublasSgemm_v2 "
+            "(matmul) at another, or they differ in type or access");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, "") + at(3, relu({5}))),
             "toy forward: 1 operations at batch 1, 0 at batch 2");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, relu({5}))),

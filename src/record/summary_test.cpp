@@ -48,10 +48,9 @@ TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
   process.totals.classes[1].count = 3;
   const nlohmann::ordered_json summary = summarise({process});
   EXPECT_EQ(summary["operations_of_devices_left_out"], 3);
-  EXPECT_EQ(
-      summary["verdict"],
-      "limited by the GPU: it is busy 80.0 % of the time; without 3 operations on GPUs beyond "
-      "the first 256 of a process");
+  EXPECT_EQ(summary["verdict"],
+            "limited by the GPU: it is busy 80.0 % of the time; 3 operations on GPUs beyond the "
+            "first 256 of a process are not included");
 }
 
 TEST(ProgramVerdict, IsInTheSummary) {
