@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the place of fit.cpp where GPEMU_FIT is off: it refuses every fit.
+// Replaces fit.cpp if GPEMU_FIT is off: it refuses every fit.
 #include "gpemu/calibrate/fit.hpp"
 
 namespace gpemu::calibrate {

@@ -81,8 +81,8 @@ Result<void> check_duration(std::int64_t duration_ns, const char* function) {
               duration_ns);
 }
 
-/// Pinned blocks by address, so that they can be given back by address. The process's own, as its
-/// heap is.
+/// Pinned blocks by address, so that they can be freed by address. One table per process, like its
+/// heap.
 struct PinnedBlocks {
   std::mutex mutex;
   std::unordered_map<void*, device::PinnedMemory> blocks;  ///< guarded by mutex.
@@ -93,7 +93,7 @@ PinnedBlocks& pinned_blocks() {
   return *blocks;
 }
 
-/// Says once in a process that memory could not be locked.
+/// Reports once per process that memory could not be locked.
 void tell_not_locked(Bytes bytes) {
   static std::atomic_flag told;
   if (!told.test_and_set()) log(LogLevel::kWarning, "{}", device::not_locked_text(bytes));
@@ -106,7 +106,7 @@ const std::shared_ptr<sim::Clock>& real_clock() {
   return *clock;
 }
 
-/// A node whose time is skipped has a clock of its own.
+/// A node whose time is skipped has its own clock.
 std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
   if (node->clock_page().skipping == 0) return real_clock();
   return {node, &node->clock()};
@@ -440,7 +440,7 @@ gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream) {
 namespace gpemu {
 namespace {
 
-/// Returns a copy of the event and the clock that it was recorded on.
+/// Returns a copy of the event and the clock on which it was recorded.
 std::pair<device::Event, std::shared_ptr<sim::Clock>> read(const gpemu_event* event) {
   auto* const mutable_event = const_cast<gpemu_event*>(event);
   const std::lock_guard lock(mutable_event->mutex);

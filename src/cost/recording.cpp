@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "gpemu-recording-2";
 
-/// Returns a text as JSON has it; what is no UTF-8 is replaced.
+/// Returns a JSON string; bytes that are not UTF-8 are replaced.
 std::string quoted(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -27,7 +27,7 @@ std::string numbers(const std::vector<int>& values) {
   return fmt::format("[{}]", fmt::join(values, ","));
 }
 
-/// What operations have in common but for their shapes.
+/// Returns the fields of an operation except its shape.
 std::string written_call(const RecordedOperation& operation) {
   std::string line =
       fmt::format(R"({{"op":"{}","name":{},"class":"{}")", kOperationKindNames[operation.kind],
@@ -73,7 +73,7 @@ std::string written_memory(const std::optional<RecordedMemory>& memory) {
                      fmt::join(fullest, ",\n"), written_tensors(memory->after));
 }
 
-/// Returns where a line is in a list, to which it is added if it is new.
+/// Returns the index of a line in a list; adds it if it is new.
 std::size_t place_of(const std::string& line, std::vector<std::string>& lines) {
   const auto found = std::ranges::find(lines, line);
   const auto place = static_cast<std::size_t>(found - lines.begin());
@@ -167,7 +167,7 @@ class Reader {
   }
 
   [[nodiscard]] Result<AffineEntry> read_entry(const json& entry, const std::string& where) const {
-    // So large that every count fits, and small enough that no batch overflows.
+    // Large enough for every count, and small enough that no batch overflows.
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
     const auto number = [&](const json& value) -> Result<std::int64_t> {
       const bool huge =

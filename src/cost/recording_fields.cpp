@@ -21,7 +21,7 @@ std::unexpected<Error> Fields::fault(std::string_view field, std::string_view wh
 
 const json* Fields::find(const char* field) {
   asked_.insert(field);
-  const auto found = object_.find(field);  // None in what is no object.
+  const auto found = object_.find(field);  // The end, if it is not an object.
   return found == object_.end() ? nullptr : &*found;
 }
 

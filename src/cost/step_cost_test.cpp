@@ -36,7 +36,7 @@ StepEvidence records_with_limit(int largest, std::optional<int> first_out_of_mem
   return known;
 }
 
-/// Checks that step() and the device's ledger draw the line where largest_batch() says.
+/// Checks that step() and the device's ledger have their boundary at largest_batch().
 void expect_one_boundary(const StepCostModel& model) {
   const int largest = model.largest_batch();
   for (int batch = 1; batch <= largest; ++batch) {

@@ -47,7 +47,8 @@ struct Process {
   std::mutex mutex;
   std::atomic<Phase> phase{Phase::kDetached};
   std::unique_ptr<sim::Clock> clock;
-  bool time_is_real = false;  ///< virtual time stands still while nobody waits; valid as the clock.
+  bool time_is_real =
+      false;  ///< virtual time stands still while no thread waits; valid as the clock.
   std::shared_ptr<device::Node> node;
   std::vector<std::unique_ptr<DeviceState>> devices;
   Bytes context_bytes = device::kContextBytes;

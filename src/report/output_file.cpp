@@ -22,7 +22,7 @@ Result<void> check_writable(const std::filesystem::path& path) {
     return fail(ErrorCode::kIo, "cannot write {}: it is a folder", path.string());
   }
   if (is_special_file(path)) {
-    // Not opened: a pipe's reader would see its writer go.
+    // Not opened, because a pipe's reader would see the writer disappear.
     if (::access(path.c_str(), W_OK) == 0) return {};
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
   }

@@ -16,7 +16,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Characters of a command line that a page shows; a program can be part of it.
+/// Characters of a command line that a page shows; it may contain a whole program.
 constexpr std::size_t kMostCharacters = 500;
 
 /// Returns the words that started this process.

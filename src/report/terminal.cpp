@@ -77,7 +77,7 @@ void write_output(std::string_view text) {
 
 void write_error(std::string_view text) {
   const std::string shown = printable_lines(text);
-  // Nobody is left to hear of it when standard error itself cannot be written.
+  // If standard error itself cannot be written, there is nowhere to report it.
   [[maybe_unused]] const std::size_t written = std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
