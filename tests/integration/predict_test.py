@@ -157,7 +157,7 @@ class PredictTest(unittest.TestCase):
         self.assertGreater(t4["step"]["ms"], 0)
         self.assertEqual((a100["fits"], a100["memory_mib"]["asked_for"]), (True, 0))
         table = self.predict(CACHING, options=("--gpu", "T4"))
-        self.assertIn("recorded with its own", table)
+        self.assertIn("recorded with this GPU's", table)
 
     def test_takes_the_batch_from_the_variable(self):
         [one, three] = self.answers(ENDLESS, options=("--gpu", A100, "--batch", "1,3"))
@@ -168,7 +168,7 @@ class PredictTest(unittest.TestCase):
 
     def test_refuses_batches_that_change_nothing(self):
         errors = self.predict(ENDLESS, "7", options=("--gpu", A100, "--batch", "1,3"), expect=2)
-        self.assertIn("asks for the same at batches 1 and 3", errors)
+        self.assertIn("does the same work at batches 1 and 3", errors)
         self.assertIn("GPEMU_BATCH", errors)
 
     def test_takes_the_answer_of_a_newer_gpu_where_the_program_does_not_run(self):
