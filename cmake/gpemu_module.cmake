@@ -26,6 +26,20 @@ function(gpemu_share_test_header target)
   endif()
 endfunction()
 
+# Has a target of this project use the headers that nearly every file includes as the module base
+# compiles them once: they are half of what a file takes to compile. All have the same flags. The
+# preset tidy does not, and so sees which headers a file forgets.
+function(gpemu_share_common_headers target)
+  if(target STREQUAL gpemu_base)
+    target_precompile_headers(gpemu_base PRIVATE
+      <algorithm> <array> <filesystem> <functional> <map> <memory> <mutex> <optional> <set> <string>
+      <vector> "${PROJECT_SOURCE_DIR}/include/gpemu/base/error.hpp"
+      "${PROJECT_SOURCE_DIR}/include/gpemu/base/units.hpp")
+  else()
+    target_precompile_headers(${target} REUSE_FROM gpemu_base)
+  endif()
+endfunction()
+
 # gpemu_add_module(<name>
 #   HEADERS <public headers below include/gpemu/<name>/>...
 #   SOURCES <file>...
@@ -63,6 +77,7 @@ function(gpemu_add_module name)
     PUBLIC ${arg_DEPENDS} ${arg_LIBRARIES}
     PRIVATE ${arg_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:gpemu_flags>)
   set_property(GLOBAL APPEND PROPERTY GPEMU_MODULES ${target})
+  gpemu_share_common_headers(${target})
 
   if(arg_TESTS AND GPEMU_BUILD_TESTS)
     add_executable(${target}_test ${arg_TESTS})

@@ -163,7 +163,12 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_ensure_context(void);
 /* Blocks until all work of this process on the current device has ended. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_device_synchronize(void);
 
+/* Whether a device can use the memory of a peer: over NVLink, or over PCIe unless the GPUs are
+ * GeForce products; both must be GPUs of one kind. Copies need no access. Errors: INVALID_DEVICE.
+ */
 GPEMU_API gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can);
+/* Lets the current device's context use a peer's memory, or no longer. Errors: INVALID_DEVICE;
+ * PEER_ACCESS_UNSUPPORTED, PEER_ACCESS_ALREADY_ENABLED; PEER_ACCESS_NOT_ENABLED. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer);
 GPEMU_API gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer);
 
@@ -272,7 +277,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
                                                 gpemu_cuda_pool_attribute attribute,
                                                 uint64_t value);
 /* Whether a device may use a pool's memory; the pool's own device always may. Errors:
- * INVALID_DEVICE. */
+ * INVALID_DEVICE, also for a device that cannot use its memory. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
                                                        int32_t read_write);
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
@@ -296,7 +301,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t 
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
                                                uint64_t handle);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes);
-/* `access`: 0 none, 1 read, 3 read and write, as CUmemAccess_flags. */
+/* `access`: 0 none, 1 read, 3 read and write, as CUmemAccess_flags. Errors: INVALID_DEVICE, also
+ * for a device that cannot use the memory. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes,
                                                       int32_t device, uint32_t access);
 GPEMU_API gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device,

@@ -11,7 +11,7 @@
 ///
 /// Thread safety: all members may be called concurrently; using an object while another thread
 /// destroys it is the caller's fault, as in the real libraries.
-template <typename Object>
+template <typename Object, typename Handle = const void*>
 class HandleTable {
  public:
   /// Keeps an object; its address is its handle.
@@ -21,26 +21,38 @@ class HandleTable {
     return handle;
   }
 
-  /// Keeps an object under a handle that another library gave out.
-  void add(const void* handle, std::unique_ptr<Object> object) {
+  /// Keeps an object under a handle of the caller's choice.
+  void add(Handle handle, std::unique_ptr<Object> object) {
     const std::lock_guard lock(mutex_);
     objects_[handle] = std::move(object);
   }
 
   /// Returns the object, or null if the handle is not alive.
-  [[nodiscard]] Object* find(const void* handle) {
+  [[nodiscard]] Object* find(Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second.get();
   }
 
   /// Ends an object; returns whether the handle was alive.
-  bool remove(const void* handle) {
+  bool remove(Handle handle) {
+    typename Objects::node_type ended;  // its destructor runs without the lock
     const std::lock_guard lock(mutex_);
-    return objects_.erase(handle) == 1;
+    ended = objects_.extract(handle);
+    return !ended.empty();
   }
 
  private:
+  using Objects = std::unordered_map<Handle, std::unique_ptr<Object>>;
+
   std::mutex mutex_;
-  std::unordered_map<const void*, std::unique_ptr<Object>> objects_;
+  Objects objects_;
 };
+
+/// Returns the live objects of a kind. Never destroyed: programs end with handles alive and use
+/// them until the last destructor.
+template <typename Object, typename Handle = const void*>
+HandleTable<Object, Handle>& alive() {
+  static auto* const table = new HandleTable<Object, Handle>;
+  return *table;
+}

@@ -19,11 +19,6 @@ constexpr int kMathModes = 15;
 constexpr int kTf32Mode = 3;
 constexpr int kHighestMathMode = GPEMU_CUDA_MAJOR == 12 ? 4 : 8;
 
-HandleTable<Context>& contexts() {
-  static auto* const table = new HandleTable<Context>;  // outlives the destructors of statics
-  return *table;
-}
-
 template <typename Value>
 int get(const void* handle, Value Context::* member, Value* value) {
   const Context* const context = context_of(handle);
@@ -53,7 +48,7 @@ int set(const void* handle, Value Context::* member, Value value, bool valid) {
 }  // namespace
 
 Context* context_of(const void* handle) {
-  return contexts().find(handle);
+  return alive<Context>().find(handle);
 }
 
 bool allows_tf32(const Context& context) {
@@ -160,13 +155,14 @@ GPEMU_SHIM_EXPORT int cublasCreate_v2(void** handle) {
   if (const int status = cublasLtCreate(&created); status != kSuccess) {
     return status;
   }
-  contexts().add(created, std::make_unique<Context>());
+  alive<Context>().add(created, std::make_unique<Context>());
   *handle = created;
   return kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int cublasDestroy_v2(void* handle) {
-  return contexts().remove(handle) ? cublasLtDestroy(handle) : static_cast<int>(kNotInitialized);
+  return alive<Context>().remove(handle) ? cublasLtDestroy(handle)
+                                         : static_cast<int>(kNotInitialized);
 }
 
 GPEMU_SHIM_EXPORT int cublasSetStream_v2(void* handle, gpemu_cuda_stream_handle stream) {

@@ -92,13 +92,6 @@ struct Matmul : Descriptor {};
 struct Preference : Descriptor {};
 struct Transform : Descriptor {};
 
-/// Returns the live descriptors of a kind.
-template <typename Kind>
-HandleTable<Kind>& alive() {
-  static auto* const table = new HandleTable<Kind>;  // outlives the destructors of statics
-  return *table;
-}
-
 /// Returns whether cublasLtCreate gave out a handle that has not been destroyed.
 bool is_handle(const void* handle);
 

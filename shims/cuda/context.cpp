@@ -244,6 +244,11 @@ GPEMU_SHIM_EXPORT int cuCtxSetSharedMemConfig(int config) {
 GPEMU_SHIM_EXPORT int cuCtxEnablePeerAccess(Context peer, unsigned flags) {
   return in_context([=] {
     return flags != 0 || peer == nullptr ? kInvalidValue : with_device(peer, [](Device device) {
+      int32_t current = -1;
+      const int status = gpemu_cuda_context_current(&current);
+      if (status != kSuccess || current == device) {
+        return status != kSuccess ? status : static_cast<int>(GPEMU_CUDA_ERROR_INVALID_CONTEXT);
+      }
       return static_cast<int>(gpemu_cuda_enable_peer_access(device));
     });
   });

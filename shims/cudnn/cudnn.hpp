@@ -79,13 +79,6 @@ struct RnnData {
   int data_type = 0, sequence = 0, batch = 0, vector = 0;
 };
 
-/// Returns the live descriptors of a kind.
-template <typename Kind>
-HandleTable<Kind>& alive() {
-  static auto* const table = new HandleTable<Kind>;  // outlives the destructors of statics
-  return *table;
-}
-
 /// Returns the object of a handle or descriptor, or null if it is not alive.
 template <typename Kind>
 Kind* find(const void* descriptor) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cudnn.hpp"
+#include "library_status.hpp"
 
 namespace {
 
@@ -11,17 +12,7 @@ constexpr size_t kCudartVersion = 13020;
 }  // namespace
 
 int status_of(gpemu_cuda_status status) {
-  switch (status) {
-    case GPEMU_CUDA_SUCCESS:
-      return kSuccess;
-    case GPEMU_CUDA_ERROR_NOT_INITIALIZED:
-    case GPEMU_CUDA_ERROR_NO_DEVICE:
-      return kNotInitialized;
-    case GPEMU_CUDA_ERROR_OUT_OF_MEMORY:
-      return kDeviceAllocationFailed;
-    default:
-      return kExecutionFailed;
-  }
+  return library_status(status, {kNotInitialized, kDeviceAllocationFailed, kExecutionFailed});
 }
 
 GPEMU_SHIM_EXPORT size_t cudnnGetVersion() {
@@ -37,11 +28,7 @@ GPEMU_SHIM_EXPORT size_t cudnnGetCudartVersion() {
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetProperty(int type, int* value) {
-  if (type < 0 || type > 2 || value == nullptr) {
-    return kBadParam;
-  }
-  *value = kVersion[type];
-  return kSuccess;
+  return put_property(kVersion, type, value, kBadParam);
 }
 
 GPEMU_SHIM_EXPORT const char* cudnnGetErrorString(int status) {

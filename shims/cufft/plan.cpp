@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <atomic>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "cufft.hpp"
+#include "handle_table.hpp"
 
 namespace {
 
@@ -38,15 +38,12 @@ struct Plan {
 };
 
 // Handles are small numbers, as the real library's.
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-std::mutex& mutex = *new std::mutex;
-auto& plans = *new std::unordered_map<int, std::unique_ptr<Plan>>;
-int next_plan = 1;
+HandleTable<Plan, int>& plans() {
+  return alive<Plan, int>();
+}
 
 Plan* find_plan(int handle) {
-  const std::lock_guard lock(mutex);
-  const auto found = plans.find(handle);
-  return found == plans.end() ? nullptr : found->second.get();
+  return plans().find(handle);
 }
 
 gpemu_data_type type_of(int cufft_type) {
@@ -197,22 +194,14 @@ GPEMU_SHIM_EXPORT int cufftCreate(int* handle) {
   if (handle == nullptr) {
     return kInvalidValue;
   }
-  const std::lock_guard lock(mutex);
-  *handle = next_plan++;
-  plans.emplace(*handle, std::make_unique<Plan>());
+  static std::atomic<int> next{1};
+  *handle = next++;
+  plans().add(*handle, std::make_unique<Plan>());
   return kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int cufftDestroy(int handle) {
-  std::unique_ptr<Plan> plan;  // its work area is freed without the lock
-  const std::lock_guard lock(mutex);
-  const auto found = plans.find(handle);
-  if (found == plans.end()) {
-    return kInvalidPlan;
-  }
-  plan = std::move(found->second);
-  plans.erase(found);
-  return kSuccess;
+  return plans().remove(handle) ? kSuccess : kInvalidPlan;
 }
 
 GPEMU_SHIM_EXPORT int cufftMakePlan1d(int handle, int size, int type, int batch, size_t* work) {

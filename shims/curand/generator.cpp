@@ -2,10 +2,9 @@
 // Generation takes its emulated time; the numbers are not computed, and the memory keeps its
 // content.
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "curand.hpp"
+#include "handle_table.hpp"
 
 namespace {
 
@@ -18,14 +17,8 @@ struct Generator {
   gpemu_cuda_stream_handle stream = nullptr;
 };
 
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-std::mutex& mutex = *new std::mutex;
-auto& generators = *new std::unordered_map<const void*, std::unique_ptr<Generator>>;
-
 Generator* find(const void* handle) {
-  const std::lock_guard lock(mutex);
-  const auto found = generators.find(handle);
-  return found == generators.end() ? nullptr : found->second.get();
+  return alive<Generator>().find(handle);
 }
 
 bool valid_type(int type) {
@@ -47,7 +40,7 @@ bool valid_type(int type) {
   }
 }
 
-int alive(const void* handle) {
+int check(const void* handle) {
   return find(handle) == nullptr ? kNotInitialized : kSuccess;
 }
 
@@ -93,16 +86,12 @@ GPEMU_SHIM_EXPORT int curandCreateGenerator(void** handle, int type) {
   if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
     return kInitializationFailed;
   }
-  auto created = std::make_unique<Generator>(Generator{.quasi = type >= kQuasi});
-  const std::lock_guard lock(mutex);
-  *handle = created.get();
-  generators.emplace(*handle, std::move(created));
+  *handle = alive<Generator>().add(std::make_unique<Generator>(Generator{.quasi = type >= kQuasi}));
   return kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int curandDestroyGenerator(const void* handle) {
-  const std::lock_guard lock(mutex);
-  return generators.erase(handle) == 1 ? kSuccess : kNotInitialized;
+  return alive<Generator>().remove(handle) ? kSuccess : kNotInitialized;
 }
 
 GPEMU_SHIM_EXPORT int curandSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
@@ -120,10 +109,10 @@ GPEMU_SHIM_EXPORT int curandSetPseudoRandomGeneratorSeed(const void* handle, uns
   return generator == nullptr ? kNotInitialized : generator->quasi ? kTypeError : kSuccess;
 }
 GPEMU_SHIM_EXPORT int curandSetGeneratorOffset(const void* handle, unsigned long long) {
-  return alive(handle);
+  return check(handle);
 }
 GPEMU_SHIM_EXPORT int curandSetGeneratorOrdering(const void* handle, int ordering) {
-  return ordering < 100 || ordering > 201 ? kOutOfRange : alive(handle);
+  return ordering < 100 || ordering > 201 ? kOutOfRange : check(handle);
 }
 GPEMU_SHIM_EXPORT int curandSetQuasiRandomGeneratorDimensions(const void* handle,
                                                               unsigned dimensions) {
@@ -137,7 +126,7 @@ GPEMU_SHIM_EXPORT int curandSetQuasiRandomGeneratorDimensions(const void* handle
   return generator->quasi ? kSuccess : kTypeError;
 }
 GPEMU_SHIM_EXPORT int curandGenerateSeeds(const void* handle) {
-  return alive(handle);
+  return check(handle);
 }
 
 GPEMU_SHIM_EXPORT int curandGenerate(const void* handle, unsigned* output, size_t count) {

@@ -1,46 +1,34 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
 #include "cusolver.hpp"
+#include "handle_table.hpp"
 
 namespace {
 
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-std::mutex& mutex = *new std::mutex;
-auto& solvers = *new std::unordered_map<const void*, std::unique_ptr<Solver>>;
-
 // cusolverDnParams, gesvdjInfo and syevjInfo: settings of algorithms, which do not change the cost.
-auto& settings = *new std::unordered_map<const void*, std::unique_ptr<char>>;
+struct Settings {};
 
 int create_settings(void** handle) {
   if (handle == nullptr) {
     return kInvalidValue;
   }
-  auto created = std::make_unique<char>();
-  const std::lock_guard lock(mutex);
-  *handle = created.get();
-  settings.emplace(*handle, std::move(created));
+  *handle = alive<Settings>().add(std::make_unique<Settings>());
   return kSuccess;
 }
 
 int destroy_settings(const void* handle) {
-  const std::lock_guard lock(mutex);
-  return settings.erase(handle) == 1 ? kSuccess : kInvalidValue;
+  return alive<Settings>().remove(handle) ? kSuccess : kInvalidValue;
 }
 
 int accept_setting(const void* handle) {
-  const std::lock_guard lock(mutex);
-  return settings.contains(handle) ? kSuccess : kInvalidValue;
+  return alive<Settings>().find(handle) != nullptr ? kSuccess : kInvalidValue;
 }
 
 }  // namespace
 
 Solver* find_solver(const void* handle) {
-  const std::lock_guard lock(mutex);
-  const auto found = solvers.find(handle);
-  return found == solvers.end() ? nullptr : found->second.get();
+  return alive<Solver>().find(handle);
 }
 
 GPEMU_SHIM_EXPORT int cusolverDnCreate(void** handle) {
@@ -50,16 +38,12 @@ GPEMU_SHIM_EXPORT int cusolverDnCreate(void** handle) {
   if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
     return kNotInitialized;
   }
-  auto created = std::make_unique<Solver>();
-  const std::lock_guard lock(mutex);
-  *handle = created.get();
-  solvers.emplace(*handle, std::move(created));
+  *handle = alive<Solver>().add(std::make_unique<Solver>());
   return kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int cusolverDnDestroy(const void* handle) {
-  const std::lock_guard lock(mutex);
-  return solvers.erase(handle) == 1 ? kSuccess : kNotInitialized;
+  return alive<Solver>().remove(handle) ? kSuccess : kNotInitialized;
 }
 
 GPEMU_SHIM_EXPORT int cusolverDnSetStream(const void* handle, gpemu_cuda_stream_handle stream) {

@@ -15,38 +15,33 @@ struct Description {
 // The state of an algorithm between its steps.
 struct Progress {};
 
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-auto& matrices = *new HandleTable<Matrix>;
-auto& descriptions = *new HandleTable<Description>;
-auto& progresses = *new HandleTable<Progress>;
-
 int keep(void** descriptor, const Matrix& matrix) {
   if (descriptor == nullptr || matrix.rows < 0 || matrix.columns < 0 || matrix.entries < 0 ||
       type_of_cuda(matrix.value_type) == GPEMU_TYPE_UNKNOWN) {
     return kInvalidValue;
   }
-  *descriptor = matrices.add(std::make_unique<Matrix>(matrix));
+  *descriptor = alive<Matrix>().add(std::make_unique<Matrix>(matrix));
   return kSuccess;
 }
 
 int drop(const void* descriptor) {
-  return descriptor == nullptr || matrices.remove(descriptor) ? kSuccess : kInvalidValue;
+  return descriptor == nullptr || alive<Matrix>().remove(descriptor) ? kSuccess : kInvalidValue;
 }
 
 int create_progress(void** descriptor) {
   if (descriptor == nullptr) {
     return kInvalidValue;
   }
-  *descriptor = progresses.add(std::make_unique<Progress>());
+  *descriptor = alive<Progress>().add(std::make_unique<Progress>());
   return kSuccess;
 }
 
 int destroy_progress(const void* descriptor) {
-  return descriptor == nullptr || progresses.remove(descriptor) ? kSuccess : kInvalidValue;
+  return descriptor == nullptr || alive<Progress>().remove(descriptor) ? kSuccess : kInvalidValue;
 }
 
 int set_description(const void* descriptor, int Description::* field, int value, int most) {
-  Description* const description = descriptions.find(descriptor);
+  Description* const description = alive<Description>().find(descriptor);
   if (description == nullptr || value < 0 || value > most) {
     return kInvalidValue;
   }
@@ -55,25 +50,26 @@ int set_description(const void* descriptor, int Description::* field, int value,
 }
 
 int get_description(const void* descriptor, int Description::* field) {
-  const Description* const description = descriptions.find(descriptor);
+  const Description* const description = alive<Description>().find(descriptor);
   return description == nullptr ? 0 : description->*field;
 }
 
 }  // namespace
 
 Matrix* find_matrix(const void* descriptor) {
-  return matrices.find(descriptor);
+  return alive<Matrix>().find(descriptor);
 }
 
 GPEMU_SHIM_EXPORT int cusparseCreateMatDescr(void** descriptor) {
   if (descriptor == nullptr) {
     return kInvalidValue;
   }
-  *descriptor = descriptions.add(std::make_unique<Description>());
+  *descriptor = alive<Description>().add(std::make_unique<Description>());
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseDestroyMatDescr(const void* descriptor) {
-  return descriptor == nullptr || descriptions.remove(descriptor) ? kSuccess : kInvalidValue;
+  return descriptor == nullptr || alive<Description>().remove(descriptor) ? kSuccess
+                                                                          : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusparseSetMatType(const void* descriptor, int value) {
   return set_description(descriptor, &Description::type, value, 3);
@@ -160,7 +156,7 @@ GPEMU_SHIM_EXPORT int cusparseDestroyDnVec(const void* descriptor) {
 
 GPEMU_SHIM_EXPORT int cusparseSpMatGetSize(const void* descriptor, int64_t* rows, int64_t* columns,
                                            int64_t* entries) {
-  const Matrix* const matrix = matrices.find(descriptor);
+  const Matrix* const matrix = alive<Matrix>().find(descriptor);
   if (matrix == nullptr || rows == nullptr || columns == nullptr || entries == nullptr) {
     return kInvalidValue;
   }
@@ -171,7 +167,7 @@ GPEMU_SHIM_EXPORT int cusparseSpMatGetSize(const void* descriptor, int64_t* rows
 }
 GPEMU_SHIM_EXPORT int cusparseCsrSetPointers(const void* descriptor, void* offsets, void* indices,
                                              void* values) {
-  Matrix* const matrix = matrices.find(descriptor);
+  Matrix* const matrix = alive<Matrix>().find(descriptor);
   if (matrix == nullptr || !matrix->sparse) {
     return kInvalidValue;
   }
@@ -182,7 +178,7 @@ GPEMU_SHIM_EXPORT int cusparseCsrSetPointers(const void* descriptor, void* offse
 }
 GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int batch, int64_t,
                                                  int64_t) {
-  Matrix* const matrix = matrices.find(descriptor);
+  Matrix* const matrix = alive<Matrix>().find(descriptor);
   if (matrix == nullptr || batch < 1) {
     return kInvalidValue;
   }
@@ -190,7 +186,7 @@ GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int bat
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int batch, int64_t) {
-  Matrix* const matrix = matrices.find(descriptor);
+  Matrix* const matrix = alive<Matrix>().find(descriptor);
   if (matrix == nullptr || batch < 1) {
     return kInvalidValue;
   }
@@ -200,7 +196,7 @@ GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int b
 /// Fill mode and diagonal type do not change the cost.
 GPEMU_SHIM_EXPORT int cusparseSpMatSetAttribute(const void* descriptor, int attribute,
                                                 const void* data, size_t bytes) {
-  const Matrix* const matrix = matrices.find(descriptor);
+  const Matrix* const matrix = alive<Matrix>().find(descriptor);
   return matrix == nullptr || attribute < 0 || attribute > 1 || data == nullptr ||
                  bytes != sizeof(int)
              ? kInvalidValue

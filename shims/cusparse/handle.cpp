@@ -4,15 +4,8 @@
 #include "cusparse.hpp"
 #include "handle_table.hpp"
 
-namespace {
-
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-auto& handles = *new HandleTable<Sparse>;
-
-}  // namespace
-
 Sparse* find_handle(const void* handle) {
-  return handles.find(handle);
+  return alive<Sparse>().find(handle);
 }
 
 GPEMU_SHIM_EXPORT int cusparseCreate(void** handle) {
@@ -22,14 +15,14 @@ GPEMU_SHIM_EXPORT int cusparseCreate(void** handle) {
   if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
     return kNotInitialized;
   }
-  *handle = handles.add(std::make_unique<Sparse>());
+  *handle = alive<Sparse>().add(std::make_unique<Sparse>());
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseDestroy(const void* handle) {
-  return handles.remove(handle) ? kSuccess : kNotInitialized;
+  return alive<Sparse>().remove(handle) ? kSuccess : kNotInitialized;
 }
 GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
-  Sparse* const sparse = handles.find(handle);
+  Sparse* const sparse = alive<Sparse>().find(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -37,7 +30,7 @@ GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_ha
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseGetStream(const void* handle, gpemu_cuda_stream_handle* stream) {
-  const Sparse* const sparse = handles.find(handle);
+  const Sparse* const sparse = alive<Sparse>().find(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -48,7 +41,7 @@ GPEMU_SHIM_EXPORT int cusparseGetStream(const void* handle, gpemu_cuda_stream_ha
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
-  Sparse* const sparse = handles.find(handle);
+  Sparse* const sparse = alive<Sparse>().find(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -59,7 +52,7 @@ GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseGetPointerMode(const void* handle, int* mode) {
-  const Sparse* const sparse = handles.find(handle);
+  const Sparse* const sparse = alive<Sparse>().find(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }

@@ -2,6 +2,7 @@
 #include <iterator>
 
 #include "cusparse.hpp"
+#include "library_status.hpp"
 
 namespace {
 
@@ -51,11 +52,7 @@ GPEMU_SHIM_EXPORT int cusparseGetVersion(const void* handle, int* version) {
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseGetProperty(int type, int* value) {
-  if (type < 0 || type > 2 || value == nullptr) {
-    return kInvalidValue;
-  }
-  *value = kVersion[type];
-  return kSuccess;
+  return put_property(kVersion, type, value, kInvalidValue);
 }
 GPEMU_SHIM_EXPORT const char* cusparseGetErrorName(int status) {
   const StatusName* entry = find(status);

@@ -2,18 +2,13 @@
 #include <atomic>
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
+#include "handle_table.hpp"
 #include "nccl.hpp"
 
 namespace {
 
 constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
-
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-std::mutex& mutex = *new std::mutex;
-auto& communicators = *new std::unordered_map<const void*, std::unique_ptr<Communicator>>;
 
 int create(void** handle, int ranks, int rank, int device) {
   if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks) {
@@ -23,10 +18,7 @@ int create(void** handle, int ranks, int rank, int device) {
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "communicators of several ranks");
     return kInvalidUsage;
   }
-  auto communicator = std::make_unique<Communicator>(Communicator{device});
-  const std::lock_guard lock(mutex);
-  *handle = communicator.get();
-  communicators.emplace(*handle, std::move(communicator));
+  *handle = alive<Communicator>().add(std::make_unique<Communicator>(Communicator{device}));
   return kSuccess;
 }
 
@@ -39,16 +31,13 @@ int create_on_current_device(void** handle, int ranks, int rank) {
 }
 
 int destroy(const void* handle) {
-  const std::lock_guard lock(mutex);
-  return communicators.erase(handle) == 1 ? kSuccess : kInvalidArgument;
+  return alive<Communicator>().remove(handle) ? kSuccess : kInvalidArgument;
 }
 
 }  // namespace
 
 Communicator* find_communicator(const void* handle) {
-  const std::lock_guard lock(mutex);
-  const auto found = communicators.find(handle);
-  return found == communicators.end() ? nullptr : found->second.get();
+  return alive<Communicator>().find(handle);
 }
 
 GPEMU_SHIM_EXPORT int ncclGetUniqueId(UniqueId* id) {

@@ -2,9 +2,8 @@
 // Keeps programs and refuses to compile them: NVIDIA's own library needs no GPU and compiles.
 #include <cstring>
 #include <memory>
-#include <mutex>
-#include <unordered_map>
 
+#include "handle_table.hpp"
 #include "nvrtc.hpp"
 
 namespace {
@@ -15,13 +14,8 @@ constexpr char kLog[] =
 
 struct Program {};
 
-// Never destroyed: programs end with handles alive and use them until the last destructor.
-std::mutex& mutex = *new std::mutex;
-auto& programs = *new std::unordered_map<const void*, std::unique_ptr<Program>>;
-
-bool alive(const void* program) {
-  const std::lock_guard lock(mutex);
-  return programs.contains(program);
+bool is_alive(const void* program) {
+  return alive<Program>().find(program) != nullptr;
 }
 
 }  // namespace
@@ -33,10 +27,7 @@ GPEMU_SHIM_EXPORT int nvrtcCreateProgram(void** program, const char* source, con
       (headers > 0 && (header_sources == nullptr || header_names == nullptr))) {
     return kInvalidInput;
   }
-  auto created = std::make_unique<Program>();
-  const std::lock_guard lock(mutex);
-  *program = created.get();
-  programs.emplace(*program, std::move(created));
+  *program = alive<Program>().add(std::make_unique<Program>());
   return kSuccess;
 }
 
@@ -44,8 +35,7 @@ GPEMU_SHIM_EXPORT int nvrtcDestroyProgram(void** program) {
   if (program == nullptr) {
     return kInvalidProgram;
   }
-  const std::lock_guard lock(mutex);
-  if (programs.erase(*program) == 0) {
+  if (!alive<Program>().remove(*program)) {
     return kInvalidProgram;
   }
   *program = nullptr;
@@ -53,7 +43,7 @@ GPEMU_SHIM_EXPORT int nvrtcDestroyProgram(void** program) {
 }
 
 GPEMU_SHIM_EXPORT int nvrtcAddNameExpression(const void* program, const char* name) {
-  if (!alive(program)) {
+  if (!is_alive(program)) {
     return kInvalidProgram;
   }
   return name == nullptr ? kInvalidInput : kSuccess;
@@ -61,7 +51,7 @@ GPEMU_SHIM_EXPORT int nvrtcAddNameExpression(const void* program, const char* na
 
 GPEMU_SHIM_EXPORT int nvrtcCompileProgram(const void* program, int options,
                                           const char* const* texts) {
-  if (!alive(program)) {
+  if (!is_alive(program)) {
     return kInvalidProgram;
   }
   if (options < 0 || (options > 0 && texts == nullptr)) {
@@ -72,7 +62,7 @@ GPEMU_SHIM_EXPORT int nvrtcCompileProgram(const void* program, int options,
 }
 
 GPEMU_SHIM_EXPORT int nvrtcGetProgramLogSize(const void* program, size_t* size) {
-  if (!alive(program)) {
+  if (!is_alive(program)) {
     return kInvalidProgram;
   }
   if (size == nullptr) {
@@ -83,7 +73,7 @@ GPEMU_SHIM_EXPORT int nvrtcGetProgramLogSize(const void* program, size_t* size) 
 }
 
 GPEMU_SHIM_EXPORT int nvrtcGetProgramLog(const void* program, char* log) {
-  if (!alive(program)) {
+  if (!is_alive(program)) {
     return kInvalidProgram;
   }
   if (log == nullptr) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <new>
@@ -52,6 +53,12 @@ template <typename... Pointers>
 Result<void> require(const char* function, Pointers*... pointers) {
   if ((... && (pointers != nullptr))) return {};
   return fail(ErrorCode::kInvalidArgument, "{}: an argument is NULL", function);
+}
+
+inline Result<void> check_duration(std::int64_t duration_ns, const char* function) {
+  if (duration_ns >= 0) return {};
+  return fail(ErrorCode::kInvalidArgument, "{}: a duration of {} ns is negative", function,
+              duration_ns);
 }
 
 /// Fills the caller's structure of `struct_size` bytes, which may be of an older, shorter version.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <pthread.h>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@
 #include "device_info.hpp"
 #include "log.hpp"
 #include "recorder.hpp"
+#include "visible_devices.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -42,33 +44,13 @@ const char* environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns the node's devices that CUDA_VISIBLE_DEVICES selects, in its order: up to the first
-/// entry that names no device, as in CUDA.
-std::vector<int> visible_devices(const device::Node& node, TimePoint now) {
-  std::vector<int> visible;
+/// Returns the indices of the node's devices that the program may see.
+std::vector<int> devices_to_show(const device::Node& node, TimePoint now) {
+  std::vector<std::string> uuids;
+  for (int i = 0; i < node.device_count(); ++i) uuids.push_back(node.device_snapshot(i, now).uuid);
   const char* const selection = std::getenv("CUDA_VISIBLE_DEVICES");
-  if (selection == nullptr) {
-    for (int i = 0; i < node.device_count(); ++i) visible.push_back(i);
-    return visible;
-  }
-  std::string_view rest = selection;
-  while (!rest.empty()) {
-    std::string_view entry = rest.substr(0, rest.find(','));
-    rest.remove_prefix(std::min(rest.size(), entry.size() + 1));
-    while (entry.starts_with(' ')) entry.remove_prefix(1);
-    while (entry.ends_with(' ')) entry.remove_suffix(1);
-    int index = -1;
-    if (entry.starts_with("GPU-")) {
-      for (int i = 0; i < node.device_count(); ++i) {
-        if (node.device_snapshot(i, now).uuid.starts_with(entry)) index = i;
-      }
-    } else {
-      std::from_chars(entry.data(), entry.data() + entry.size(), index);
-    }
-    if (index < 0 || index >= node.device_count() || std::ranges::count(visible, index) > 0) break;
-    visible.push_back(index);
-  }
-  return visible;
+  return visible_devices(
+      selection == nullptr ? std::nullopt : std::optional<std::string_view>(selection), uuids);
 }
 
 /// Returns a size in MiB from the environment, or `otherwise`.
@@ -133,7 +115,7 @@ Result<void> attach_now(Process& state) {
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();
   int ordinal = 0;
-  for (const int index : visible_devices(*state.node, now)) {
+  for (const int index : devices_to_show(*state.node, now)) {
     const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;

@@ -13,6 +13,7 @@
 #include "host_functions.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
+#include "peer.hpp"
 #include "recorder.hpp"
 #include "stream.hpp"
 #include "waits.hpp"
@@ -27,6 +28,11 @@ constexpr Duration kCopyLatency = std::chrono::microseconds(6);
 /// The rate of a pageable copy as a share of a pinned one's. Source: GPEmu (VLDB 2025) measured 4
 /// to 6 GB/s, and 12 with pinned memory.
 constexpr double kPageableShare = 0.42;
+
+/// A copy between devices that do not reach each other, as a share of the pinned rate: it is staged
+/// in host memory. Source: 12.9 of 25.6 GB/s on RTX 4090
+/// (github.com/tinygrad/open-gpu-kernel-modules/issues/6).
+constexpr double kStagedShare = 0.5;
 
 /// Up to this size, a pageable copy to the device only waits for its staging. Source: CUDA Runtime
 /// API, "API synchronization behavior".
@@ -159,6 +165,19 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
   return kCopyLatency + from_seconds(static_cast<double>(bytes) / bytes_per_s);
 }
 
+/// Returns the rate of a copy between two devices; `link` is that of pinned memory.
+double rate_between(const DeviceState& device, const DeviceState& peer, double link) {
+  switch (peer_link(device, peer)) {
+    case PeerLink::kNvlink:
+      return device.spec.nvlink_bytes_per_s.value_or(link);
+    case PeerLink::kPcie:
+      return link;
+    case PeerLink::kNone:
+      break;
+  }
+  return link * kStagedShare;
+}
+
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
 [[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
                                               const Side& from, Bytes bytes) {
@@ -175,7 +194,7 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
                    device.costs->price(operation).estimate.time, operation.name);
   }
   if (to.on_device() && from.on_device()) {
-    const double rate = device.spec.nvlink_bytes_per_s.value_or(link);
+    const double rate = rate_between(device_at(to.device), device_at(from.device), link);
     return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes, at_rate(bytes, rate),
                    "copy to peer");
   }

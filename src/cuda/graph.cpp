@@ -10,6 +10,7 @@
 #include "event_state.hpp"
 #include "handle_table.hpp"
 #include "kernel.hpp"
+#include "kernels/kernel_effect.hpp"
 #include "recorder.hpp"
 #include "stream_state.hpp"
 
@@ -82,7 +83,7 @@ Status describe_node(const gpemu_cuda_node_parameters& parameters, DeviceState& 
       work->operation = described.operation;
       work->name = work->operation.name;
       KernelWork memory;
-      describe_launch(parameters.kernel, parameters.launch, &memory);
+      describe_work(kernel->effect, parameters.launch, &memory);
       work->memory = std::make_shared<const KernelWork>(std::move(memory));
       work->parameters.launch.arguments = nullptr;
       return GPEMU_CUDA_SUCCESS;

@@ -203,14 +203,6 @@ Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
   return GPEMU_CUDA_SUCCESS;
 }
 
-void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                     KernelWork* work) {
-  gpemu_cuda_kernel* const found = kernels().find(kernel);
-  if (found == nullptr) return;
-  static_cast<void>(traits_of(*found));
-  describe_work(found->effect, launch, work);
-}
-
 Status find_launched(gpemu_cuda_kernel_handle handle, const gpemu_cuda_launch& launch,
                      const DeviceState& device, gpemu_cuda_kernel** kernel) {
   *kernel = kernels().find(handle);

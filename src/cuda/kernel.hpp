@@ -49,8 +49,4 @@ void register_kernel(const void* host_function, const char* name, const void* fa
 [[nodiscard]] Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                                    std::vector<void*>* arguments, gpemu_cuda_launch* plain);
 
-/// Describes the effect of a kernel's launch on memory.
-void describe_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
-                     KernelWork* work);
-
 }  // namespace gpemu::cuda

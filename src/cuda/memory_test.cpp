@@ -36,6 +36,8 @@ namespace {
 class MemoryTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { use_test_gpu(); }
+  // What tests before this one left in pools, and what these counted, is gone.
+  void SetUp() override { ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS); }
   static std::uint64_t allocate(Bytes bytes) {
     std::uint64_t address = 0;
     EXPECT_EQ(gpemu_cuda_malloc(bytes, &address), GPEMU_CUDA_SUCCESS);

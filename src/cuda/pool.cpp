@@ -16,6 +16,7 @@
 #include "context.hpp"
 #include "handle_table.hpp"
 #include "memory_state.hpp"
+#include "peer.hpp"
 #include "recorder.hpp"
 
 struct gpemu_cuda_pool {
@@ -332,6 +333,10 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
     return read_write ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
   if (read_write) {
+    // Source: CUDA C++ Programming Guide, "Device Accessibility for Multi-GPU Support".
+    if (peer_link(device_at(device), *found->device) == PeerLink::kNone) {
+      return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+    }
     found->peers.insert(device);
   } else {
     found->peers.erase(device);

@@ -38,7 +38,8 @@ bool forget_pooled(std::uint64_t address);
                                     gpemu_cuda_pool_attribute attribute, std::uint64_t value);
 
 /// Set or yield whether a device may use a pool's memory. Requires: the device exists. Errors:
-/// INVALID_DEVICE for removing the access of the pool's own device.
+/// INVALID_DEVICE for removing the access of the pool's own device, and for a device that cannot
+/// reach the memory.
 [[nodiscard]] Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write);
 [[nodiscard]] Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write);
 

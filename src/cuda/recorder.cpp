@@ -8,7 +8,6 @@
 #include <cstring>
 #include <ctime>
 #include <fcntl.h>
-#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -31,6 +30,7 @@
 #include "kernels/kernel_name.hpp"
 #include "line_file.hpp"
 #include "log.hpp"
+#include "operation_lines.hpp"
 #include "process.hpp"
 
 namespace gpemu::cuda {
@@ -74,16 +74,6 @@ constexpr int kPolls = 1000;
 
 static_assert(cost::kOperationClassCount <= ProcessRecord::kMaxClasses);
 static_assert(cost::kEvidenceNames.size() <= ProcessRecord::kMaxEvidence);
-
-constexpr std::array<std::string_view, 7> kMarkNames = {
-    "push", "pop", "instant", "profiler_start", "profiler_stop", "start", "end"};
-
-template <std::size_t Size>
-std::string_view name_in(const std::array<std::string_view, Size>& names, int index) {
-  return index >= 0 && static_cast<std::size_t>(index) < Size
-             ? names[static_cast<std::size_t>(index)]
-             : "unknown";
-}
 
 void add(std::int64_t& field, std::int64_t value) {
   std::atomic_ref(field).fetch_add(value, std::memory_order_relaxed);
@@ -141,40 +131,6 @@ Recorder& recorder() {
 
 // ---- Lines
 
-/// Returns whether a text is UTF-8, as JSON requires; surrogates and overlong forms pass.
-bool is_utf8(std::string_view text) {
-  int following = 0;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (following > 0) {
-      if ((byte & 0xC0) != 0x80) return false;
-      --following;
-    } else if (byte >= 0x80) {
-      following = byte >= 0xF0 ? 3 : byte >= 0xE0 ? 2 : 1;
-      if (byte < 0xC2 || byte > 0xF4) return false;
-    }
-  }
-  return following == 0;
-}
-
-/// Returns a text as the inside of a JSON string.
-std::string escaped(std::string_view text) {
-  const bool plain = is_utf8(text);
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20) {
-      fmt::format_to(std::back_inserter(result), "\\u{:04x}", byte);
-    } else if (byte >= 0x80 && !plain) {
-      result += '?';
-    } else {
-      if (c == '"' || c == '\\') result += '\\';
-      result += c;
-    }
-  }
-  return result;
-}
-
 void add_line(Recorder& state, std::string_view line) {
   if (state.lines->add(line)) {
     add(state.totals->lines, 1);
@@ -193,28 +149,9 @@ int number_of(Recorder& state, const char* name) {
   const std::lock_guard lock(state.mutex);
   const auto [entry, added] = state.names.emplace(name, static_cast<int>(state.names.size()));
   if (added) {
-    add_line(state, fmt::format(R"({{"name":{},"text":"{}"}})", entry->second, escaped(name)));
+    add_line(state, name_line(entry->second, name));
   }
   return entry->second;
-}
-
-/// Copies over a link have no operation; their names show the kind.
-std::string kind_of(const RecordedWork& work) {
-  if (work.operation != nullptr)
-    return std::string(name_in(cost::kOperationKindNames, work.operation->kind));
-  std::string kind = work.name;
-  std::ranges::replace(kind, ' ', '_');
-  return escaped(kind);
-}
-
-std::string shape_json(const gpemu_operation& operation) {
-  int length = GPEMU_OPERATION_SHAPE_LENGTH;
-  while (length > 0 && operation.shape[length - 1] == 0) --length;
-  std::string json;
-  for (int i = 0; i < length; ++i) {
-    fmt::format_to(std::back_inserter(json), "{}{}", i == 0 ? "" : ",", operation.shape[i]);
-  }
-  return json;
 }
 
 ::pid_t thread_number() {
@@ -223,37 +160,7 @@ std::string shape_json(const gpemu_operation& operation) {
 }
 
 void write_mark(Recorder& state, std::string_view kind, std::string_view text) {
-  add_line(state, fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})", kind,
-                              process().clock->now().time_since_epoch().count(), thread_number(),
-                              escaped(text)));
-}
-
-void write_operation(Recorder& state, const RecordedWork& work) {
-  std::string line = fmt::format(
-      R"({{"op":"{}","name":{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
-      R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
-      kind_of(work), number_of(state, work.name), work.device->ordinal, work.stream_id,
-      thread_number(), work.interval.asked.time_since_epoch().count(),
-      work.interval.start.time_since_epoch().count(), work.interval.end.time_since_epoch().count(),
-      work.interval.busy.count(), cost::operation_class_name(work.operation_class),
-      cost::evidence_name(work.evidence));
-  if (work.operation != nullptr) {
-    const gpemu_operation& operation = *work.operation;
-    const auto compute =
-        operation.compute_type == GPEMU_TYPE_UNKNOWN ? operation.type : operation.compute_type;
-    if (operation.type != GPEMU_TYPE_UNKNOWN) {
-      fmt::format_to(std::back_inserter(line), R"(,"type":"{}","compute_type":"{}")",
-                     name_in(cost::kDataTypeNames, operation.type),
-                     name_in(cost::kDataTypeNames, compute));
-    }
-    fmt::format_to(std::back_inserter(line), R"(,"shape":[{}])", shape_json(operation));
-    if (operation.channels_last != 0) line += R"(,"channels_last":true)";
-    if (operation.access == GPEMU_ACCESS_STRIDED) line += R"(,"access":"strided")";
-  }
-  if (work.bytes != 0) {
-    fmt::format_to(std::back_inserter(line), R"(,"bytes":{})", work.bytes);
-  }
-  add_line(state, line + "}");
+  add_line(state, mark_line(kind, text, process().clock->now(), thread_number()));
 }
 
 // ---- Devices
@@ -339,7 +246,9 @@ void record(const RecordedWork& work) {
   if (asked_ns - host_sample.time_ns > kSamplePeriod) {
     host_sample = {.time_ns = asked_ns, .processor_ns = processor_time()};
   }
-  if (state.lines != nullptr) write_operation(state, work);
+  if (state.lines != nullptr) {
+    add_line(state, operation_line(work, number_of(state, work.name), thread_number()));
+  }
 }
 
 void record_start(const DeviceState& device, TimePoint start, TimePoint end) {
@@ -461,8 +370,7 @@ void record_memory(int ordinal, Bytes held) {
 void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes) {
   Recorder& state = recorder();
   if (state.lines == nullptr) return;
-  add_line(state,
-           fmt::format(R"({{"memory":{},"address":{},"device":{}}})", bytes, address, ordinal));
+  add_line(state, memory_line(bytes, address, ordinal));
 }
 
 namespace {
@@ -504,7 +412,7 @@ std::int64_t recorded_not_computed_bytes() {
 
 void record_mark(gpemu_cuda_mark_kind kind, std::string_view text) {
   Recorder& state = recorder();
-  if (state.lines != nullptr) write_mark(state, name_in(kMarkNames, kind), text);
+  if (state.lines != nullptr) write_mark(state, mark_name(kind), text);
 }
 
 }  // namespace gpemu::cuda

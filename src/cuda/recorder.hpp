@@ -4,24 +4,14 @@
 #include <cstdint>
 #include <string_view>
 
-#include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/cuda.h"
 
 #include "content.hpp"
 #include "device_state.hpp"
+#include "recorded_work.hpp"
 
 namespace gpemu::cuda {
-
-/// Work of a device, for the report of the run.
-struct RecordedWork {
-  const DeviceState* device = nullptr;
-  std::uint64_t stream_id = 0;
-  device::Interval interval;
-  cost::OperationClass operation_class = cost::OperationClass::kOther;
-  cost::Evidence evidence = cost::Evidence::kAnalytic;
-  const char* name = "";  ///< copied.
-  Bytes bytes = 0;
-  const gpemu_operation* operation = nullptr;  ///< null for copies over links; copied.
-};
 
 /// Makes a fork wait while the recorder is being made. Called once, when the library is loaded.
 void handle_forks_of_recorder();

@@ -21,6 +21,7 @@
 #include "attach.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
+#include "peer.hpp"
 #include "pool.hpp"
 #include "recorder.hpp"
 
@@ -339,6 +340,14 @@ Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t 
   if (bytes == 0 || (access != 0 && access != 1 && access != 3) ||
       !mapped_exactly(state, address, bytes)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  for (Bytes done = 0; access != 0 && done < bytes;) {
+    const Block& block = state.blocks.at(address + done);
+    if (block.device != device &&
+        peer_link(device_at(device), device_at(block.device)) == PeerLink::kNone) {
+      return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+    }
+    done += block.bytes;
   }
   for (Bytes done = 0; done < bytes;) {
     Block& block = state.blocks.at(address + done);

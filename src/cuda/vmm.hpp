@@ -32,7 +32,7 @@ namespace gpemu::cuda {
 [[nodiscard]] Status unmap_physical(std::uint64_t address, Bytes bytes);
 
 /// Sets how a device may use mapped memory: 0 not, 1 to read, 3 to read and write. Requires: the
-/// device exists.
+/// device exists. Errors: INVALID_DEVICE for memory that the device cannot reach. PLACEHOLDER -> x
 [[nodiscard]] Status set_access(std::uint64_t address, Bytes bytes, int device,
                                 std::uint32_t access);
 [[nodiscard]] Status get_access(std::uint64_t address, int device, std::uint32_t* access);

@@ -36,7 +36,7 @@ Device::Device(std::unique_ptr<State> state) : state_(std::move(state)) {
   lane->blocking = true;
   state_->lanes->legacy = lane.get();
   {
-    const std::lock_guard lock(state_->schedule->mutex);
+    const Lock lock(state_->schedule->mutex);
     state_->schedule->add(state_->lanes);
   }
   state_->default_stream.reset(new Stream(*this, std::move(lane)));
@@ -50,7 +50,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   }
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
-  GPEMU_TRY(segment.add_context(index));
+  GPEMU_TRY(segment.add_context(index, schedule.allows_others(index)));
   auto state = std::make_unique<State>();
   state->node = std::move(node);
   state->segment = &segment;
@@ -83,14 +83,14 @@ Node& Device::node() const {
   return *state_->node;
 }
 Event Device::read(const Event& event) const {
-  const std::lock_guard lock(state_->schedule->mutex);
+  const Lock lock(state_->schedule->mutex);
   return event;
 }
 Result<void> Device::check_owner() const {
   return state_->segment->check_owner();
 }
 void Device::observe(std::function<void(TimePoint, TimePoint)> observer) {
-  const std::lock_guard lock(state_->schedule->mutex);
+  const Lock lock(state_->schedule->mutex);
   state_->lanes->observer = std::move(observer);
 }
 Stream& Device::default_stream() {
@@ -101,7 +101,7 @@ std::unique_ptr<Stream> Device::create_stream(StreamKind kind) {
   auto lane = std::make_unique<Lane>(state_->lanes);
   lane->blocking = kind == StreamKind::kBlocking;
   if (lane->blocking) {
-    const std::lock_guard lock(state_->schedule->mutex);
+    const Lock lock(state_->schedule->mutex);
     state_->lanes->blocking.push_back(lane.get());
   }
   return std::unique_ptr<Stream>(new Stream(*this, std::move(lane)));
@@ -159,7 +159,7 @@ MemoryInfo Device::memory_info() const {
 void Device::synchronize() {
   std::vector<Moment> ends;
   {
-    const std::lock_guard lock(state_->schedule->mutex);
+    const Lock lock(state_->schedule->mutex);
     ends = state_->schedule->ends_of(*state_->lanes, state_->clock->now());
   }
   for (const Moment& end : ends) end.wait(*state_->clock);
@@ -177,7 +177,7 @@ Stream::~Stream() {
     static_cast<void>(lane_.release());
     return;
   }
-  const std::lock_guard lock(device.schedule->mutex);
+  const Lock lock(device.schedule->mutex);
   device.schedule->abandon(std::move(lane_), device.clock->now());
 }
 
@@ -189,7 +189,7 @@ Interval Stream::enqueue(Engine engine, Bytes bytes, Duration cost) {
   const Device::State& device = *device_.state_;
   const std::size_t index =
       static_cast<std::size_t>(device.index) * kEngineCount + static_cast<std::size_t>(engine);
-  const std::lock_guard lock(device.schedule->mutex);
+  const Lock lock(device.schedule->mutex);
   return device.schedule->queue(*lane_, index, device.clock->now(), cost, bytes);
 }
 
@@ -204,7 +204,7 @@ Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
 
 void Stream::record(Event& event) {
   const Device::State& device = *device_.state_;
-  const std::lock_guard lock(device.schedule->mutex);
+  const Lock lock(device.schedule->mutex);
   const TimePoint now = device.clock->now();
   event.moment_ = device.schedule->end_of(*lane_, now);
   event.moment_.time_ = std::max(event.moment_.time_, now);
@@ -217,20 +217,20 @@ void Stream::wait(const Event& event) {
 
 void Stream::wait(const Moment& moment) {
   const Device::State& device = *device_.state_;
-  const std::lock_guard lock(device.schedule->mutex);
+  const Lock lock(device.schedule->mutex);
   device.schedule->wait_in_stream(*lane_, device.clock->now(), moment);
 }
 
 Moment Stream::tail() const {
   const Device::State& device = *device_.state_;
-  const std::lock_guard lock(device.schedule->mutex);
+  const Lock lock(device.schedule->mutex);
   return device.schedule->end_of(*lane_, device.clock->now());
 }
 
 Moment Stream::last_end() const {
   const Device::State& device = *device_.state_;
-  const std::lock_guard lock(device.schedule->mutex);
-  return device.schedule->last_end_of(*lane_, device.clock->now());
+  const Lock lock(device.schedule->mutex);
+  return device.schedule->last_end(*lane_, device.clock->now());
 }
 
 bool Stream::idle() const {

@@ -9,11 +9,6 @@
 namespace gpemu::device {
 namespace {
 
-/// If the work of other processes is queued for longer than this, a process checks whether they
-/// live, at most once per period. A check asks the kernel for a lock of each process, about 0.3 us.
-constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
-constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
-
 std::int64_t ns(TimePoint time) {
   return time.time_since_epoch().count();
 }
@@ -74,10 +69,7 @@ TimePoint EngineQueue::next_turn(TimePoint now, TimePoint from) {
   for (const Turn& turn : turns_) {
     if (from < turn.end) return std::max(from, turn.start);
   }
-  drop_work_of_dead(now);
-  const TimePoint tail = at(record_->tail_ns.load(std::memory_order_relaxed));
-  return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
-                                                                           : std::max(from, tail);
+  return sharing_->next_start(engine_, now, from);
 }
 
 void EngineQueue::settle(TimePoint start, TimePoint end) {
@@ -98,45 +90,9 @@ void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Durat
   }
 }
 
-/// Before this process queues after it, drops the work of dead processes, and repairs damage that
-/// would make this process wait for work that nobody has queued.
-void EngineQueue::drop_work_of_dead(TimePoint now) {
-  const TimePoint others_end = at(record_->tail_ns.load());
-  const TimePoint expected = std::max(now, at(own_->engines[engine_].tail_ns));
-  if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
-  const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
-  if (now - looked_for_dead_ < kLookPeriod && !is_damage) return;
-  looked_for_dead_ = now;
-  segment_->trim(device_, engine_, now);
-}
-
-/// Puts time at the end of the engine's timeline, not before `earliest`. Several processes may do
-/// so at once: the one whose exchange succeeds first comes first, and none waits for another. A
-/// tail that is further away than any process queues is damage; the time then comes after this
-/// process's own tail instead.
-EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
-  drop_work_of_dead(now);
-  std::int64_t& own = own_->engines[engine_].tail_ns;
-  std::atomic<std::int64_t>& published = holding_->engines[engine_].tail_ns;
-  std::int64_t tail = record_->tail_ns.load(std::memory_order_relaxed);
-  const std::int64_t latest = saturating_add(std::max(ns(now), own), layout::kLongestQueue.count());
-  std::int64_t start = 0;
-  std::int64_t end = 0;
-  std::int64_t queued = 0;
-  do {
-    queued = tail <= latest ? tail : own;
-    start = std::max(ns(earliest), queued);
-    end = saturating_add(start, cost.count());
-    // Before the exchange, so that no process cuts the timeline before this work's end.
-    published.store(std::max(own, end), std::memory_order_relaxed);
-  } while (!record_->tail_ns.compare_exchange_weak(tail, end));
-  own = std::max(own, end);
-  if (start > std::max(queued, ns(now))) {
-    layout::GapRecord& gap = record_->gaps[record_->gap_count++ % std::size(record_->gaps)];
-    gap.start_ns = std::max(queued, ns(now));
-    gap.end_ns = start;
-  }
-  const Turn turn{.start = at(queued), .end = at(end)};
+/// Gets more time on the engine.
+Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
+  const Turn turn = sharing_->reserve(engine_, now, earliest, cost);
   if (!turns_.empty() && turns_.back().end == turn.start) {
     turns_.back().end = turn.end;
   } else {

@@ -7,20 +7,19 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
 
+#include "device_sharing.hpp"
 #include "segment.hpp"
 
 namespace gpemu::device {
 
 /// The time that this process has on one engine, and what other processes see of it.
 ///
-/// A process reserves time after everything that any process has reserved before: first in, first
-/// out. Within its own time, it orders its work as it likes. Thread safety: guarded by the
-/// schedule's mutex.
+/// The device's sharing policy says which time that is. Within its own time, the process orders its
+/// work as it likes. Thread safety: guarded by the schedule's mutex.
 class EngineQueue {
  public:
-  EngineQueue(Segment& segment, int device, std::size_t engine)
-      : segment_(&segment),
-        device_(device),
+  EngineQueue(DeviceSharing& sharing, Segment& segment, int device, std::size_t engine)
+      : sharing_(&sharing),
         engine_(engine),
         record_(&segment.engines(device)[engine]),
         own_(&segment.own(device)),
@@ -50,17 +49,9 @@ class EngineQueue {
   void fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy);
 
  private:
-  /// From the end of the others' reservation to the end of this process's own.
-  struct Turn {
-    TimePoint start;
-    TimePoint end;
-  };
-
-  void drop_work_of_dead(TimePoint now);
   Turn reserve(TimePoint now, TimePoint earliest, Duration cost);
 
-  Segment* segment_;
-  int device_;
+  DeviceSharing* sharing_;
   std::size_t engine_;
   layout::EngineRecord* record_;    ///< of all processes.
   Segment::OwnUse* own_;            ///< of this process.
@@ -68,7 +59,6 @@ class EngineQueue {
   std::vector<Turn> turns_;         ///< in order of time; no two meet.
   Duration promised_{};
   TimePoint settled_end_{};
-  TimePoint looked_for_dead_{};
 };
 
 }  // namespace gpemu::device

@@ -75,7 +75,7 @@ void Node::start_to_settle(sim::Clock& clock) {
 }
 
 TimePoint Node::settle(TimePoint now) {
-  const std::lock_guard lock(schedule_->mutex);
+  const Lock lock(schedule_->mutex);
   schedule_->advance(now);
   return schedule_->next_look(now).time;
 }

@@ -59,7 +59,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
                                                 .key = group.key,
                                                 .seat = index,
                                                 .party = Party(seats, index)});
-  const std::lock_guard lock(schedule.mutex);
+  const Lock lock(schedule.mutex);
   schedule.add(state->party);
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(state)));
 }
@@ -79,14 +79,14 @@ Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost) {
   if (&stream.node() != state_->node.get()) {
     return fail(ErrorCode::kInvalidArgument, "the stream belongs to another node than the group");
   }
-  const std::lock_guard lock(state_->schedule.mutex);
+  const Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
   return state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost);
 }
 
 Result<void> Rendezvous::check() {
   GPEMU_TRY(state_->segment.check_owner());
-  const std::lock_guard lock(state_->schedule.mutex);
+  const Lock lock(state_->schedule.mutex);
   state_->schedule.advance(state_->clock.now());
   state_->schedule.find_failures();
   return state_->check();
@@ -109,7 +109,7 @@ Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> time
 }
 
 RoundStatistics Rendezvous::statistics() const {
-  const std::lock_guard lock(state_->schedule.mutex);
+  const Lock lock(state_->schedule.mutex);
   const Lateness& lateness = state_->schedule.lateness();
   Settler* const settler = state_->node->settler_.get();
   return {.rounds = lateness.total(),
@@ -120,7 +120,7 @@ RoundStatistics Rendezvous::statistics() const {
 
 void Rendezvous::abort() {
   {
-    const std::lock_guard lock(state_->schedule.mutex);
+    const Lock lock(state_->schedule.mutex);
     if (std::exchange(state_->aborted, true)) return;
     state_->schedule.abort(state_->party, state_->clock.now());
     state_->schedule.remove(state_->party);

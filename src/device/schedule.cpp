@@ -2,514 +2,210 @@
 #include "schedule.hpp"
 
 #include <algorithm>
-#include <cstdint>
-#include <tuple>
-#include <utility>
 
-#include "gpemu/base/saturate.hpp"
+#include "gpemu/sim/clock.hpp"
 
 namespace gpemu::device {
+namespace {
 
-/// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
-/// that was queued first.
-struct Schedule::Later {
-  bool operator()(Lane* a, Lane* b) const {
-    const Task& first = next_of(*a);
-    const Task& second = next_of(*b);
-    return first.start != second.start ? first.start > second.start : first.number > second.number;
-  }
-};
-
-Schedule::Schedule(Segment& segment, std::size_t devices) : segment_(segment) {
-  for (std::size_t i = 0; i < devices * kEngineCount; ++i) {
-    engines_.push_back(
-        {.queue = EngineQueue(segment, static_cast<int>(i / kEngineCount), i % kEngineCount),
-         .ready = {}});
-  }
+/// Returns whether a mark is of a round of that party.
+bool is_round_of(Party& party, const Mark* mark) {
+  return std::ranges::any_of(party.rounds(),
+                             [&](const Party::Round& round) { return round.mark.get() == mark; });
 }
 
-Schedule::~Schedule() {
-  place_all();
-  for (const auto& group : groups_) look_at_group(*group, TimePoint::max());
-}
+}  // namespace
 
-void Schedule::add(std::shared_ptr<LaneGroup> group) {
-  std::erase_if(groups_, [](const auto& other) { return other.use_count() == 1; });
-  groups_.push_back(std::move(group));
-}
-
-/// Returns when all work of a lane ends, and everything for which it waits. Requires: it has
-/// started.
-TimePoint Schedule::known_end(const Lane& lane) {
-  if (!lane.blocking) return lane.started_end;
-  const LaneGroup& group = *lane.group;
-  return std::max(lane.started_end,
-                  &lane == group.legacy ? group.blocking_end : group.legacy->started_end);
-}
-
-Interval Schedule::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
-                         Bytes bytes) {
+void Schedule::abort(Party& party, TimePoint now) {
   enter(now);
-  LaneGroup& group = *lane.group;
-  if (!group.waiting.empty()) look_at_group(group, now);
-  Duration idle{};
-  if (!group.waiting.empty()) {
-    follow_group(lane, now);
-  } else {
-    lane.expected_end = known_end(lane);
-    if (group.any_end < now) idle = now - group.any_end;
-  }
-  EngineState& engine = engines_[engine_index];
-  const TimePoint ready = std::max(now, lane.expected_end);
-  // Work that is ready last puts off nothing that was queued before.
-  const bool in_order = ready >= engine.last_ready;
-  // Work that has no time, but could have one, would be in line at an engine.
-  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size();
-  Interval interval = is_known && in_order
-                          ? queue_placed(lane, engine_index, ready, cost, bytes)
-                          : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
-  interval.asked = now;
-  interval.idle = idle;
-  return interval;
-}
-
-/// Queues work that runs after all work that was queued before on its engine.
-Interval Schedule::queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                Duration cost, Bytes bytes) {
-  EngineState& engine = engines_[engine_index];
-  const Interval interval = engine.queue.serve(now_, std::max(ready, engine.placed_end), cost);
-  engine.placed_end = interval.end;
-  engine.last_ready = ready;
-  lane.expected_end = interval.end;
-  engine.queue.count(interval.busy, bytes);
-  if (interval.start <= now_ && lane.tasks.empty()) {
-    note_start(lane, engine, interval.start, interval.end);
-  } else if (can_join_last(lane, engine_index, interval)) {
-    Task& last = lane.tasks.back();
-    lane.ends.push() = last.end;
-    ++last.before;
-    last.number = next_number_++;
-    last.end = interval.end;
-    engine.queue.promise(interval.busy);
-  } else {
-    push_work(lane, engine_index, ready, interval);
-    ++lane.placed;
-  }
-  return interval;
-}
-
-/// Queues work whose time depends on work without a time, or that puts off other work.
-Interval Schedule::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
-                                  Duration cost, Bytes bytes, bool in_order) {
-  EngineState& engine = engines_[engine_index];
-  const TimePoint end = saturating_add(ready, cost);
-  const Interval expected{.start = ready, .end = end, .busy = end - ready};
-  const bool is_next = lane.placed == lane.tasks.size();
-  lane.expected_end = end;
-  engine.queue.count(expected.busy, bytes);
-  push_work(lane, engine_index, ready, expected);
-  // Work that may wait for a round takes its engine time when it starts.
-  if (!lane.open) engine.queue.reserve_for(now_, ready, expected.busy);
-  if (!in_order) {
-    start_over(now_);
-  } else if (is_next) {
-    look_at(lane);
-  }
-  advance(now_);
-  return expected;
-}
-
-void Schedule::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
-  enter(now);
-  if (&lane == lane.group->legacy) {
-    wait(lane, now, Moment(known_end(lane)));
-    follow_group(lane, now);
-  }
-  wait(lane, now, moment);
-}
-
-void Schedule::wait(Lane& lane, TimePoint now, const Moment& moment) {
-  const Mark* const mark = moment.mark_.get();
-  TimePoint time = moment.time_;
-  if (mark != nullptr) time = std::max(time, mark->time());
-  const bool is_known = mark == nullptr || mark->final_;
-  const TimePoint end = std::max(lane.expected_end, time);
-  if (is_known && lane.tasks.empty()) {
-    lane.expected_end = end;
-    note_end(lane, std::max(lane.started_end, time));
-    return;
-  }
-  if (is_known && time <= now) return;
-  lane.expected_end = end;
-  const bool is_next = lane.placed == lane.tasks.size();
-  Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
-  task.start = task.end = end;
-  if (!is_known) {
-    task.waits_for = moment.mark_;
-    lane.open = lane.open || mark->open_;
-  }
-  if (!is_next) return;
-  if (waiting_.empty() && (is_known || mark->placed_)) {
-    ++lane.placed;
-    return;
-  }
-  look_at(lane);
-}
-
-Moment Schedule::end_of(Lane& lane, TimePoint now) {
-  enter(now);
-  if (lane.group->waiting.empty()) return Moment(known_end(lane));
+  while (!party.rounds().empty()) give_end(party, timeline_.now());
   advance(now);
-  if (&lane != lane.group->legacy) {
-    follow_group(lane, now);
-    return last_end(lane, now);
-  }
-  const bool is_alone = std::ranges::all_of(lane.group->blocking,
-                                            [](const Lane* other) { return other->tasks.empty(); });
-  if (is_alone) {
-    Moment end = last_end(lane, now);
-    end.time_ = std::max(end.time_, known_end(lane));
-    return end;
-  }
-  // Until something is queued or starts, every caller gets the same answer.
-  LaneGroup& group = *lane.group;
-  if (group.joint_key == std::pair(next_number_, group.blocking_end)) return group.joint_end;
-  // Not in the lane itself, where a wait would delay the blocking streams.
-  auto all = std::make_unique<Lane>(lane.group);
-  for (Lane* const other : group.blocking) wait(*all, now, last_end(*other, now));
-  wait(*all, now, last_end(lane, now));
-  group.joint_end = last_end(*all, now);
-  group.joint_key = {next_number_, group.blocking_end};
-  abandon(std::move(all), now);
-  return group.joint_end;
 }
 
-std::vector<Moment> Schedule::ends_of(const LaneGroup& group, TimePoint now) {
-  advance(now);
-  std::vector<Moment> ends;
-  const std::vector<Lane*> lanes = group.waiting;
-  for (Lane* const lane : lanes) ends.push_back(last_end(*lane, now));
-  ends.emplace_back(group.any_end);
-  return ends;
-}
-
-void Schedule::place_all() {
-  while (place_next(TimePoint::max()) != nullptr) {
-  }
-}
-
-void Schedule::advance(TimePoint now) {
-  now_ = std::max(now_, now);
-  if (open_rounds_ > 0) return catch_up(now_);
-  while (Lane* const lane = place_next(now)) drop_started(*lane, now);
-}
-
-void Schedule::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
+Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) {
   enter(now);
-  abandoned_.push_back(std::move(lane));
-  if (abandoned_.size() < most_abandoned_) return;
+  cost = std::clamp(cost, Duration(1), layout::kLongestQueue);
+  const MarkReference mark = timeline_.wait_for_open_mark(lane, now, cost);
+  party.add({.lane = &lane, .mark = mark, .cost = cost});
+  if (open_rounds_++ == 0) reached_ = timeline_.now();
   advance(now);
-  for (const auto& other : abandoned_) drop_started(*other, now);
-  std::erase_if(abandoned_, [](const auto& other) {
-    // Until then the legacy default stream waits for it.
-    if (other->tasks.empty()) std::erase(other->group->blocking, other.get());
-    return other->tasks.empty();
-  });
-  most_abandoned_ = 2 * abandoned_.size() + 16;
+  const NextLook look = next_look(now);
+  layout::ProcessRecord& own = segment_.process(segment_.identity());
+  if (look.time < planned_look_ || (look.listens && own.listening == 0)) ring(own);
+  return {TimePoint{}, mark};
 }
 
-/// Returns whether work can join a lane's last task, so that its order among all work is known
-/// without it. Requires: all work is placed.
-bool Schedule::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const {
-  if (lane.tasks.empty()) return false;
-  const Task& last = lane.tasks.back();
-  return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
-         !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
-         interval.busy == interval.end - interval.start;
+/// Goes through starts, arrivals and ends in the order of their times, so that it makes no
+/// difference who looks when.
+void Schedule::catch_up() {
+  while (true) {
+    timeline_.forget_started(reached_);
+    timeline_.place_until(reached_);
+    // A round whose end has become known now may have ended earlier.
+    if (settle_rounds()) continue;
+    const TimePoint next = next_event();
+    if (next > timeline_.now()) break;
+    reached_ = next;
+  }
+  reached_ = std::max(reached_, timeline_.now());
 }
 
-/// Splits a lane's tasks so that each piece is a separate task.
-void Schedule::split(Lane& lane) {
-  if (lane.ends.empty()) return;
-  Queue<Task> joined;
-  std::swap(joined, lane.tasks);
-  for (; !joined.empty(); joined.pop()) {
-    Task& task = joined.front();
-    for (; task.before > 0; --task.before) {
-      Task& piece = lane.tasks.push();
-      piece.engine = task.engine;
-      piece.was_put_off = false;
-      piece.number = task.number - task.before;
-      piece.asked = task.asked;  // Later pieces were queued before it ends.
-      piece.cost = task.cost;
-      piece.start = task.start;
-      piece.end = lane.ends.front();
-      lane.ends.pop();
-      task.start = piece.end;
-      task.cost = (task.before > 1 ? lane.ends.front() : task.end) - task.start;
+/// Returns when the next work gets its time or the next arrival becomes final, as far as known.
+TimePoint Schedule::next_event() {
+  TimePoint first = timeline_.next_start();
+  for (Party* const party : parties_) {
+    const Party::Round* const round = party->unpublished();
+    if (round == nullptr || party->failed != nullptr) continue;
+    const TimePoint known = ready_known_at(*party, *round);
+    if (known > reached_) first = std::min(first, known);
+  }
+  return first;
+}
+
+/// Publishes final arrivals, and gives an end to rounds at which all have arrived. Returns whether
+/// it gave any.
+bool Schedule::settle_rounds() {
+  bool has_given = false;
+  for (bool has_changed = true; has_changed;) {
+    has_changed = false;
+    for (Party* const party : parties_) {
+      if (party->failed != nullptr) continue;
+      const bool has_published = publish_rounds(*party);
+      bool has_ended = false;
+      for (auto end = party->end(timeline_.now()); end; end = party->end(timeline_.now())) {
+        lateness_.add(timeline_.now() - *end);
+        give_end(*party, *end);
+        has_ended = true;
+      }
+      // The last party to come notifies the others; if two came at the same time, both do.
+      if (has_published && has_ended) ring_listeners(*party);
+      has_changed = has_changed || has_published || has_ended;
+      has_given = has_given || has_ended;
     }
-    lane.tasks.push() = std::move(task);
   }
+  return has_given;
 }
 
-Task& Schedule::push(Lane& lane, std::int16_t engine, TimePoint asked) {
-  if (lane.tasks.empty()) lane.group->waiting.push_back(&lane);
-  Task& task = lane.tasks.push();
-  task.engine = engine;
-  task.number = next_number_++;
-  task.asked = asked;
-  task.was_put_off = false;
-  return task;
+bool Schedule::publish_rounds(Party& party) {
+  bool has_published = false;
+  while (const Party::Round* const round = party.unpublished()) {
+    const auto ready = ready_time(party, *round);
+    if (!ready) break;
+    party.publish(*ready);
+    has_published = true;
+  }
+  return has_published;
 }
 
-void Schedule::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
-                         const Interval& interval) {
-  // If no unstarted work is before it, it waits for times that nothing else remembers.
-  const TimePoint earliest = lane.tasks.empty() ? ready : now_;
-  Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
-  task.cost = interval.busy;
-  task.start = interval.start;
-  task.end = interval.end;
-  engines_[engine_index].queue.promise(interval.busy);
-}
-
-/// Makes a lane wait for the work for which the legacy default stream makes it wait.
-void Schedule::follow_group(Lane& lane, TimePoint now) {
-  if (!lane.blocking) return;
-  LaneGroup& group = *lane.group;
-  if (&lane == group.legacy) {
-    if (group.blocking_end > lane.expected_end) wait(lane, now, Moment(group.blocking_end));
-    for (Lane* const other : group.blocking) follow(lane, now, *other, other->preceded);
-  } else {
-    if (group.legacy->started_end > lane.expected_end) {
-      wait(lane, now, Moment(group.legacy->started_end));
+/// Returns when a lane reaches a round, not counting earlier rounds of the party, unless work that
+/// has not started may still put that off.
+std::optional<TimePoint> Schedule::ready_time(Party& party, const Party::Round& round) {
+  Lane& lane = *round.lane;
+  TimePoint ready = lane.started_end;
+  for (std::size_t i = 0; i < lane.tasks.size(); ++i) {
+    const Task& task = lane.tasks[i];
+    if (task.engine != Task::kWait) return std::nullopt;
+    ready = std::max(ready, task.asked);
+    const Mark* const mark = task.waits_for.get();
+    if (mark == round.mark.get()) break;
+    if (mark == nullptr) continue;
+    if (mark->final_) {
+      ready = std::max(ready, mark->time());
+    } else if (!is_round_of(party, mark)) {
+      return std::nullopt;
     }
-    follow(lane, now, *group.legacy, lane.followed);
   }
+  return ready;
 }
 
-/// Makes a lane wait for another one's last task, unless it already does: `last` is the task for
-/// which it waits.
-void Schedule::follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last) {
-  if (other.tasks.empty() || other.tasks.back().number == last) return;
-  last = other.tasks.back().number;
-  const Moment end = last_end(other, now);
-  wait(lane, now, end);
-}
-
-/// Forgets started work in the lanes of a group.
-void Schedule::look_at_group(LaneGroup& group, TimePoint now) {
-  for (std::size_t i = group.waiting.size(); i-- > 0;) drop_started(*group.waiting[i], now);
-}
-
-Moment Schedule::last_end_of(Lane& lane, TimePoint now) {
-  enter(now);
-  return last_end(lane, now);
-}
-
-Moment Schedule::last_end(Lane& lane, TimePoint now) {
-  drop_started(lane, now);
-  if (lane.tasks.empty()) return Moment(lane.started_end);
-  Task& last = lane.tasks.back();
-  if (!last.mark) {
-    last.mark = MarkReference(new Mark(*this, last.end));
-    last.mark->placed_ = lane.placed == lane.tasks.size();
-    last.mark->start_ = last_start(lane, lane.tasks.size() - 1);
-    last.mark->open_ = lane.open;
-  }
-  return {TimePoint{}, last.mark};
-}
-
-/// Returns when the last piece of a task starts, if the task is placed.
-TimePoint Schedule::last_start(Lane& lane, std::size_t index) {
-  const Task& task = lane.tasks[index];
-  if (task.before == 0) return task.start;
-  std::size_t ends = 0;
-  for (std::size_t i = 0; i <= index; ++i) ends += lane.tasks[i].before;
-  return lane.ends[ends - 1];
-}
-
-/// Notes work whose time is final.
-void Schedule::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end) {
-  engine.started_end = std::max(engine.started_end, end);
-  engine.queue.settle(start, end);
-  note_end(lane, end);
-  if (lane.group->observer) lane.group->observer(start, end);
-}
-
-void Schedule::note_end(Lane& lane, TimePoint end) {
-  lane.started_end = end;
-  lane.group->any_end = std::max(lane.group->any_end, end);
-  if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
-}
-
-/// Forgets tasks of a lane that have their times and have started: these are final.
-void Schedule::drop_started(Lane& lane, TimePoint now) {
-  while (lane.placed > 0 && lane.tasks.front().start <= now) {
-    Task& task = lane.tasks.front();
-    if (task.before > 0) {
-      drop_pieces(lane, now);
+/// Returns when to look whether ready_time has become known, as far as is known.
+TimePoint Schedule::ready_known_at(Party& party, const Party::Round& round) {
+  Lane& lane = *round.lane;
+  TimePoint known{};
+  for (std::size_t i = 0; i < lane.tasks.size(); ++i) {
+    const Task& task = lane.tasks[i];
+    const Mark* const mark = task.waits_for.get();
+    if (task.engine != Task::kWait) {
+      if (i >= lane.placed) return TimePoint::max();
+      known = std::max(known, Timeline::last_start(lane, i));
       continue;
     }
-    if (task.mark) std::exchange(task.mark, {})->final_ = true;
-    if (task.engine != Task::kWait) {
-      EngineState& engine = engine_of(task);
-      note_start(lane, engine, task.start, task.end);
-      engine.queue.promise(-task.cost);
-      if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
+    if (mark == round.mark.get()) break;
+    if (mark == nullptr || mark->final_ || is_round_of(party, mark)) continue;
+    if (!mark->placed_) return TimePoint::max();
+    known = std::max(known, mark->start_);
+  }
+  return known;
+}
+
+/// Ends a party's first round.
+void Schedule::give_end(Party& party, TimePoint end) {
+  const MarkReference mark = party.rounds().front().mark;
+  party.pop(end);
+  --open_rounds_;
+  timeline_.resolve(*mark.get(), end, reached_);
+  tell_news();
+}
+
+void Schedule::tell_news() {
+  ++news;
+  if (waiting_for_news > 0) sim::wake_all(news);
+}
+
+/// Wakes the threads that settle, where they listen for other parties, including this process's
+/// own.
+void Schedule::ring_listeners(Party& party) {
+  for (const layout::SeatRecord& seat : party.seats()) {
+    layout::ProcessRecord& process = segment_.process(seat.owner);
+    if (process.listening.exchange(0) != 0) ring(process);
+  }
+}
+
+void Schedule::ring(layout::ProcessRecord& process) {
+  ++process.bell;
+  sim::wake_all(process.bell);
+}
+
+Schedule::NextLook Schedule::next_look(TimePoint now) {
+  NextLook look;
+  if (open_rounds_ == 0) return look;
+  place_all();
+  for (Party* const party : parties_) {
+    if (party->rounds().empty() || party->failed != nullptr) continue;
+    if (const Party::Round* const round = party->unpublished()) {
+      look.time = std::min(look.time, ready_known_at(*party, *round));
+      if (round == &party->rounds().front()) continue;
+    }
+    const TimePoint end = party->earliest_end(now);
+    if (end <= now) {
+      look.listens = true;
     } else {
-      task.waits_for = {};
-      note_end(lane, task.end);
-    }
-    lane.tasks.pop();
-    --lane.placed;
-    if (lane.tasks.empty()) std::erase(lane.group->waiting, &lane);
-  }
-}
-
-/// Forgets the started pieces of a lane's first task, except the last piece.
-void Schedule::drop_pieces(Lane& lane, TimePoint now) {
-  Task& task = lane.tasks.front();
-  const TimePoint start = task.start;
-  Duration cost{};
-  while (task.before > 0 && task.start <= now) {
-    cost += task.cost;
-    task.start = lane.ends.front();
-    lane.ends.pop();
-    --task.before;
-    task.cost = (task.before > 0 ? lane.ends.front() : task.end) - task.start;
-  }
-  EngineState& engine = engine_of(task);
-  note_start(lane, engine, start, task.start);
-  engine.queue.promise(-cost);
-}
-
-/// Takes away the times of all tasks that have not started.
-void Schedule::start_over(TimePoint now) {
-  for (const auto& group : groups_) look_at_group(*group, now);
-  blocked_.clear();
-  for (EngineState& engine : engines_) {
-    engine.placed_end = engine.started_end;
-    engine.last_ready = {};
-    engine.ready.clear();
-  }
-  waiting_.clear();
-  std::vector<Lane*> lanes;
-  for (const auto& group : groups_) {
-    lanes.insert(lanes.end(), group->waiting.begin(), group->waiting.end());
-  }
-  for (Lane* const lane : lanes) {
-    split(*lane);
-    lane->placed = 0;
-    for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
-      if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->placed_ = false;
+      look.time = std::min(look.time, end);
     }
   }
-  for (Lane* const lane : lanes) look_at(*lane);
+  return look;
 }
 
-void Schedule::look_at(Lane& lane) {
-  woken_.push_back(&lane);
-  place_woken();
+Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
+  NextLook look = next_look(now);
+  if (open_rounds_ > 0) look.time = std::min(look.time, latest);
+  planned_look_ = look.time;
+  return look;
 }
 
-/// Determines when the next work of woken lanes may start.
-void Schedule::place_woken() {
-  while (!woken_.empty()) {
-    Lane& next = *woken_.back();
-    woken_.pop_back();
-    while (next.placed < next.tasks.size() && find_ready(next)) give_time(next);
-  }
-}
-
-/// Determines when a lane's next task may start. Returns whether it is a wait that gets its time
-/// now.
-/// now.
-bool Schedule::find_ready(Lane& lane) {
-  Task& task = next_of(lane);
-  task.start =
-      std::max(task.asked, lane.placed == 0 ? lane.started_end : lane.tasks[lane.placed - 1].end);
-  if (task.engine != Task::kWait) {
-    EngineState& engine = engine_of(task);
-    if (engine.ready.empty()) waiting_.push_back(&engine);
-    engine.ready.push_back(&lane);
-    std::ranges::push_heap(engine.ready, Later());
-    return false;
-  }
-  if (Mark* const mark = task.waits_for.get(); mark != nullptr) {
-    if (!mark->final_ && !mark->placed_) {
-      blocked_.emplace_back(mark, &lane);
-      return false;
+void Schedule::find_failures() {
+  for (Party* const party : parties_) {
+    if (party->failed != nullptr) continue;
+    for (const layout::SeatRecord& seat : party->seats()) {
+      if (!party->lacks(seat) || can_come(segment_, seat)) continue;
+      // It may have come before it died.
+      settle_rounds();
+      if (!party->lacks(seat)) continue;
+      party->failed = &seat;
+      tell_news();
+      break;
     }
-    task.start = std::max(task.start, mark->time());
   }
-  task.end = task.start;
-  return true;
-}
-
-/// Notes that a lane's next task has its time.
-void Schedule::give_time(Lane& lane) {
-  const Task& task = next_of(lane);
-  ++lane.placed;
-  if (lane.placed == lane.tasks.size()) {
-    lane.expected_end = task.end;
-    lane.open = false;
-  }
-  Mark* const mark = task.mark.get();
-  if (mark == nullptr) return;
-  mark->placed_ = true;
-  mark->start_ = task.start;
-  mark->time_ns_ = task.end.time_since_epoch().count();
-  release(*mark);
-}
-
-/// Lets the lanes that wait for a mark continue.
-void Schedule::release(const Mark& mark) {
-  std::erase_if(blocked_, [&](const auto& blocked) {
-    if (blocked.first != &mark) return false;
-    woken_.push_back(blocked.second);
-    return true;
-  });
-}
-
-/// Returns which unplaced work starts next. If several pieces start at the same time, returns the
-/// one that became ready first, because some may take no time.
-Schedule::Turn Schedule::next_turn() {
-  using Order = std::tuple<TimePoint, TimePoint, std::uint64_t>;
-  Turn best;
-  Order first;
-  for (EngineState* const engine : waiting_) {
-    const Task& task = next_of(*engine->ready.front());
-    const Order order(engine->queue.next_turn(now_, std::max(task.start, engine->placed_end)),
-                      task.start, task.number);
-    if (best.engine != nullptr && order >= first) continue;
-    first = order;
-    best = {.engine = engine, .start = std::get<0>(order)};
-  }
-  return best;
-}
-
-/// Gives its time to the work that starts next, unless that is after `until`. Returns its lane.
-Lane* Schedule::place_next(TimePoint until) {
-  const Turn turn = next_turn();
-  if (turn.engine == nullptr || turn.start > until) return nullptr;
-  EngineState& engine = *turn.engine;
-  std::ranges::pop_heap(engine.ready, Later());
-  Lane& lane = *engine.ready.back();
-  engine.ready.pop_back();
-  if (engine.ready.empty()) std::erase(waiting_, &engine);
-  Task& task = next_of(lane);
-  const Interval interval =
-      engine.queue.serve(now_, std::max(task.start, engine.placed_end), task.cost);
-  engine.placed_end = interval.end;
-  engine.last_ready = task.start;
-  task.start = interval.start;
-  task.end = interval.end;
-  task.was_put_off = true;
-  give_time(lane);
-  woken_.push_back(&lane);
-  place_woken();
-  return &lane;
 }
 
 }  // namespace gpemu::device

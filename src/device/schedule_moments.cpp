@@ -2,7 +2,6 @@
 //
 // What a moment asks of the schedule.
 #include <algorithm>
-#include <mutex>
 
 #include "gpemu/base/saturate.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -15,7 +14,7 @@ bool Moment::is_over(TimePoint now) const {
   if (time_ > now) return false;
   if (!mark_) return true;
   if (!mark_->final_) {
-    const std::lock_guard lock(mark_->schedule_->mutex);
+    const Lock lock(mark_->schedule_->mutex);
     mark_->schedule_->advance(now);
     if (!mark_->final_ && !mark_->placed_) return false;
   }
@@ -25,7 +24,7 @@ bool Moment::is_over(TimePoint now) const {
 TimePoint Moment::time() const {
   if (!mark_) return time_;
   if (!mark_->final_) {
-    const std::lock_guard lock(mark_->schedule_->mutex);
+    const Lock lock(mark_->schedule_->mutex);
     mark_->schedule_->place_all();
     if (!mark_->final_ && !mark_->placed_) return TimePoint::max();
   }
@@ -34,7 +33,7 @@ TimePoint Moment::time() const {
 
 bool Moment::is_open() const {
   if (!mark_ || mark_->final_) return false;
-  const std::lock_guard lock(mark_->schedule_->mutex);
+  const Lock lock(mark_->schedule_->mutex);
   mark_->schedule_->place_all();
   return !mark_->final_ && !mark_->placed_;
 }
@@ -62,7 +61,7 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
   Schedule::NextLook look;
   TimePoint end = TimePoint::max();
   {
-    const std::lock_guard lock(schedule.mutex);
+    const Lock lock(schedule.mutex);
     schedule.advance(now);
     schedule.place_all();
     look = schedule.next_look(now);

@@ -171,6 +171,8 @@ class Program {
     const int owning = processes - sharing;
     const int devices = std::max(owning, below(3) + 1) + (sharing > 0 ? 1 : 0);
     NodeConfig config{.name = fmt::format("n{}", seed), .devices = {}, .temporary = true};
+    // Several attachments of one process may use an exclusive device.
+    if (below(2) == 0) config.policy = SharingPolicy::kExclusive;
     config.devices.resize(static_cast<std::size_t>(devices),
                           {.gpu = "TEST-GPU", .memory_bytes = kMiB});
     for (int i = 0; i < processes; ++i) {

@@ -415,13 +415,12 @@ std::optional<ProcessSnapshot> Segment::other_user(int device) const {
   return std::nullopt;
 }
 
-Result<void> Segment::add_context(int device) {
+Result<void> Segment::add_context(int device, bool allows_others) {
   GPEMU_TRY(check_owner());
   OwnUse& use = own(device);
   std::unique_lock lock(use.mutex);
   std::atomic<std::int32_t>& published = own_holding(device).contexts;
-  const bool exclusive = facts_.policy == SharingPolicy::kExclusive;
-  for (int attempt = 0; exclusive && use.contexts == 0; ++attempt) {
+  for (int attempt = 0; !allows_others && use.contexts == 0; ++attempt) {
     const auto other = other_user(device);
     if (other || attempt == kMostAttempts) {
       return fail(

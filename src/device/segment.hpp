@@ -77,8 +77,9 @@ class Segment {
   /// Returns which other process holds most memory, for a message; "" if none holds any.
   [[nodiscard]] std::string largest_holders(int device) const;
 
-  /// Counts this process's contexts on a device. Errors: kUnavailable under the exclusive policy.
-  [[nodiscard]] Result<void> add_context(int device);
+  /// Counts this process's contexts on a device. Errors: kUnavailable if another process has one,
+  /// unless the policy allows others.
+  [[nodiscard]] Result<void> add_context(int device, bool allows_others);
   void remove_context(int device);
 
   [[nodiscard]] DeviceSnapshot snapshot(int device, TimePoint now) const;

@@ -6,7 +6,6 @@
 #include <csignal>
 #include <cstdint>
 #include <ctime>
-#include <mutex>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -100,7 +99,7 @@ void Settler::run() {
 }
 
 Schedule::NextLook Settler::look(TimePoint now) {
-  const std::lock_guard lock(schedule_.mutex);
+  const Lock lock(schedule_.mutex);
   schedule_.advance(now);
   if (now >= saturating_add(looked_for_failures_, kFailurePeriod)) {
     schedule_.find_failures();

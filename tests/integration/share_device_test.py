@@ -17,7 +17,8 @@ MIB = 2**20
 NODE = "shared"
 SUCCESS, INVALID_VALUE, OUT_OF_MEMORY, INVALID_CONTEXT, INVALID_HANDLE = 0, 1, 2, 201, 400
 NOT_READY = 600
-INVALID_DEVICE, PEER_ACCESS_ALREADY_ENABLED, PEER_ACCESS_NOT_ENABLED = 101, 704, 705
+INVALID_DEVICE, PEER_ACCESS_UNSUPPORTED = 101, 217
+PEER_ACCESS_ALREADY_ENABLED, PEER_ACCESS_NOT_ENABLED = 704, 705
 
 
 class Program:
@@ -94,10 +95,11 @@ def test_time_is_shared_in_order():
     assert busy, "a device of its own waited"
 
 
-def test_devices_of_one_process_are_peers():
+def test_data_centre_devices_are_peers():
     program = Program()
     assert program.tell("peer", 0)[0] == INVALID_DEVICE, "itself"
-    assert program.tell("peer", 2)[0] == INVALID_DEVICE
+    assert program.tell("peer", 4)[0] == INVALID_DEVICE
+    assert program.tell("unpeer", 4)[0] == INVALID_DEVICE
     assert program.tell("unpeer", 1)[0] == PEER_ACCESS_NOT_ENABLED
     program.do("peer", 1)
     assert program.tell("peer", 1)[0] == PEER_ACCESS_ALREADY_ENABLED
@@ -106,6 +108,17 @@ def test_devices_of_one_process_are_peers():
     program.do("write", 8)
     program.do("copy_to", 1)
     assert program.do("read") == ["8", "8"]
+    program.end()
+
+
+def test_geforce_devices_are_no_peers_but_copy():
+    program = Program()
+    program.do("alloc", 3 * MIB)
+    program.do("write", 8)
+    program.do("copy_to", 2)
+    assert program.do("read") == ["8", "8"]
+    assert program.tell("peer", 3)[0] == PEER_ACCESS_UNSUPPORTED
+    assert program.tell("peer", 0)[0] == PEER_ACCESS_UNSUPPORTED, "another kind"
     program.end()
 
 
@@ -224,7 +237,7 @@ def main():
         os.environ["GPEMU_NODE_DIR"] = folder
         gpemu = [arguments.command]
         subprocess.run(
-            gpemu + ["node", "create", NODE, "--gpu", "V100-PCIE-32GB:2"],
+            gpemu + ["node", "create", NODE, "--gpu", "V100-PCIE-32GB:2", "--gpu", "RTX-4090:2"],
             check=True,
             stdout=subprocess.DEVNULL,
         )

@@ -67,6 +67,26 @@ class Blas : public testing::Test {
   void* handle_ = nullptr;
 };
 
+TEST_F(Blas, BothLibrariesHaveOneVersionAndOneSetOfStatuses) {
+  int version = 0;
+  ASSERT_EQ(call("cublasGetVersion_v2", handle_, &version), kSuccess);
+  EXPECT_EQ(version, call("cublasLtGetVersion"));
+  for (const char* const name : {"cublasGetProperty", "cublasLtGetProperty"}) {
+    std::array<int, 3> parts{};
+    for (int type = 0; type < 3; ++type) EXPECT_EQ(call(name, type, &parts[type]), kSuccess);
+    EXPECT_EQ(parts[0] * 10000 + parts[1] * 100 + parts[2], version) << name;
+    EXPECT_EQ(call(name, 3, parts.data()), kInvalidValue) << name;
+  }
+  using TextOf = const char* (*)(int);
+  constexpr int kArchMismatch = 8, kUndefined = 2;
+  for (const char* const name : {"cublasGetStatusName", "cublasLtGetStatusName"}) {
+    const auto text_of = reinterpret_cast<TextOf>(dlsym(library_, name));
+    ASSERT_NE(text_of, nullptr) << name;
+    EXPECT_STREQ(text_of(kArchMismatch), "CUBLAS_STATUS_ARCH_MISMATCH");
+    EXPECT_STREQ(text_of(kUndefined), "CUBLAS_STATUS_UNKNOWN");
+  }
+}
+
 TEST_F(Blas, ProductTakesNoLessThanThePeakAllows) {
   // 2 * 4096^3 operations at the 14 TFLOPS that the V100's datasheet gives for FP32.
   const double least_ms = 2.0 * 4096 * 4096 * 4096 / 14e12 * 1e3;

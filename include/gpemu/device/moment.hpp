@@ -27,6 +27,7 @@ class Mark {
   friend class MarkReference;
   friend class Moment;
   friend class Schedule;
+  friend class Timeline;
 
   [[nodiscard]] TimePoint time() const { return TimePoint(Duration(time_ns_.load())); }
 
@@ -106,8 +107,8 @@ class Moment {
   void wake_waiters() const;
 
  private:
-  friend class Schedule;
   friend class Stream;
+  friend class Timeline;
 
   TimePoint time_{};
   MarkReference mark_;

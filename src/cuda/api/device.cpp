@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mutex>
-
 #include "gpemu/cuda.h"
 
 #include "capture.hpp"
 #include "context.hpp"
+#include "peer.hpp"
 #include "synchronize.hpp"
 
 namespace cuda = gpemu::cuda;
@@ -38,7 +37,8 @@ gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32
   if (device < 0 || device >= cuda::device_count() || peer < 0 || peer >= cuda::device_count()) {
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  *can = device != peer ? 1 : 0;
+  const cuda::PeerLink link = cuda::peer_link(cuda::device_at(device), cuda::device_at(peer));
+  *can = link != cuda::PeerLink::kNone ? 1 : 0;
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -48,17 +48,14 @@ gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) {
   if (peer < 0 || peer >= cuda::device_count() || peer == state->ordinal) {
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  const std::lock_guard lock(cuda::process().mutex);
-  return state->peers.insert(peer).second ? GPEMU_CUDA_SUCCESS
-                                          : GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
+  return cuda::enable_peer_access(*state, cuda::device_at(peer));
 }
 
 gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
-  const std::lock_guard lock(cuda::process().mutex);
-  return state->peers.erase(peer) > 0 ? GPEMU_CUDA_SUCCESS
-                                      : GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
+  if (peer < 0 || peer >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
+  return cuda::disable_peer_access(*state, cuda::device_at(peer));
 }
 
 gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes) {

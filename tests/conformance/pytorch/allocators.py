@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Allocators other than the caching one, each in a process of its own: CUDA's pools, and none."""
+"""Allocators other than the caching one, each in its own process: CUDA's pools, and no cache."""
 
 import os
 import subprocess

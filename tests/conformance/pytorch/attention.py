@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attention by every kernel: flash, memory-efficient, math, cuDNN; its memory and its time."""
+"""Attention with every kernel (flash, memory-efficient, math, cuDNN): memory and time."""
 
 import torch
 from conformance import MIB, Refused, Skipped, assert_roofline, backward, device_ms, fails, main

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.compile with Triton, and kernels written in Triton: compiled by its own assembler, launched
-through the driver."""
+"""torch.compile with Triton, and kernels written in Triton: compiled by Triton's assembler,
+launched through the driver."""
 
 import torch
 from conformance import EMULATED, Skipped, device_ms, fails, main, refused_or

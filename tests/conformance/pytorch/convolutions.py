@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Convolutions of every kind: output shapes, gradients, workspace, and how their times relate."""
+"""Convolutions of every kind: output shapes, gradients, workspace, relative times."""
 
 import torch
 from conformance import assert_roofline, backward, device_ms, gpu_spec, main

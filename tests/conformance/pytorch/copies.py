@@ -22,7 +22,7 @@ def link_ms(size):
     return size / (gpu_spec()["pinned_copy_gb_per_s"] * 1e6)
 
 
-def test_pinned_copies_go_at_the_rate_of_the_link():
+def test_pinned_copies_run_at_the_rate_of_the_link():
     to_device_ms = copy_ms(pinned())
     assert 0.7 < link_ms(64 * MIB) / to_device_ms < 1.3, to_device_ms
     host, device = pinned(), device_bytes()
@@ -135,7 +135,7 @@ def test_copies_in_one_direction_share_the_link():
     assert device_ms(both) > 1.9 * copy_ms(hosts[0])
 
 
-def test_copies_within_the_device_go_at_its_memory():
+def test_copies_within_the_device_run_at_memory_bandwidth():
     first, second = device_bytes(512 * MIB), device_bytes(512 * MIB)
     ms = device_ms(lambda: second.copy_(first))
     least = 2 * 512 * MIB / (gpu_spec()["bandwidth_gb_per_s"] * 1e6)

@@ -12,7 +12,7 @@ def needs_two():
         raise Skipped("one device")
 
 
-def test_memory_is_apart():
+def test_memory_is_separate():
     needs_two()
     before = [torch.cuda.memory_allocated(index) for index in (0, 1)]
     data = torch.empty(64 * MIB, dtype=torch.uint8, device="cuda:1")
@@ -46,13 +46,13 @@ def test_content_goes_to_the_peer_and_back():
     assert torch.equal(second.cpu(), data)
 
 
-def test_peer_access_is_told():
+def test_peer_access_is_reported():
     needs_two()
     assert torch.cuda.can_device_access_peer(0, 1) == torch.cuda.can_device_access_peer(1, 0)
     assert not torch.cuda.can_device_access_peer(0, 0)
 
 
-def test_peer_copies_go_at_the_rate_of_their_link():
+def test_peer_copies_run_at_the_rate_of_their_link():
     needs_two()
     first = torch.empty(256 * MIB, dtype=torch.uint8, device="cuda:0")
     second = torch.empty(256 * MIB, dtype=torch.uint8, device="cuda:1")

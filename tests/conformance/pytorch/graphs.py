@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CUDA graphs: capture, replay, what capture forbids, times, memory."""
+"""CUDA graphs: capture, replay, calls that capture forbids, times, memory."""
 
 import torch
 from conformance import MIB, device_ms, fails, main
@@ -53,7 +53,7 @@ def test_replay_follows_its_stream():
     assert start.elapsed_time(end) > 2 * 10**8 / 3e6  # No GPU runs at 3 GHz.
 
 
-def test_replayed_copies_take_what_is_there_then():
+def test_replayed_copies_read_current_content():
     source = torch.arange(1000).cuda()
     target = torch.zeros(1000, dtype=torch.int64, device="cuda")
     graph = captured(lambda: target.copy_(source))
@@ -160,7 +160,7 @@ def test_capture_forbids_reading_values():
     assert (data + 1).shape == (1,)
 
 
-def test_capture_is_told():
+def test_capture_is_reported():
     seen = []
     captured(lambda: seen.append(torch.cuda.is_current_stream_capturing()), warm_up=1)
     assert seen == [False, True]

@@ -28,7 +28,7 @@ def test_embedding_bag():
     assert module.weight.grad.shape == (1000, 64)
 
 
-def test_embedding_time_is_that_of_its_rows_not_of_its_table():
+def test_embedding_time_depends_on_rows_not_on_table_size():
     table = nn.Embedding(1_000_000, 256).cuda()
     index = torch.zeros(65536, dtype=torch.int64, device="cuda")
     with torch.no_grad():

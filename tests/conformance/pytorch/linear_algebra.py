@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Products, sparse matrices, FFT and linear algebra: run or refused clearly."""
+"""Products, sparse matrices, FFT and linear algebra: each runs or is clearly refused."""
 
 import torch
 from conformance import (

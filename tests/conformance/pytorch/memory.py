@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory: statistics of the caching allocator, out of memory and recovery, bookkeeping."""
+"""Memory: statistics of the caching allocator, running out and recovering, bookkeeping."""
 
 import gc
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mixed precision: autocast, GradScaler, half types, their memory and their times."""
+"""Mixed precision: autocast, GradScaler, half types, with their memory and times."""
 
 import torch
 from conformance import Skipped, device_ms, gpu_spec, main

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DataLoaders by fork and spawn, tensors between processes, memory of several processes."""
+"""DataLoaders with fork and spawn, tensors shared between processes, memory of several
+processes."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""torch.profiler, NVTX and sanity modes: they must not crash, and tell what they can."""
+"""torch.profiler, NVTX and debugging modes: they do not crash, and report what they can."""
 
 import json
 import pathlib

@@ -92,7 +92,7 @@ def test_queueing_returns_before_the_work_ends():
     torch.cuda.synchronize()
 
 
-def test_device_time_passes_on_the_wall():
+def test_device_time_is_wall_time():
     work = heavy(8192)
     expected_ms = 5 * device_ms(work)
     torch.cuda.synchronize()
@@ -117,7 +117,7 @@ def test_streams_wait_for_events():
     assert done.elapsed_time(late) >= 0
 
 
-def test_streams_do_not_wait_without_being_told():
+def test_streams_do_not_wait_unless_told_to():
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
     slow, quick = torch.cuda.Event(), torch.cuda.Event()
     with torch.cuda.stream(first):
@@ -130,7 +130,7 @@ def test_streams_do_not_wait_without_being_told():
     torch.cuda.synchronize()
 
 
-def test_a_wait_is_for_what_was_recorded_then():
+def test_a_wait_is_for_the_event_as_recorded_then():
     first, second = torch.cuda.Stream(), torch.cuda.Stream()
     event, later = events()
     event.record(first)
@@ -156,7 +156,7 @@ def test_wait_stream_orders_both():
     assert before.query() and before.elapsed_time(after) >= 0
 
 
-def test_streams_of_pytorch_do_not_hold_the_default_stream():
+def test_streams_of_pytorch_do_not_block_the_default_stream():
     # They are made non-blocking.
     stream = torch.cuda.Stream()
     slow, quick = torch.cuda.Event(), torch.cuda.Event()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory's content, element-wise operations, reductions, random numbers, run-time compilation."""
+"""Content of memory, element-wise operations, reductions, random numbers, run-time compilation."""
 
 import torch
 from conformance import EMULATED, Refused, assert_roofline, device_ms, main, refused_or
@@ -30,7 +30,7 @@ def test_item_of_a_copied_scalar():
     assert torch.tensor([1.5, 2.5]).cuda().tolist() == [1.5, 2.5]
 
 
-def test_fill_with_zeros_is_seen():
+def test_fill_with_zeros_is_visible():
     data = torch.arange(1, 1000).cuda()
     data.zero_()
     assert not data.cpu().any()
@@ -172,7 +172,7 @@ def test_results_do_not_show_what_memory_held_before():
             assert ask().item() == 0, name
 
 
-def test_fills_are_seen():
+def test_fills_are_visible():
     assert torch.full((3,), 2.5, device="cuda").tolist() == [2.5, 2.5, 2.5]
     assert torch.ones(100, dtype=torch.int64, device="cuda").cpu().sum() == 100
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values: right where they are small and known, else zero, and never what memory held before."""
+"""Values: correct if they are small and known, otherwise zero, never the old content of memory."""
 
 import torch
 from conformance import EMULATED, main

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "gpemu/cost/step_cost.hpp"
+#include "gpemu/device/device.hpp"
+#include "gpemu/device/rendezvous.hpp"
+#include "gpemu/gpemu.h"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/sim/clock.hpp"
+
+/// What the handles of the C interface stand for.
+
+struct gpemu_node {
+  std::shared_ptr<gpemu::sim::Clock> clock;
+  std::shared_ptr<gpemu::device::Node> node;
+};
+
+struct gpemu_device {
+  std::shared_ptr<gpemu::sim::Clock> clock;
+  // Deleted before the clock that it refers to: members end in reverse order.
+  std::shared_ptr<gpemu::device::Device> device;
+};
+
+struct gpemu_stream {
+  gpemu_device device;
+  std::unique_ptr<gpemu::device::Stream> owned;  ///< null for the default stream.
+  gpemu::device::Stream* stream;
+};
+
+struct gpemu_event {
+  std::mutex mutex;
+  gpemu::device::Event event;                ///< guarded by mutex.
+  std::shared_ptr<gpemu::sim::Clock> clock;  ///< of the stream that recorded it; guarded by mutex.
+};
+
+struct gpemu_rendezvous {
+  std::shared_ptr<gpemu::sim::Clock> clock;
+  std::unique_ptr<gpemu::device::Rendezvous> party;
+};
+
+struct gpemu_cost_model {
+  gpemu::cost::StepCostModel model;
+};
+
+struct gpemu_database {
+  std::mutex mutex;
+  gpemu::profile::Database database;  ///< guarded by mutex.
+};
+
+namespace gpemu {
+
+/// One for all nodes: events of two handles on a node can be compared.
+inline const std::shared_ptr<sim::Clock>& real_clock() {
+  static const auto* const clock =
+      new std::shared_ptr<sim::Clock>(std::make_shared<sim::RealClock>());
+  return *clock;
+}
+
+}  // namespace gpemu

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gpemu/device/device_config.hpp"
+#include "gpemu/gpemu.h"
+#include "gpemu/profile/database.hpp"
+
+#include "guard.hpp"
+#include "handles.hpp"
+
+namespace gpemu {
+namespace {
+
+/// A node whose time is skipped has its own clock.
+std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
+  if (node->clock_page().skipping == 0) return real_clock();
+  return {node, &node->clock()};
+}
+
+Result<gpemu_node> create_node(const gpemu_node_config& config) {
+  const bool is_virtual = config.clock == GPEMU_CLOCK_VIRTUAL;
+  if (is_virtual && config.name != nullptr) {
+    return fail(ErrorCode::kInvalidArgument, "only a private node may have a virtual clock");
+  }
+  if (config.device_count < 1) {
+    return fail(ErrorCode::kInvalidArgument, "a node needs at least one device, not {}",
+                config.device_count);
+  }
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(config.gpu));
+  const device::NodeConfig node_config{
+      .name = config.name != nullptr ? config.name : "private",
+      .devices =
+          std::vector(static_cast<std::size_t>(config.device_count), device::device_config(spec)),
+      .temporary = true};
+  gpemu_node node;
+  if (is_virtual) {
+    node.clock = std::make_shared<sim::VirtualClock>();
+  } else {
+    node.clock = real_clock();
+  }
+  GPEMU_ASSIGN(node.node, config.name != nullptr ? device::Node::create(node_config)
+                                                 : device::Node::create_private(node_config));
+  return node;
+}
+
+}  // namespace
+}  // namespace gpemu
+
+using gpemu::ErrorCode;
+using gpemu::fail;
+using gpemu::guard;
+using gpemu::require;
+using gpemu::Result;
+
+gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_create", config, node));
+    if (config->struct_size != sizeof(gpemu_node_config)) {
+      return fail(ErrorCode::kInvalidArgument, "set struct_size to sizeof(gpemu_node_config), {}",
+                  sizeof(gpemu_node_config));
+    }
+    GPEMU_TRY(require("gpemu_node_create: gpu", config->gpu));
+    GPEMU_ASSIGN(gpemu_node created, gpemu::create_node(*config));
+    *node = new gpemu_node(std::move(created));
+    return {};
+  });
+}
+
+gpemu_status gpemu_node_open(const char* name, gpemu_node** node) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_open", name, node));
+    GPEMU_ASSIGN(auto opened, gpemu::device::Node::open(name));
+    *node = new gpemu_node{.clock = gpemu::clock_of(opened), .node = std::move(opened)};
+    return {};
+  });
+}
+
+void gpemu_node_close(gpemu_node* node) {
+  delete node;
+}
+
+gpemu_status gpemu_node_device_count(const gpemu_node* node, int32_t* count) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_device_count", node, count));
+    *count = node->node->device_count();
+    return {};
+  });
+}
+
+gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_now", node, now_ns));
+    *now_ns = node->clock->now().time_since_epoch().count();
+    return {};
+  });
+}
+
+gpemu_status gpemu_node_wait_until(gpemu_node* node, int64_t time_ns) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_node_wait_until", node));
+    node->clock->wait_until(gpemu::TimePoint(gpemu::Duration(time_ns)));
+    return {};
+  });
+}
+
+gpemu_status gpemu_host_now(int64_t* now_ns) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_host_now", now_ns));
+    *now_ns = gpemu::sim::RealClock().now().time_since_epoch().count();
+    return {};
+  });
+}
+
+gpemu_status gpemu_host_wait_until(int64_t time_ns) {
+  return guard([=]() -> Result<void> {
+    gpemu::sim::RealClock().wait_until(gpemu::TimePoint(gpemu::Duration(time_ns)));
+    return {};
+  });
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_sharing.hpp"
+
+#include <algorithm>
+#include <iterator>
+
+#include "gpemu/base/saturate.hpp"
+
+namespace gpemu::device {
+namespace {
+
+/// If the work of other processes is queued for longer than this, a process checks whether they
+/// live, at most once per period. A check asks the kernel for a lock of each process, about 0.3 us.
+constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
+constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
+
+std::int64_t to_ns(TimePoint time) {
+  return time.time_since_epoch().count();
+}
+TimePoint from_ns(std::int64_t ns) {
+  return TimePoint(Duration(ns));
+}
+
+/// First in, first out: a process gets time after everything that any process has reserved before.
+class FirstInFirstOut : public DeviceSharing {
+ public:
+  FirstInFirstOut(Segment& segment, int device)
+      : segment_(segment),
+        device_(device),
+        own_(segment.own(device)),
+        holding_(segment.own_holding(device)) {}
+
+  [[nodiscard]] bool allows_others() const override { return true; }
+
+  /// Puts time at the end of the engine's queue. Several processes may do so at once: the one whose
+  /// exchange succeeds first comes first, and none waits for another. A tail that is further away
+  /// than any process queues is damage; the time then comes after this process's own tail instead.
+  Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override {
+    drop_work_of_dead(engine, now);
+    layout::EngineRecord& record = this->record(engine);
+    std::int64_t& own = own_.engines[engine].tail_ns;
+    std::atomic<std::int64_t>& published = holding_.engines[engine].tail_ns;
+    std::int64_t tail = record.tail_ns.load(std::memory_order_relaxed);
+    const std::int64_t latest =
+        saturating_add(std::max(to_ns(now), own), layout::kLongestQueue.count());
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+    std::int64_t queued = 0;
+    do {
+      queued = tail <= latest ? tail : own;
+      start = std::max(to_ns(earliest), queued);
+      end = saturating_add(start, cost.count());
+      // Before the exchange, so that no process cuts the queue before this work's end.
+      published.store(std::max(own, end), std::memory_order_relaxed);
+    } while (!record.tail_ns.compare_exchange_weak(tail, end));
+    own = std::max(own, end);
+    if (start > std::max(queued, to_ns(now))) {
+      layout::GapRecord& gap = record.gaps[record.gap_count++ % std::size(record.gaps)];
+      gap.start_ns = std::max(queued, to_ns(now));
+      gap.end_ns = start;
+    }
+    return {.start = from_ns(queued), .end = from_ns(end)};
+  }
+
+  [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override {
+    drop_work_of_dead(engine, now);
+    const TimePoint tail = from_ns(record(engine).tail_ns.load(std::memory_order_relaxed));
+    return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
+                                                                             : std::max(from, tail);
+  }
+
+ private:
+  [[nodiscard]] layout::EngineRecord& record(std::size_t engine) const {
+    return segment_.engines(device_)[engine];
+  }
+
+  /// Before this process queues after it, drops the work of dead processes, and repairs damage that
+  /// would make this process wait for work that nobody has queued.
+  void drop_work_of_dead(std::size_t engine, TimePoint now) {
+    const TimePoint others_end = from_ns(record(engine).tail_ns.load());
+    const TimePoint expected = std::max(now, from_ns(own_.engines[engine].tail_ns));
+    if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
+    const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
+    if (now - looked_for_dead_[engine] < kLookPeriod && !is_damage) return;
+    looked_for_dead_[engine] = now;
+    segment_.trim(device_, engine, now);
+  }
+
+  Segment& segment_;
+  int device_;
+  Segment::OwnUse& own_;            ///< of this process.
+  layout::HoldingRecord& holding_;  ///< of this process, for others.
+  std::array<TimePoint, kEngineCount> looked_for_dead_{};
+};
+
+/// Only one process may have contexts on the device. It may attach to the node more than once.
+class Exclusive final : public FirstInFirstOut {
+ public:
+  using FirstInFirstOut::FirstInFirstOut;
+  [[nodiscard]] bool allows_others() const override { return false; }
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceSharing> make_sharing(Segment& segment, int device) {
+  switch (segment.facts().policy) {
+    case SharingPolicy::kExclusive:
+      return std::make_unique<Exclusive>(segment, device);
+    case SharingPolicy::kFifo:
+      break;
+  }
+  return std::make_unique<FirstInFirstOut>(segment, device);
+}
+
+}  // namespace gpemu::device

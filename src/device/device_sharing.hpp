@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <memory>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/node_state.hpp"
+
+#include "segment.hpp"
+
+namespace gpemu::device {
+
+/// A part of an engine's time that belongs to this process.
+struct Turn {
+  TimePoint start;
+  TimePoint end;
+};
+
+/// A sharing policy, as one process sees it on one device: whether other processes may use the
+/// device, and which of its engines' time this process gets.
+///
+/// A process orders its work within its own time as it likes. Thread safety: guarded by the
+/// schedule's mutex, except for what says otherwise.
+class DeviceSharing {
+ public:
+  DeviceSharing() = default;
+  DeviceSharing(const DeviceSharing&) = delete;
+  DeviceSharing& operator=(const DeviceSharing&) = delete;
+  virtual ~DeviceSharing() = default;
+
+  /// Returns whether several processes may have contexts on the device. Thread safety: any thread.
+  [[nodiscard]] virtual bool allows_others() const = 0;
+
+  /// Gives this process at least `cost` more of an engine's time, from `earliest` on. Its turn may
+  /// start earlier, but not before the end of its previous one. Requires: earliest >= now.
+  virtual Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) = 0;
+
+  /// Returns when time that is reserved now starts, but not before `from`.
+  [[nodiscard]] virtual TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) = 0;
+};
+
+/// Returns the policy of a node for one device. The segment must outlive it.
+[[nodiscard]] std::unique_ptr<DeviceSharing> make_sharing(Segment& segment, int device);
+
+}  // namespace gpemu::device

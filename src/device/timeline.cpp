@@ -1,0 +1,535 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timeline.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <tuple>
+#include <utility>
+
+#include "gpemu/base/saturate.hpp"
+
+namespace gpemu::device {
+
+/// Orders heaps of lanes: on an engine, the work that became ready first comes first, then the work
+/// that was queued first.
+struct Timeline::Later {
+  bool operator()(Lane* a, Lane* b) const {
+    const Task& first = next_of(*a);
+    const Task& second = next_of(*b);
+    return first.start != second.start ? first.start > second.start : first.number > second.number;
+  }
+};
+
+Timeline::Timeline(Schedule& schedule, Segment& segment, std::size_t devices)
+    : schedule_(schedule) {
+  for (std::size_t i = 0; i < devices; ++i) {
+    const int device = static_cast<int>(i);
+    sharing_.push_back(make_sharing(segment, device));
+    for (std::size_t engine = 0; engine < kEngineCount; ++engine) {
+      engines_.push_back(
+          {.queue = EngineQueue(*sharing_.back(), segment, device, engine), .ready = {}});
+    }
+  }
+}
+
+Timeline::~Timeline() {
+  place_all();
+  forget_started(TimePoint::max());
+}
+
+void Timeline::add(std::shared_ptr<LaneGroup> group) {
+  std::erase_if(groups_, [](const auto& other) { return other.use_count() == 1; });
+  groups_.push_back(std::move(group));
+}
+
+/// Returns when all work of a lane ends, and everything for which it waits. Requires: it has
+/// started.
+TimePoint Timeline::known_end(const Lane& lane) {
+  if (!lane.blocking) return lane.started_end;
+  const LaneGroup& group = *lane.group;
+  return std::max(lane.started_end,
+                  &lane == group.legacy ? group.blocking_end : group.legacy->started_end);
+}
+
+Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
+                         Bytes bytes) {
+  LaneGroup& group = *lane.group;
+  if (!group.waiting.empty()) drop_started(group, now);
+  Duration idle{};
+  if (!group.waiting.empty()) {
+    follow_group(lane, now);
+  } else {
+    lane.expected_end = known_end(lane);
+    if (group.any_end < now) idle = now - group.any_end;
+  }
+  EngineState& engine = engines_[engine_index];
+  const TimePoint ready = std::max(now, lane.expected_end);
+  // Work that is ready last puts off nothing that was queued before.
+  const bool in_order = ready >= engine.last_ready;
+  // Work that has no time, but could have one, would be in line at an engine.
+  const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size();
+  Interval interval = is_known && in_order
+                          ? queue_placed(lane, engine_index, ready, cost, bytes)
+                          : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
+  interval.asked = now;
+  interval.idle = idle;
+  return interval;
+}
+
+/// Queues work that runs after all work that was queued before on its engine.
+Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready,
+                                Duration cost, Bytes bytes) {
+  EngineState& engine = engines_[engine_index];
+  const Interval interval = engine.queue.serve(now_, std::max(ready, engine.placed_end), cost);
+  engine.placed_end = interval.end;
+  engine.last_ready = ready;
+  lane.expected_end = interval.end;
+  engine.queue.count(interval.busy, bytes);
+  if (interval.start <= now_ && lane.tasks.empty()) {
+    note_start(lane, engine, interval.start, interval.end);
+  } else if (can_join_last(lane, engine_index, interval)) {
+    Task& last = lane.tasks.back();
+    lane.ends.push() = last.end;
+    ++last.before;
+    last.number = next_number_++;
+    last.end = interval.end;
+    engine.queue.promise(interval.busy);
+  } else {
+    push_work(lane, engine_index, ready, interval);
+    ++lane.placed;
+  }
+  return interval;
+}
+
+/// Queues work whose time depends on work without a time, or that puts off other work.
+Interval Timeline::queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready,
+                                  Duration cost, Bytes bytes, bool in_order) {
+  EngineState& engine = engines_[engine_index];
+  const TimePoint end = saturating_add(ready, cost);
+  const Interval expected{.start = ready, .end = end, .busy = end - ready};
+  const bool is_next = lane.placed == lane.tasks.size();
+  lane.expected_end = end;
+  engine.queue.count(expected.busy, bytes);
+  push_work(lane, engine_index, ready, expected);
+  // Work that may wait for a round takes its engine time when it starts.
+  if (!lane.open) engine.queue.reserve_for(now_, ready, expected.busy);
+  if (!in_order) {
+    start_over(now_);
+  } else if (is_next) {
+    look_at(lane);
+  }
+  return expected;
+}
+
+void Timeline::wait_in_stream(Lane& lane, TimePoint now, const Moment& moment) {
+  if (&lane == lane.group->legacy) {
+    wait(lane, now, Moment(known_end(lane)));
+    follow_group(lane, now);
+  }
+  wait(lane, now, moment);
+}
+
+void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
+  const Mark* const mark = moment.mark_.get();
+  TimePoint time = moment.time_;
+  if (mark != nullptr) time = std::max(time, mark->time());
+  const bool is_known = mark == nullptr || mark->final_;
+  const TimePoint end = std::max(lane.expected_end, time);
+  if (is_known && lane.tasks.empty()) {
+    lane.expected_end = end;
+    note_end(lane, std::max(lane.started_end, time));
+    return;
+  }
+  if (is_known && time <= now) return;
+  lane.expected_end = end;
+  const bool is_next = lane.placed == lane.tasks.size();
+  Task& task = push(lane, Task::kWait, is_known ? time : moment.time_);
+  task.start = task.end = end;
+  if (!is_known) {
+    task.waits_for = moment.mark_;
+    lane.open = lane.open || mark->open_;
+  }
+  if (!is_next) return;
+  if (waiting_.empty() && (is_known || mark->placed_)) {
+    ++lane.placed;
+    return;
+  }
+  look_at(lane);
+}
+
+Moment Timeline::end_of(Lane& lane, TimePoint now) {
+  if (lane.group->waiting.empty()) return Moment(known_end(lane));
+  if (&lane != lane.group->legacy) {
+    follow_group(lane, now);
+    return last_end(lane, now);
+  }
+  const bool is_alone = std::ranges::all_of(lane.group->blocking,
+                                            [](const Lane* other) { return other->tasks.empty(); });
+  if (is_alone) {
+    Moment end = last_end(lane, now);
+    end.time_ = std::max(end.time_, known_end(lane));
+    return end;
+  }
+  // Until something is queued or starts, every caller gets the same answer.
+  LaneGroup& group = *lane.group;
+  if (group.joint_key == std::pair(next_number_, group.blocking_end)) return group.joint_end;
+  // Not in the lane itself, where a wait would delay the blocking streams.
+  auto all = std::make_unique<Lane>(lane.group);
+  for (Lane* const other : group.blocking) wait(*all, now, last_end(*other, now));
+  wait(*all, now, last_end(lane, now));
+  group.joint_end = last_end(*all, now);
+  group.joint_key = {next_number_, group.blocking_end};
+  abandon(std::move(all), now);
+  return group.joint_end;
+}
+
+std::vector<Moment> Timeline::ends_of(const LaneGroup& group, TimePoint now) {
+  std::vector<Moment> ends;
+  const std::vector<Lane*> lanes = group.waiting;
+  for (Lane* const lane : lanes) ends.push_back(last_end(*lane, now));
+  ends.emplace_back(group.any_end);
+  return ends;
+}
+
+void Timeline::place_all() {
+  while (place_next(TimePoint::max()) != nullptr) {
+  }
+}
+
+void Timeline::place_until(TimePoint until) {
+  while (Lane* const lane = place_next(until)) drop_started(*lane, until);
+}
+
+void Timeline::forget_started(TimePoint now) {
+  for (const auto& group : groups_) drop_started(*group, now);
+}
+
+void Timeline::abandon(std::unique_ptr<Lane> lane, TimePoint now) {
+  abandoned_.push_back(std::move(lane));
+  if (abandoned_.size() < most_abandoned_) return;
+  for (const auto& other : abandoned_) drop_started(*other, now);
+  std::erase_if(abandoned_, [](const auto& other) {
+    // Until then the legacy default stream waits for it.
+    if (other->tasks.empty()) std::erase(other->group->blocking, other.get());
+    return other->tasks.empty();
+  });
+  most_abandoned_ = 2 * abandoned_.size() + 16;
+}
+
+/// Returns whether work can join a lane's last task, so that its order among all work is known
+/// without it. Requires: all work is placed.
+bool Timeline::can_join_last(Lane& lane, std::size_t engine_index, const Interval& interval) const {
+  if (lane.tasks.empty()) return false;
+  const Task& last = lane.tasks.back();
+  return last.engine == static_cast<std::int16_t>(engine_index) && !last.mark &&
+         !last.was_put_off && last.end == interval.start && last.number + 1 == next_number_ &&
+         interval.busy == interval.end - interval.start;
+}
+
+/// Splits a lane's tasks so that each piece is a separate task.
+void Timeline::split(Lane& lane) {
+  if (lane.ends.empty()) return;
+  Queue<Task> joined;
+  std::swap(joined, lane.tasks);
+  for (; !joined.empty(); joined.pop()) {
+    Task& task = joined.front();
+    for (; task.before > 0; --task.before) {
+      Task& piece = lane.tasks.push();
+      piece.engine = task.engine;
+      piece.was_put_off = false;
+      piece.number = task.number - task.before;
+      piece.asked = task.asked;  // Later pieces were queued before it ends.
+      piece.cost = task.cost;
+      piece.start = task.start;
+      piece.end = lane.ends.front();
+      lane.ends.pop();
+      task.start = piece.end;
+      task.cost = (task.before > 1 ? lane.ends.front() : task.end) - task.start;
+    }
+    lane.tasks.push() = std::move(task);
+  }
+}
+
+Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
+  if (lane.tasks.empty()) lane.group->waiting.push_back(&lane);
+  Task& task = lane.tasks.push();
+  task.engine = engine;
+  task.number = next_number_++;
+  task.asked = asked;
+  task.was_put_off = false;
+  return task;
+}
+
+void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
+                         const Interval& interval) {
+  // If no unstarted work is before it, it waits for times that nothing else remembers.
+  const TimePoint earliest = lane.tasks.empty() ? ready : now_;
+  Task& task = push(lane, static_cast<std::int16_t>(engine_index), earliest);
+  task.cost = interval.busy;
+  task.start = interval.start;
+  task.end = interval.end;
+  engines_[engine_index].queue.promise(interval.busy);
+}
+
+/// Makes a lane wait for the work for which the legacy default stream makes it wait.
+void Timeline::follow_group(Lane& lane, TimePoint now) {
+  if (!lane.blocking) return;
+  LaneGroup& group = *lane.group;
+  if (&lane == group.legacy) {
+    if (group.blocking_end > lane.expected_end) wait(lane, now, Moment(group.blocking_end));
+    for (Lane* const other : group.blocking) follow(lane, now, *other, other->preceded);
+  } else {
+    if (group.legacy->started_end > lane.expected_end) {
+      wait(lane, now, Moment(group.legacy->started_end));
+    }
+    follow(lane, now, *group.legacy, lane.followed);
+  }
+}
+
+/// Makes a lane wait for another one's last task, unless it already does: `last` is the task for
+/// which it waits.
+void Timeline::follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last) {
+  if (other.tasks.empty() || other.tasks.back().number == last) return;
+  last = other.tasks.back().number;
+  const Moment end = last_end(other, now);
+  wait(lane, now, end);
+}
+
+Moment Timeline::last_end(Lane& lane, TimePoint now) {
+  drop_started(lane, now);
+  if (lane.tasks.empty()) return Moment(lane.started_end);
+  Task& last = lane.tasks.back();
+  if (!last.mark) {
+    last.mark = MarkReference(new Mark(schedule_, last.end));
+    last.mark->placed_ = lane.placed == lane.tasks.size();
+    last.mark->start_ = last_start(lane, lane.tasks.size() - 1);
+    last.mark->open_ = lane.open;
+  }
+  return {TimePoint{}, last.mark};
+}
+
+/// Returns when the last piece of a task starts, if the task is placed.
+TimePoint Timeline::last_start(Lane& lane, std::size_t index) {
+  const Task& task = lane.tasks[index];
+  if (task.before == 0) return task.start;
+  std::size_t ends = 0;
+  for (std::size_t i = 0; i <= index; ++i) ends += lane.tasks[i].before;
+  return lane.ends[ends - 1];
+}
+
+/// Notes work whose time is final.
+void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end) {
+  engine.started_end = std::max(engine.started_end, end);
+  engine.queue.settle(start, end);
+  note_end(lane, end);
+  if (lane.group->observer) lane.group->observer(start, end);
+}
+
+void Timeline::note_end(Lane& lane, TimePoint end) {
+  lane.started_end = end;
+  lane.group->any_end = std::max(lane.group->any_end, end);
+  if (lane.blocking) lane.group->blocking_end = std::max(lane.group->blocking_end, end);
+}
+
+/// Forgets tasks of a lane that have their times and have started: these are final.
+void Timeline::drop_started(Lane& lane, TimePoint now) {
+  while (lane.placed > 0 && lane.tasks.front().start <= now) {
+    Task& task = lane.tasks.front();
+    if (task.before > 0) {
+      drop_pieces(lane, now);
+      continue;
+    }
+    if (task.mark) std::exchange(task.mark, {})->final_ = true;
+    if (task.engine != Task::kWait) {
+      EngineState& engine = engine_of(task);
+      note_start(lane, engine, task.start, task.end);
+      engine.queue.promise(-task.cost);
+      if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
+    } else {
+      task.waits_for = {};
+      note_end(lane, task.end);
+    }
+    lane.tasks.pop();
+    --lane.placed;
+    if (lane.tasks.empty()) std::erase(lane.group->waiting, &lane);
+  }
+}
+
+/// Forgets started work in the lanes of a group.
+void Timeline::drop_started(LaneGroup& group, TimePoint now) {
+  for (std::size_t i = group.waiting.size(); i-- > 0;) drop_started(*group.waiting[i], now);
+}
+
+/// Forgets the started pieces of a lane's first task, except the last piece.
+void Timeline::drop_pieces(Lane& lane, TimePoint now) {
+  Task& task = lane.tasks.front();
+  const TimePoint start = task.start;
+  Duration cost{};
+  while (task.before > 0 && task.start <= now) {
+    cost += task.cost;
+    task.start = lane.ends.front();
+    lane.ends.pop();
+    --task.before;
+    task.cost = (task.before > 0 ? lane.ends.front() : task.end) - task.start;
+  }
+  EngineState& engine = engine_of(task);
+  note_start(lane, engine, start, task.start);
+  engine.queue.promise(-cost);
+}
+
+MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration cost) {
+  follow_group(lane, now);
+  const TimePoint expected = saturating_add(std::max(now, lane.expected_end), cost);
+  const MarkReference mark(new Mark(schedule_, expected));
+  mark->open_ = true;
+  wait(lane, now, Moment(now, mark));
+  return mark;
+}
+
+void Timeline::resolve(Mark& mark, TimePoint end, TimePoint reached) {
+  mark.time_ns_ = end.time_since_epoch().count();
+  mark.placed_ = true;
+  mark.final_ = true;
+  // Placed work that became ready later may be put off by work after the mark.
+  const bool puts_off = std::ranges::any_of(
+      engines_, [&](const EngineState& engine) { return engine.last_ready >= end; });
+  if (puts_off) {
+    start_over(reached);
+  } else {
+    release(mark);
+    place_woken();
+  }
+}
+
+/// Takes away the times of all tasks that have not started.
+void Timeline::start_over(TimePoint now) {
+  forget_started(now);
+  blocked_.clear();
+  for (EngineState& engine : engines_) {
+    engine.placed_end = engine.started_end;
+    engine.last_ready = {};
+    engine.ready.clear();
+  }
+  waiting_.clear();
+  std::vector<Lane*> lanes;
+  for (const auto& group : groups_) {
+    lanes.insert(lanes.end(), group->waiting.begin(), group->waiting.end());
+  }
+  for (Lane* const lane : lanes) {
+    split(*lane);
+    lane->placed = 0;
+    for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
+      if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->placed_ = false;
+    }
+  }
+  for (Lane* const lane : lanes) look_at(*lane);
+}
+
+void Timeline::look_at(Lane& lane) {
+  woken_.push_back(&lane);
+  place_woken();
+}
+
+/// Determines when the next work of woken lanes may start.
+void Timeline::place_woken() {
+  while (!woken_.empty()) {
+    Lane& next = *woken_.back();
+    woken_.pop_back();
+    while (next.placed < next.tasks.size() && get_in_line(next)) give_time(next);
+  }
+}
+
+/// Determines when a lane's next task may start. Work then gets in line at its engine. Returns
+/// whether the task is a wait that gets its time now.
+bool Timeline::get_in_line(Lane& lane) {
+  Task& task = next_of(lane);
+  task.start =
+      std::max(task.asked, lane.placed == 0 ? lane.started_end : lane.tasks[lane.placed - 1].end);
+  if (task.engine != Task::kWait) {
+    EngineState& engine = engine_of(task);
+    if (engine.ready.empty()) waiting_.push_back(&engine);
+    engine.ready.push_back(&lane);
+    std::ranges::push_heap(engine.ready, Later());
+    return false;
+  }
+  if (Mark* const mark = task.waits_for.get(); mark != nullptr) {
+    if (!mark->final_ && !mark->placed_) {
+      blocked_.emplace_back(mark, &lane);
+      return false;
+    }
+    task.start = std::max(task.start, mark->time());
+  }
+  task.end = task.start;
+  return true;
+}
+
+/// Notes that a lane's next task has its time.
+void Timeline::give_time(Lane& lane) {
+  const Task& task = next_of(lane);
+  ++lane.placed;
+  if (lane.placed == lane.tasks.size()) {
+    lane.expected_end = task.end;
+    lane.open = false;
+  }
+  Mark* const mark = task.mark.get();
+  if (mark == nullptr) return;
+  mark->placed_ = true;
+  mark->start_ = task.start;
+  mark->time_ns_ = task.end.time_since_epoch().count();
+  release(*mark);
+}
+
+/// Lets the lanes that wait for a mark continue.
+void Timeline::release(const Mark& mark) {
+  std::erase_if(blocked_, [&](const auto& blocked) {
+    if (blocked.first != &mark) return false;
+    woken_.push_back(blocked.second);
+    return true;
+  });
+}
+
+/// Returns which unplaced work starts next. If several pieces start at the same time, returns the
+/// one that became ready first, because some may take no time.
+Timeline::Next Timeline::next() {
+  using Order = std::tuple<TimePoint, TimePoint, std::uint64_t>;
+  Next best;
+  Order first;
+  for (EngineState* const engine : waiting_) {
+    const Task& task = next_of(*engine->ready.front());
+    const Order order(engine->queue.next_turn(now_, std::max(task.start, engine->placed_end)),
+                      task.start, task.number);
+    if (best.engine != nullptr && order >= first) continue;
+    first = order;
+    best = {.engine = engine, .start = std::get<0>(order)};
+  }
+  return best;
+}
+
+TimePoint Timeline::next_start() {
+  return next().start;
+}
+
+/// Gives its time to the work that starts next, unless that is after `until`. Returns its lane.
+Lane* Timeline::place_next(TimePoint until) {
+  const Next first = next();
+  if (first.engine == nullptr || first.start > until) return nullptr;
+  EngineState& engine = *first.engine;
+  std::ranges::pop_heap(engine.ready, Later());
+  Lane& lane = *engine.ready.back();
+  engine.ready.pop_back();
+  if (engine.ready.empty()) std::erase(waiting_, &engine);
+  Task& task = next_of(lane);
+  const Interval interval =
+      engine.queue.serve(now_, std::max(task.start, engine.placed_end), task.cost);
+  engine.placed_end = interval.end;
+  engine.last_ready = task.start;
+  task.start = interval.start;
+  task.end = interval.end;
+  task.was_put_off = true;
+  give_time(lane);
+  woken_.push_back(&lane);
+  place_woken();
+  return &lane;
+}
+
+}  // namespace gpemu::device

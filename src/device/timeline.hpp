@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
+#include "gpemu/device/moment.hpp"
+
+#include "engine_queue.hpp"
+#include "lane.hpp"
+
+namespace gpemu::device {
+
+/// When the work of a process runs on the engines of a node's devices.
+///
+/// An engine does work in the order in which it becomes ready, and finishes the work that it has
+/// started. If several pieces become ready at the same time, the one that was queued first runs
+/// first. So, until it starts, queued work can be put off by work of other streams that becomes
+/// ready earlier. Times are final once work has started; the others hold if nothing else is queued.
+///
+/// As long as work becomes ready in the order in which it is queued, each piece gets its time when
+/// it is queued. Otherwise, work that has not started is placed again, as far as somebody asks for
+/// it. The timeline knows nothing of rendezvous: work can wait for a mark that gets its time from
+/// outside, by resolve().
+///
+/// Thread safety: guarded by the schedule's mutex.
+class Timeline {
+ public:
+  /// `schedule`: what the marks of this timeline belong to.
+  Timeline(Schedule& schedule, Segment& segment, std::size_t devices);
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+  /// Makes all marks final at their expected times.
+  ~Timeline();
+
+  void add(std::shared_ptr<LaneGroup> group);
+
+  /// Returns the sharing policy of a device.
+  [[nodiscard]] const DeviceSharing& sharing(int device) const {
+    return *sharing_[static_cast<std::size_t>(device)];
+  }
+
+  /// Notes that it is `now`. All that is queued afterwards is queued at this time or later.
+  void pass(TimePoint now) { now_ = std::max(now_, now); }
+  /// Returns the latest time that was noted.
+  [[nodiscard]] TimePoint now() const { return now_; }
+
+  /// Queues work in a lane on an engine of a device, and returns when it will run, as far as is
+  /// known.
+  Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
+
+  /// Makes work that is queued in a lane from now on wait for a moment. Source: CUDA Runtime API,
+  /// "Stream synchronization behavior": in the legacy default stream, a wait is like work.
+  void wait_in_stream(Lane& lane, TimePoint now, const Moment& moment);
+
+  /// Queues a wait for a mark that has no time until it is resolved. Returns the mark.
+  MarkReference wait_for_open_mark(Lane& lane, TimePoint now, Duration cost);
+
+  /// Gives an open mark its time, which is final.
+  void resolve(Mark& mark, TimePoint end, TimePoint reached);
+
+  /// Returns when the last task of a lane ends.
+  Moment last_end(Lane& lane, TimePoint now);
+
+  /// Returns when all work of a lane ends, and everything for which it waits.
+  Moment end_of(Lane& lane, TimePoint now);
+
+  /// The same for all lanes of a group.
+  std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now);
+
+  /// Returns whether some work is in line at an engine.
+  [[nodiscard]] bool has_work_in_line() const { return !waiting_.empty(); }
+
+  /// Returns when the next work in line starts; the last TimePoint if there is none.
+  [[nodiscard]] TimePoint next_start();
+
+  /// Places the work in line that starts by `until`, and what then gets in line.
+  void place_until(TimePoint until);
+
+  /// Gives all work its time as if nothing else was queued later.
+  void place_all();
+
+  /// Makes the times of work that has started by `now` final.
+  void forget_started(TimePoint now);
+
+  /// Keeps a lane until its work has ended.
+  void abandon(std::unique_ptr<Lane> lane, TimePoint now);
+
+  /// Returns when the last piece of a task starts, if the task is placed.
+  [[nodiscard]] static TimePoint last_start(Lane& lane, std::size_t index);
+
+ private:
+  struct EngineState {
+    EngineQueue queue;
+    TimePoint placed_end{};    ///< of placed work.
+    TimePoint started_end{};   ///< of started work.
+    TimePoint last_ready{};    ///< of placed work.
+    std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
+  };
+  struct Later;
+  /// The engine whose next work starts first, and when it starts.
+  struct Next {
+    EngineState* engine = nullptr;
+    TimePoint start = TimePoint::max();
+  };
+
+  [[nodiscard]] static TimePoint known_end(const Lane& lane);
+  static Task& next_of(Lane& lane) { return lane.tasks[lane.placed]; }
+  EngineState& engine_of(const Task& task) {
+    return engines_[static_cast<std::size_t>(task.engine)];
+  }
+  Interval queue_placed(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
+                        Bytes bytes);
+  Interval queue_unplaced(Lane& lane, std::size_t engine_index, TimePoint ready, Duration cost,
+                          Bytes bytes, bool in_order);
+  Task& push(Lane& lane, std::int16_t engine, TimePoint asked);
+  [[nodiscard]] bool can_join_last(Lane& lane, std::size_t engine_index,
+                                   const Interval& interval) const;
+  static void split(Lane& lane);
+  void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
+  void wait(Lane& lane, TimePoint now, const Moment& moment);
+  void follow_group(Lane& lane, TimePoint now);
+  void follow(Lane& lane, TimePoint now, Lane& other, std::uint64_t& last);
+  void look_at(Lane& lane);
+  void place_woken();
+  bool get_in_line(Lane& lane);
+  void give_time(Lane& lane);
+  [[nodiscard]] Next next();
+  Lane* place_next(TimePoint until);
+  void release(const Mark& mark);
+  void start_over(TimePoint now);
+  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end);
+  static void note_end(Lane& lane, TimePoint end);
+  void drop_started(Lane& lane, TimePoint now);
+  void drop_started(LaneGroup& group, TimePoint now);
+  void drop_pieces(Lane& lane, TimePoint now);
+
+  Schedule& schedule_;
+  std::vector<std::unique_ptr<DeviceSharing>> sharing_;  ///< by device.
+  std::vector<EngineState> engines_;
+  std::vector<EngineState*> waiting_;  ///< engines at which some lane is in line.
+  std::vector<std::shared_ptr<LaneGroup>> groups_;
+  std::vector<std::unique_ptr<Lane>> abandoned_;
+  std::size_t most_abandoned_ = 16;               ///< before they are checked.
+  std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
+  std::vector<Lane*> woken_;                      ///< whose marks have got their times.
+  std::uint64_t next_number_ = 1;
+  TimePoint now_{};  ///< the latest time that callers passed.
+};
+
+}  // namespace gpemu::device
