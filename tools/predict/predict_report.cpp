@@ -187,9 +187,8 @@ std::string predict_text(const PredictReport& report) {
   return fmt::format(
       "{}\n"
       "{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\n"
-      "Data loading is not modelled: batches are assumed to be ready. Peak is what the program "
-      "held; the context\n"
-      "takes another {:.0f} MiB.\n"
+      "Data loading is not modelled: batches are assumed to be ready. Peak is what the program\n"
+      "held; the context takes another {:.0f} MiB.\n"
       "{}\n",
       table.str(), report::plus_minus(), to_mib(device::kContextBytes),
       fmt::join(basis(report), "\n"));
