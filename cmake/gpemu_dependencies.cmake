@@ -1,5 +1,5 @@
-# Finds the libraries that gpemu is made of. What GPEMU_PORTABLE builds needs none of them at run
-# time, so that a package of it works on every system whose C library is not older.
+# Finds the libraries that gpemu uses. A build with GPEMU_PORTABLE needs none of them at run time,
+# so its packages work on every system whose C library is not older.
 if(GPEMU_PORTABLE)
   set(shared_suffixes "${CMAKE_FIND_LIBRARY_SUFFIXES}")
   set(CMAKE_FIND_LIBRARY_SUFFIXES .a)
@@ -17,13 +17,13 @@ find_package(Threads REQUIRED)
 find_package(tomlplusplus 3 REQUIRED)
 
 if(GPEMU_PORTABLE)
-  # Without what is not used: some of libstdc++ needs functions of the newest C library.
+  # Drops unused code, because some of libstdc++ needs functions of the newest C library.
   add_link_options(-static-libstdc++ LINKER:--gc-sections)
 endif()
 
-# Sets `variable` to what a module links for the target `package`: with GPEMU_PORTABLE a static
-# library of `file`, which defines what the package's headers declare. Those who use an installed
-# gpemu link the package itself.
+# Sets `variable` to the target that a module links for `package`: with GPEMU_PORTABLE, a static
+# library of `file` that defines what the package's headers declare. Users of an installed gpemu
+# link the package itself.
 function(gpemu_find_portable variable package file)
   set(${variable} ${package} PARENT_SCOPE)
   if(NOT GPEMU_PORTABLE)

@@ -6,19 +6,19 @@ target_compile_options(gpemu_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   # g++ 12 sees overlapping copies in its own std::string (gcc.gnu.org/PR105651).
   $<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>
-  # clang blames users of std::stable_sort for what libstdc++ 12 calls inside.
+  # clang warns users of std::stable_sort about calls inside libstdc++ 12.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${GPEMU_WARNINGS_AS_ERRORS}>:-Werror>)
 
 if(CMAKE_UNITY_BUILD)
-  # Of several files compiled as one, each sees what the others name, and g++ takes all of them for
+  # If several files are compiled as one, each sees the others' names, and g++ treats all of them as
   # headers. The preset dev compiles each file by itself, with these warnings.
   target_compile_options(gpemu_flags INTERFACE
     -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 endif()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  # g++ 12 clears objects of some 100 bytes by `rep stos`, which is slow to begin; each launch
+  # g++ 12 clears objects of some 100 bytes with `rep stos`, which starts slowly; each launch
   # describes an operation, which is such an object.
   target_compile_options(gpemu_flags INTERFACE
     $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-mmemset-strategy=libcall:-1:noalign>)

@@ -1,5 +1,5 @@
-# Installs the command, the libraries with their headers, and what finds them: find_package(gpemu)
-# and pkg-config.
+# Installs the command, the libraries with their headers, and the files for find_package(gpemu) and
+# pkg-config.
 include(CMakePackageConfigHelpers)
 
 get_property(modules GLOBAL PROPERTY GPEMU_MODULES)

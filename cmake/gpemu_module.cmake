@@ -3,19 +3,19 @@ if(GPEMU_BUILD_TESTS)
   add_custom_target(gpemu_unit_tests)
 endif()
 
-# Makes the tests of an executable CTest's, named <prefix>.<Suite>.<Test>, label "unit".
+# Adds the tests of an executable to CTest, named <prefix>.<Suite>.<Test>, label "unit".
 function(gpemu_discover_unit_tests target prefix)
   add_dependencies(gpemu_unit_tests ${target})
-  # The preset dev optimises what is tested; tests themselves take longer to optimise than to run.
+  # The preset dev optimises the tested code; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
   set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
   gtest_discover_tests(${target} TEST_PREFIX "${prefix}." PROPERTIES LABELS unit
     DISCOVERY_TIMEOUT 60)
 endfunction()
 
-# Has the tests of a module use GoogleTest's header, half of what a test takes to compile, as the
-# first of them compiles it. All have the same flags. The preset tidy does not, and so sees which
-# headers a test forgets.
+# Makes the tests of a module share GoogleTest's precompiled header, which is half of a test's
+# compile time. All tests have the same flags. The preset tidy does not do this, so it finds headers
+# that a test forgets.
 function(gpemu_share_test_header target)
   get_property(first GLOBAL PROPERTY GPEMU_FIRST_UNIT_TESTS)
   if(first)
@@ -102,7 +102,7 @@ function(gpemu_add_module name)
 endfunction()
 
 # Lists the executables of all benchmarks in benches.txt, for scripts/claims/bench_table.py, and
-# makes the target gpemu_benches of them. Call it after the last of them.
+# makes the target gpemu_benches for them. Call it after the last benchmark.
 function(gpemu_list_benches)
   get_property(benches GLOBAL PROPERTY GPEMU_BENCHES)
   add_custom_target(gpemu_benches DEPENDS ${benches})

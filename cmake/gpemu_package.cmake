@@ -1,5 +1,5 @@
-# Debian packages, by CPack: gpemu with all that runs, libgpemu-dev with what programs are built
-# with. scripts/build/build_deb.sh makes them of the preset "package".
+# Debian packages, by CPack: gpemu with everything for running, libgpemu-dev with everything for
+# building programs. scripts/build/build_deb.sh makes them from the preset "package".
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_CONTACT "The gpemu authors")
 set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
@@ -22,7 +22,7 @@ set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Headers, the modules as static libraries, and what CMake and pkg-config find them by.")
 include(CPack)
 
-# What is linked statically is given on, with its licence.
+# Statically linked libraries are redistributed, with their licences.
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/gpemu" RENAME copyright)
 if(GPEMU_PORTABLE)

@@ -24,7 +24,7 @@ function(gpemu_add_shim name)
   endforeach()
 endfunction()
 
-# One shared object of gpemu_add_shim, whose arg_... it reads.
+# Makes one shared object of gpemu_add_shim, whose arg_... it reads.
 function(gpemu_add_shim_library target folder soname major)
   set(functions "${CMAKE_CURRENT_SOURCE_DIR}/functions.def")
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${functions}")
@@ -45,11 +45,10 @@ function(gpemu_add_shim_library target folder soname major)
   target_include_directories(${target} PRIVATE
     "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/shims/common")
   target_link_libraries(${target} PRIVATE gpemu::capi gpemu_flags)
-  # The loader binds each call of a shim to itself, whatever else the process exports.
+  # The loader binds a shim's calls to the shim itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)
-  # Whatever a shim calls is there, or it is not built. Clang leaves a sanitizer's functions to
-  # the program.
+  # A missing function is a link error. Clang leaves a sanitizer's functions to the program.
   if(NOT GPEMU_SANITIZE)
     target_link_options(${target} PRIVATE LINKER:-z,defs)
   endif()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds the Python package's wheel into FOLDER: one for every Python and for every x86-64 Linux
+# Builds the Python package's wheel into FOLDER: one for every Python version and every x86-64 Linux
 # whose C library is not older than the wheel's name says (manylinux). Installing it needs no
 # compiler. The first build takes some minutes; build/wheel keeps what the next one needs.
 #
@@ -22,16 +22,16 @@ trap 'rm -rf "$raw"' EXIT
 trap 'exit 130' INT
 trap 'exit 143' TERM
 
-# One that was not made to its end has no pip.
+# An incomplete environment has no pip.
 "$tools/bin/python" -m pip --version &>/dev/null || python3 -m venv --clear "$tools"
 pip=("$tools/bin/python" -m pip --quiet --disable-pip-version-check)
 "${pip[@]}" install auditwheel==6.8.2 wheel==0.48.0
-# The compiler that CMake takes elsewhere, not the one that Python was built with.
+# The compiler that CMake would choose, not the one with which Python was built.
 CC=${CC:-/usr/bin/cc} CXX=${CXX:-/usr/bin/c++} "${pip[@]}" wheel --no-deps \
   --config-settings build-dir=build/wheel --wheel-dir "$raw" .
 
-# auditwheel finds the oldest systems with all that the wheel needs. It would also copy libraries
-# into the wheel under names of its own, but there are none to copy.
+# auditwheel finds the oldest systems that have everything that the wheel needs. It would also copy
+# libraries into the wheel under other names, but there are none to copy.
 tag=$("$tools/bin/auditwheel" show --json "$raw"/gpemu-*.whl 2>/dev/null |
   python3 -c 'import json, sys; print(json.load(sys.stdin)["overall_tag"])')
 if [[ $tag != manylinux_* ]]; then

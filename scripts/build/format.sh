@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Formats every C and C++ file of the repository; with --check only names the files that need it.
+# Formats every C and C++ file of the repository; with --check, only lists the files that need it.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 

@@ -5,14 +5,14 @@
 #
 # Usage: scripts/build/install_torch.sh [VERSION]   (default: the newest that gpemu is tested with)
 #
-# Of NVIDIA's packages only the run-time compiler NVRTC comes along: PyTorch compiles some operators
-# with it, and it needs no GPU. torch.compile also needs a C compiler on the machine.
+# Of NVIDIA's packages, only the run-time compiler NVRTC is installed: PyTorch compiles some
+# operators with it, and it needs no GPU. torch.compile also needs a C compiler on the machine.
 #
-# About 1.2 GB are downloaded and 2.5 GB stay. A connection that breaks is taken up where it broke;
-# a run that was stopped goes on with the package at which it was. Nothing is installed twice.
+# It downloads about 1.2 GB, and 2.5 GB stay. A broken download resumes where it stopped; an
+# interrupted run continues with the same package. Nothing is installed twice.
 set -euo pipefail
 
-# What each release of PyTorch asks for; newest first.
+# The dependencies of each release of PyTorch; newest first.
 declare -A packages=(
   [2.15.0]="torchvision==0.29.2 triton==3.9.0 nvidia-cuda-nvrtc==13.2.86"
   [2.8.0]="torchvision==0.23.0 triton==3.4.0 nvidia-cuda-nvrtc-cu12==12.8.93"
@@ -20,7 +20,7 @@ declare -A packages=(
 common="numpy==2.4.6 pillow==13.0.0 typing_extensions==4.16.0 sympy==1.14.0 mpmath==1.3.0
   networkx==3.6.1 jinja2==3.1.6 markupsafe==3.0.4 filelock==4.2.11 fsspec==2026.9.0
   setuptools==80.9.0"
-# Of pip, this version is the first that takes up a download that broke off.
+# This is the first version of pip that resumes broken downloads.
 pip="pip>=25.1"
 
 version=${1:-2.15.0}
@@ -40,7 +40,7 @@ wheels=$folder/wheels
 if [[ "$(cat "$folder/complete" 2>/dev/null)" != "${wanted[*]}" ]]; then
   echo "install_torch: installing PyTorch $version in $folder" >&2
   mkdir -p "$(dirname "$folder")"
-  # One that was not made to its end has no pip.
+  # An incomplete environment has no pip.
   if ! "$python" -m pip --version &>/dev/null && ! python3 -m venv --clear "$folder" >&2; then
     echo "install_torch: python3 makes no virtual environment; on Debian:" \
       "apt-get install python3-venv" >&2

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages that building and testing need on Debian 12; with "lint", those of linting
-# and fuzzing too, with "package" those of making packages, with "pages" those of
-# scripts/check/check_pages.py. Says nothing when all are there.
+# Installs the packages for building and testing on Debian 12; with "lint", also those for linting
+# and fuzzing, with "package" those for making packages, with "pages" those for
+# scripts/check/check_pages.py. Prints nothing if all are installed.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev

@@ -47,16 +47,16 @@ ORDINARY_USER = 64321  # An id that no system gives out; it needs no entry in /e
 LOCKABLE_BYTES = 8 << 20  # Debian's limit for ordinary users.
 EXECUTED = ("sh", "console", "python")
 NEEDS = ("torch", "build", "idle")
-# Pages whose every command is checked: those that a newcomer follows.
+# Pages of which every command is checked, because newcomers follow them.
 FOLLOWED = re.compile(r"(samples/)?README\.md|docs/how-to/.*\.md")
-# What a terminal shows for a moment, and what a busy machine adds.
+# Temporary output of a terminal, and lines that a busy machine adds.
 PASSING = re.compile(r"[\w ]+: \d+/\d+ \w+, .* left|gpemu: .*: (recording|\d+ steps in .* s)|"
                      r"warning: the host was too busy .*")
 PASSED_ON = re.compile(r"(PIP|CCACHE|CMAKE)_\w+|(https?|no)_proxy", re.IGNORECASE)
 
 
 class Fault(Exception):
-    """What is wrong with the writing of a block."""
+    """A fault in the text of a block."""
 
 
 @dataclasses.dataclass
@@ -83,7 +83,7 @@ class Block:
 
 
 def apply_directives(block, text):
-    """Sets what a comment says of a block."""
+    """Applies a comment to a block."""
     if text.startswith("skip "):
         block.skip = text.removeprefix("skip ").strip()
         return
@@ -99,7 +99,7 @@ def apply_directives(block, text):
         elif word == "before" and argument:
             block.before.append(argument)
         else:
-            raise Fault(f"'{directive}' is no directive; scripts/check/check_docs.py lists them")
+            raise Fault(f"'{directive}' is not a directive; scripts/check/check_docs.py lists them")
 
 
 def complete(command):
@@ -219,7 +219,7 @@ def faults_of(path, lines):
 
 
 def without_numbers(line):
-    """Returns what stays the same of a line when times and sizes vary."""
+    """Returns the part of a line that does not depend on times and sizes."""
     line = re.sub(r"[-+±]?\d[\d.,:]*", "0", line)
     line = re.sub(r"0\s*(ns|us|µs|ms|s|B|[KMGT]i?B|%)(?=\W|$)", "0", line)
     return re.sub(r"([-=─ ])\1+", r"\1", line).strip()
@@ -253,7 +253,7 @@ def shortened(expected, actual):
 
 
 class Shell:
-    """A shell that executes one command after the other, and what they leave behind."""
+    """A shell that executes one command after the other, and the processes that they start."""
 
     def __init__(self, folder, tree, environment, user):
         self.command_file = folder / "command"
@@ -289,7 +289,7 @@ class Shell:
         return code, trimmed(output.splitlines())
 
     def close(self):
-        """Ends the shell and what its commands left running."""
+        """Ends the shell and all processes of its commands."""
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(self.process.pid, number)
@@ -306,7 +306,7 @@ class Shell:
 
 @dataclasses.dataclass
 class Tally:
-    """What became of the commands of a page."""
+    """The results of the commands of a page."""
 
     executed: int = 0
     compared: int = 0
@@ -480,7 +480,7 @@ def parse_options(arguments):
     if options.wanted - set(NEEDS):
         parser.error(f"--with takes {', '.join(NEEDS)}")
     if not os.access(options.gpemu, os.X_OK):
-        parser.error(f"{options.gpemu} is no program; build it, or name another with --gpemu")
+        parser.error(f"{options.gpemu} is not a program; build it, or name another with --gpemu")
     return options
 
 
@@ -507,7 +507,7 @@ def users_of(options):
 
 
 def execute_pages(pages, options, name, user):
-    """Executes pages as a user, prints what became of them, and returns how much failed."""
+    """Executes pages as a user, prints their results, and returns the number of failures."""
     failures = 0
     for path in pages:
         page = execute_page(path, options, user)
@@ -524,7 +524,7 @@ def execute_pages(pages, options, name, user):
 
 def main(arguments):
     options = parse_options(arguments)
-    # As Ctrl-C does: what the pages started ends, and their folders go.
+    # Like Ctrl-C: ends the pages' processes and removes their folders.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     pages = [pathlib.Path(page).resolve().relative_to(ROOT).as_posix() for page in options.pages]
     if not pages:

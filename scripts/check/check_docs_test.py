@@ -96,7 +96,7 @@ class Comparing(unittest.TestCase):
     def test_drops_progress(self):
         self.assertEqual(check_docs.trimmed(["", "training: 3/30 steps, 9 images/s, 3 s left",
                                              "gpemu: T4, batch 8: recording",
-                                             "warning: the host was too busy to believe it",
+                                             "warning: the host was too busy to measure it",
                                              "a  ", "", "b", ""]), ["a", "", "b"])
 
 

@@ -24,7 +24,7 @@ ALLOWED = {
     "cuda": {"abi", "base", "sim", "profile", "cost", "device"},
     "capi": {"abi", "base", "sim", "profile", "cost", "calibrate", "device", "data", "train",
              "cuda"},
-    # What the command is made of. libgpemu.so has no use for it.
+    # Modules of the command, which libgpemu.so does not use.
     "report": {"base"},
     "record": {"base", "cost", "cuda", "report"},
     "predict": {"base", "profile", "cost", "record"},
@@ -265,7 +265,7 @@ def documented_table(text):
 
 
 def faults_of_table(text):
-    """Yields a fault for each module of which ARCHITECTURE.md says something else."""
+    """Yields a fault for each module that ARCHITECTURE.md describes differently."""
     documented = documented_table(text)
     for module in sorted((ALLOWED.keys() | documented.keys()) - {"abi"}):
         if module not in documented:

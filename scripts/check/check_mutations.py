@@ -19,7 +19,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPY = ROOT / "build" / "mutations"
 TEST = "src/device/gpemu_device_test"
 
-# What goes wrong, the file, what stands there, what replaces it.
+# The fault, the file, the text, and its replacement.
 MUTATIONS = [
     ("of what is ready at once, what was queued last comes first", "timeline.cpp",
      ": first.number > second.number;", ": first.number < second.number;"),
@@ -76,7 +76,7 @@ def build_and_test(programs: int) -> str:
     try:
         done = run(f"build/dev/{TEST}", "--gtest_filter=Schedule.*", env=environment, timeout=600)
     except subprocess.TimeoutExpired:
-        return "fails"  # It waits for what never comes.
+        return "fails"  # It hangs.
     return "passes" if done.returncode == 0 else "fails"
 
 

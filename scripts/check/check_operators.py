@@ -9,7 +9,7 @@ An operator is, by the worst of its samples:
   zero     some result is not, and gpemu counted that the program read values not computed
   refused  an error said so; some samples may be right
   wrong    some result is not the CPU's, and nothing was counted
-  stale    a result holds the pattern that lay in memory before: what must never happen
+  stale    a result contains the pattern of the previous memory, which must never happen
   broken   the process ended, or took longer than 60 s
 
 Results are kept in build/operators/, one line each; a run that was stopped goes on after the last.
@@ -44,7 +44,7 @@ START_LIMIT_S = 300
 DTYPES = ("float32", "int64", "bool", "float16", "complex64")
 PATTERN = 0xA7
 
-# Their results are memory as it is, or what nobody can compare.
+# Their results are uninitialised memory, or cannot be compared.
 UNINITIALISED = {
     "empty",
     "empty_like",
@@ -89,7 +89,7 @@ class Worker:
         return self.library.gpemu_cuda_not_computed_bytes()
 
     def soil(self):
-        """Leaves the pattern in the blocks that PyTorch's allocator hands out next."""
+        """Writes the pattern to the blocks that PyTorch's allocator will hand out next."""
         blocks = [data.to("cuda") for data in self.pattern]
         del blocks
 
@@ -100,7 +100,7 @@ class Worker:
                 return value
             if value.layout != torch.strided or not value.numel():
                 return value.detach().to("cuda")
-            # As samples have it: strides, aliases, and what lies around it in its storage.
+            # As in the samples: with strides, aliases, and the surrounding storage.
             size = value.untyped_storage().nbytes() // value.element_size()
             whole = torch.as_strided(value.detach(), (size,), (1,), 0).to("cuda")
             view = (value.size(), value.stride(), value.storage_offset())
@@ -126,7 +126,7 @@ class Worker:
         return []
 
     def stale(self, tensor):
-        """Whether an element holds nothing but the pattern."""
+        """Returns whether an element contains only the pattern."""
         torch = self.torch
         if tensor.layout != torch.strided or tensor.numel() == 0:
             return False
@@ -224,7 +224,7 @@ class Process:
         ).strip()
         packages = pathlib.Path(python).parents[2] / f"operators-{options.torch}"
         if not (packages / "complete").exists():  # The database's test module asks for it.
-            shutil.rmtree(packages, ignore_errors=True)  # pip would leave what is there as it is.
+            shutil.rmtree(packages, ignore_errors=True)  # pip would not replace existing files.
             subprocess.check_call(
                 [python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install"]
                 + ["--no-deps", "--target", packages, "expecttest==0.3.0"]
@@ -249,7 +249,7 @@ class Process:
             sys.exit(f"check_operators: the worker did not start; see {self.log.name}")
 
     def answer(self, limit_s):
-        """Returns the next line, or None when the process ended or took too long."""
+        """Returns the next line, or None if the process ended or took too long."""
         end = time.monotonic() + limit_s
         text = b""
         while not text.endswith(b"\n"):
@@ -271,7 +271,7 @@ class Process:
         return self.answer(TIME_LIMIT_S)
 
     def stop(self):
-        with contextlib.suppress(BrokenPipeError):  # What a dead worker did not read.
+        with contextlib.suppress(BrokenPipeError):  # A dead worker did not read it.
             self.process.stdin.close()
         try:
             self.process.wait(10)

@@ -20,7 +20,7 @@ packages=${packages:-$PWD/build/packages}
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/gpemu
 bare=$cache/bare-debian-12.tar
 scripts/build/setup.sh package
-# Of gpemu's only: the folder may hold others.
+# Only gpemu's packages: the folder may contain others.
 rm -f "$packages"/gpemu-*.whl "$packages"/gpemu_*.deb "$packages"/libgpemu-dev_*.deb
 scripts/build/build_wheel.sh "$packages"
 scripts/build/build_deb.sh "$packages"
@@ -47,13 +47,14 @@ if [[ ! -f $bare ]]; then
   }
   rm -f "$work"/bare/var/cache/apt/archives/*.deb
   tar -C "$work/bare" --one-file-system -cf "$work/bare.tar" .
-  # In two steps: from another file system it is copied, and a part of it must not be taken for all.
+  # In two steps, because a move from another file system copies, and an incomplete copy must not
+  # count.
   mv "$work/bare.tar" "$bare.new"
   mv "$bare.new" "$bare"
   rm -rf --one-file-system "$work/bare"
 fi
 
-# Whatever is mounted and started for the bare system goes with the namespaces.
+# The namespaces remove all mounts and processes of the bare system.
 enter() {
   unshare --mount --pid --net --fork --kill-child -- bash -ec '
     mount --rbind /dev "$1/dev"

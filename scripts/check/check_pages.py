@@ -95,7 +95,7 @@ for step in range(9):
     nvtx.nvtxRangePop()
 """
 
-# What is wrong with a page, as a list of sentences.
+# The faults of a page, as a list of sentences.
 LOOK = r"""
 const least = arguments[0], wide = arguments[1];
 const wrong = [];
@@ -264,7 +264,7 @@ def screenshot(browser, path):
 
 
 def fetched(browser):
-    """Returns what was asked of a network, and what the console says."""
+    """Returns the network requests and the messages of the console."""
     found = [f"console: {entry['message']}" for entry in browser.get_log("browser")]
     for entry in browser.get_log("performance"):
         message = json.loads(entry["message"])["message"]

@@ -17,7 +17,8 @@ cmake --preset dev --log-level=WARNING
 cmake --build --preset dev --target gpemu shims/all gpemu_node_actor gpemu_share_device
 cmake --preset asan --log-level=WARNING
 cmake --build --preset asan --target gpemu gpemu_node_actor
-# Shims with a sanitizer are not loaded into programs: gpemu with it starts them without.
+# Shims with a sanitizer cannot be loaded into programs, so the sanitized gpemu starts programs with
+# the others.
 mixed=build/asan/with_dev_shims
 mkdir -p "$mixed/tools"
 ln -f build/asan/tools/gpemu "$mixed/tools/gpemu"

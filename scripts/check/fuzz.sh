@@ -13,7 +13,7 @@ fi
 seconds=${1:-60}
 shift || true
 if [[ ! $seconds =~ ^[0-9]+$ ]]; then
-  echo "fuzz: '$seconds' is no number of seconds; see scripts/check/fuzz.sh --help" >&2
+  echo "fuzz: '$seconds' is not a number of seconds; see scripts/check/fuzz.sh --help" >&2
   exit 2
 fi
 targets=("$@")

@@ -52,7 +52,7 @@ FORBIDDEN_TEXT = [
     (r"(?<![\w.$}{~:/-])/(home|root|Users|mnt|media|work|farm|scratch)/\w", r".",
      r"^scripts/check/lint", "a path of one machine"),
 ]
-# Plain English: (what is not written, what instead). Few, and none with a good use elsewhere.
+# Plain English: (forbidden phrase, replacement). Few, and none with a good use elsewhere.
 PHRASES = [
     (r"\bstand-ins?\b", "'shim'"),
     (r"(?<=[a-z]\. )Who \w|(?<!/)// Who \w", "a noun: 'When a process dies, the others notice'"),
@@ -240,8 +240,8 @@ def check_variables(path, lines):
                 yield number, f"{VARIABLES_PAGE} does not list {name}"
 
 
-# What begins in the first column and gives a name: a type, a constant, a function with what it
-# takes. Names for types and namespaces may repeat, as functions of other parameters may.
+# Definitions in the first column: a type, a constant, a function with its parameters. Names of
+# types and namespaces may repeat, and so may overloaded functions.
 DEFINITIONS = [
     re.compile(r"(?:template <[^\n]*>\s)?(?:struct|class|enum class|enum|union) (\w+)[^;\n]*\{"),
     re.compile(r"(?!using|namespace|TEST)[\w:][^()=\n;]*?[\s*&](\w+)(?:\[\w*\])* ?(?:=|\{[^\n]*;)"),
@@ -249,7 +249,7 @@ DEFINITIONS = [
 
 
 def unnamed_definitions(text):
-    """Yields (namespace, name, line) of what the unnamed namespaces of a source define."""
+    """Yields (namespace, name, line) for each definition in a source's unnamed namespaces."""
     outside = []
     start = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):

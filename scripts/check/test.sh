@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Builds and runs every test. The unit tests run under the sanitizers first: what fails there is the
-# most telling, and the last lines are those of the whole suite.
+# Builds and runs every test. The unit tests run under the sanitizers first, because their failures
+# say the most; the last lines are those of the whole suite.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 scripts/build/setup.sh

@@ -17,7 +17,7 @@ MIN_TIME_S = 0.2
 UNIT_NS = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}
 
 # The most that these may take, in ns: the emulator must cost the host less than the driver that it
-# stands in for. docs/how-to/benchmarks.md has the reasons.
+# replaces. docs/how-to/benchmarks.md has the reasons.
 TARGETS_NS = {
     "BM_EnqueueKernel": 150,
     "BM_EnqueueCopy": 150,
@@ -31,7 +31,7 @@ TARGETS_NS = {
     "BM_CudaMemcpyAsync": 300,
     "BM_OpenDatabase": 20e6,
 }
-# These ask the cost model for a time as this benchmark does; its time is not theirs.
+# These ask the cost model for a time like this benchmark; its time is subtracted from theirs.
 PRICE = "BM_PriceKernel"
 PRICED = {"BM_CudaLaunchKernel", "BM_CudaMemcpyAsync"}
 # Fields of a result that are not counters of the benchmark.
@@ -47,7 +47,7 @@ def output_of(*command):
 
 
 def facts(build):
-    """Returns what the figures depend on, one fact a line."""
+    """Returns the facts on which the figures depend, one per line."""
     cpu = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo", encoding="utf-8")
                 if line.startswith("model name")), "unknown")
     cache = (build / "CMakeCache.txt").read_text()

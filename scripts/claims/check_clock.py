@@ -23,7 +23,7 @@ import time
 GPU = "V100-PCIE-32GB"
 RANKS = 4
 WORK_MS = 100
-# A kernel of PyTorch's that computes for so many cycles.
+# A kernel of PyTorch that waits for a number of cycles.
 CYCLES = WORK_MS * 1_380_000
 
 

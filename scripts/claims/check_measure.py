@@ -33,12 +33,12 @@ SCRIPT = ROOT / "tools/measure/measure_gpu.py"
 MODELS = ("resnet18", "vit_b_16", "bert_base", "lstm_lm", "dlrm")
 BATCHES = (1, 8)
 PHASES = ("forward", "backward", "optimizer")
-# A PyTorch event tells milliseconds as a 32-bit float.
+# A PyTorch event reports milliseconds as a 32-bit float.
 EVENT_RESOLUTION = 1e-6
 
 
 class Checks:
-    """What was found, as it is printed."""
+    """The findings, as they are printed."""
 
     def __init__(self):
         self.good = True

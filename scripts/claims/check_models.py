@@ -40,7 +40,7 @@ MEMORY_MEAN, MEMORY_WORST = 0.02, 0.05
 LIMIT_MISS, LIMIT_MODELS = 0.05, 10
 TIME_MEAN = 0.10
 PHASES = ("forward", "backward")
-# Where the measuring host adds no more to a step, the GPU bounds it.
+# If the measuring host adds no more to a step, the GPU limits it.
 HOST_SHARE = 0.02
 
 
@@ -106,7 +106,7 @@ def run_program(check, gpu, jobs, context, clock, options):
         command += ["--context", context]
     command += ["--", options.python, "-W", "ignore", PROGRAM, check,
                 *(f"{m}:{b}" for m, b in jobs)]
-    # PyTorch 1.8, which was measured, kept cuBLAS's workspace outside of its allocator.
+    # The measured PyTorch 1.8 kept cuBLAS's workspace outside of its allocator.
     environment = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0",
                    "OMP_NUM_THREADS": "1", **os.environ}
     result = subprocess.run(list(map(str, command)), stdout=subprocess.PIPE, text=True,

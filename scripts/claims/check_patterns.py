@@ -43,7 +43,7 @@ def physical_cores():
 
 
 class Checks:
-    """Runs gpemu and collects what it said."""
+    """Runs gpemu and collects its output."""
 
     def __init__(self, options, data, scratch):
         self.options = options
@@ -87,7 +87,7 @@ def check_workers(checks, one_worker):
     for model, gpu in (LIGHT, MEDIUM, HEAVY):
         for workers in range(1, physical_cores() + 1):
             if (model, gpu) == LIGHT and workers == 1:
-                continue  # That run is where the rate comes from.
+                continue  # The rate comes from that run.
             step_s = BATCH / rate / workers
             result = checks.train(model, gpu, workers, checks.steps_for(step_s))
             ceiling = BATCH * 1000 / result["profile_step_ms"]["total"]

@@ -39,13 +39,14 @@ TIMM = CACHE / "timm-1.0.19"
 TIMM_PACKAGES = ("timm==1.0.19", "pyyaml", "safetensors", "huggingface_hub==0.36.0", "requests",
                  "tqdm", "packaging", "urllib3", "idna", "certifi", "charset_normalizer")
 GROUP = ("source", "precision", "layout", "phase")
-# How many of a hundred rows a group has. Where a group has fewer, the others have no more.
+# How many of a hundred rows a group gets. If a group has fewer, the others do not get more.
 SHARES = {("timm", "amp", "nchw", "training"): 30, ("timm", "amp", "nhwc", "training"): 30,
           ("timm", "amp", "nchw", "inference"): 5, ("timm", "amp", "nhwc", "inference"): 5,
           ("torchvision", "fp32", "nchw", "training"): 10,
           ("torchvision", "fp16", "nchw", "training"): 10,
           ("neusight", "fp32", "", "inference"): 7, ("neusight", "fp32", "", "training"): 3}
-# What today's timm does not have, and language models whose sizes their source does not give.
+# Models that today's timm does not have, and language models whose source does not give their
+# sizes.
 LEFT_OUT = {"ese_vovnet99b_iabn", "gluon_xception65", "regnety_040s_gn", "gpt3_xl", "gpt3_27"}
 LEAST, MOST = 0.85, 0.95
 LONGEST_S = 600
@@ -84,7 +85,7 @@ def gpu_word(name):
 
 
 def predict(step, options):
-    """Returns what gpemu predict says of a step, or why it says nothing."""
+    """Returns gpemu predict's answer for a step, or why there is none."""
     words = [options.gpemu, "predict", "--gpu", gpu_word(step["gpu"]), "--batch", step["batch"],
              "--json", "-", "--", options.python, "-W", "ignore",
              ROOT / "scripts/claims/published_step.py", json.dumps(step)]
@@ -103,7 +104,7 @@ def predict(step, options):
 
 
 def command_digest(command):
-    """Returns what tells one build of gpemu from another."""
+    """Returns what identifies a build of gpemu."""
     digest = hashlib.sha256(pathlib.Path(command).read_bytes())
     for path in sorted(pathlib.Path(command).parent.parent.glob("**/profiles.db")):
         digest.update(path.read_bytes())
@@ -139,7 +140,7 @@ def line_of(step, result):
 
 
 def three(ordered, middle, form):
-    """Returns the least of what is ordered, what is in the middle, and the most."""
+    """Returns the least, the middle and the greatest of ordered values."""
     return " ".join(format(value, form) for value in (ordered[0], middle, ordered[-1])) \
         if ordered else "-"
 
@@ -166,7 +167,7 @@ def install_timm(python):
     if (TIMM / "complete").exists():
         return
     print(f"check_published: installing timm in {TIMM}", file=sys.stderr)
-    shutil.rmtree(TIMM, ignore_errors=True)  # pip would leave what is there as it is.
+    shutil.rmtree(TIMM, ignore_errors=True)  # pip would not replace existing files.
     subprocess.run([python, "-m", "pip", "--quiet", "--disable-pip-version-check", "install",
                     "--no-deps", "--target", TIMM, *TIMM_PACKAGES], check=True)
     (TIMM / "complete").touch()

@@ -22,7 +22,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-# What a CUDA program pays for each call: launch, event, copy, enqueue.
+# The cost of each call for a CUDA program: launch, event, copy, enqueue.
 DEFAULT_FILTER = ("EnqueueKernel|EnqueueCopy|RecordEvent|"
                   "CudaLaunchKernel|CudaEventRecord|CudaMemcpyAsync")
 MOST_RATIO = 1.05
@@ -44,7 +44,7 @@ def build(commit: str) -> pathlib.Path:
         if archive.wait() != 0:
             sys.exit(f"compare_commits: cannot read commit {commit}")
     print(f"compare_commits: building {name[:10]}", file=sys.stderr)
-    # What a commit needs may be another library than what today's needs.
+    # A commit may need other libraries than today's.
     setup = [[path] for path in ("scripts/build/setup.sh", "scripts/setup.sh")
              if (source / path).exists()]
     for command in (*setup, ["cmake", "--preset", "release", "--log-level=WARNING"],
@@ -88,7 +88,7 @@ def main() -> int:
     for pair in range(options.pairs):
         print(f"compare_commits: pair {pair + 1} of {options.pairs}", file=sys.stderr)
         for name in sorted(base.keys() & changed.keys()):
-            # In alternating order, for the machine may become faster or slower meanwhile.
+            # In alternating order, because the machine may become faster or slower meanwhile.
             order = [base, changed] if pair % 2 == 0 else [changed, base]
             seen = {id(side): times_ns(side[name], options.filter) for side in order}
             before, after = seen[id(base)], seen[id(changed)]

@@ -14,7 +14,7 @@ packages=(torch==2.15.0 torchvision==0.29.2 pillow==13.0.0 numpy==2.4.6)
 
 if [[ -z ${PYTHON:-} ]]; then
   PYTHON=$cache/venv/bin/python
-  # The last file of an installation, so that one that was broken off is made anew.
+  # The last file of an installation, so that an incomplete one is made again.
   complete=$cache/venv/${packages[*]// /_}.complete
   if [[ ! -e $complete ]]; then
     echo "compare_loaders: installing ${packages[*]} in $cache/venv (5.5 GB)" >&2

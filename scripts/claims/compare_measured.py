@@ -31,7 +31,7 @@ def read_steps(pack):
 
 
 def values_of(row):
-    """Returns what is compared of a batch that ran."""
+    """Returns the values to compare for a batch that ran."""
     values = {phase: float(row[f"{phase}_ms"]) for phase in PHASES}
     return {**values, "step": sum(values.values()), "free_step": float(row["free_step_ms"]),
             "peak": float(row["peak_allocated_mib"])}

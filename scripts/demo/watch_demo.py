@@ -102,7 +102,7 @@ class Demo:
         threading.Thread(target=collect, daemon=True).start()
 
     def watch(self, python):
-        """Lets everybody watch for WINDOW_S seconds and captures what they show in the middle."""
+        """Lets all watchers run for WINDOW_S seconds and captures their output in the middle."""
         self.follow("nvidia-ml-py", *self.gpemu("run", "--quiet", "--", python, "-c", NVML_WATCHER))
         self.follow("gpustat", *self.gpemu("run", "--quiet", "--", python, "-c", GPUSTAT_WATCHER))
         self.follow_smi()
@@ -125,7 +125,7 @@ class Demo:
             "run", "--quiet", program=[python.parent / "gpustat", "-cpP", "--no-header"]))
 
     def stop(self):
-        # nvtop outlives its terminal, and takes a core then: it is asked to quit first.
+        # nvtop outlives its terminal and then uses a whole core, so it is asked to quit first.
         for words in (["send-keys", "q"], ["kill-server"]):
             subprocess.run(["tmux", "-S", str(self.socket), *words], check=False,
                            stderr=subprocess.DEVNULL)
@@ -168,7 +168,7 @@ class Demo:
         sys.exit(f"watch_demo: the training failed; {self.out / 'training.txt'} says why")
 
     def compare(self):
-        """Returns whether everybody is within 5 points of what the run reports."""
+        """Returns whether all watchers are within 5 points of what the run reports."""
         events = json.loads((self.out / "trace.json").read_text())["traceEvents"]
         kernels = [(event["ts"] / 1e6, (event["ts"] + event["dur"]) / 1e6) for event in events
                    if event["ph"] == "X" and event["cat"] != "copy"]

@@ -22,16 +22,16 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "examples/pytorch/measure_models.py"
-# Three show whether numbers are affine in the batch; none is so small that kernels are chosen for
-# it.
+# Three batches show whether numbers are affine in the batch; none is small enough for special
+# kernels.
 BATCHES = (16, 32, 48)
 
 
 def record(model, folder, options):
     """Returns the content of a model's recording."""
     operations = folder / f"{model}.ops"
-    # As when the models' times are checked: PyTorch 1.8, which was measured, had no such workspace.
-    # Without its cache PyTorch asks for the memory of each tensor by itself.
+    # As in the check of the models' times: the measured PyTorch 1.8 had no such workspace. Without
+    # its cache PyTorch asks for the memory of each tensor by itself.
     environment = {"CUBLAS_WORKSPACE_CONFIG": ":0:0", "CUBLASLT_WORKSPACE_SIZE": "0",
                    "OMP_NUM_THREADS": "1", **os.environ, "PYTORCH_NO_CUDA_MEMORY_CACHING": "1"}
     run = [options.gpemu, "run", "--quiet", "--gpu", options.gpu, "--clock", "gpu-only",

@@ -22,7 +22,7 @@ SYMBOL_VERSION = re.compile(r"\bSYMBOL_VERSION\s+(\w+)")
 # A symbol that is imported with its library's name as version: cudaMalloc@libcudart.so.12.
 IMPORT = re.compile(r"\bU\s+(\w+)(?:@+(\S+))?")
 NEEDED = re.compile(r"\(NEEDED\).*\[(.+)\]")
-# The libraries that are NVIDIA's, by the names they are needed under.
+# NVIDIA's libraries, by the names under which they are needed.
 VENDOR = re.compile(r"^lib(cu|nv|nccl)")
 
 

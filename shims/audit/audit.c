@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * An auditing library of the dynamic loader (man 7 rtld-audit), set by `gpemu run`: whenever a
- * program asks for a library of NVIDIA's, by NEEDED or dlopen, by name or by path, the loader is
- * sent to the shim of that name. So a process loads the shims that it uses and no others,
- * and a library that lies in the RPATH of the program does not come first, as it would before
- * LD_LIBRARY_PATH.
+ * program asks for one of NVIDIA's libraries, by NEEDED or dlopen, by name or by path, the loader
+ * gets the shim of that name. So a process loads only the shims that it uses. With LD_LIBRARY_PATH
+ * instead, a library in the program's RPATH would come first.
  *
- * This code runs inside the loader, in a namespace of its own, before and beside everything else of
- * the program. It must not allocate, print, or call anything but the plainest functions of libc.
+ * This code runs inside the loader, in its own namespace, before and during the rest of the
+ * program. It must not allocate or print, and may call only the simplest functions of libc.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -25,8 +24,8 @@ static const char* const kFolders[] = {"common", "cuda12", "cuda13"};
 static const char* shims;
 
 /*
- * Leaves a file in the folder of the run's records, once in a process: which of NVIDIA's libraries
- * the program asked for. A program that never gives a GPU work leaves nothing else.
+ * Writes a file to the folder of the run's records, once per process: which of NVIDIA's libraries
+ * the program asked for. A program that never uses a GPU leaves no other trace.
  */
 static void note_library(const char* base) {
   static int noted;
@@ -45,7 +44,7 @@ static void note_library(const char* base) {
   close(file);
 }
 
-/* Large enough for any path; a loader's lock is held whenever it is written. */
+/* Large enough for any path; the loader holds a lock whenever this is written. */
 static char path[PATH_MAX];
 
 unsigned int la_version(unsigned int version) {
@@ -54,7 +53,7 @@ unsigned int la_version(unsigned int version) {
   return version < LAV_CURRENT ? version : LAV_CURRENT;
 }
 
-/* Returns the shim of that file name, or NULL where there is none. */
+/* Returns the shim with that file name, or NULL if there is none. */
 static char* shim_of(const char* base) {
   for (size_t i = 0; i < sizeof(kFolders) / sizeof(kFolders[0]); ++i) {
     const int length = snprintf(path, sizeof(path), "%s/%s/%s", shims, kFolders[i], base);
@@ -72,12 +71,12 @@ char* la_objsearch(const char* name, uintptr_t* cookie, unsigned int flag) {
   if (shims == NULL || (flag != LA_SER_ORIG && flag != LA_SER_DEFAULT)) return (char*)name;
   const char* const slash = strrchr(name, '/');
   const char* const base = slash == NULL ? name : slash + 1;
-  /* All of NVIDIA's begin so; others cost no system call. */
+  /* NVIDIA's libraries begin like this; others cost no system call. */
   if (strncmp(base, "libcu", 5) != 0 && strncmp(base, "libnv", 5) != 0 &&
       strncmp(base, "libnccl", 7) != 0) {
     return (char*)name;
   }
-  /* NVIDIA's run-time compiler and linker need no GPU: where they are installed, they work. */
+  /* NVIDIA's run-time compiler and linker need no GPU: if they are installed, they work. */
   const int compiler =
       strncmp(base, "libnvrtc.", 9) == 0 || strncmp(base, "libnvJitLink.", 13) == 0;
   const int last_try = flag == LA_SER_DEFAULT || (flag == LA_SER_ORIG && slash != NULL);

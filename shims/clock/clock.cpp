@@ -18,7 +18,7 @@ std::int64_t node_now() {
   return host_now() + page()->skipped_ns();
 }
 
-/// Sleeps for a time; returns how much of it is left, 0 unless a signal ended it.
+/// Sleeps for a time; returns the time left, 0 unless a signal ended the sleep.
 std::int64_t sleep_for(std::int64_t ns) {
   ::pthread_testcancel();
   const std::int64_t until = gpemu::shim::later(node_now(), ns);

@@ -21,8 +21,8 @@ using gpemu::shim::WaitInCall;
 
 constexpr std::int64_t kMillisecond = 1'000'000;
 
-/// Waits by `call`, which is given how long the host waits and the signals to be blocked; `mask` is
-/// the caller's own choice of those, or null.
+/// Waits by `call`, which gets the host's waiting time and the signals to block; `mask` is the
+/// caller's own choice of these, or null.
 template <typename Call>
 int wait_in(std::int64_t duration, const sigset_t* mask, Call call) {
   const std::int64_t now = host_now() + page()->skipped_ns();
@@ -30,7 +30,7 @@ int wait_in(std::int64_t duration, const sigset_t* mask, Call call) {
   sigset_t open = mask == nullptr ? wait.open_mask() : *mask;
   ::sigdelset(&open, gpemu::sim::kWakeSignal);
   const int result = call(wait.host_time_left(), &open);
-  // What came at the same moment still counts.
+  // Events at the same moment still count.
   return result < 0 && errno == EINTR && wait.is_over() ? call(0, &open) : result;
 }
 
@@ -60,7 +60,7 @@ GPEMU_CLOCK_EXPORT int poll(pollfd* files, nfds_t count, int ms) {
   return ppoll(files, count, &time, nullptr);
 }
 
-// What programs that were compiled with checks of sizes call instead. Source: LSB 5.0.
+// Programs compiled with size checks call these instead. Source: LSB 5.0.
 GPEMU_CLOCK_EXPORT int __poll_chk(pollfd* files, nfds_t count, int ms, std::size_t size) {
   if (size / sizeof *files < count) __builtin_trap();
   return poll(files, count, ms);
@@ -95,7 +95,7 @@ GPEMU_CLOCK_EXPORT int select(int count, fd_set* reads, fd_set* writes, fd_set* 
                        .tv_nsec = time->tv_usec % 1'000'000 * 1000};
   const std::int64_t begin = host_now() + page()->skipped_ns();
   const int result = pselect(count, reads, writes, others, &limit, nullptr);
-  // Linux writes what is left.
+  // Linux writes the time left.
   std::int64_t left = to_ns(limit) - (host_now() + page()->skipped_ns() - begin);
   if (left < 0) left = 0;
   *time = {.tv_sec = left / gpemu::shim::kSecond, .tv_usec = left % gpemu::shim::kSecond / 1000};

@@ -16,9 +16,9 @@ using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
 using gpemu::shim::WaitInCall;
 
-/// Waits by `call`, which is given a time of the host's clock and returns an error number.
-/// Source of the trick: the C library hands the kernel the caller's own time at each try, so that
-/// one that becomes over ends the wait. Were it otherwise, the thread would wake later.
+/// Waits by `call`, which gets a time of the host's clock and returns an error number. It relies on
+/// the C library passing the caller's own time to the kernel at each try: changing that time to one
+/// in the past ends the wait. If the library did not, the thread would wake later.
 template <typename Call>
 int wait_until(clockid_t clock, const timespec* time, Call call) {
   if (!gpemu::shim::is_valid(*time)) return call(time);
@@ -32,7 +32,7 @@ int wait_until(clockid_t clock, const timespec* time, Call call) {
   return error == EINTR && wait.is_over() ? call(&host_time) : error;
 }
 
-/// Source: nptl, pthread_cond_init: which clock a condition variable goes by.
+/// Returns the clock of a condition variable. Source: nptl, pthread_cond_init.
 clockid_t clock_of(const pthread_cond_t* condition) {
   constexpr unsigned kMonotonic = 2;
   return (condition->__data.__wrefs & kMonotonic) != 0 ? CLOCK_MONOTONIC : CLOCK_REALTIME;
@@ -46,7 +46,7 @@ int as_result(int error) {
 
 using TimedCondition = int (*)(pthread_cond_t*, pthread_mutex_t*, const timespec*);
 
-/// x86-64 has two, and the one without a version is of the time before NPTL.
+/// x86-64 has two versions; a look-up without a version finds the one from before NPTL.
 TimedCondition real_timed_condition() {
   static const auto real = [] {
     void* const found = ::dlvsym(RTLD_NEXT, "pthread_cond_timedwait", "GLIBC_2.3.2");
@@ -114,7 +114,7 @@ GPEMU_CLOCK_LOCK(pthread_rwlock_clockrdlock, pthread_rwlock_t)
 GPEMU_TIMED_LOCK(pthread_rwlock_timedwrlock, pthread_rwlock_t)
 GPEMU_CLOCK_LOCK(pthread_rwlock_clockwrlock, pthread_rwlock_t)
 
-// What std::future and std::atomic wait by.
+// std::future and std::atomic wait with this.
 GPEMU_CLOCK_EXPORT long syscall(long number, ...) noexcept {
   GPEMU_REAL(syscall);
   va_list rest;

@@ -20,7 +20,7 @@ using sim::WaitKind;
 using ReadClock = int (*)(clockid_t, timespec*);
 using SystemCall = long (*)(long, ...);
 
-/// What the thread's wake signal changes.
+/// The variables that the thread's wake signal changes.
 struct Woken {
   timespec* host_time;
   volatile sig_atomic_t told;
@@ -60,7 +60,7 @@ ClockPage* map_page() {
   if (opened >= 0) ::close(opened);
   errno = saved;
   if (memory == MAP_FAILED) return nullptr;
-  // A program that handles this signal itself is woken late, as if nobody skipped.
+  // A program that handles this signal itself wakes late, as without skipping.
   struct sigaction old{}, wake{};
   wake.sa_handler = on_wake_signal;
   wake.sa_flags = SA_RESTART;
@@ -146,7 +146,7 @@ WaitInCall::WaitInCall(ClockPage& page, std::int64_t until_ns, timespec* host_ti
   sigset_t wake;
   ::sigemptyset(&wake);
   ::sigaddset(&wake, sim::kWakeSignal);
-  // Where the call itself opens the mask, the signal cannot come before it.
+  // If the call itself opens the mask, the signal cannot come before it.
   ::pthread_sigmask(host_time == nullptr ? SIG_BLOCK : SIG_UNBLOCK, &wake, &old_mask_);
   open_mask_ = old_mask_;
   ::sigdelset(&open_mask_, sim::kWakeSignal);
@@ -161,7 +161,7 @@ WaitInCall::~WaitInCall() {
   if (wait_ != nullptr) {
     TimedWait& wait = *wait_;
     wait.until_ns = sim::kNotYet;
-    // A signal that is being sent now reaches the thread here, not in a call of its own.
+    // A signal that is being sent now reaches the thread here, not in one of the program's calls.
     for (int i = 0; wait.signalling.load() != 0 && i < 1000; ++i) {
       const timespec moment{.tv_sec = 0, .tv_nsec = 1000};
       system_call()(SYS_nanosleep, &moment, nullptr);

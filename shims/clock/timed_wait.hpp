@@ -9,7 +9,7 @@
 
 #include "gpemu/sim/clock_page.hpp"
 
-/// Has a program's time functions follow the emulated node's clock.
+/// Makes a program's time functions follow the emulated node's clock.
 ///
 /// Loaded in front of the C library (LD_PRELOAD) into every program under `gpemu run --clock
 /// virtual`. docs/design/shared-clock.md has the rules. This code runs in every thread of every
@@ -19,23 +19,23 @@ namespace gpemu::shim {
 
 #define GPEMU_CLOCK_EXPORT extern "C" __attribute__((visibility("default")))
 
-/// The C library's function of a name, which comes after this library's.
+/// The C library's function with a name, which comes after this library's.
 #define GPEMU_REAL(name) \
   static auto* const real_##name = reinterpret_cast<decltype(&::name)>(::dlsym(RTLD_NEXT, #name))
 
 inline constexpr std::int64_t kSecond = 1'000'000'000;
 inline constexpr std::int64_t kForever = INT64_MAX;
 
-/// Returns the page of the clock, or nothing in a program that is not to follow one.
+/// Returns the page of the clock, or null in a program that does not follow one.
 [[nodiscard]] sim::ClockPage* page();
 
 /// Returns a time of the host.
 [[nodiscard]] std::int64_t host_now(clockid_t clock = CLOCK_MONOTONIC);
-/// Returns whether a clock tells the time of day or since boot, not what a program has used.
+/// Returns whether a clock gives the time of day or since boot, not CPU time.
 [[nodiscard]] bool follows(clockid_t clock);
 
 [[nodiscard]] inline std::int64_t to_ns(const timespec& time) {
-  // Beyond 290 years is for ever.
+  // More than 290 years count as for ever.
   if (time.tv_sec > kForever / kSecond - 1) return kForever;
   return time.tv_sec * kSecond + time.tv_nsec;
 }
@@ -50,13 +50,15 @@ inline constexpr std::int64_t kForever = INT64_MAX;
   return by > kForever - time ? kForever : time + by;
 }
 
-/// Sleeps until a time of the node; returns 0, or EINTR when a signal ended it.
+/// Sleeps until a time of the node; returns 0, or EINTR if a signal ended the sleep.
 [[nodiscard]] int sleep_until(sim::ClockPage& page, std::int64_t until_ns);
 
-/// While it lives, the thread waits for something until a time of the node at the latest.
+/// While this object exists, the thread waits for something, at the latest until a time of the
+/// node.
 ///
-/// When that has come although the kernel does not know it, the thread gets kWakeSignal: that ends
-/// a system call which waits, and sets `*host_time`, if there is one, to a time that is over.
+/// When that time has come because of a skip, which the kernel does not know, the thread gets
+/// kWakeSignal: it ends a waiting system call and sets `*host_time`, if given, to a time in the
+/// past.
 class WaitInCall {
  public:
   WaitInCall(sim::ClockPage& page, std::int64_t until_ns, timespec* host_time);
@@ -64,9 +66,9 @@ class WaitInCall {
   WaitInCall& operator=(const WaitInCall&) = delete;
   ~WaitInCall();
 
-  /// Returns how long the host is to wait; call it shortly before.
+  /// Returns how long the host must wait; to be called shortly before the wait.
   [[nodiscard]] std::int64_t host_time_left() const;
-  /// Returns whether the time has come and the thread was told so.
+  /// Returns whether the time has come and the thread was woken for it.
   [[nodiscard]] bool is_over() const;
   /// The signals that the thread had blocked before, without kWakeSignal.
   [[nodiscard]] const sigset_t& open_mask() const { return open_mask_; }
@@ -81,8 +83,8 @@ class WaitInCall {
 
 }  // namespace gpemu::shim
 
-/// For the library of the emulated GPU, which follows the page by itself: the host's time, and a
-/// wait on a futex until a time of the host.
+/// For libgpemu.so, which follows the page by itself: the host's time, and a wait on a futex until
+/// a time of the host.
 GPEMU_CLOCK_EXPORT int gpemu_host_clock_gettime(clockid_t clock, timespec* time);
 GPEMU_CLOCK_EXPORT long gpemu_host_futex(void* word, int operation, unsigned value,
                                          const timespec* time);

@@ -16,7 +16,7 @@ using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
 using gpemu::sim::TimedWait;
 
-/// A timer of this process, which the places of others do not tell apart.
+/// A timer of this process, and its place in the page.
 struct Held {
   std::atomic<TimedWait*> wait;
   std::atomic<std::uintptr_t> timer;
@@ -24,8 +24,8 @@ struct Held {
 Held of_alarm;
 Held of_timers[32];
 
-/// Holds the clock until a timer is over; `in_ns` 0 is one that does not run, and one that comes
-/// again is never over.
+/// Holds the clock until a timer is over. A timer with `in_ns` 0 does not run; a periodic one is
+/// never over.
 void hold(Held& held, std::int64_t in_ns, bool comes_again) {
   TimedWait* const old = held.wait.exchange(nullptr);
   // A forked child has no timers; the place is its parent's.
@@ -44,7 +44,7 @@ void hold_alarm(const itimerval& value) {
   hold(of_alarm, to_ns(value.it_value), to_ns(value.it_interval) != 0);
 }
 
-/// Returns the place of a timer; of more than there are places, one is held for ever.
+/// Returns the place of a timer. If there are more timers than places, one place is held for ever.
 Held& place_of(timer_t timer) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(timer) + 1;
   for (Held& held : of_timers) {
@@ -75,7 +75,7 @@ GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec*
   GPEMU_REAL(timer_settime);
   if (page() == nullptr || value == nullptr) return real_timer_settime(timer, flags, value, old);
   const bool runs = to_ns(value->it_value) != 0;
-  // Which clock an absolute time is of is not known here.
+  // The clock of an absolute time is not known here.
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
   hold(place_of(timer), runs ? to_ns(value->it_value) : 0,
        absolute || to_ns(value->it_interval) != 0);
@@ -97,7 +97,7 @@ GPEMU_CLOCK_EXPORT int timer_delete(timer_t timer) noexcept {
   return real_timer_delete(timer);
 }
 
-// Whoever waits at one that runs counts as computing.
+// A thread that waits for a running one counts as computing.
 GPEMU_CLOCK_EXPORT int timerfd_settime(int file, int flags, const itimerspec* value,
                                        itimerspec* old) noexcept {
   GPEMU_REAL(timerfd_settime);

@@ -3,7 +3,7 @@
 
 #include "stream_twins.hpp"
 
-// What the driver and the runtime have alike in binary layout: handles, numbers and structures.
+// Handles, numbers and structures with the same binary layout in the driver and the runtime.
 // Source: cuda.h and driver_types.h of CUDA 12.8 and 13.2.
 
 using Event = gpemu_cuda_event_handle;

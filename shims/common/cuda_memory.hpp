@@ -3,8 +3,8 @@
 
 #include "cuda_abi.hpp"
 
-// What the driver and the runtime do alike with memory. None of these needs a current context or
-// sets the last error: their callers do. Statuses are those of gpemu/cuda.h.
+// The common code of the driver and the runtime for memory. These functions need no current context
+// and do not set the last error; their callers do. Statuses are those of gpemu/cuda.h.
 
 /// Yields the memory of the current device. Errors: INVALID_VALUE.
 int get_memory_info(size_t* free_bytes, size_t* total_bytes);
@@ -12,7 +12,7 @@ int get_memory_info(size_t* free_bytes, size_t* total_bytes);
 /// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
 int check_advice(uint64_t address, size_t bytes, int advice);
 
-/// Makes a pool on a device. `function` is who asks, for the log.
+/// Makes a pool on a device. `function` is the caller, for the log.
 ///
 /// Errors: INVALID_VALUE; NOT_SUPPORTED for memory of the host or for other processes.
 int create_pool(Pool* pool, const PoolProperties* properties, const char* function);
@@ -23,7 +23,7 @@ int create_pool(Pool* pool, const PoolProperties* properties, const char* functi
 int get_pool_attribute(Pool pool, int attribute, void* value);
 int set_pool_attribute(Pool pool, int attribute, const void* value);
 
-/// Says which devices may use a pool's memory. Errors: INVALID_VALUE.
+/// Sets which devices may use a pool's memory. Errors: INVALID_VALUE.
 int set_pool_access(Pool pool, const Access* accesses, size_t count);
 
 /// Yields whether a device may use a pool's memory: 3 for reading and writing, else 0.

@@ -3,8 +3,9 @@
 
 #include "cuda_abi.hpp"
 
-// What the driver and the runtime do alike with streams and events. None of these needs a current
-// context or sets the last error: their callers do. Statuses are those of gpemu/cuda.h.
+// The common code of the driver and the runtime for streams and events. These functions need no
+// current context and do not set the last error; their callers do. Statuses are those of
+// gpemu/cuda.h.
 
 /// Errors: INVALID_VALUE for a null pointer or flags that CUDA does not have.
 int create_stream(Stream* stream, unsigned flags, int priority);
@@ -12,7 +13,7 @@ int create_event(Event* event, unsigned flags);
 int record_event(Event event, Stream stream, unsigned flags);
 int call_on_host(Stream stream, void (*function)(void*), void* data);
 
-/// Calls a function of the program when the stream has come so far.
+/// Calls a function of the program when the stream reaches this point.
 ///
 /// Errors: INVALID_VALUE; STREAM_CAPTURE_UNSUPPORTED while the stream captures.
 int add_callback(Stream stream, StreamCallback function, void* data, unsigned flags);

@@ -15,7 +15,7 @@ struct Constant {
   int value;
 };
 
-// Attributes that all devices from compute capability 6.0 on share, and those of things that are
+// Attributes that all devices from compute capability 6.0 on share, and those of features that are
 // not emulated (graphics, NUMA, remote writes), which are 0. Source: CUDA C++ Programming Guide,
 // "Technical Specifications per Compute Capability".
 constexpr Constant kConstants[] = {

@@ -16,8 +16,8 @@ int get_pci_bus_id(char* text, int capacity, int device);
 
 /// Yields the device at a PCI address, which may lack the domain or the function.
 ///
-/// Errors: INVALID_DEVICE when there is none; INVALID_VALUE.
+/// Errors: INVALID_DEVICE if there is none; INVALID_VALUE.
 int find_device_by_pci_bus_id(int* device, const char* text);
 
-/// Yields what CUdevice_P2PAttribute asks of two devices.
+/// Yields a CUdevice_P2PAttribute of two devices.
 int get_peer_attribute(int* value, int attribute, int device, int peer);

@@ -6,7 +6,7 @@
 #include <unordered_map>
 #include <utility>
 
-/// The objects that a library has given out handles to, so that a handle is never dereferenced
+/// The objects for which a library has given out handles, so that a handle is never dereferenced
 /// before it is known to be alive.
 ///
 /// Thread safety: all members may be called concurrently; using an object while another thread
@@ -27,7 +27,7 @@ class HandleTable {
     objects_[handle] = std::move(object);
   }
 
-  /// Returns the object, or null when the handle is not alive.
+  /// Returns the object, or null if the handle is not alive.
   [[nodiscard]] Object* find(Handle handle) {
     const std::lock_guard lock(mutex_);
     const auto found = objects_.find(handle);

@@ -108,7 +108,7 @@ int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int val
   if (const int status = gpemu_cuda_kernel_get_info(kernel, &info); status != GPEMU_CUDA_SUCCESS) {
     return status;
   }
-  // Every cluster that a launch asks for is allowed, so that there is nothing to remember.
+  // Every cluster that a launch asks for is allowed, so there is nothing to store.
   const gpemu_cuda_device* device = nullptr;
   const int status = current_device(&device);
   return status != GPEMU_CUDA_SUCCESS || device->cluster_launch != 0

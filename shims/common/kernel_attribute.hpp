@@ -13,7 +13,7 @@ int get_kernel_attribute(int* value, int attribute, gpemu_cuda_kernel_handle ker
 /// clusters on a device that has none.
 int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int value);
 
-/// Takes over into a launch what its attributes ask for.
+/// Applies a launch's attributes to the launch.
 ///
 /// Attributes that only advise how a GPU schedules (priorities, programmatic launches, memory
 /// domains) are accepted: the cost model has no term for them. Errors: INVALID_VALUE; NOT_SUPPORTED
@@ -21,8 +21,8 @@ int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int val
 int apply_launch_attributes(gpemu_cuda_launch& launch, const LaunchAttribute* attributes,
                             uint32_t count);
 
-/// Takes over into a launch the arguments that come packed in `extra`, which may be null, as
-/// cuLaunchKernel has it. Errors: INVALID_VALUE.
+/// Copies into a launch the arguments packed in `extra`, which may be null, as in cuLaunchKernel.
+/// Errors: INVALID_VALUE.
 int read_packed_arguments(gpemu_cuda_launch& launch, void* const* extra);
 
 /// Yields how many clusters of a launch fit on the current device at once.
@@ -40,7 +40,7 @@ int available_dynamic_shared(size_t* bytes, gpemu_cuda_kernel_handle kernel, int
 
 /// Yields the launch that fills the device with the most threads: the block size and the grid.
 ///
-/// `shared_of_block` gives the dynamic shared memory of a block size; when null it is
-/// `dynamic_shared` for all. A `limit` of 0 is none.
+/// `shared_of_block` gives the dynamic shared memory of a block size; if it is null, it is
+/// `dynamic_shared` for all. A `limit` of 0 means none.
 int most_occupying_block(int* grid, int* block, gpemu_cuda_kernel_handle kernel,
                          size_t (*shared_of_block)(int), size_t dynamic_shared, int limit);

@@ -3,14 +3,14 @@
 
 #include "gpemu/cuda.h"
 
-/// The statuses by which a library says why a call of libgpemu failed.
+/// A library's statuses for failed calls of libgpemu.
 struct FailureStatuses {
   int not_initialized;
   int out_of_memory;
   int other;
 };
 
-/// Returns a library's status for what libgpemu says. Success is 0 in every library.
+/// Returns a library's status for a status of libgpemu. Success is 0 in every library.
 constexpr int library_status(gpemu_cuda_status status, const FailureStatuses& failures) {
   switch (status) {
     case GPEMU_CUDA_SUCCESS:

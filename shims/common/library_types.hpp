@@ -5,8 +5,8 @@
 
 #include "gpemu/operation.h"
 
-/// Returns the type that a cudaDataType names; GPEMU_TYPE_UNKNOWN for one that is not known.
-/// Source: library_types.h.
+/// Returns the type of a cudaDataType; GPEMU_TYPE_UNKNOWN for an unknown one. Source:
+/// library_types.h.
 constexpr gpemu_data_type type_of_cuda(int type) {
   switch (type) {
     case 0:
@@ -37,7 +37,7 @@ constexpr gpemu_data_type type_of_cuda(int type) {
 }
 
 /// Returns the type of the arithmetic of a matrix product, by its cublasComputeType_t and whether
-/// TF32 may stand in for FP32. Source: cublas_api.h.
+/// TF32 may replace FP32. Source: cublas_api.h.
 constexpr gpemu_data_type compute_type_of_cublas(int compute, gpemu_data_type operands,
                                                  bool allow_tf32) {
   constexpr int k32F = 68;
@@ -45,7 +45,7 @@ constexpr gpemu_data_type compute_type_of_cublas(int compute, gpemu_data_type op
   constexpr int kFast16BF = 75;
   constexpr int kFastTF32 = 77;
   if (operands != GPEMU_TYPE_FP32) {
-    return operands;  // tensor cores multiply in the operands' type whatever they sum up in
+    return operands;  // tensor cores multiply in the operands' type, whatever type the sum has
   }
   switch (compute) {
     case k32F:

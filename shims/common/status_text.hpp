@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-/// What is known of one CUDA status. The names are "" where the runtime or the driver lacks it.
+/// The names and text of one CUDA status. A name is "" if the runtime or the driver lacks the
+/// status.
 struct StatusText {
   int status;
   const char* runtime_name;

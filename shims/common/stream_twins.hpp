@@ -5,7 +5,7 @@
 
 using Stream = gpemu_cuda_stream_handle;
 
-/// What NULL means as a stream: the legacy default stream, or the thread's own.
+/// The meaning of NULL as a stream: the legacy default stream, or the thread's own.
 inline Stream legacy(Stream stream) {
   return stream;
 }
@@ -14,7 +14,7 @@ inline Stream per_thread(Stream stream) {
 }
 
 /// Defines a function and its twin for programs compiled with per-thread default streams. `on` in
-/// the body turns the caller's stream into the one that is meant.
+/// the body turns the caller's stream into the intended one.
 #define GPEMU_TWINS(name, suffix, parameters, ...) \
   GPEMU_SHIM_EXPORT int name parameters {          \
     constexpr auto on = legacy;                    \

@@ -30,16 +30,16 @@ struct Context {
   int sm_count_target = 0;
 };
 
-/// Returns the context of a handle, or null when it is not alive.
+/// Returns the context of a handle, or null if it is not alive.
 Context* context_of(const void* handle);
 
-/// Returns the cublasStatus_t for what libgpemu says.
+/// Returns the cublasStatus_t for a status of libgpemu.
 int status_of(gpemu_cuda_status status);
 
 /// Returns whether FP32 products may use TF32 (CUBLAS_TF32_TENSOR_OP_MATH).
 bool allows_tf32(const Context& context);
 
-/// The work of a call: what gpemu_operation holds, in the order of its fields.
+/// The work of a call: the content of gpemu_operation, in the order of its fields.
 struct Work {
   const char* function;
   gpemu_operation_kind kind;
@@ -50,8 +50,8 @@ struct Work {
 /// Puts the work on the context's stream.
 int submit(const Context& context, const Work& work, std::initializer_list<int64_t> shape);
 
-/// A matrix that a call writes, or `count` of them whose addresses lie in an array on the device. A
-/// vector is one of a row, and its leading dimension the distance of its elements.
+/// A matrix that a call writes, or `count` matrices whose addresses are in an array on the device.
+/// A vector is a matrix with one row, whose leading dimension is the distance of the elements.
 struct Written {
   const void* elements;
   int64_t rows, columns, leading;
@@ -69,11 +69,11 @@ int yield(const Context& context, void* result, const void* value, uint64_t byte
 /// As above. Values are not computed: the result is 0.
 int yield_zero(const Context& context, void* result, uint64_t bytes);
 
-/// Writes where the caller will look, in memory of the host or of a device.
+/// Writes to the caller's result, in memory of the host or of a device.
 int write(void* destination, const void* source, uint64_t bytes);
 
-/// Reads alpha or beta, which has the type of the arithmetic. Returns false where that is not known
-/// here: in device memory, complex, half.
+/// Reads alpha or beta, which has the type of the arithmetic. Returns false if the value is not
+/// known here: in device memory, complex, or half.
 bool read_scalar(const Context& context, gpemu_data_type type, const void* scalar, double* value);
 
 /// Returns whether `value` is one of cublasOperation_t.

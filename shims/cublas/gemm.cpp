@@ -28,7 +28,7 @@ struct Types {
   gpemu_data_type operands, result, scalars;
 };
 
-/// What the call leaves in C.
+/// Declares what the call writes to C.
 int leave(const char* function, const Context& context, const Product& p, const Operands& o,
           const Types& types, bool arrays) {
   gpemu_cuda_product product{};
@@ -66,7 +66,7 @@ int multiply(const char* function, const Context& context, const Product& p, gpe
   if (p.m == 0 || p.n == 0 || p.batch == 0) {
     return kSuccess;
   }
-  if (p.k == 0) {  // C is scaled by beta, no more
+  if (p.k == 0) {  // C is only scaled by beta
     const int64_t elements = p.batch * p.m * p.n;
     return submit(context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
                   {elements, elements, 1});
@@ -108,7 +108,7 @@ gpemu_data_type scalar_type(int compute, gpemu_data_type operands) {
   return GPEMU_TYPE_FP32;
 }
 
-/// How the ...Ex functions give types: those of A, B and C, and a cublasComputeType_t.
+/// The types of the ...Ex functions: those of A, B and C, and a cublasComputeType_t.
 struct NumberedTypes {
   int a, b, c, compute;
 };

@@ -5,8 +5,8 @@
 #include "cublas.hpp"
 #include "handle_table.hpp"
 
-// A cuBLAS handle serves as a cuBLASLt handle (cuBLAS documentation, "cublasLtHandle_t"), so it is
-// one: cuBLASLt gives it out and knows it.
+// A cuBLAS handle can be used as a cuBLASLt handle (cuBLAS documentation, "cublasLtHandle_t"), so
+// it is one: cuBLASLt creates it.
 extern "C" {
 int cublasLtCreate(void** handle);
 int cublasLtDestroy(void* handle);
@@ -107,7 +107,7 @@ int leave(int status, const Context& context, const char* function, gpemu_data_t
     if (written.rows <= 0 || written.columns <= 0) {
       continue;
     }
-    // Vectors of a negative distance begin at their last element, which is the first in memory.
+    // Vectors with a negative distance begin at their last element, which is the first in memory.
     const int64_t leading = written.leading < 0 ? -written.leading : written.leading;
     gpemu_cuda_result result{};
     result.address = address_of(written.elements);

@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Runs `body(context)` when the handle is alive and the arguments are valid.
+/// Runs `body(context)` if the handle is alive and the arguments are valid.
 template <typename Body>
 int checked(const void* handle, bool valid, bool empty, Body body) {
   const Context* const context = context_of(handle);
@@ -21,7 +21,7 @@ struct Shape {
   int64_t batch, m, n, k;
 };
 
-/// A product in which a triangle or a symmetric matrix takes part.
+/// A product with a triangular or a symmetric matrix.
 int multiply(const char* function, const Context& context, gpemu_data_type type, Shape s) {
   const bool tf32 = type == GPEMU_TYPE_FP32 && allows_tf32(context);
   return submit(context, {function, GPEMU_OPERATION_MATMUL, type, tf32 ? GPEMU_TYPE_TF32 : type},
@@ -34,7 +34,7 @@ struct Vector {
   int64_t distance;
 };
 
-/// What a product of a matrix and a vector leaves in `y`.
+/// Declares what a product of a matrix and a vector writes to `y`.
 int leave(const char* function, const Context& context, gpemu_cuda_product product, const Vector& x,
           const Vector& y) {
   product.b = address_of(x.elements);
@@ -50,7 +50,7 @@ int leave(const char* function, const Context& context, gpemu_cuda_product produ
   return leave(kSuccess, context, function, product.type, {{y.elements, 1, product.m, y.distance}});
 }
 
-/// The matrix of such a product, of `rows` and `columns` as it lies in memory.
+/// The matrix of such a product, with `rows` and `columns` as in memory.
 gpemu_cuda_product product_of(const Context& context, gpemu_data_type type, int trans, Shape s,
                               const void* const (&scalars)[2]) {
   gpemu_cuda_product product{};

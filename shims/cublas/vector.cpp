@@ -9,7 +9,7 @@ struct PerElement {
   int64_t read, written, operations;
 };
 
-/// Where a call leaves its result.
+/// Where a call writes its result.
 struct Result {
   void* address;
   int64_t bytes;
@@ -28,7 +28,7 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
     return kNotInitialized;
   }
   if (n <= 0) {
-    return kSuccess;  // as BLAS has it
+    return kSuccess;  // as in BLAS
   }
   int status = submit(*context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
                       {n * per_element.read, n * per_element.written, per_element.operations});
@@ -38,7 +38,7 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
   return status;
 }
 
-/// `value`: what comes out of the reduction of `elements`; null is 0.
+/// `value`: the result of the reduction of `elements`; null means 0.
 int reduction(const char* function, const void* handle, int64_t elements, gpemu_data_type type,
               Result result, const void* value = nullptr) {
   const Context* const context = context_of(handle);
@@ -65,7 +65,7 @@ constexpr gpemu_data_type real_of(gpemu_data_type type) {
   return type == GPEMU_TYPE_COMPLEX128 ? GPEMU_TYPE_FP64 : type;
 }
 
-/// Rotations are made from a few scalars; each is left 0.
+/// Rotations are made from a few scalars; each becomes 0.
 int scalars(const void* handle, gpemu_data_type type, std::initializer_list<void*> results) {
   const Context* const context = context_of(handle);
   if (context == nullptr) {

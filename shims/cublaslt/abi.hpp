@@ -6,8 +6,8 @@
 
 // Source: cublasLt.h.
 
-/// cublasLtMatmulAlgo_t: the caller holds it; the first words are the configuration by
-/// cublasLtMatmulAlgoConfigAttributes_t, the last tells that this library made it.
+/// cublasLtMatmulAlgo_t, which the caller holds. The first words are the configuration by
+/// cublasLtMatmulAlgoConfigAttributes_t; the last one marks it as made by this library.
 struct Algorithm {
   uint32_t configuration[9];
   uint32_t unused[6];

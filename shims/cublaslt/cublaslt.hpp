@@ -22,8 +22,7 @@ enum Status : int {
 
 /// A descriptor: attributes by number, each the bytes that the caller set.
 ///
-/// The library checks an attribute's number and size against a table; what an attribute means
-/// matters to whoever reads it.
+/// The library checks an attribute's number and size against a table; its readers know its meaning.
 class Descriptor {
  public:
   /// Keeps an attribute.
@@ -37,13 +36,13 @@ class Descriptor {
     set(attribute, &value, sizeof(value));
   }
 
-  /// Returns the bytes of an attribute, or null when it was never set.
+  /// Returns the bytes of an attribute, or null if it was never set.
   [[nodiscard]] const std::vector<std::byte>* find(int attribute) const {
     const auto found = attributes_.find(attribute);
     return found == attributes_.end() ? nullptr : &found->second;
   }
 
-  /// Returns an attribute, or `otherwise` when it was never set.
+  /// Returns an attribute, or `otherwise` if it was never set.
   template <typename Value>
   [[nodiscard]] Value get(int attribute, Value otherwise) const;
 
@@ -96,5 +95,5 @@ struct Transform : Descriptor {};
 /// Returns whether cublasLtCreate gave out a handle that has not been destroyed.
 bool is_handle(const void* handle);
 
-/// Returns the cublasStatus_t for what libgpemu says.
+/// Returns the cublasStatus_t for a status of libgpemu.
 int status_of(gpemu_cuda_status status);

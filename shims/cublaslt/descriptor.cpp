@@ -16,7 +16,7 @@ int create(void** descriptor, Kind** made) {
   return kSuccess;
 }
 
-// Destroying no descriptor is no error, as free.
+// Destroying a null descriptor is not an error, as with free.
 template <typename Kind>
 int destroy(const void* descriptor) {
   return descriptor == nullptr || alive<Kind>().remove(descriptor) ? kSuccess : kInvalidValue;
@@ -31,7 +31,7 @@ int set(const void* descriptor, int attribute, int last, const void* bytes, size
       size > kLargestAttribute) {
     return kInvalidValue;
   }
-  // An attribute that has a default is replaced by one of its size only.
+  // An attribute with a default can only be replaced by one of the same size.
   if (const auto* const former = found->find(attribute);
       former != nullptr && former->size() != size) {
     return kInvalidValue;

@@ -31,8 +31,8 @@ Size size_of(const Layout& layout, int32_t transpose) {
   return transpose == 0 ? Size{rows, columns} : Size{columns, rows};
 }
 
-/// Returns whether the leading dimension holds the matrix. Tiled orders (beyond 1) have rules of
-/// their own, which depend on the tile.
+/// Returns whether the leading dimension is large enough for the matrix. Tiled orders (beyond 1)
+/// have their own rules, which depend on the tile.
 bool fits(const Layout& layout) {
   const auto order = layout.get<int32_t>(kLayoutOrder, 0);
   const Size size = size_of(layout, 0);
@@ -40,7 +40,7 @@ bool fits(const Layout& layout) {
   return order > 1 || leading >= (order == 0 ? size.rows : size.columns);
 }
 
-/// Finds out what a matmul is asked to do.
+/// Reads the description of a matmul.
 int describe(const void* descriptor, const Matrices& matrices, Product* product) {
   const Matmul* const matmul = alive<Matmul>().find(descriptor);
   const Layout* const a = alive<Layout>().find(matrices.a);
@@ -71,7 +71,7 @@ int describe(const void* descriptor, const Matrices& matrices, Product* product)
   return kSuccess;
 }
 
-/// Returns the one algorithm there is: it needs no workspace.
+/// Returns the only algorithm, which needs no workspace.
 HeuristicResult answer() {
   HeuristicResult result{};
   result.algorithm.configuration[2] = 1;  // CUBLASLT_ALGO_CONFIG_SPLITK_NUM
@@ -84,7 +84,7 @@ bool is_algorithm(const Algorithm* algorithm) {
   return algorithm != nullptr && algorithm->mark == kMark;
 }
 
-/// What the call leaves in D: by columns, and of plain products computed where that is small.
+/// Declares what the call writes to D, by columns; small plain products are computed.
 int leave(const Matmul& matmul, const Product& p, const gpemu_cuda_product& places,
           const Matrices& layouts, gpemu_cuda_stream_handle stream) {
   constexpr int kNoEpilogue = 1;      // CUBLASLT_EPILOGUE_DEFAULT
@@ -275,7 +275,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[1] = product.m;
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
-  // Without a sum, the result is scaled and no more.
+  // Without a sum, the result is only scaled.
   const int status = product.k == 0 ? elementwise("cublasLtMatmul", product.type,
                                                   product.batch * product.m * product.n, stream)
                                     : status_of(gpemu_cuda_submit(&operation, stream));

@@ -3,13 +3,13 @@
 
 #include "cuda_abi.hpp"
 
-// What the driver alone has in binary layout. Source: cuda.h of CUDA 12.8 and 13.2.
+// The binary layouts of the driver alone. Source: cuda.h of CUDA 12.8 and 13.2.
 
 using Address = uint64_t;
 using Device = int;
 using Module = gpemu_cuda_module_handle;
 
-/// A context is named by its device; as CUcontext it is this number, which nobody dereferences.
+/// The device identifies a context; a CUcontext is this number, which is never dereferenced.
 using Context = struct ContextTag*;
 
 /// CUdevprop.

@@ -3,7 +3,7 @@
 
 #include "abi.hpp"
 
-/// Returns a status of gpemu/cuda.h as the driver has it, which lacks some of the runtime's.
+/// Returns a status of gpemu/cuda.h as the driver's, which lacks some of the runtime's.
 constexpr int driver_status(int status) {
   switch (status) {
     case GPEMU_CUDA_ERROR_INVALID_CONFIGURATION:
@@ -18,7 +18,7 @@ constexpr int driver_status(int status) {
   }
 }
 
-/// Counts that something is not supported which a supported function was asked for.
+/// Counts an unsupported feature of a supported function.
 inline int not_supported(const char* what) {
   gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, what);
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
@@ -58,7 +58,7 @@ inline int device_of(Context context, Device* device) {
   return kSuccess;
 }
 
-/// Errors: INVALID_CONTEXT when the thread has no current context.
+/// Errors: INVALID_CONTEXT if the thread has no current context.
 inline int require_context() {
   int32_t device = -1;
   const int status = gpemu_cuda_context_current(&device);
@@ -66,7 +66,7 @@ inline int require_context() {
                                           : status;
 }
 
-/// Runs a call with the thread's current context, which there must be.
+/// Runs a call with the thread's current context, which must exist.
 template <typename Call>
 int in_context(Call&& call) {
   const int status = require_context();

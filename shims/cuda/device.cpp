@@ -34,7 +34,7 @@ GPEMU_SHIM_EXPORT int cuInit(unsigned flags) {
 GPEMU_SHIM_EXPORT int cuDeviceGetCount(int* count) {
   int32_t devices = 0;
   const int status = gpemu_cuda_device_count(&devices);
-  // A machine without devices has none; only cuInit fails there.
+  // Without devices the count is 0; only cuInit fails.
   return yield(status == GPEMU_CUDA_ERROR_NO_DEVICE ? kSuccess : status, count, devices);
 }
 

@@ -4,7 +4,7 @@
 #include <span>
 #include <string_view>
 
-/// What cuGetProcAddress answers for a name from a version of CUDA on.
+/// The answer of cuGetProcAddress for a name, from a version of CUDA on.
 struct EntryPoint {
   using Function = int (*)();
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table has a source of its own: it declares the functions without their parameters.
+// The table has its own source file, because it declares the functions without their parameters.
 #include "entry_points.hpp"
 #include "shim.hpp"
 

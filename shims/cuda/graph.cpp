@@ -50,7 +50,7 @@ int add(Node* node, Graph graph, NodePointer dependencies, size_t count, Fill&& 
              : status;
 }
 
-/// Changes a node that `fill` describes; without `exec` in its graph.
+/// Changes a node that `fill` describes; without `exec`, in its graph.
 template <typename Fill>
 int change(const Exec* exec, Node node, Fill&& fill) {
   Parameters parameters{};
@@ -72,7 +72,7 @@ int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges
                                  : not_supported("programmatic dependencies of graph nodes");
 }
 
-// The form of instantiation until CUDA 11: errors are told in a text.
+// The form of instantiation until CUDA 11, which reports errors as text.
 int instantiate_with_log(Exec* exec, Graph graph, Node* error_node, char* log, size_t log_bytes) {
   if (error_node != nullptr) {
     *error_node = nullptr;
@@ -299,8 +299,8 @@ GPEMU_SHIM_EXPORT int cuGraphNodeGetDependentNodes_v2(Node node, Node* dependent
   return get_dependents(node, dependents, edges, count);
 }
 
-// What a node of one kind does, in its graph and in what was made of it; `...` are parameters of
-// the latter that mean nothing here.
+// Sets what a node of one kind does, in its graph and in the executable graph; `...` are parameters
+// of the latter that have no effect here.
 #define GPEMU_SET_PARAMS(kind, suffix, type, describe, ...)                                   \
   GPEMU_SHIM_EXPORT int cuGraph##kind##SetParams##suffix(Node node, const type* parameters) { \
     return change(nullptr, node, [=](Parameters* to) { return describe(parameters, to); });   \

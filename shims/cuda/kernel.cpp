@@ -37,7 +37,7 @@ int occupancy(int* blocks, Kernel kernel, int threads_per_block, size_t shared, 
   });
 }
 
-/// Yields one part of what is known of a kernel.
+/// Yields one property of a kernel.
 template <typename Out, typename Part>
 int get_part(Kernel kernel, Out* out, Part part) {
   gpemu_cuda_kernel_info info{};
@@ -45,7 +45,7 @@ int get_part(Kernel kernel, Out* out, Part part) {
   return yield(status, out, part(info));
 }
 
-/// Checks what a call on a kernel gives as advice: how the L1 and shared memory are split.
+/// Checks a call's advice for a kernel: how the L1 and shared memory are split.
 int accept_advice(Kernel kernel, int value, int largest) {
   gpemu_cuda_kernel_info info{};
   return value < 0 || value > largest ? kInvalidValue : gpemu_cuda_kernel_get_info(kernel, &info);
@@ -134,7 +134,7 @@ GPEMU_SHIM_EXPORT int cuKernelGetLibrary(Module* library, Kernel kernel) {
   return cuFuncGetModule(library, kernel);
 }
 
-// A kernel is the same on every device, so that its function is itself.
+// A kernel is the same on every device, so it is its own function.
 GPEMU_SHIM_EXPORT int cuKernelGetFunction(Kernel* function, Kernel kernel) {
   return get_part(kernel, function, [=](const gpemu_cuda_kernel_info&) { return kernel; });
 }

@@ -27,7 +27,7 @@ int pointer_info(Address address, gpemu_cuda_pointer* info) {
                                                                             : status;
 }
 
-/// Yields one part of what is known of page-locked host memory.
+/// Yields one property of page-locked host memory.
 template <typename Out, typename Part>
 int get_host_part(void* memory, Out* out, Part part) {
   return in_context([=] {
@@ -107,7 +107,7 @@ int put_attribute(void* data, int attribute, Address address, const gpemu_cuda_p
   }
 }
 
-/// What an attribute is of memory that CUDA does not know.
+/// Yields an attribute of memory that CUDA does not know.
 int put_default(void* data, int attribute) {
   switch (attribute) {
     case kMemoryType:
@@ -256,7 +256,7 @@ GPEMU_SHIM_EXPORT int cuPointerGetAttributes(unsigned count, const int* attribut
   return get_attributes(count, attributes, data, address);
 }
 
-// Where pages of managed memory lie is advice; the emulated memory is one.
+// The location of managed pages is only advice; the emulated memory has just one place.
 GPEMU_SHIM_EXPORT int cuMemAdvise(Address address, size_t bytes, int advice, Device /*device*/) {
   return in_context([=] { return check_advice(address, bytes, advice); });
 }

@@ -54,7 +54,7 @@ GPEMU_SHIM_EXPORT int cuModuleLoadData(Module* module, const void* image) {
   return in_context([=] { return load(module, image); });
 }
 
-// Nothing is compiled, so that the compiler's options change nothing.
+// Nothing is compiled, so the compiler's options have no effect.
 GPEMU_SHIM_EXPORT int cuModuleLoadDataEx(Module* module, const void* image, unsigned count,
                                          const int* options, void** values) {
   return in_context([=] {

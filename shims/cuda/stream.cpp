@@ -4,7 +4,7 @@
 
 namespace {
 
-/// Yields one part of what is known of a stream.
+/// Yields one property of a stream.
 template <typename Out, typename Part>
 int get_part(Stream stream, Out* out, Part part) {
   return in_context([=] {
@@ -77,7 +77,7 @@ GPEMU_TWINS(
 GPEMU_TWINS(cuStreamGetAttribute, _ptsz, (Stream stream, int attribute, int* value),
             constexpr int kPriority = 8;
             return attribute != kPriority
-                       ? not_supported("cuStreamGetAttribute of other than the priority")
+                       ? not_supported("cuStreamGetAttribute of attributes other than the priority")
                        : get_part(on(stream), value, [](const gpemu_cuda_stream_info& info) {
                            return info.priority;
                          });)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tensor maps: what a kernel hands to the copy engine of a multiprocessor. Kernels are not run, so
-// that nobody reads a map; its arguments are checked as documented and kept in it.
+// Tensor maps, which a kernel passes to the copy engine of a multiprocessor. Kernels do not run, so
+// no map is ever read; its arguments are checked as documented and stored in it.
 #include <cstring>
 #include <iterator>
 

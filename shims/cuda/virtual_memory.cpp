@@ -14,7 +14,8 @@ int check(const AllocationProperties* properties) {
   }
   if (properties->location.type != kDeviceLocation ||
       (properties->handle_types & ~kFileDescriptor) != 0 || properties->compression != 0) {
-    return not_supported("memory on the host, compressed, or shared by other than descriptors");
+    return not_supported(
+        "memory that is on the host, compressed, or shared other than by descriptors");
   }
   return kSuccess;
 }
@@ -108,7 +109,7 @@ GPEMU_SHIM_EXPORT int cuMemGetAccess(unsigned long long* flags, const Location* 
 GPEMU_SHIM_EXPORT int cuMemExportToShareableHandle(void* shareable, uint64_t handle, int type,
                                                    unsigned long long flags) {
   if (type != kFileDescriptor) {
-    return not_supported("cuMemExportToShareableHandle as other than a file descriptor");
+    return not_supported("cuMemExportToShareableHandle to anything but a file descriptor");
   }
   return shareable == nullptr || flags != 0
              ? kInvalidValue
@@ -117,7 +118,7 @@ GPEMU_SHIM_EXPORT int cuMemExportToShareableHandle(void* shareable, uint64_t han
 
 GPEMU_SHIM_EXPORT int cuMemImportFromShareableHandle(uint64_t* handle, void* shareable, int type) {
   if (type != kFileDescriptor) {
-    return not_supported("cuMemImportFromShareableHandle of other than a file descriptor");
+    return not_supported("cuMemImportFromShareableHandle of anything but a file descriptor");
   }
   return handle == nullptr
              ? kInvalidValue

@@ -5,7 +5,7 @@
 
 #include "cuda_abi.hpp"
 
-// What the runtime alone has in binary layout. Source: driver_types.h of CUDA 12.8 and 13.2.
+// The binary layouts of the runtime alone. Source: driver_types.h of CUDA 12.8 and 13.2.
 
 /// dim3.
 struct Dim3 {

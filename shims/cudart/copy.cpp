@@ -132,7 +132,7 @@ int set_3d(const PitchedPointer& memory, int value, const Extent& extent, Stream
   if (extent.width > memory.pitch || extent.height > memory.height) {
     return kInvalidValue;
   }
-  // Each plane begins behind the former, so that planes without end leave the memory.
+  // Each plane begins after the previous one, so too many planes leave the memory.
   for (size_t plane = 0; plane < extent.depth; ++plane) {
     void* const start =
         pointer_to(address_of(memory.pointer) + plane * memory.pitch * memory.height);

@@ -18,7 +18,7 @@ int in_context(Call&& call) {
   return record(status == kSuccess ? call() : status);
 }
 
-/// Records and counts that something is not supported which a supported function was asked for.
+/// Records and counts an unsupported feature of a supported function.
 inline int not_supported(const char* what) {
   gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, what);
   return record(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
@@ -33,7 +33,7 @@ inline int yield(int* out, int value) {
   return kSuccess;
 }
 
-/// Yields the kernel that a pointer means: the host's side of a registered one, or a cudaKernel_t.
+/// Yields the kernel for a pointer: the host function of a registered kernel, or a cudaKernel_t.
 inline int find_kernel(const void* function, Kernel* kernel) {
   const int status = gpemu_cuda_registered_kernel(function, kernel);
   if (status != GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION) {
@@ -48,7 +48,7 @@ inline int find_kernel(const void* function, Kernel* kernel) {
   return kSuccess;
 }
 
-/// Describes a copy between pitched memory; between arrays there is none.
+/// Describes a copy between pitched memory; arrays are not supported.
 ///
 /// Errors: INVALID_VALUE, INVALID_MEMCPY_DIRECTION; NOT_SUPPORTED for arrays.
 int describe_copy(const Copy3D* parameters, gpemu_cuda_copy* copy);

@@ -7,7 +7,7 @@
 
 namespace {
 
-// cudaLimit and what a GPU without a program's wish has (Programming Guide, "cudaDeviceSetLimit").
+// cudaLimit: the defaults (Programming Guide, "cudaDeviceSetLimit").
 constexpr size_t kLimits[] = {
     1024,     // stack of a thread
     1 << 20,  // buffer of device-side printf
@@ -88,7 +88,7 @@ GPEMU_SHIM_EXPORT int cudaSetValidDevices(int* devices, int length) {
       return record(status);
     }
   }
-  // The first of them is what a thread would begin with.
+  // A thread would begin with the first of them.
   return length > 0 ? record(gpemu_cuda_set_current_device(devices[0])) : kSuccess;
 }
 

@@ -67,7 +67,7 @@ int describe(const NodeParameters* from, Parameters* to) {
       to->event = from->event;
       return kSuccess;
     default:
-      return not_supported("graph nodes of memory, semaphores and conditions");
+      return not_supported("graph nodes for memory, semaphores and conditions");
   }
 }
 
@@ -126,7 +126,7 @@ int get_roots(Graph graph, Node* roots, size_t* count) {
   return status;
 }
 
-/// Reads back what a node was made with.
+/// Reads back the parameters of a node.
 template <typename Read>
 int read_node(Node node, const void* out, int kind, Read&& read) {
   return in_context([&] {
@@ -140,7 +140,7 @@ int read_node(Node node, const void* out, int kind, Read&& read) {
   });
 }
 
-/// Changes a node that `fill` describes; without `exec` in its graph.
+/// Changes a node that `fill` describes; without `exec`, in its graph.
 template <typename Fill>
 int change(const Exec* exec, Node node, Fill&& fill) {
   return in_context([&] {
@@ -489,7 +489,7 @@ GPEMU_SHIM_EXPORT int cudaGraphNodeGetDependentNodes(Node node, Node* dependents
 
 // ---- Changing nodes ----
 
-// What a node of one kind does, in its graph and in what was made of it.
+// Sets what a node of one kind does, in its graph and in the executable graph.
 #define GPEMU_SET_PARAMS(kind, type, describe)                                              \
   GPEMU_SHIM_EXPORT int cudaGraph##kind##SetParams(Node node, const type* parameters) {     \
     return change(nullptr, node, [=](Parameters* to) { return describe(parameters, to); }); \

@@ -25,7 +25,7 @@ int launch_with(const LaunchConfig* config, const void* function, void** argumen
   return status == kSuccess ? launch_function(function, launch, stream) : status;
 }
 
-/// Runs a call on the kernel that a pointer means.
+/// Runs a call on the kernel for a pointer.
 template <typename Call>
 int with_kernel(const void* function, Call&& call) {
   return in_context([&] {
@@ -59,7 +59,7 @@ int get_handle(Kernel* handle, const void* function) {
   return handle == nullptr ? record(kInvalidValue) : record(find_kernel(function, handle));
 }
 
-// What <<<…>>> leaves for the launch function that it calls.
+// The configuration that <<<…>>> stores for the launch function that it calls.
 struct PendingLaunch {
   Dim3 grid, block;
   size_t shared;
@@ -98,7 +98,7 @@ GPEMU_TWINS(cudaLaunchKernelExC, _ptsz,
                          : launch_with(config, function, arguments, on(config->stream));
             });)
 
-// The launch of programs compiled by nvcc 13, by the handle that __cudaGetKernel gave.
+// The launch of programs compiled by nvcc 13, with the handle from __cudaGetKernel.
 GPEMU_TWINS(__cudaLaunchKernel, _ptsz,
             (Kernel kernel, Dim3 grid, Dim3 block, void** arguments, size_t shared, Stream stream),
             return in_context([&] {
@@ -121,7 +121,7 @@ GPEMU_SHIM_EXPORT int cudaGetFuncBySymbol(Kernel* kernel, const void* function) 
 GPEMU_SHIM_EXPORT unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, size_t shared,
                                                        Stream stream) {
   if (pending_launch_count == kMaxPendingLaunches) {
-    return record(52);  // cudaErrorMissingConfiguration: nothing took the former ones
+    return record(52);  // cudaErrorMissingConfiguration: the earlier ones were not used
   }
   pending_launches[pending_launch_count++] = {grid, block, shared, stream};
   return kSuccess;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Code that programs load themselves, and what they look up in the driver.
+// Code that programs load themselves, and functions that they look up in the driver.
 #include <dlfcn.h>
 
 #include "cudart.hpp"
@@ -48,7 +48,7 @@ int get_entry_point(const char* symbol, void** function, unsigned version, unsig
   if (found == nullptr) {
     return status;
   }
-  // The caller learns there, and not by the status, that a function is not known.
+  // This output, and not the status, shows that a function is not known.
   *found = answer;
   return status == GPEMU_CUDA_ERROR_NOT_FOUND ? kSuccess : status;
 }
@@ -118,7 +118,7 @@ GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion(const char* symbol, void*
   return record(get_entry_point(symbol, function, version, flags, found));
 }
 
-// Programs compiled for per-thread default streams get functions that mean those.
+// Programs compiled for per-thread default streams get functions that use them.
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function,
                                                    unsigned long long flags, int* found) {
   return cudaGetDriverEntryPoint(symbol, function, flags == 0 ? 2 : flags, found);

@@ -58,7 +58,7 @@ int get_pointer_attributes(PointerAttributes* attributes, const void* pointer) {
   return kSuccess;
 }
 
-/// Yields what is known of registered host memory.
+/// Yields a property of registered host memory.
 template <typename Out, typename Part>
 int get_host_part(void* memory, Out* out, Part part) {
   return in_context([=] {
@@ -292,7 +292,7 @@ GPEMU_SHIM_EXPORT int cudaIpcCloseMemHandle(void* memory) {
 
 // ---- Managed memory ----
 
-// Where pages lie is advice; the emulated memory is one.
+// The location of pages is only advice; the emulated memory has just one place.
 #if GPEMU_CUDA_MAJOR == 12
 GPEMU_SHIM_EXPORT int cudaMemAdvise(const void* memory, size_t bytes, int advice, int /*device*/) {
   return in_context([=] { return check_advice(address_of(memory), bytes, advice); });

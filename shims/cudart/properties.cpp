@@ -38,7 +38,7 @@ GPEMU_SHIM_EXPORT int cudaGetDeviceProperties_v2(Properties* properties, int dev
   return record(properties == nullptr ? kInvalidValue : get_properties(properties, device));
 }
 
-// The structure that programs compiled before CUDA 12 pass, which ends earlier.
+// Programs compiled before CUDA 12 pass a structure that ends earlier.
 GPEMU_SHIM_EXPORT int cudaGetDeviceProperties(void* properties, int device) {
   Properties all;
   const int status = properties == nullptr ? kInvalidValue : get_properties(&all, device);
@@ -61,7 +61,7 @@ GPEMU_SHIM_EXPORT int cudaChooseDevice(int* device, const Properties* wanted) {
   if (const int status = gpemu_cuda_device_count(&count); status != kSuccess) {
     return record(status);
   }
-  // The first that has at least the memory and the compute capability asked for, else the first.
+  // The first device with at least the requested memory and compute capability, else the first.
   int chosen = 0;
   for (int index = 0; index < count; ++index) {
     const gpemu_cuda_device* info = nullptr;

@@ -11,7 +11,7 @@ int get_info(Stream stream, gpemu_cuda_stream_info* info) {
   return gpemu_cuda_stream_get_info(stream, info);
 }
 
-/// Yields one part of what is known of a stream.
+/// Yields one property of a stream.
 template <typename Out, typename Part>
 int get_part(Stream stream, Out* out, Part part) {
   return in_context([=] {
@@ -107,8 +107,8 @@ GPEMU_TWINS(cudaLaunchHostFunc_v2, _ptsz,
             });)
 #endif
 
-// Memory is attached to streams on devices without concurrent access by host and device only as far
-// as the program may touch it; the check of pointer and length is all that is left to do.
+// On devices where host and device cannot access memory at the same time, attaching only restricts
+// what the program may touch; so only pointer and length need to be checked.
 GPEMU_TWINS(cudaStreamAttachMemAsync, _ptsz,
             (Stream stream, void* memory, size_t /*length*/, unsigned flags), (void)on(stream);
             return in_context([=] {

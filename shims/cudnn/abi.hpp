@@ -5,7 +5,7 @@
 
 // Source: cudnn_cnn.h.
 
-/// cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t, which are alike.
+/// cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t, which have the same layout.
 struct Performance {
   int algorithm;
   int status;

@@ -7,7 +7,7 @@
 
 namespace {
 
-/// What a cudnnBackendDescriptor_t points to.
+/// The object behind a cudnnBackendDescriptor_t.
 struct BackendHandle {
   std::shared_ptr<BackendDescriptor> descriptor;
 };
@@ -94,7 +94,7 @@ int finalize_config(BackendDescriptor& config) {
   if (config.child(kConfigEngine) == nullptr) {
     return kBadParam;
   }
-  // emplace: knobs that the caller chose stay, though no engine has one
+  // emplace keeps knobs that the caller chose, although no engine has one
   config.values.emplace(kConfigIntermediates, BackendValue{kDescriptorType, 0, {}, {}});
   config.values.emplace(kConfigKnobs, BackendValue{kDescriptorType, 0, {}, {}});
   set_int64(config, kConfigWorkspace, static_cast<int64_t>(kConvolutionWorkspaceBytes));
@@ -137,7 +137,7 @@ int finalize_plan(BackendDescriptor& plan) {
   const int64_t index = engine->get<int64_t>(kEngineIndex, kPlain);
   plan.operations = operations_of(*graph, index);
   if (plan.operations.empty()) {
-    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnBackendFinalize of a graph not understood");
+    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnBackendFinalize of an unknown graph");
     return kUnsupported;
   }
   set_int64(plan, kPlanWorkspace, static_cast<int64_t>(kConvolutionWorkspaceBytes));
@@ -197,7 +197,7 @@ int read_descriptors(const void* array, int64_t count, BackendValue* value) {
   return kSuccess;
 }
 
-/// Fills descriptors of the caller's, which the answer to a query needs.
+/// Fills the caller's descriptors with the answer to a query.
 int write_descriptors(const BackendValue& value, int64_t count, void* array) {
   const auto* const handles = static_cast<void* const*>(array);
   for (int64_t i = 0; i < count; ++i) {
@@ -211,7 +211,7 @@ int write_descriptors(const BackendValue& value, int64_t count, void* array) {
   return kSuccess;
 }
 
-constexpr int64_t kMaxElements = 1 << 20;  // more than any attribute holds
+constexpr int64_t kMaxElements = 1 << 20;  // more than any attribute has
 
 }  // namespace
 
@@ -233,7 +233,7 @@ GPEMU_SHIM_EXPORT int cudnnBackendDestroyDescriptor(void* descriptor) {
   return descriptor == nullptr || alive<BackendHandle>().remove(descriptor) ? kSuccess : kBadParam;
 }
 
-// A descriptor is ready for use when it has been created.
+// A descriptor is ready for use after its creation.
 GPEMU_SHIM_EXPORT int cudnnBackendInitialize(void* descriptor) {
   return find_descriptor(descriptor) == nullptr ? kBadParam : kSuccess;
 }
@@ -310,7 +310,7 @@ GPEMU_SHIM_EXPORT int cudnnBackendFinalize(void* descriptor) {
 
 namespace {
 
-/// The attribute of an operation that is the tensor which it writes, or 0. Source: cudnn_graph.h,
+/// The attribute with the tensor that an operation writes, or 0. Source: cudnn_graph.h,
 /// CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, _BWD_DATA_DX, _BWD_FILTER_DW.
 int result_attribute(int kind) {
   switch (kind) {
@@ -325,8 +325,7 @@ int result_attribute(int kind) {
   }
 }
 
-/// Says of the tensor that an operation writes that it is not computed: all that is read from its
-/// start.
+/// Declares that the tensor written by an operation is not computed, from its start on.
 int leave(const Context& context, const BackendDescriptor& operation,
           const BackendDescriptor& pack) {
   constexpr int kTensorUniqueId = 906;
@@ -355,7 +354,7 @@ int leave(const Context& context, const BackendDescriptor& operation,
   return kSuccess;
 }
 
-/// As above, of all operations of a plan.
+/// As above, for all operations of a plan.
 int leave_all(const Context& context, const BackendDescriptor& plan,
               const BackendDescriptor& pack) {
   const BackendDescriptor* const config = plan.child(kPlanConfig);

@@ -10,7 +10,7 @@
 
 #include "cudnn.hpp"
 
-/// cudnnBackendDescriptorType_t, those that have a meaning of their own here.
+/// cudnnBackendDescriptorType_t: those with a meaning here.
 enum BackendKind : int {
   kConvolutionKind = 1,
   kEngineKind = 2,
@@ -34,7 +34,7 @@ enum BackendKind : int {
   kLastKind = 50,
 };
 
-/// cudnnBackendAttributeName_t, those that are read here.
+/// cudnnBackendAttributeName_t: those that are read here.
 enum BackendAttribute : int {
   kConvolutionComputeType = 100,
   kConvolutionDilations = 102,
@@ -64,7 +64,7 @@ enum BackendAttribute : int {
   kEngineBehaviourNotes = 1305,
 };
 
-/// cudnnBackendAttributeType_t, those that are named here.
+/// cudnnBackendAttributeType_t: those that are used here.
 enum BackendType : int {
   kInt64Type = 3,
   kNumericalNoteType = 11,
@@ -76,7 +76,7 @@ enum BackendType : int {
 
 struct BackendDescriptor;
 
-/// What an attribute was set to: bytes, or other descriptors as they were then.
+/// The value of an attribute: bytes, or other descriptors as they were when it was set.
 struct BackendValue {
   int type = 0;
   int64_t count = 0;
@@ -84,13 +84,13 @@ struct BackendValue {
   std::vector<std::shared_ptr<const BackendDescriptor>> descriptors;
 };
 
-/// One descriptor of the graph interface. A descriptor that another one refers to is shared, so
-/// that its handle may be destroyed before the other is used.
+/// One descriptor of the graph interface. A descriptor to which another one refers is shared, so
+/// its handle may be destroyed before the other is used.
 struct BackendDescriptor {
   int kind = 0;
   bool finalized = false;
   std::map<int, BackendValue> values;
-  std::vector<gpemu_operation> operations;  // plans: what executing costs
+  std::vector<gpemu_operation> operations;  // of a plan: the work of executing it
 
   /// Returns the descriptor that an attribute refers to, or null.
   [[nodiscard]] const BackendDescriptor* child(int attribute) const {
@@ -100,7 +100,7 @@ struct BackendDescriptor {
                : found->second.descriptors.front().get();
   }
 
-  /// Returns the values of an attribute; none when it was not set as such.
+  /// Returns the values of an attribute; none if it was not set with this type.
   template <typename Value>
   [[nodiscard]] std::vector<Value> get_all(int attribute) const {
     const auto found = values.find(attribute);
@@ -128,6 +128,6 @@ enum Engine : int64_t { kTensorCores = 0, kPlain = 1 };
 /// Returns the engines that can run a graph on the current device, the fastest first.
 std::vector<int64_t> engines_of(const BackendDescriptor& graph);
 
-/// Describes what one run of a graph by an engine puts on a stream; empty when a part of the graph
-/// is not understood.
+/// Returns the operations that one run of a graph by an engine puts on a stream; empty if a part of
+/// the graph is unknown.
 std::vector<gpemu_operation> operations_of(const BackendDescriptor& graph, int64_t engine);

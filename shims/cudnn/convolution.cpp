@@ -12,7 +12,7 @@ constexpr int kNonDeterministic = 0;  // cudnnDeterminism_t
 constexpr int kDeterministic = 1;
 constexpr int kFirstTf32Major = 8;  // compute capability 8.0 brought TF32
 
-/// What each of the three kinds of convolution is called and can do.
+/// The name and algorithms of each of the three kinds of convolution.
 struct Kind {
   const char* name;
   gpemu_operation_kind operation;
@@ -67,7 +67,7 @@ int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* oper
   return describe_convolution(shape, operation) ? kSuccess : kBadParam;
 }
 
-/// Says that a call writes elements whose values are not computed.
+/// Declares that a call writes elements whose values are not computed.
 int leave(const Context& context, const char* name, const void* output, int64_t elements,
           int data_type) {
   gpemu_cuda_result result{};
@@ -141,8 +141,8 @@ int measure(const Context& context, const gpemu_operation& operation, float* mil
   return status;
 }
 
-/// Answers with the algorithms that work: the preferred one first. `run_them` as cudnnFind... does;
-/// without it times are -1, as cudnnGet... has them.
+/// Yields the algorithms that work, the preferred one first. `run_them` measures them like
+/// cudnnFind...; without it the times are -1, as with cudnnGet....
 int algorithms(const Kind& kind, const Arguments& arguments, int requested, int* returned,
                Performance* results, bool run_them) {
   gpemu_operation operation{};

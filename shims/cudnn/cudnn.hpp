@@ -79,7 +79,7 @@ struct RnnData {
   int data_type = 0, sequence = 0, batch = 0, vector = 0;
 };
 
-/// Returns the object of a handle or descriptor, or null when it is not alive.
+/// Returns the object of a handle or descriptor, or null if it is not alive.
 template <typename Kind>
 Kind* find(const void* descriptor) {
   return alive<Kind>().find(descriptor);
@@ -88,10 +88,10 @@ Kind* find(const void* descriptor) {
 /// Returns the type that a cudnnDataType_t names.
 gpemu_data_type type_of(int data_type);
 
-/// Returns the cudnnStatus_t for what libgpemu says.
+/// Returns the cudnnStatus_t for a status of libgpemu.
 int status_of(gpemu_cuda_status status);
 
-/// Returns the compute capability's major number of the current device, 0 when there is none.
+/// Returns the major compute capability of the current device, 0 if there is none.
 int compute_capability_major();
 
 /// Returns the product of sizes.
@@ -111,7 +111,7 @@ gpemu_operation make_operation(const char* name, gpemu_operation_kind kind, gpem
 /// Puts an operation on a stream.
 int submit(const Context& context, const gpemu_operation& operation);
 
-/// A convolution's tensors as the graph interface and the older one both have them: batch,
+/// A convolution's tensors in the form that the graph interface and the older one share: batch,
 /// channels, then one to three spatial dimensions.
 struct ConvolutionShape {
   std::vector<int64_t> input, filter, output;
@@ -120,10 +120,11 @@ struct ConvolutionShape {
   bool channels_last = false;
 };
 
-/// Describes a convolution; false when the tensors do not fit together.
+/// Describes a convolution; false if the tensors do not fit together.
 bool describe_convolution(const ConvolutionShape& shape, gpemu_operation* operation);
 
-/// What cuDNN asks its callers for in memory, in one place. The first engine that heuristics choose
-/// is an implicit GEMM, which needs none; torch.cuda.max_memory_allocated of training convolutional
-/// networks shows no more (the measured rows of GPEmu's database exclude workspaces altogether).
+/// The workspace that cuDNN asks its callers for. The first engine that heuristics choose is an
+/// implicit GEMM, which needs none; torch.cuda.max_memory_allocated of training convolutional
+/// networks shows none either (the measured rows of GPEmu's database exclude workspaces
+/// altogether).
 constexpr uint64_t kConvolutionWorkspaceBytes = 0;

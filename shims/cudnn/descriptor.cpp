@@ -19,7 +19,7 @@ int create(void** descriptor) {
   return kSuccess;
 }
 
-// Destroying no descriptor is no error.
+// Destroying a null descriptor is not an error.
 template <typename Kind>
 int destroy(const void* descriptor) {
   return descriptor == nullptr || alive<Kind>().remove(descriptor) ? kSuccess : kBadParam;
@@ -58,8 +58,8 @@ std::vector<int> packed_strides(const std::vector<int>& sizes) {
   return strides;
 }
 
-/// Checks that strides between packed elements can be told. Source: cuDNN, cudnnTensorDescriptor_t:
-/// a tensor has at most 2 giga-elements.
+/// Checks that strides of packed elements are representable. Source: cuDNN,
+/// cudnnTensorDescriptor_t: a tensor has at most 2 giga-elements.
 int check_packed(std::initializer_list<int> sizes) {
   int elements = 1;
   for (const int size : sizes) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a graph of operations costs: its heavy parts by their shapes, all else by what it moves to
-// and from memory, for the rest of a fused graph stays in registers.
+// The cost of a graph of operations: heavy parts are priced by their shapes, the rest by its
+// traffic to and from memory, because intermediate results of a fused graph stay in registers.
 #include <algorithm>
 
 #include "backend.hpp"
@@ -39,12 +39,12 @@ gpemu_data_type compute_type(gpemu_data_type type, int64_t engine) {
   if (type == GPEMU_TYPE_FP32 && engine == kTensorCores) {
     return GPEMU_TYPE_TF32;
   }
-  // Half precision without tensor cores is summed up in FP32.
+  // Half precision without tensor cores accumulates in FP32.
   const bool half = type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16;
   return half && engine != kTensorCores ? GPEMU_TYPE_FP32 : type;
 }
 
-/// Where a convolution keeps what it needs: attributes of its operation.
+/// The attributes of a convolution's operation that are read here.
 struct ConvolutionAttributes {
   int kind;
   const char* name;
@@ -144,7 +144,7 @@ bool add_attention_graph(const Descriptors& products, std::vector<gpemu_operatio
                        out);
 }
 
-/// Attributes that name what an operation writes.
+/// Attributes with the tensors that an operation writes.
 constexpr int kOutputs[] = {705,  710,  715,  753,  756,  773,  774,  788,  789,  790,  791,
                             792,  793,  1522, 1611, 1626, 1627, 1628, 1629, 1630, 1711, 1712,
                             1720, 1803, 1904, 1951, 2003, 2004, 2011, 2012, 2013, 2107, 2108,
@@ -173,7 +173,7 @@ void add_traffic(const BackendDescriptor& operation, Traffic* traffic) {
   }
 }
 
-/// A light operation that has a kind of its own; false when it is priced by its traffic.
+/// Adds a light operation that has its own kind; false if it is priced by its traffic.
 bool add_light(const BackendDescriptor& operation, std::vector<gpemu_operation>* out) {
   const auto add = [&](const char* name, gpemu_operation_kind kind, int from, int to, bool shape) {
     const BackendDescriptor* const input = operation.child(from);
@@ -211,7 +211,7 @@ bool is_attention(const BackendDescriptor& operation) {
   return operation.kind == kAttentionForwardKind || operation.kind == kAttentionBackwardKind;
 }
 
-/// The graph's heavy operations; false when one is not understood.
+/// Adds the graph's heavy operations; false if one is unknown.
 bool add_heavy(const Descriptors& operations, int64_t engine, std::vector<gpemu_operation>* out) {
   Descriptors products;
   for (const auto& operation : operations) {
@@ -262,7 +262,7 @@ std::vector<gpemu_operation> operations_of(const BackendDescriptor& graph, int64
     return {};
   }
   if (!out.empty()) {
-    return out;  // what is fused with a heavy operation works on its output before it is written
+    return out;  // operations fused with a heavy one work on its output before that is written
   }
   Traffic traffic;
   for (const auto& operation : operations) {

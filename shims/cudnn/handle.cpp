@@ -27,7 +27,7 @@ gpemu_data_type type_of(int data_type) {
       return GPEMU_TYPE_BF16;
     case 10:
       return GPEMU_TYPE_INT64;
-    case 12:  // FP8 and what is smaller
+    case 12:  // FP8 and smaller types
     case 13:
     case 15:
     case 16:

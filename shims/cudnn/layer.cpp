@@ -21,7 +21,7 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
                                          {elements_of(x->sizes), x->sizes[1]}));
 }
 
-/// Says that a call writes a tensor whose values are not computed.
+/// Declares that a call writes a tensor whose values are not computed.
 int leave(const void* handle, const char* name, const void* descriptor, const void* output) {
   const Tensor* const tensor = find<Tensor>(descriptor);
   if (tensor == nullptr || output == nullptr) {
@@ -43,7 +43,7 @@ int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
   return kSuccess;
 }
 
-/// One pass over what a spatial transformer makes: elements read and written in units of the
+/// One pass over the output of a spatial transformer: elements read and written, in units of the
 /// tensor.
 int transform(const char* name, const void* handle, const void* descriptor, int64_t read,
               int64_t written) {

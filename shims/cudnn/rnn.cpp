@@ -85,7 +85,7 @@ bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* pla
   return true;
 }
 
-/// Tells the caller of a matrix or a bias; who leaves out both outputs does not want it.
+/// Yields a matrix or a bias; a caller that passes neither output does not want it.
 bool yield(const void* descriptor, const Tensor& tensor, void** output, void* address) {
   if (descriptor == nullptr && output == nullptr) {
     return true;
@@ -217,8 +217,8 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardData_v8(
                 describe("cudnnRNNBackwardData_v8", GPEMU_OPERATION_RNN_BACKWARD, *rnn, *data));
 }
 
-// RNN_BACKWARD is the whole backward pass and was put on the stream with the data's gradient, which
-// always comes first. What is left is to add up the weights' gradients.
+// RNN_BACKWARD is the whole backward pass and was queued with the data's gradient, which always
+// comes first. Only the sums of the weights' gradients remain.
 GPEMU_SHIM_EXPORT int cudnnRNNBackwardWeights_v8(
     void* handle, void* descriptor, int add, const int32_t* /*lengths*/, void* x_descriptor,
     const void* x, void* /*h_descriptor*/, const void* /*hx*/, void* y_descriptor, const void* y,

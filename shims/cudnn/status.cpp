@@ -4,7 +4,7 @@
 
 namespace {
 
-// The newest cuDNN: PyTorch refuses one older than the one that it was built with.
+// The newest cuDNN, because PyTorch refuses one that is older than the one that it was built with.
 constexpr int kVersion[] = {9, 26, 0};
 // One shared object serves CUDA 12 and 13; callers compare the major number at most.
 constexpr size_t kCudartVersion = 13020;
@@ -50,7 +50,7 @@ GPEMU_SHIM_EXPORT const char* cudnnGetErrorString(int status) {
   }
 }
 
-// Statuses say what there is to say.
+// The status is the only message.
 GPEMU_SHIM_EXPORT void cudnnGetLastErrorString(char* message, size_t size) {
   if (message != nullptr && size > 0) {
     message[0] = '\0';

@@ -170,7 +170,7 @@ int run(const char* name, int handle, int wanted_type, const void* input, const 
   operation.shape[0] = plan->batch;
   std::copy_n(plan->sizes, 3, operation.shape + 1);
   operation.name = name;
-  // Half of the complex elements are there at least: a real transform's output.
+  // At least half of the complex elements exist: a real transform's output.
   gpemu_cuda_result result = {};
   result.address = address_of(output);
   result.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(plan->type)) / 2;
@@ -233,7 +233,7 @@ GPEMU_SHIM_EXPORT int cufftXtMakePlanMany(int handle, int rank, long long* sizes
 
 namespace {
 
-// cufftPlan*: creates a plan and makes it; none is left behind when that fails.
+// cufftPlan*: creates a plan and makes it; after a failure nothing is left behind.
 template <typename Make>
 int create_and_make(int* handle, const Make& make_plan) {
   const int created = cufftCreate(handle);

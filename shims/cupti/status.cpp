@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// There is no activity feed: profilers learn so from the status and go on without GPU activity.
+// There is no activity feed: profilers see that from the status and continue without GPU activity.
 #include <chrono>
 
 #include "shim.hpp"

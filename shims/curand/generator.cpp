@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generation takes its time; the numbers are not computed, the memory keeps what it held.
+// Generation takes its emulated time; the numbers are not computed, and the memory keeps its
+// content.
 #include <memory>
 
 #include "curand.hpp"
@@ -102,7 +103,7 @@ GPEMU_SHIM_EXPORT int curandSetStream(const void* handle, gpemu_cuda_stream_hand
   return kSuccess;
 }
 
-// Which numbers come has no price.
+// The choice of numbers does not change the cost.
 GPEMU_SHIM_EXPORT int curandSetPseudoRandomGeneratorSeed(const void* handle, unsigned long long) {
   const Generator* const generator = find(handle);
   return generator == nullptr ? kNotInitialized : generator->quasi ? kTypeError : kSuccess;

@@ -10,10 +10,10 @@ inline constexpr int kAllocFailed = 2;
 inline constexpr int kInvalidValue = 3;
 inline constexpr int kExecutionFailed = 6;
 
-/// What a handle keeps.
+/// The state of a handle.
 struct Solver {
   gpemu_cuda_stream_handle stream;
 };
 
-/// Returns the solver that a handle names, or null when it is not alive.
+/// Returns the solver of a handle, or null if it is not alive.
 Solver* find_solver(const void* handle);

@@ -7,7 +7,7 @@
 
 namespace {
 
-// What is asked for a work area may lack the matrix itself, as PyTorch's calls do.
+// Queries of the work area may lack the matrix itself, as PyTorch's calls do.
 bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
   return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
 }

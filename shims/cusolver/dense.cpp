@@ -25,7 +25,7 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
   if (info == nullptr || count < 0) {
     return kInvalidValue;
   }
-  // 2^62 keeps what no device can hold within the shape's integers.
+  // 2^62, so that work too large for any device still fits the shape's integers.
   constexpr double kMost = 4.6e18;
   gpemu_operation operation = {};
   operation.struct_size = sizeof(operation);
@@ -40,7 +40,7 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
     return kExecutionFailed;
   }
   for (const void* const result : written) {
-    gpemu_cuda_result uncomputed = {};  // How far it goes is not looked at.
+    gpemu_cuda_result uncomputed = {};  // Its end is not checked.
     uncomputed.address = address_of(result);
     uncomputed.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(work.type));
     if (gpemu_cuda_leave_uncomputed(&uncomputed, work.name, solver->stream) != GPEMU_CUDA_SUCCESS) {

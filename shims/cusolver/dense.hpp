@@ -5,7 +5,7 @@
 
 #include "cusolver.hpp"
 
-/// One factorisation, solve or decomposition, as it is priced.
+/// The priced work of one factorisation, solve or decomposition.
 struct DenseWork {
   const char* name;
   gpemu_data_type type;
@@ -15,18 +15,18 @@ struct DenseWork {
 
 /// Queues the work on a solver's stream and sets `count` devInfo entries to zero: it succeeds.
 ///
-/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo.
-/// What begins at `written` is not computed.
+/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo. The memory from
+/// `written` on is not computed.
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
                  std::initializer_list<const void*> written);
 
-/// Matrices whose addresses lie in an array on the device.
+/// Matrices whose addresses are in an array on the device.
 struct DenseBatch {
   const void* addresses;
   int64_t rows, columns, leading, count;
 };
 
-/// Ends a call that leaves matrices not computed, unless it failed with `status`.
+/// Ends a call whose matrices are not computed, unless it failed with `status`.
 int leave_batch(int status, const void* handle, const char* function, gpemu_data_type type,
                 const DenseBatch& written);
 

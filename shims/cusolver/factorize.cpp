@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kBlock = 32;
 
-// What is asked for a work area may lack the matrix itself, as PyTorch's calls do.
+// Queries of the work area may lack the matrix itself, as PyTorch's calls do.
 bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
   return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
 }
@@ -41,7 +41,7 @@ DenseWork solve(const char* name, gpemu_data_type type, double n, double columns
   return {name, type, batch * 2 * n * n * columns, batch * (n * n + 4 * n * columns)};
 }
 
-/// Reports that no rows were swapped. There is nowhere to report it when the caller wants none.
+/// Reports that no rows were swapped, unless the caller passes no pivots.
 int report_pivots(int status, int* pivots, int count) {
   if (status != kSuccess || pivots == nullptr || count <= 0) {
     return status;

@@ -6,7 +6,7 @@
 
 namespace {
 
-// cusolverDnParams, gesvdjInfo and syevjInfo: how an algorithm shall go, which has no price.
+// cusolverDnParams, gesvdjInfo and syevjInfo: settings of algorithms, which do not change the cost.
 struct Settings {};
 
 int create_settings(void** handle) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Conversions and sorts of indices. Programs read them back, so they are computed: at once, of what
-// the memory holds when the call is made.
+// Conversions and sorts of indices. Programs read them back, so they are computed at once, from the
+// content of the memory at the time of the call.
 #include <algorithm>
 #include <numeric>
 #include <utility>
@@ -26,7 +26,7 @@ int write(int* address, const Indices& indices) {
   return status == GPEMU_CUDA_SUCCESS ? kSuccess : kExecutionFailed;
 }
 
-/// Reorders indices in memory; null is none.
+/// Reorders indices in memory; does nothing for null.
 int reorder(int* address, const Indices& order) {
   if (address == nullptr) {
     return kSuccess;
@@ -54,7 +54,8 @@ int compress_rows(const int* rows, int entries, int count, int* offsets, int bas
   if (const int status = read(rows, row_of); status != kSuccess) {
     return status;
   }
-  // Rows beyond the matrix count to its ends, so that the last offset is the number of entries.
+  // Rows outside the matrix count as its first or last, so the last offset is the number of
+  // entries.
   Indices result(static_cast<size_t>(count) + 1, 0);
   for (const int row : row_of) {
     const int64_t next = std::clamp<int64_t>(int64_t{row} - base + 1, 0, count);

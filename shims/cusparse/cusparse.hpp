@@ -9,7 +9,7 @@ inline constexpr int kNotInitialized = 1;
 inline constexpr int kInvalidValue = 3;
 inline constexpr int kExecutionFailed = 6;
 
-/// What a handle keeps.
+/// The state of a handle.
 struct Sparse {
   gpemu_cuda_stream_handle stream = nullptr;
   int pointer_mode = 0;
@@ -31,7 +31,7 @@ struct Matrix {
   int64_t batch = 1;
 };
 
-/// Return what a handle names, or null when it is not alive.
+/// Return the object of a handle, or null if it is not alive.
 Sparse* find_handle(const void* handle);
 Matrix* find_matrix(const void* descriptor);
 

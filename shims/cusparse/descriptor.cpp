@@ -12,7 +12,7 @@ struct Description {
   int type = 0, fill = 0, diagonal = 0, base = 0;
 };
 
-// What an algorithm keeps between its steps.
+// The state of an algorithm between its steps.
 struct Progress {};
 
 int keep(void** descriptor, const Matrix& matrix) {
@@ -193,7 +193,7 @@ GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int b
   matrix->batch = batch;
   return kSuccess;
 }
-/// Fill mode and diagonal type: which half is read has no price.
+/// Fill mode and diagonal type do not change the cost.
 GPEMU_SHIM_EXPORT int cusparseSpMatSetAttribute(const void* descriptor, int attribute,
                                                 const void* data, size_t bytes) {
   const Matrix* const matrix = alive<Matrix>().find(descriptor);

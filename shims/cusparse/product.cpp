@@ -49,7 +49,7 @@ double bytes_of_matrix(const Matrix& matrix) {
                   offsets * static_cast<double>(index_bytes(matrix.row_index_type)));
 }
 
-// `a` and `b` give `c`; a sparse `c` takes only the products at its own entries.
+// `c` is the product of `a` and `b`; a sparse `c` takes only the products at its own entries.
 int run(const void* handle, const char* name, const void* a, const void* b, const void* c) {
   const Matrix* const left = find_matrix(a);
   const Matrix* const right = find_matrix(b);
@@ -66,7 +66,7 @@ int run(const void* handle, const char* name, const void* a, const void* b, cons
       clamped(bytes_of_matrix(*left) + bytes_of_matrix(*right) + bytes_of_matrix(*result)));
 }
 
-// The real sizes are not documented; a row's carry is what such algorithms keep.
+// The real sizes are not documented; such algorithms keep a carry per row.
 int answer_size(const void* handle, const void* a, const void* b, const void* c, size_t* bytes) {
   if (find_handle(handle) == nullptr) {
     return kNotInitialized;
@@ -126,7 +126,7 @@ GPEMU_SHIM_EXPORT int cusparseSDDMM_bufferSize(void* handle, int operation_a, in
 GPEMU_SHIM_EXPORT int cusparseSDDMM_preprocess(void* handle, int operation_a, int operation_b,
                                                const void*, const void* a, const void* b,
                                                const void*, const void* c, int, int, void*) {
-  size_t bytes = 0;  // it prepares the buffer, which the run itself is priced with
+  size_t bytes = 0;  // it prepares the buffer; the price of the run includes that
   return valid_operation(operation_a) && valid_operation(operation_b)
              ? answer_size(handle, a, b, c, &bytes)
              : kInvalidValue;

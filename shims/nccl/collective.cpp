@@ -22,7 +22,7 @@ struct Transfer {
   gpemu_cuda_stream_handle stream;
 };
 
-// What a thread asks for between its outermost ncclGroupStart and ncclGroupEnd.
+// A thread's requests between its outermost ncclGroupStart and ncclGroupEnd.
 struct Group {
   int depth = 0;
   std::vector<Transfer> sends, receives;

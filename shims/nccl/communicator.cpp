@@ -129,7 +129,7 @@ GPEMU_SHIM_EXPORT int ncclCommCuDevice(const void* handle, int* device) {
   return answer(handle, device, communicator == nullptr ? 0 : communicator->device);
 }
 
-// One rank exchanges nothing, so that a registered buffer needs no mapping: its handle is itself.
+// One rank exchanges nothing, so a registered buffer needs no mapping: it is its own handle.
 GPEMU_SHIM_EXPORT int ncclCommRegister(const void* handle, void* buffer, size_t bytes,
                                        void** registration) {
   if (find_communicator(handle) == nullptr || buffer == nullptr || bytes == 0 ||

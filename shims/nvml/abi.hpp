@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-/// NVML's types. Source: nvml.h of NVML 13.5; structures and enumerators keep its names, without
-/// the prefix, where it helps to find them.
+/// NVML's types. Source: nvml.h of NVML 13.5. If it helps to find them, structures and enumerators
+/// keep their names, without the prefix.
 namespace nvml {
 
 /// nvmlReturn_t.
@@ -33,8 +33,8 @@ struct PciInfo {
 };
 static_assert(sizeof(PciInfo) == 68);
 
-/// What nvmlDeviceGetPciInfo and its _v2 fill: the beginning of nvmlPciInfo_t, and reserved words.
-/// Source: nvml.h of NVML 2.285 and 8, nvmlPciInfo_t.
+/// The structure of nvmlDeviceGetPciInfo and its _v2: the beginning of nvmlPciInfo_t, and reserved
+/// words. Source: nvml.h of NVML 2.285 and 8, nvmlPciInfo_t.
 struct PciInfoV1 {
   char bus_id[16];
   unsigned domain, bus, device, pci_device_id;

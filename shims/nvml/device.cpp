@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What does not change of a device.
+// The constant properties of a device.
 #include <algorithm>
 #include <cstddef>
 #include <cstdio>
@@ -14,7 +14,8 @@ using Device = gpemu_monitor_device;
 namespace nvml {
 namespace {
 
-constexpr unsigned kVendor = 0x10DE;  // NVIDIA's, below the device's own id, which is not known
+constexpr unsigned kVendor =
+    0x10DE;  // NVIDIA's, in the lower half; the device's own id is not known
 constexpr unsigned kBaseClassDisplay = 3;  // Source: PCI Code and ID Assignment, display controller
 constexpr unsigned kSubClass3d = 2;        // likewise: 3D controller
 
@@ -29,7 +30,7 @@ constexpr Numbered kArchitectures[] = {{"Kepler", 2}, {"Maxwell", 3}, {"Pascal",
                                        {"Ada", 8},    {"Hopper", 9},  {"Blackwell", 10}};
 constexpr unsigned kUnknownArchitecture = 0xFFFFFFFF;
 
-// nvmlBrandType_t, by how product names begin or what they contain.
+// nvmlBrandType_t, by the beginning or a part of the product name.
 constexpr Numbered kBrands[] = {{"Tesla", 2},       {"GeForce RTX", 15}, {"GeForce", 5},
                                 {"Quadro RTX", 12}, {"Quadro", 1},       {"NVIDIA ", 14}};
 
@@ -55,7 +56,7 @@ int put_pci_info(const Handle* device, PciInfo* info) {
   });
 }
 
-/// Fills an older structure: it begins with the fields that stand before `bus_id` today.
+/// Fills an older structure, which begins with the fields that are before `bus_id` today.
 template <typename Older>
 int put_older_pci_info(const Handle* device, Older* info) {
   if (info == nullptr) return kInvalidArgument;
@@ -177,7 +178,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieSpeed(Handle* device, unsigned* megabits_
     return nvml::lane_speed(known.pcie_generation);
   });
 }
-/// NVML_PCIE_LINK_MAX_SPEED_... is numbered as the generations are.
+/// NVML_PCIE_LINK_MAX_SPEED_... is numbered like the generations.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieLinkMaxSpeed(Handle* device, unsigned* speed) {
   return nvmlDeviceGetMaxPcieLinkGeneration(device, speed);
 }
@@ -241,7 +242,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMigDeviceHandleByIndex(Handle* device, unsign
   });
 }
 
-// What emulated boards do not have.
+// Features that emulated boards do not have.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSerial(Handle* device, char*, unsigned) {
   return nvml::absent(device);
 }

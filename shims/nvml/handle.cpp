@@ -27,7 +27,7 @@ int put_handle(unsigned index, Handle** destination) {
   return kSuccess;
 }
 
-/// Finds the device of which `matches` is true.
+/// Finds the device for which `matches` is true.
 template <typename Matches>
 int find(Handle** destination, Matches matches) {
   const int32_t count = device_count();
@@ -48,7 +48,7 @@ struct PciAddress {
   friend bool operator==(const PciAddress&, const PciAddress&) = default;
 };
 
-/// Reads "domain:bus:device.function", without regard to leading zeros; the domain may be missing.
+/// Reads "domain:bus:device.function", with or without leading zeros; the domain may be missing.
 bool read_address(const char* text, PciAddress& address) {
   address = {};
   if (std::sscanf(text, "%x:%x:%x.%x", &address.domain, &address.bus, &address.device,
@@ -136,7 +136,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetHandleByUUIDV(const nvml::Uuid* uuid, Handle*
   }
   return nvml::find_by_uuid(uuid->text, device);
 }
-/// Emulated boards have no serial number, so that none is ever found.
+/// Emulated boards have no serial number, so none is ever found.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetHandleBySerial(const char* serial, Handle** device) {
   if (nvml::device_count() < 0) return nvml::kUninitialized;
   return serial == nullptr || device == nullptr ? nvml::kInvalidArgument : nvml::kNotFound;

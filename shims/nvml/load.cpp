@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What changes: memory, load, and the clocks, power and temperature that follow from it
-// (docs/reference/watching.md).
+// The state of a device that changes: memory, load, and the clocks, power and temperature that
+// follow from it (docs/reference/watching.md).
 #include <algorithm>
 #include <chrono>
 
@@ -24,7 +24,7 @@ unsigned percent(double share) {
   return rounded(100 * share);
 }
 
-/// Copies write and read device memory; how much kernels do is not known.
+/// Copies write and read device memory; the traffic of kernels is not known.
 unsigned memory_percent(const Load& load) {
   return percent(std::max(load.copy_h2d, load.copy_d2h));
 }
@@ -177,7 +177,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieThroughput(Handle* device, unsigned count
   });
 }
 
-/// Yields the last period as one sample, when it is newer than `last_seen_us`.
+/// Yields the last period as one sample if it is newer than `last_seen_us`.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSamples(Handle* device, unsigned type, uint64_t last_seen_us,
                                            int* value_type, unsigned* count,
                                            nvml::Sample* samples) {
@@ -311,8 +311,8 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperatureV(Handle* device, nvml::Temperatur
   if (status == nvml::kSuccess) temperature->temperature = static_cast<int>(degrees);
   return status;
 }
-/// Source: thresholds that nvidia-smi -q prints of a Tesla V100-PCIE, on which the temperatures
-/// rest.
+/// Source: the thresholds that nvidia-smi -q prints for a Tesla V100-PCIE, from which the emulated
+/// temperatures derive.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperatureThreshold(Handle* device, unsigned type,
                                                         unsigned* degrees) {
   constexpr unsigned kTypeEnd = 8;  // NVML_TEMPERATURE_THRESHOLD_COUNT
@@ -323,7 +323,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperatureThreshold(Handle* device, unsigned
   return nvml::put_constant(device, degrees, kThresholds[type]);
 }
 
-/// Each field has a status of its own.
+/// Each field has its own status.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetFieldValues(Handle* device, int count,
                                                nvml::FieldValue* fields) {
   constexpr int kTypeUnsignedLongLong = 3;  // NVML_VALUE_TYPE_UNSIGNED_LONG_LONG

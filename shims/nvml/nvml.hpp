@@ -9,16 +9,16 @@
 #include "abi.hpp"
 #include "shim.hpp"
 
-/// What the functions of NVML share.
+/// Code that NVML's functions share.
 namespace nvml {
 
-/// What nvmlDevice_t points at: the element of a table whose place is the device's index.
+/// The target of an nvmlDevice_t: the element of a table at the device's index.
 struct Handle;
 
-/// Returns how many devices there are, or a negative number when nobody has initialised.
+/// Returns the number of devices, or a negative number before initialisation.
 int32_t device_count();
 
-/// Returns the index of a device, or the status for a handle that is none.
+/// The index of a device, or the status for an invalid handle.
 struct IndexOrStatus {
   int32_t index;
   int status;
@@ -31,10 +31,10 @@ Handle* handle_of(int32_t index);
 /// Returns NVML's status for one of gpemu/monitor.h.
 int status_of(gpemu_status status);
 
-/// Copies a text with its end to where the caller has room for `length` characters.
+/// Copies a text with its NUL to a buffer of the caller for `length` characters.
 int put_text(const char* text, char* destination, unsigned length);
 
-/// Returns whether a structure says that it is version `number` of its kind.
+/// Returns whether a structure claims to be version `number` of its kind.
 template <typename Struct>
 bool is_version(const Struct& value, unsigned number) {
   return value.version == (sizeof(Struct) | (number << 24));
@@ -44,8 +44,8 @@ inline unsigned rounded(double value) {
   return static_cast<unsigned>(std::lround(value));
 }
 
-/// Calls `get` of gpemu/monitor.h for a device and passes what it yields to `use`, which returns
-/// NVML's status.
+/// Calls `get` of gpemu/monitor.h for a device and passes its result to `use`, which returns NVML's
+/// status.
 template <typename Struct, typename Use>
 int with(const Handle* device, gpemu_status (*get)(int32_t, Struct*), Use use) {
   const auto [index, status] = index_of(device);
@@ -69,7 +69,7 @@ int with_load(const Handle* device, Use use) {
   return with<gpemu_monitor_load>(device, gpemu_monitor_get_load, use);
 }
 
-/// Yields a number about a device, as `compute` gets it from what is known of it.
+/// Yields a number about a device, which `compute` derives from its properties.
 template <typename Number, typename Compute>
 int put(const Handle* device, Number* destination, Compute compute) {
   if (destination == nullptr) return kInvalidArgument;
@@ -79,7 +79,7 @@ int put(const Handle* device, Number* destination, Compute compute) {
   });
 }
 
-/// The same, of what is not known of every GPU: 0 is answered with "not supported".
+/// The same for numbers that are not known for every GPU: 0 yields "not supported".
 template <typename Compute>
 int put_known(const Handle* device, unsigned* destination, Compute compute) {
   if (destination == nullptr) return kInvalidArgument;
@@ -91,8 +91,8 @@ int put_known(const Handle* device, unsigned* destination, Compute compute) {
   });
 }
 
-/// Answers for what no emulated device has, as NVML answers for boards without it. Unlike functions
-/// that are not supported this is no gap, so it is not logged.
+/// Answers for features that no emulated device has, as NVML does for boards without them. Unlike
+/// an unsupported function this is not a gap, so it is not logged.
 int absent(const Handle* device);
 
 /// Yields a constant about a device.
@@ -101,7 +101,7 @@ int put_constant(const Handle* device, Number* destination, Number value) {
   return put(device, destination, [value](const gpemu_monitor_device&) { return value; });
 }
 
-/// Returns a time on CLOCK_MONOTONIC as NVML tells it: microseconds since 1970.
+/// Converts a time on CLOCK_MONOTONIC to NVML's: microseconds since 1970.
 uint64_t epoch_us(int64_t monotonic_ns);
 
 }  // namespace nvml

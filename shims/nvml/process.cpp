@@ -43,7 +43,7 @@ void convert(const gpemu_monitor_process& process, ProcessDetail& info) {
   info = {process.pid, process.memory_held, kNoInstance, kNoInstance, 0};
 }
 
-/// Yields the processes to a caller with room for *count of them, or how many there are.
+/// Yields the processes to a caller with room for *count of them, or their number.
 template <typename Info>
 int put_processes(const Handle* device, unsigned* count, Info* infos) {
   if (count == nullptr || (*count > 0 && infos == nullptr)) return kInvalidArgument;
@@ -57,7 +57,7 @@ int put_processes(const Handle* device, unsigned* count, Info* infos) {
   return kSuccess;
 }
 
-/// Of graphics and of MPS there are no processes.
+/// There are no graphics or MPS processes.
 int put_no_processes(const Handle* device, unsigned* count) {
   return put_constant(device, count, 0U);
 }
@@ -79,8 +79,8 @@ void convert(const gpemu_monitor_process_load& load, uint64_t time_us, ProcessUt
   sample.sm = percent(load.compute);
 }
 
-/// Yields each process's part in the last period, when that is newer than `last_seen_us`. A caller
-/// without room learns how much is needed.
+/// Yields each process's part in the last period if that is newer than `last_seen_us`. A caller
+/// without enough room gets the number needed.
 template <typename Sample>
 int put_samples(const Handle* device, uint64_t last_seen_us, unsigned* count, Sample* samples) {
   uint64_t time_us = 0;

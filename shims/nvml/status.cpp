@@ -13,7 +13,7 @@ struct StatusText {
   const char* text;
 };
 
-// What nvmlErrorString tells. Source: nvmlReturn_t, and nvidia-ml-py, which shows the same to
+// The texts of nvmlErrorString. Source: nvmlReturn_t, and nvidia-ml-py, which shows the same to
 // users.
 constexpr StatusText kStatusTexts[] = {{0, "Success"},
                                        {1, "Uninitialized"},

@@ -62,7 +62,7 @@ GPEMU_SHIM_EXPORT int nvmlShutdown() {
   return nvml::status_of(gpemu_monitor_detach());
 }
 
-/// The name is the first word of the command line; a longer one is cut, as NVML does.
+/// The name is the first word of the command line; it is truncated like NVML's.
 GPEMU_SHIM_EXPORT int nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length) {
   if (nvml::device_count() < 0) return nvml::kUninitialized;
   if (name == nullptr || length == 0) return nvml::kInvalidArgument;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What may be asked before NVSHMEM has started.
+// Queries that are allowed before NVSHMEM has started.
 #include "shim.hpp"
 
 GPEMU_SHIM_EXPORT int nvshmem_selected_device_transport;

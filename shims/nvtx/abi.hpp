@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What a program says about a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
+/// A program's description of a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
 struct NvtxAttributes {
   uint16_t version, size;
   uint32_t category;
@@ -17,7 +17,7 @@ struct NvtxAttributes {
 };
 static_assert(sizeof(NvtxAttributes) == 48);
 
-/// What an export table of NVTX holds. Source: nvtxTypes.h, NvtxExportTableCallbacks.
+/// The content of an export table of NVTX. Source: nvtxTypes.h, NvtxExportTableCallbacks.
 struct Callbacks {
   size_t struct_size;
   int (*get_module)(int module, void**** table, unsigned* size);

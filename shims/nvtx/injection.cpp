@@ -38,7 +38,7 @@ bool fill(const Callbacks& callbacks, int module, const Slot* slots, size_t coun
 
 }  // namespace
 
-/// Returns 1 when it has handed over its functions, 0 otherwise.
+/// Returns 1 if it has handed over its functions, else 0.
 GPEMU_SHIM_EXPORT int InitializeInjectionNvtx2(const void* (*export_table)(uint32_t id)) {
   if (export_table == nullptr) {
     return 0;

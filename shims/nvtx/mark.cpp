@@ -21,12 +21,12 @@ constexpr int kNoTracking = -2;
 
 thread_local int depth = 0;
 
-// The strings that programs have registered; a handle is the address of one. These are never
-// destroyed, for programs mark what they do until the last destructor.
+// The strings that programs have registered; a handle is the address of one. They are never
+// destroyed, because programs set marks until the last destructor.
 std::mutex& strings_mutex = *new std::mutex;
 auto& strings = *new std::unordered_set<std::string>;
 
-// The names of the ranges that have started and not ended.
+// The names of the ranges that have started but not ended.
 std::mutex& ranges_mutex = *new std::mutex;
 auto& ranges = *new std::unordered_map<uint64_t, std::string>;
 
@@ -100,7 +100,7 @@ int pop() {
   return --depth;
 }
 
-// Ranges that start and end anywhere do not nest, so the end names the range again.
+// Ranges that start and end in different threads do not nest, so the end names the range again.
 uint64_t start(std::string text) {
   static std::atomic<uint64_t> next{1};
   const uint64_t id = next++;

@@ -33,8 +33,8 @@ Result<void> write_all(int descriptor, std::string_view content,
   return {};
 }
 
-/// Returns whether a file is a pipe between processes, as a shell makes them for `<(command)`:
-/// those are all on a file system of their own.
+/// Returns whether a file is an unnamed pipe, as a shell makes for `<(command)`: these have their
+/// own file system.
 bool is_pipe_without_name(const struct stat& status) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return false;
@@ -48,15 +48,15 @@ std::string path_of(const FileDescriptor& file) {
   return fmt::format("/proc/self/fd/{}", file.get());
 }
 
-/// Opens a file that has no name and goes with the process. Not valid where the file system makes
-/// none, or without /proc, by which it gets its name.
+/// Opens a file without a name, which disappears with the process. The result is invalid if the
+/// file system does not support that, or without /proc, through which the file gets its name.
 FileDescriptor open_unnamed(const std::filesystem::path& folder, mode_t mode) {
   FileDescriptor file(::open(folder.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, mode));
   return file.valid() && ::access(path_of(file).c_str(), F_OK) == 0 ? std::move(file)
                                                                     : FileDescriptor();
 }
 
-/// While it lives, no signal ends this thread.
+/// While it exists, no signal ends this thread.
 class SignalsHeld {
  public:
   SignalsHeld() {
@@ -87,7 +87,7 @@ FileDescriptor::~FileDescriptor() {
 }
 
 Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes) {
-  // Opening a pipe that has a name would wait for a writer, maybe for ever.
+  // Opening a named pipe would wait for a writer, possibly for ever.
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!file.valid()) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::kNotFound : ErrorCode::kIo;
@@ -173,7 +173,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   const auto refuse = [&path] {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
   };
-  // A name that is too long, say, is to be told now and not when all is written.
+  // A fault such as a name that is too long must be reported now, not after writing everything.
   struct stat old{};
   const bool replaces = ::stat(path.c_str(), &old) == 0;
   if (!replaces && errno != ENOENT) return refuse();
@@ -211,7 +211,7 @@ Result<void> AtomicFile::commit() {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path_.string(), errno_message(errno));
   };
   if (::fsync(file_.get()) != 0) return refuse();
-  // Only what has a name can replace a file. One that ended the process between would leave it.
+  // Only a file with a name can replace another. A signal in between would leave it behind.
   const SignalsHeld held;
   if (!named_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(),
                           AT_SYMLINK_FOLLOW) != 0) {

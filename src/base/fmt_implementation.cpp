@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fmt declares and its shared library defines, for builds with GPEMU_PORTABLE.
+// The definitions of fmt's shared library, for builds with GPEMU_PORTABLE.
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

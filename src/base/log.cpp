@@ -30,7 +30,7 @@ bool log_enabled(LogLevel level) {
 
 void notice(std::string_view message) {
   const std::string line = fmt::format("gpemu: {}\n", message);
-  // Nobody is left to tell when standard error itself cannot be written.
+  // If standard error itself cannot be written, there is nowhere to report it.
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line.data(), line.size());
 }
 

@@ -15,8 +15,8 @@ struct Character {
   std::size_t bytes;
 };
 
-/// Returns the first character of `text`, or nothing where it is not UTF-8. Source: RFC 3629,
-/// which excludes longer forms than needed, surrogates, and what lies beyond U+10FFFF.
+/// Returns the first character of `text`, or nothing if it is not UTF-8. Source: RFC 3629, which
+/// excludes overlong forms, surrogates, and numbers beyond U+10FFFF.
 std::optional<Character> first_character(std::string_view text) {
   const auto byte = [text](std::size_t i) { return static_cast<unsigned char>(text[i]); };
   const unsigned first = byte(0);
@@ -47,12 +47,12 @@ std::string escaped(std::uint32_t number) {
   if (number == '\n') return "\\n";
   if (number == '\r') return "\\r";
   if (number == '\t') return "\\t";
-  // From here on as in JSON, which has escaped the ones before itself: JSON stays what it is.
+  // From here on as in JSON, which has already escaped the earlier ones: so JSON keeps its meaning.
   return number < 0x7f ? fmt::format("\\x{:02x}", number) : fmt::format("\\u{:04x}", number);
 }
 
-/// Returns the text with all escaped that is obeyed but newlines for which `keep_newline` says so;
-/// it gets what follows the newline.
+/// Escapes everything that a terminal obeys, except newlines for which `keep_newline` returns true;
+/// it gets the text after the newline.
 template <typename KeepNewline>
 std::string escape(std::string_view text, const KeepNewline& keep_newline) {
   std::string result;
@@ -97,7 +97,7 @@ std::string shell_word(std::string_view text) {
   std::string word;
   for (const char character : text) {
     const auto byte = static_cast<unsigned char>(character);
-    // Three octal digits end by themselves: with \x, a digit that follows would be taken along.
+    // An octal escape ends after three digits; with \x, a following digit would become part of it.
     const bool plain = byte >= 0x20 && byte < 0x7f && character != '\'' && character != '\\';
     word += plain ? std::string(1, character) : fmt::format("\\{:03o}", byte);
   }

@@ -9,16 +9,16 @@
 namespace gpemu::calibrate {
 namespace {
 
-/// The batch at which the one-batch protocol knows a model, and how many groups of models take
-/// turns to be in no fit.
+/// The batch at which the one-batch protocol knows a model, and how many groups of models are left
+/// out in turn.
 constexpr int kKnownBatch = 32;
 constexpr int kGroups = 12;
-/// The largest batch from which a GPU that is left out has its host's parameters.
+/// The largest batch to which the host parameters of a left-out GPU are fitted.
 constexpr int kHostBatch = 2;
 
 using Rows = std::vector<StepTime>;
 
-/// The GPUs with what prices their steps.
+/// The GPUs, with the data that prices their steps.
 class Bench {
  public:
   Bench(const JoinedRecordings& recorded, const std::vector<CalibratedGpu>& gpus)
@@ -62,7 +62,7 @@ class Bench {
     return compared(gpu, rows, steps(gpu, rows).predict(logarithms));
   }
 
-  /// The same where the steps of `known` are known, one for each model at most.
+  /// The same if the steps of `known` are known, at most one for each model.
   [[nodiscard]] std::vector<PredictedStep> predict_from(std::size_t gpu, const Rows& rows,
                                                         std::span<const double> logarithms,
                                                         const Rows& known) const {

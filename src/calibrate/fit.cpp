@@ -67,7 +67,7 @@ class Residual final : public ceres::CostFunction {
   double noise_;
 };
 
-/// How far the parameters are from where they are expected, in standard deviations.
+/// The distance of the parameters from their expected values, in standard deviations.
 class Expectation final : public ceres::CostFunction {
  public:
   Expectation(std::vector<double> center, std::vector<double> spread)
@@ -138,8 +138,8 @@ Result<std::vector<double>> solve(const Task& task, std::vector<double> start,
   solver.linear_solver_type = ceres::DENSE_QR;
   solver.max_num_iterations = 50;
   solver.function_tolerance = 1e-6;
-  // Bounds that cut a step short make Ceres search along the rest, by default with derivatives,
-  // which were most of the work.
+  // When bounds cut a step short, Ceres searches along the rest, by default with derivatives, which
+  // were most of the work.
   solver.line_search_interpolation_type = ceres::QUADRATIC;
   solver.max_num_line_search_step_size_iterations = 4;
   solver.num_threads = 1;
@@ -158,10 +158,10 @@ Result<void> check(std::span<const Parameter> parameters) {
                       parameter.typical > 0 && parameter.shared_spread > 0 &&
                       parameter.own_spread > 0;
     if (!good) {
-      return fail(
-          ErrorCode::kInvalidArgument,
-          "parameter {}: it needs 0 < least < most, and a typical value and spreads above 0",
-          parameter.name);
+      return fail(ErrorCode::kInvalidArgument,
+                  "parameter {}: 0 < least < most must hold, and the typical value and the spreads "
+                  "must be above 0",
+                  parameter.name);
     }
   }
   return {};
@@ -175,7 +175,8 @@ std::vector<double> of_each(std::span<const Parameter> parameters,
   return values;
 }
 
-/// Returns what the GPUs share, as their values and what is typical say, each by its precision.
+/// Returns the shared values, from the GPUs' values and the typical ones, each weighted by its
+/// precision.
 std::vector<double> shared_of(std::span<const Parameter> parameters,
                               const std::vector<std::vector<double>>& own) {
   std::vector<double> shared;
@@ -200,7 +201,8 @@ Result<Fit> fit(std::span<const Parameter> parameters, std::span<const Measureme
   result.shared = of_each(parameters, [](const Parameter& p) { return std::log(p.typical); });
   result.own.assign(gpus.size(), result.shared);
   for (int round = 0; round < options.rounds; ++round) {
-    // At first nothing is known of what they share: a GPU may be as far from typical as both.
+    // At first the shared values are not known: a GPU may be as far from typical as both spreads
+    // together.
     const std::vector<double> spread =
         round == 0
             ? of_each(parameters,
@@ -214,7 +216,7 @@ Result<Fit> fit(std::span<const Parameter> parameters, std::span<const Measureme
       }));
     }
     std::vector<std::vector<double>> own;
-    for (auto& pending : fits) pending.wait();  // They use what is here, also when one fails.
+    for (auto& pending : fits) pending.wait();  // They use local variables, even if one fails.
     for (auto& pending : fits) {
       GPEMU_ASSIGN(std::vector<double> logarithms, pending.get());
       own.push_back(std::move(logarithms));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// In the place of fit.cpp where GPEMU_FIT is off: it refuses every fit.
+// Replaces fit.cpp if GPEMU_FIT is off: it refuses every fit.
 #include "gpemu/calibrate/fit.hpp"
 
 namespace gpemu::calibrate {
@@ -7,8 +7,8 @@ namespace {
 
 std::unexpected<Error> no_solver() {
   return fail(ErrorCode::kUnsupported,
-              "this gpemu cannot fit: it was built without the solver Ceres. Build it from its "
-              "sources with `cmake -DGPEMU_FIT=ON`, as the preset dev does");
+              "this gpemu was built without the Ceres solver, so it cannot fit; build it with "
+              "`cmake -DGPEMU_FIT=ON`, as the preset dev does");
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ using cost::RecordedOperation;
 
 constexpr int kParameters = cost::kOperationParameterCount;
 
-/// Whether two operations take the same time, whatever they are called.
+/// Returns whether two operations take the same time, whatever their names.
 bool are_alike(const RecordedOperation& one, const RecordedOperation& other) {
   return one.kind == other.kind && one.operation_class == other.operation_class &&
          one.type == other.type && one.compute_type == other.compute_type &&
@@ -22,7 +22,7 @@ bool are_alike(const RecordedOperation& one, const RecordedOperation& other) {
          one.shape == other.shape;
 }
 
-/// Adds operations that are not there yet, and returns where each is.
+/// Adds new operations, and returns the index of each.
 std::vector<int> add_operations(const std::vector<RecordedOperation>& added,
                                 std::vector<RecordedOperation>& operations) {
   std::vector<int> indices;

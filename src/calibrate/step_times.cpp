@@ -7,7 +7,7 @@
 namespace gpemu::calibrate {
 
 struct StepTimes::Prices {
-  std::vector<double> parameters;  ///< themselves, not their logarithms.
+  std::vector<double> parameters;  ///< not their logarithms.
   std::vector<double> seconds;     ///< (operations, batches)
   std::vector<Slopes> slopes;      ///< the same, or empty.
 };

@@ -40,7 +40,7 @@ Result<std::string> name_at(const std::vector<std::string>& names, std::int32_t 
   if (index >= 0 && static_cast<std::size_t>(index) < names.size()) {
     return names[static_cast<std::size_t>(index)];
   }
-  return fail(ErrorCode::kNotFound, "there is no number {}: the database has {}", index,
+  return fail(ErrorCode::kNotFound, "there is no entry {}: the database has {}", index,
               names.size());
 }
 

@@ -11,7 +11,7 @@
 namespace gpemu {
 namespace {
 
-/// Returns a copy of the event and the clock that it was recorded on.
+/// Returns a copy of the event and the clock on which it was recorded.
 std::pair<device::Event, std::shared_ptr<sim::Clock>> read(const gpemu_event* event) {
   auto* const mutable_event = const_cast<gpemu_event*>(event);
   const std::lock_guard lock(mutable_event->mutex);

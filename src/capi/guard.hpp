@@ -13,7 +13,7 @@
 #include "gpemu/base/per_thread.hpp"
 #include "gpemu/gpemu.h"
 
-/// What every function of the C interface needs.
+/// Helpers for every function of the C interface.
 namespace gpemu {
 
 template <std::size_t Size>
@@ -34,8 +34,8 @@ inline gpemu_status report(const Error& error) {
   return static_cast<gpemu_status>(error.code);
 }
 
-/// Runs the body of an interface function, a callable that returns Result<void>. Nothing of C++
-/// leaves it: errors and stray exceptions become a status.
+/// Runs the body of an interface function, a callable that returns Result<void>. Errors and stray
+/// exceptions become a status.
 template <typename Body>
 gpemu_status guard(Body body) noexcept {
   try {

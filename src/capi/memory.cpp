@@ -14,8 +14,8 @@
 namespace gpemu {
 namespace {
 
-/// Pinned blocks by address, so that they can be given back by address. The process's own, as its
-/// heap is.
+/// Pinned blocks by address, so that they can be freed by address. One table per process, like its
+/// heap.
 struct PinnedBlocks {
   std::mutex mutex;
   std::unordered_map<void*, device::PinnedMemory> blocks;  ///< guarded by mutex.
@@ -26,7 +26,7 @@ PinnedBlocks& pinned_blocks() {
   return *blocks;
 }
 
-/// Says once in a process that memory could not be locked.
+/// Reports once per process that memory could not be locked.
 void tell_not_locked(Bytes bytes) {
   static std::atomic_flag told;
   if (!told.test_and_set()) log(LogLevel::kWarning, "{}", device::not_locked_text(bytes));

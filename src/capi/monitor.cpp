@@ -22,9 +22,10 @@
 namespace gpemu {
 namespace {
 
-/// What this process watches. Never destroyed: other threads may read until the process ends.
+/// The state of this process's monitor. Never destroyed, because other threads may read until the
+/// process ends.
 struct Watch {
-  std::mutex mutex;  ///< while a thread holds it, it takes no other, for a fork takes all.
+  std::mutex mutex;  ///< a thread that holds it takes no other lock, because a fork takes all.
   int users = 0;     ///< guarded by mutex.
   std::shared_ptr<device::Monitor> monitor;  ///< guarded by mutex; null without users.
 };
@@ -57,7 +58,7 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-/// Returns whether this process runs on a node that nobody else can see.
+/// Returns whether this process runs on a node that no other process can see.
 bool has_private_node() {
   return is_set("GPEMU_GPU") && !is_set("GPEMU_NODE");
 }
@@ -98,7 +99,7 @@ Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
 Result<device::DeviceLoad> load_of(int index) {
   GPEMU_ASSIGN(const auto monitor, monitor_of(index));
   if (has_private_node()) {
-    return fail(ErrorCode::kUnsupported, "the load of a private node is not watched");
+    return fail(ErrorCode::kUnsupported, "the load of a private node is not measured");
   }
   return monitor->load(index);
 }
@@ -128,15 +129,15 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusi
   return description;
 }
 
-/// Returns the processes whose pids mean something here: as in a container on a real GPU, those of
-/// other pid namespaces are not listed. Their memory counts.
+/// Returns the processes whose pids are valid here: as in a container on a real GPU, processes of
+/// other PID namespaces are not listed. Their memory counts.
 template <typename Process>
 std::vector<Process> visible(std::vector<Process> processes) {
   std::erase_if(processes, [](const Process& process) { return process.foreign_namespace != 0; });
   return processes;
 }
 
-/// Yields as many elements as the caller has room for, and how many there are.
+/// Yields as many elements as the caller has room for, and their number.
 template <typename Source, typename Element, typename Convert>
 Result<void> put_list(const Source& source, Element* destination, std::int32_t* count,
                       Convert convert) {

@@ -13,7 +13,7 @@
 namespace gpemu {
 namespace {
 
-/// A node whose time is skipped has a clock of its own.
+/// A node whose time is skipped has its own clock.
 std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
   if (node->clock_page().skipping == 0) return real_clock();
   return {node, &node->clock()};

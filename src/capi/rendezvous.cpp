@@ -21,7 +21,7 @@ gpemu_status gpemu_rendezvous_create_group(gpemu_node* node, int32_t parties,
     GPEMU_ASSIGN(const gpemu::device::GroupId group,
                  gpemu::device::Rendezvous::create_group(*node->node, parties));
     const std::string text = group.to_string();
-    GPEMU_CHECK(text.size() < GPEMU_GROUP_ID_BYTES, "a group's id is short");
+    GPEMU_CHECK(text.size() < GPEMU_GROUP_ID_BYTES, "a group's id fits its buffer");
     std::ranges::fill(id, id + GPEMU_GROUP_ID_BYTES, '\0');
     text.copy(id, text.size());
     return {};

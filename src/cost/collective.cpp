@@ -4,21 +4,21 @@
 namespace gpemu::cost {
 namespace {
 
-/// A link that a ring goes over.
+/// The link of a ring.
 struct Link {
   double bytes_per_s;
   double hop_seconds;
   double relative_error;
 };
 
-// Start-up of a call and time of one hop, ring algorithm, protocol Simple, as NCCL's own model of
-// its speed has them (baseLat, hwLat). Source: NCCL 2.19, src/graph/tuning.cc.
+// Start-up of a call and time of one hop, ring algorithm, protocol Simple, from NCCL's own model of
+// its speed (baseLat, hwLat). Source: NCCL 2.19, src/graph/tuning.cc.
 constexpr double kStartSeconds = 8.4e-6;
 constexpr double kNvlinkHopSeconds = 3.4e-6;
 constexpr double kPcieHopSeconds = 5.7e-6;
 
-// Share of the signalled rate that copies between peers reach: 380 of 450 GB/s on H100 SXM5
-// (github.com/NVIDIA/nccl/issues/1264). The error spans what others saw over NVLink: 0.72
+// Share of the raw rate that copies between peers reach: 380 of 450 GB/s on H100 SXM5
+// (github.com/NVIDIA/nccl/issues/1264). The error spans other reports over NVLink: 0.72
 // (github.com/NVIDIA/nccl-tests/issues/331) to 0.93 (github.com/EESSI/software-layer/pull/716).
 constexpr double kNvlinkEfficiency = 0.84;
 constexpr double kNvlinkError = 0.15;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Recordings for any batch, from what was recorded at some.
+// Recordings for any batch, from recordings at some batches.
 #include "condense.hpp"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ using nlohmann::json;
 
 constexpr std::string_view kOperationsFormat = "gpemu-operations-2";
 
-/// Operations as they were asked for; their shapes have no slopes.
+/// Operations in the order of the requests; their shapes have no slopes.
 struct Step {
   std::vector<RecordedOperation> operations;
   HeldMemory memory;
@@ -53,7 +53,8 @@ struct RangeName {
   std::string phase;
 };
 
-/// Takes "MODEL batch=BATCH PHASE" apart; nothing for other names. The model names a file.
+/// Splits "MODEL batch=BATCH PHASE"; returns nothing for other names. The model becomes a file
+/// name.
 std::optional<RangeName> range_name(std::string_view text) {
   constexpr std::string_view kBatch = " batch=";
   const std::size_t found = text.find(kBatch);
@@ -72,9 +73,8 @@ std::optional<RangeName> range_name(std::string_view text) {
   return name;
 }
 
-/// Returns what a kernel is called, without its namespaces, templates and arguments: the last of
-/// the names that follow each other behind "_ZN". Other names stay as they are. Source: the Itanium
-/// C++ ABI, mangling.
+/// Returns a kernel's name without namespaces, templates and arguments: the last of the consecutive
+/// names after "_ZN". Other names stay as they are. Source: the Itanium C++ ABI, mangling.
 std::string plain_name(std::string_view name) {
   if (!name.starts_with("_Z")) return std::string(name);
   std::string_view rest = name.substr(2);
@@ -120,7 +120,7 @@ class OperationsFile {
 
   Result<void> read_line(std::string_view text) {
     const json line = json::parse(text, nullptr, false);
-    if (!line.is_object()) return fault("is no JSON object");
+    if (!line.is_object()) return fault("is not a JSON object");
     const std::string source = place();
     Fields fields(source, "the line", line);
     if (line_ == 1) return read_head(fields);
@@ -192,7 +192,8 @@ class OperationsFile {
 
   Result<void> begin(const RangeName& name, const std::string& text) {
     if (current_ != nullptr) {
-      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" lies in another", place(), text);
+      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" lies inside another range",
+                  place(), text);
     }
     RecordedModel& model = models_.by_name[name.model];
     if (!model.gpu.empty() && model.gpu != gpu_) {
@@ -206,7 +207,7 @@ class OperationsFile {
     }
     const auto [step, added] = steps->by_batch.try_emplace(name.batch);
     if (!added) {
-      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" is there twice", place(), text);
+      return fail(ErrorCode::kInvalidArgument, "{}: range \"{}\" occurs twice", place(), text);
     }
     current_ = &step->second;
     return {};
@@ -219,14 +220,14 @@ class OperationsFile {
                                                "copy_to_peer"};
     if (std::ranges::find(kLinkCopies, kind) != kLinkCopies.end()) {
       return fail(ErrorCode::kInvalidArgument,
-                  "{}: a {} lies in a range that is recorded; have the range begin after copies "
-                  "over the link and end before them",
+                  "{}: a {} lies in a recorded range; begin ranges after copies over the link and "
+                  "end them before the next",
                   place(), kind);
     }
     GPEMU_ASSIGN(RecordedOperation operation, read_kind(fields));
     GPEMU_ASSIGN(const std::int64_t number, fields.integer("name", 0));
     const auto name = names_.find(number);
-    if (name == names_.end()) return fault("its name has no line before it");
+    if (name == names_.end()) return fault("no earlier line defines its name");
     operation.name = name->second;
     // Copies have no shape.
     if (operation.kind == GPEMU_OPERATION_COPY_ON_DEVICE && fields.has("bytes")) {
@@ -235,13 +236,14 @@ class OperationsFile {
       GPEMU_ASSIGN(const json* const shape, fields.array("shape"));
       if (shape->size() > operation.shape.size()) return fault("its shape is too long");
       for (std::size_t i = 0; i < shape->size(); ++i) {
-        if (!(*shape)[i].is_number_integer()) return fault("its shape is not of whole numbers");
+        if (!(*shape)[i].is_number_integer())
+          return fault("its shape has entries that are not whole numbers");
         operation.shape[i].constant = (*shape)[i].get<std::int64_t>();
       }
     }
-    // A reduction of PyTorch that shares an output among blocks sets their counters to zero first,
-    // which the batch decides; so small a set is no work of the model's. Source: gpu_reduce_kernel
-    // in aten/src/ATen/native/cuda/Reduce.cuh.
+    // A PyTorch reduction in which blocks share an output sets their counters to zero first. That
+    // depends on the batch, and such a small set is not work of the model. Source:
+    // gpu_reduce_kernel in aten/src/ATen/native/cuda/Reduce.cuh.
     auto& operations = current_->operations;
     if (operation.name == "reduce_kernel" && !operations.empty() &&
         operations.back().kind == GPEMU_OPERATION_SET) {
@@ -260,7 +262,7 @@ class OperationsFile {
   std::map<std::int64_t, std::string> names_;
   std::map<std::int64_t, std::vector<bool>> open_;  ///< ranges, by thread.
   Step* current_ = nullptr;
-  Moment moment_;  ///< where the file was read to.
+  Moment moment_;  ///< the current position in the file.
 };
 
 /// Returns an operation without its shape.
@@ -269,7 +271,7 @@ RecordedOperation shapeless(RecordedOperation operation) {
   return operation;
 }
 
-/// Makes one operation of those at the same place of each batch's step. `where` names the place.
+/// Makes one operation from those at the same place of each batch's step. `where` names the place.
 Result<RecordedOperation> join(std::span<const int> batches,
                                std::span<const RecordedOperation* const> at_batches,
                                const std::string& where) {
@@ -277,8 +279,8 @@ Result<RecordedOperation> join(std::span<const int> batches,
   for (const RecordedOperation* const other : at_batches) {
     if (shapeless(*other) == result) continue;
     return fail(ErrorCode::kInvalidArgument,
-                "{}: is {} ({}) or {} ({}), by the batch, or they differ in type or access", where,
-                result.name, kOperationKindNames[result.kind], other->name,
+                "{}: {} ({}) at one batch and {} ({}) at another, or they differ in type or access",
+                where, result.name, kOperationKindNames[result.kind], other->name,
                 kOperationKindNames[other->kind]);
   }
   for (std::size_t i = 0; i < result.shape.size(); ++i) {
@@ -331,7 +333,7 @@ Result<RecordedPhase> join_phase(const JoinedRecordings& steps, Recording& recor
   return phase;
 }
 
-/// Returns what the phases together held at each batch.
+/// Returns the memory that the phases together held at each batch.
 std::vector<HeldMemory> held_memory(const RecordedModel& model) {
   std::vector<HeldMemory> steps(model.phases.front().by_batch.size());
   for (const JoinedRecordings& phase : model.phases) {
@@ -382,7 +384,7 @@ Result<std::vector<Recording>> condense(const std::vector<std::filesystem::path>
   }
   if (recordings.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "there is no range \"MODEL batch=BATCH PHASE\" in what was recorded");
+                "the recording contains no range \"MODEL batch=BATCH PHASE\"");
   }
   return recordings;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The tensors of a step for any batch, from those at some.
+// The tensors of a step for any batch, from those at some batches.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -21,7 +21,7 @@ struct HeldLine {
   std::size_t moment = 0;
 };
 
-/// Returns the sizes of what was held, in the order in which it was taken.
+/// Returns the sizes of the tensors held, in the order of their allocation.
 std::vector<std::int64_t> sizes_at(const Moment& moment) {
   std::map<std::uint64_t, std::size_t> taken;  // Address to change.
   for (std::size_t i = 0; i < moment.changes; ++i) {
@@ -41,7 +41,7 @@ std::vector<std::int64_t> sizes_at(const Moment& moment) {
   return sizes;
 }
 
-/// Joins what was held at the same moment of a step at several batches.
+/// Joins the tensors held at the same moment of a step at several batches.
 std::optional<std::vector<TensorGroup>> join_moments(std::span<const int> batches,
                                                      std::span<const Moment> moments) {
   std::vector<std::vector<std::int64_t>> sizes;
@@ -67,8 +67,7 @@ std::optional<std::vector<TensorGroup>> join_moments(std::span<const int> batche
   return groups;
 }
 
-/// Returns those of the lines that are above all others at some batch from 1 on, the first of equal
-/// ones.
+/// Returns the lines that are above all others at some batch from 1 on; of equal ones, the first.
 std::vector<HeldLine> upper_lines(std::span<const HeldLine> lines) {
   std::vector<HeldLine> result;
   std::int64_t batch = 1;
@@ -114,7 +113,8 @@ std::optional<RecordedMemory> join_memory(std::span<const int> batches,
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const auto at_batch = [&](const HeldLine& line) { return line.bytes.at(batches[i]); };
     const std::int64_t most = at_batch(std::ranges::max(fullest, {}, at_batch));
-    // Short-lived memory that is no function of the batch does no harm where there is less.
+    // Short-lived memory that is not a function of the batch is harmless if it is not at the
+    // fullest moment.
     if (std::ranges::max(steps[i].moments, {}, &Moment::held).held > most) return std::nullopt;
   }
   const auto join = [&](auto moment_of) {

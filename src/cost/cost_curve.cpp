@@ -11,11 +11,11 @@ namespace {
 // Source of all numbers here: GPEmu's measured rows (VLDB 2025, 36 models on 6 GPUs, commit
 // 27e9534), cut off at several batch sizes and continued over the rows that were held out.
 
-// Times: the chord alone takes a GPU that is not yet full for one that is, the line through the
-// origin does the opposite; the middle of the two is best from batch 32 on. Cut off at 64, the
-// mean error up to twice the batch is 4 % forward and 3 % backward (chord alone 5 and 4 %, line
-// through the last eighth 10 and 9 %). The bar covers 89.5 % of the held-out times for cuts from
-// 24 to 192, growing ratios up to 10 included.
+// Times: the chord alone treats a GPU that is not yet full as full, the line through the origin
+// does the opposite; the middle of the two is best from batch 32 on. Cut off at 64, the mean error
+// up to twice the batch is 4 % forward and 3 % backward (chord alone 5 and 4 %, line through the
+// last eighth 10 and 9 %). The bar covers 89.5 % of the held-out times for cuts from 24 to 192,
+// growing ratios up to 10 included.
 constexpr double kTimeShareOfProportional = 0.5;
 constexpr double kExtrapolatedTimeError = 0.06;
 constexpr double kTimeErrorPerDoublingBeyond = 0.10;
@@ -33,7 +33,7 @@ constexpr double kExtrapolatedMemoryError = 0.015;
 constexpr double kMemoryErrorPerDoublingBeyond = 0.005;
 constexpr double kMemoryErrorPerDoublingBelow = 0.01;
 
-/// Batches beyond this are not looked for: it bounds the search and keeps batches ints.
+/// Larger batches are not considered: this bounds the search and keeps batches ints.
 constexpr double kLargestBatchConsidered = 1e6;
 
 Result<void> check_points(const profile::Curve& curve) {
@@ -99,8 +99,8 @@ CostCurve::CostCurve(const profile::Curve& curve, const CurveTrend& trend)
       interpolation_error_(std::max(curve.p90_relative_error, trend.measured_error)) {
   const profile::CurvePoint first = points_.front();
   const profile::CurvePoint last = points_.back();
-  // Chords over a doubling: neighbouring points are as far apart as noise and jumps of the
-  // library's algorithms let them be, and may be next to each other.
+  // Chords over a doubling, because neighbouring points may be close together, and noise and
+  // changes of the library's algorithm separate them.
   const double low = std::max<double>(first.batch, last.batch / 2.0);
   const double chord = std::max(0.0, (last.value - interpolate(low)) / (last.batch - low));
   slope_beyond_ = std::lerp(chord, last.value / last.batch, trend_.share_of_proportional);
@@ -110,7 +110,7 @@ CostCurve::CostCurve(const profile::Curve& curve, const CurveTrend& trend)
 
 CostCurve::Value CostCurve::at(int batch) const {
   Value value = value_at(batch);
-  // Whatever lies between or beyond, it says nothing of a real GPU.
+  // Whether measured, between or beyond, it says nothing about a real GPU.
   if (emulated_) value.evidence = Evidence::kEmulated;
   return value;
 }
@@ -133,7 +133,7 @@ double CostCurve::interpolate(double batch) const {
 
 CostCurve::Value CostCurve::below_first(int batch) const {
   const profile::CurvePoint first = points_.front();
-  // Less work takes no more, and not less than in proportion.
+  // Less work takes no longer, and no less than its proportion of the time.
   const double line = first.value - slope_below_ * (first.batch - batch);
   const double value = std::max(line, first.value * batch / first.batch);
   const double error =

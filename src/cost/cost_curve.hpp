@@ -9,12 +9,12 @@
 
 namespace gpemu::cost {
 
-/// How a quantity goes on where nobody measured it, and how far off that was found to be.
+/// How a quantity continues where it was not measured, and the errors that this was found to have.
 struct CurveTrend {
   /// Beyond the last point the curve follows its chord over the last doubling of the batch size
   /// (0), the line through the origin (1), or a line between the two.
   double share_of_proportional = 0;
-  /// Half-widths of 90 % intervals, see Estimate::relative_error.
+  /// Half-widths of 90 % intervals; see Estimate::relative_error.
   double measured_error = 0;
   double extrapolated_error = 0;         ///< at the first or last measured point.
   double error_per_doubling_beyond = 0;  ///< added for each doubling beyond the last point.
@@ -50,8 +50,8 @@ class CostCurve {
   /// Returns the largest value of the batches from 1 to `batch`.
   [[nodiscard]] double largest_up_to(int batch) const;
 
-  /// Returns the largest batch whose value is at most `limit`, taking the curve as ascending; 0
-  /// when there is none.
+  /// Returns the largest batch whose value is at most `limit`, assuming an ascending curve; 0 if
+  /// there is none.
   [[nodiscard]] int largest_batch_below(double limit) const;
 
   [[nodiscard]] int last_batch() const { return points_.back().batch; }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What launches of kernels do, from their names and arguments.
+// Descriptions of kernel launches, from their names and arguments.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -22,7 +22,7 @@ using Arithmetic = LaunchFacts::Arithmetic;
 /// aten/src/ATen/native/cuda/MultiTensorApply.cuh.
 constexpr double kChunkElements = 65536;
 
-/// An entry of a shape. What is larger is nonsense.
+/// Converts a number to an entry of a shape. Larger numbers make no sense.
 std::int64_t entry(double value) {
   constexpr double kMost = 9e18;
   return static_cast<std::int64_t>(std::clamp(value, 0.0, kMost));
@@ -32,7 +32,7 @@ double shape(const gpemu_operation& operation, int index) {
   return static_cast<double>(std::max<std::int64_t>(operation.shape[index], 0));
 }
 
-/// Returns the low 32 bits of an integer argument, for sizes are smaller; 0 where there is none.
+/// Returns the low 32 bits of an integer argument, because sizes are smaller; 0 if there is none.
 std::int64_t argument(const gpemu_operation& launch, int index) {
   if (launch.arguments == nullptr || launch.arguments[index] == nullptr) return 0;
   std::int32_t value = 0;
@@ -40,7 +40,7 @@ std::int64_t argument(const gpemu_operation& launch, int index) {
   return std::max(value, 0);
 }
 
-/// Returns all 64 bits of an integer argument; 0 where there is none.
+/// Returns all 64 bits of an integer argument; 0 if there is none.
 std::int64_t wide_argument(const gpemu_operation& launch, int index) {
   if (launch.arguments == nullptr || launch.arguments[index] == nullptr) return 0;
   std::int64_t value = 0;
@@ -59,7 +59,7 @@ Threads threads_of(const gpemu_operation& launch) {
   return {.blocks = blocks, .all = blocks * (size(3) * size(4) * size(5))};
 }
 
-/// Makes the operation of a kind that a launch is described as.
+/// Makes an operation of the kind that describes a launch.
 gpemu_operation described(const KernelTraits& traits, const gpemu_operation& launch) {
   return {.struct_size = sizeof(gpemu_operation),
           .kind = traits.kind,
@@ -77,7 +77,7 @@ struct Reduction {
   double outputs = 0;
 };
 
-/// Finds what PyTorch's reduce_kernel handles: its only argument holds, after two small members,
+/// Finds the sizes of PyTorch's reduce_kernel: its only argument contains, after two small members,
 /// the configuration, whose block sizes must be the launch's. Source: struct ReduceConfig in
 /// aten/src/ATen/native/cuda/Reduce.cuh.
 std::optional<Reduction> reduction_of(const gpemu_operation& launch) {
@@ -100,8 +100,8 @@ std::optional<Reduction> reduction_of(const gpemu_operation& launch) {
 /// Finds the number of elements that a launch over lists of tensors handles. Its first argument
 /// has, one after the other: the tensors' addresses, list by list; their sizes; in fused optimizers
 /// the addresses of their steps; each block's tensor; each block's chunk of it. A tensor that one
-/// launch does not finish is the first of the next. Source: structs TensorListMetadata and
-/// FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
+/// launch does not finish is the first one of the next launch. Source: structs TensorListMetadata
+/// and FusedOptimizerTensorListMetadata in aten/src/ATen/native/cuda/MultiTensorApply.cuh.
 double list_elements(const KernelTraits& traits, const gpemu_operation& launch, double blocks) {
   constexpr int kTensors[2][5] = {{110, 64, 48, 36, 30}, {770, 448, 336, 252, 210}};
   constexpr int kBlocks[2] = {320, 2240};
@@ -134,7 +134,7 @@ double list_elements(const KernelTraits& traits, const gpemu_operation& launch, 
   return elements >= blocks && elements <= most ? elements : most;
 }
 
-/// Returns how many elements a launch handles; one per thread where nothing else is known.
+/// Returns how many elements a launch handles; one per thread if nothing else is known.
 double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
   const auto blocks = [&launch] { return threads_of(launch).blocks; };
   double elements = 0;
@@ -162,10 +162,10 @@ double elements_of(const KernelTraits& traits, const gpemu_operation& launch) {
   return elements > 0 ? elements : threads_of(launch).all;
 }
 
-/// Describes PyTorch's element-wise kernels whose tensors have strides: those that a tensor is
-/// broadcast along are 0, and elements so repeated are read once. The argument behind the number of
-/// elements begins with the number of dimensions, 25 sizes of three ints, and for each of 25
-/// dimensions the strides of the tensors, the output's first. Source: struct OffsetCalculator in
+/// Describes PyTorch's element-wise kernels whose tensors have strides: strides of broadcast
+/// dimensions are 0, and repeated elements are read once. The argument after the number of elements
+/// begins with the number of dimensions, 25 sizes of three ints, and for each of 25 dimensions the
+/// strides of the tensors, the output's first. Source: struct OffsetCalculator in
 /// aten/src/ATen/cuda/detail/OffsetCalculator.cuh, IntDivider in IntegerDivider.cuh, and
 /// gpu_kernel_impl_nocast in aten/src/ATen/native/cuda/CUDALoops.cuh.
 double strided_reads(const KernelTraits& traits, const gpemu_operation& launch, double elements) {
@@ -193,8 +193,8 @@ double strided_reads(const KernelTraits& traits, const gpemu_operation& launch, 
   return reads;
 }
 
-/// Finds how many elements PyTorch's concatenation copies. Its argument has one after the other,
-/// each as often as there may be inputs: addresses, offsets, sizes and elements. Source: struct
+/// Finds how many elements PyTorch's concatenation copies. Its argument contains arrays with one
+/// entry per possible input: addresses, offsets, sizes and elements. Source: struct
 /// CatArrInputTensorMetadata in aten/src/ATen/native/cuda/Shape.cu.
 std::optional<double> input_elements(const KernelTraits& traits, const gpemu_operation& launch) {
   if (launch.arguments == nullptr || launch.arguments[traits.argument] == nullptr ||
@@ -214,9 +214,9 @@ std::optional<double> input_elements(const KernelTraits& traits, const gpemu_ope
 }
 
 /// The arguments of PyTorch's pooling kernels have height and width of the input, of the output and
-/// of the window, in this order. Adaptive pooling has no window, and a block for each image. Going
-/// backwards, max pooling has the number of images and channels in front; else the first argument
-/// counts the elements of what is written. Source: DilatedMaxPool2d.cu, AveragePool2d.cu and
+/// of the window, in this order. Adaptive pooling has no window, and a block for each image. In the
+/// backward pass, max pooling has the number of images and channels first; otherwise the first
+/// argument is the number of elements written. Source: DilatedMaxPool2d.cu, AveragePool2d.cu and
 /// AdaptiveAveragePooling.cu in aten/src/ATen/native/cuda.
 bool describe_pooling(const KernelTraits& traits, const gpemu_operation& launch,
                       gpemu_operation& operation) {
@@ -237,7 +237,7 @@ bool describe_pooling(const KernelTraits& traits, const gpemu_operation& launch,
     images = static_cast<double>(argument(launch, traits.argument - 2)) *
              static_cast<double>(argument(launch, traits.argument - 1));
   }
-  // Max pooling keeps the place of each maximum in 64 bits.
+  // Max pooling stores the place of each maximum in 64 bits.
   const std::int64_t place = traits.tensors > 2 ? 8 : 0;
   const std::array entries = {entry(images * input), entry(images * output), entry(window), place};
   std::ranges::copy(entries, operation.shape);
@@ -245,9 +245,9 @@ bool describe_pooling(const KernelTraits& traits, const gpemu_operation& launch,
 }
 
 /// The integer arguments of PyTorch's depthwise convolutions end with width and height of input,
-/// output, filter, stride, padding and dilation. In front of them stand the elements of what is
-/// written, output channels, and output channels per input channel; backwards, the elements, input
-/// channels, their multiplier and output channels; for the filter, the batch takes the place of the
+/// output, filter, stride, padding and dilation. Before them come the number of elements written,
+/// output channels, and output channels per input channel; in the backward pass, the elements,
+/// input channels, their multiplier and output channels; for the filter, the batch replaces the
 /// elements, and the multiplier comes last. Source: aten/src/ATen/native/cuda/DepthwiseConv2d.cu.
 bool describe_depthwise(const KernelTraits& traits, const gpemu_operation& launch,
                         gpemu_operation& operation) {
@@ -293,9 +293,10 @@ struct AttentionSizes {
   double head_size = 0;
 };
 
-/// Finds the sizes in the argument of PyTorch's memory-efficient attention going backwards: sizes
-/// of a head of queries and of values, queries, keys and heads, whose number the grid has too.
-/// Source: struct Params in kernel_backward.h of PyTorch's mem_eff_attention, behind 16 pointers.
+/// Finds the sizes in the argument of PyTorch's memory-efficient attention in the backward pass:
+/// sizes of a head of queries and of values, and the numbers of queries, keys and heads, the last
+/// of which is also in the grid. Source: struct Params in kernel_backward.h of PyTorch's
+/// mem_eff_attention, after 16 pointers.
 AttentionSizes attention_sizes(const gpemu_operation& launch) {
   if (launch.arguments == nullptr || launch.arguments[0] == nullptr) return {};
   constexpr int kFirst = 28, kLast = 44;
@@ -313,8 +314,8 @@ AttentionSizes attention_sizes(const gpemu_operation& launch) {
   return {};
 }
 
-/// A block handles rows of the queries of a head, or of its keys when backwards; the other
-/// dimensions of the grid go over heads and batch, whose order does not matter here.
+/// A block handles rows of the queries of a head or, in the backward pass, of its keys. The other
+/// dimensions of the grid are heads and batch, whose order does not matter here.
 void describe_attention(const KernelTraits& traits, const gpemu_operation& launch,
                         gpemu_operation& operation) {
   const double rows = std::max(shape(launch, 0), 1.0) * traits.rows_per_block;
@@ -330,11 +331,11 @@ void describe_attention(const KernelTraits& traits, const gpemu_operation& launc
   std::ranges::copy(entries, operation.shape);
 }
 
-/// Describes what is read and written element by element.
+/// Describes element-wise work.
 void describe_elements(const KernelTraits& traits, const gpemu_operation& launch,
                        gpemu_operation& operation) {
   const double elements = elements_of(traits, launch);
-  // Lists are written but for those that are read only.
+  // All lists except the read-only ones are written.
   const int written = traits.lists > 0 ? std::max(traits.tensors - traits.lists, 1) : 1;
   double reads = elements * (traits.tensors - written);
   if (traits.elements == Elements::kFromOffsets) reads = strided_reads(traits, launch, elements);
@@ -385,8 +386,8 @@ bool describe_shape(const KernelTraits& traits, const gpemu_operation& launch,
   }
 }
 
-/// Returns the bytes of the largest tensor that an operation certainly has. What is read may be
-/// larger than memory, for tensors that are broadcast are read several times.
+/// Returns the size of the largest tensor that an operation certainly has. The bytes read may
+/// exceed the memory, because broadcast tensors are read several times.
 double largest_tensor(const gpemu_operation& operation) {
   const double each = gpemu_data_type_bytes(operation.type);
   switch (operation.kind) {
@@ -421,7 +422,7 @@ DescribedOperation describe_kernel(const KernelTraits& traits, const gpemu_opera
   result.operation.type = traits.type;
   if (context.facts != nullptr) {
     LaunchFacts facts = *context.facts;
-    // Where the code does not say what it calculates with, the name may.
+    // If the code does not show its arithmetic, the name may.
     if (facts.arithmetic == Arithmetic::kUnknown &&
         traits.operation_class == OperationClass::kMatmul) {
       const bool half = gpemu_data_type_bytes(traits.type) == 2;

@@ -123,7 +123,7 @@ TEST(KernelDescription, WhatIsBroadcastIsReadOnce) {
   add.set(1, three.data());
   EXPECT_EQ(add.shape(), (Shape{3050, 3000}));
   EXPECT_EQ(add.describe().operation.access, GPEMU_ACCESS_STRIDED);
-  three[1] = 11;  // Sizes of other tensors than the launch's are not believed.
+  three[1] = 11;  // Sizes of tensors that are not the launch's are ignored.
   EXPECT_EQ(add.shape(), (Shape{6000, 3000}));
   Launched scale(kStridedScale, {24, 1, 1, 128, 1, 1}, {3000, 0});
   auto two = offsets(2);
@@ -203,7 +203,7 @@ TEST(KernelDescription, OtherArgumentsAreNotRead) {
       "fEEvPKT_llliiiiiiiiiiPS3_Pl",
       {18, 1, 1, 256, 1, 1}, {1, 2, 3});
   EXPECT_EQ(other.kind(), GPEMU_OPERATION_KERNEL);
-  // Sizes that cannot be, and none at all.
+  // Impossible sizes, and none at all.
   Launched empty(kDepthwiseKernel, {10, 1, 1, 1024, 1, 1},
                  {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0});
   EXPECT_EQ(empty.kind(), GPEMU_OPERATION_KERNEL);

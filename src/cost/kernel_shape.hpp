@@ -3,9 +3,9 @@
 
 namespace gpemu::cost {
 
-/// Where the shape of a kernel that stays unknown has the bytes it is taken to move.
+/// The entry of an unknown kernel's shape with the bytes that it is assumed to move.
 inline constexpr int kKernelBytes = 7;
-/// Where it has the arithmetic operations.
+/// The entry with the arithmetic operations.
 inline constexpr int kKernelFlops = 8;
 
 }  // namespace gpemu::cost

@@ -37,7 +37,7 @@ ParameterKind kind_of(std::string_view type) {
   return ParameterKind::kOther;
 }
 
-/// Returns where the list of parameters begins that a function's text ends with, or npos.
+/// Returns where the list of parameters at the end of a function's text begins, or npos.
 std::size_t list_begin(std::string_view text) {
   int depth = 0;
   for (std::size_t i = text.size(); i-- > 0;) {

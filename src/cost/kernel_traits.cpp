@@ -22,16 +22,16 @@ struct NamePart {
   int tensors = 3;
   int argument = 0;
   int second_argument = 0;
-  /// What a launch is described as, where the elements do not tell.
+  /// The kind that describes a launch, if the elements do not decide it.
   gpemu_operation_kind kind = GPEMU_OPERATION_KERNEL;
-  /// The mangled types of the arguments that are looked at, where one integer could be taken for
-  /// another, or nothing. Kernels with others are none of this entry's.
+  /// The mangled types of the arguments that are read, if one integer could be mistaken for
+  /// another; else empty. Kernels with other types do not match this entry.
   std::string_view signature = {};
 };
 
 /// Parts of the mangled names of kernels in PyTorch, CUB and cutlass; the first that fits counts.
-/// Where the elements follow from the threads, `tensors` stands for the elements of a thread too.
-/// Source: the kernels' names and signatures in PyTorch 2.8's and 2.15's libtorch_cuda.so, of which
+/// If the elements follow from the threads, `tensors` includes the elements per thread. Source: the
+/// kernels' names and signatures in PyTorch 2.8's and 2.15's libtorch_cuda.so, of which
 /// kernel_names.txt keeps one for each list of parameters, and what they read and write.
 constexpr std::array kNameParts = {
     NamePart{"Sleep_cu_", Class::kOther, Elements::kFromCycles, 0},
@@ -135,9 +135,8 @@ constexpr bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
 }
 
-/// Returns the number that follows `lead`, itself sought behind `key`: 3 for "arrayI" and "Lm" in
-/// "5arrayIPcLm3EE".
-/// `skip` characters lie between.
+/// Returns the number after `lead`, which is searched after `key`: 3 for "arrayI" and "Lm" in
+/// "5arrayIPcLm3EE". `skip` characters lie between.
 int number_behind(std::string_view name, std::string_view key, std::string_view lead, int otherwise,
                   std::size_t skip = 0) {
   std::size_t found = name.find(key);
@@ -163,14 +162,14 @@ gpemu_data_type type_in(std::string_view name) {
 /// Counts how often a kernel over lists of tensors reads or writes an element.
 int list_accesses(std::string_view name) {
   const int lists = number_behind(name, "ListMetadataI", "Li", 2);
-  // Fused optimizers write what they read, but for the gradient.
+  // Fused optimizers write everything that they read, except the gradient.
   if (contains(name, "Fused")) return std::max(2 * lists - 1, 2);
-  // The functor ends with the index of the list that takes the result; 0 is one that is read too.
+  // The functor ends with the index of the list for the result; list 0 is also read.
   return contains(name, "ELi0EEE") ? lists + 1 : lists;
 }
 
 /// Recognises lists whose layout is known: "TensorListMetadata<3>", in later versions "<3, false>",
-/// and "FusedOptimizerTensorListMetadata<4>". Lists of scalars have a layout of their own.
+/// and "FusedOptimizerTensorListMetadata<4>". Lists of scalars have another layout.
 void read_lists(std::string_view name, KernelTraits& traits) {
   constexpr int kMostLists = 5;
   const int plain = number_behind(name, "18TensorListMetadataI", "Li", 0);
@@ -191,7 +190,7 @@ int tensors_of(std::string_view name, int otherwise) {
 
 /// Reads the sizes of the blocks of queries and of the heads from an attention kernel's name.
 void read_attention(std::string_view name, KernelTraits& traits) {
-  // Its grid says nothing of the queries; its argument does.
+  // Its grid says nothing about the queries; its argument does.
   if (contains(name, "fmha_cutlassB")) return;
   if (contains(name, "fmha_cutlass")) {
     // E.g. fmha_cutlassF_f32_aligned_64x128_rf_sm80: 64 queries, heads of at most 128 numbers.
@@ -258,8 +257,8 @@ gpemu_operation_kind kind_of(const NamePart& part, Elements elements) {
   }
 }
 
-/// Whether a kernel is one of PyTorch's, or of a library that it is built with, by a namespace or
-/// the source file in its name.
+/// Returns whether a kernel belongs to PyTorch, or to a library inside it, by a namespace or the
+/// source file in its name.
 bool is_pytorch(std::string_view name) {
   constexpr std::array kSigns = {"2at6native",          "2at4cuda",           "at_cuda_detail",
                                  "SoftMax_cu",          "pytorch_flash",      "PyTorchMemEff",
@@ -267,8 +266,8 @@ bool is_pytorch(std::string_view name) {
   return std::ranges::any_of(kSigns, [&](const char* sign) { return contains(name, sign); });
 }
 
-/// Whether a kernel's parameters have the types that the arguments which are read are taken to
-/// have: sizes are integers, not pointers, and structs are those whose layout is known.
+/// Returns whether a kernel's parameters have the types that the arguments are assumed to have:
+/// sizes are integers, not pointers, and structs have a known layout.
 bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter>& parameters) {
   const auto integers = [&](int first, int count) {
     if (first < 0 || first + count > static_cast<int>(parameters.size())) return false;
@@ -313,7 +312,7 @@ bool has_arguments(const KernelTraits& traits, const std::vector<KernelParameter
   return false;
 }
 
-/// The same kernel when its arguments are not read.
+/// Returns the traits of a kernel without reading its arguments.
 KernelTraits threads_only(KernelTraits traits, const NamePart& part) {
   traits.elements = Elements::kFromThreads;
   traits.kind = kind_of(part, traits.elements);
@@ -359,7 +358,8 @@ KernelTraits kernel_traits(std::string_view mangled_name) {
   traits.kind = kind_of(*part, traits.elements);
   if (traits.elements == Elements::kFromThreads) return traits;
   const KernelTraits by_threads = threads_only(traits, *part);
-  // Others may name a kernel like one of PyTorch's; its arguments are not ours to read.
+  // Other software may have a kernel with the name of one of PyTorch's; its arguments must not be
+  // read.
   if (traits.foreign) return by_threads;
   read_name(mangled_name, traits);
   const auto parameters = kernel_parameters(mangled_name);

@@ -13,12 +13,12 @@ double number_bytes(const LaunchFacts& facts) {
   return facts.arithmetic == LaunchFacts::Arithmetic::kTensorCores ? 2 : 4;
 }
 
-/// A thread reads or writes no more at each pointer. Chosen by hand: 8 times the 128 numbers of 4
-/// bytes that a thread of Triton's product with tiles of 128 x 128 and 128 threads has.
+/// The most bytes that a thread reads or writes at each pointer. Chosen by hand: 8 times the 128
+/// numbers of 4 bytes of a thread in Triton's product with tiles of 128 x 128 and 128 threads.
 constexpr double kMostBytesPerThread = 4096;
-/// What a thread moves at each pointer where no argument tells: the widest access.
+/// The bytes that a thread moves at each pointer if no argument shows them: the widest access.
 constexpr double kBytesPerThread = 16;
-/// Integers tell how much there is to do where they make up so many elements for a thread.
+/// Integers count as the amount of work if they give at least so many elements per thread.
 constexpr double kLeastElementsPerThread = 0.25;
 
 /// Calls `visit` with each product of one, two or three integers at different places.
@@ -55,13 +55,13 @@ double guess_bytes(const LaunchFacts& facts, double threads) {
     told += elements * each;
     untold += std::min(extent, threads * kBytesPerThread);
   }
-  // What is nowhere else to be read is changed in place: read and written.
+  // With a single pointer, the memory is changed in place: read and written.
   const double passes = facts.pointers == 1 ? 2 : 1;
   return passes * (most_elements >= threads * kLeastElementsPerThread ? told : untold);
 }
 
 /// Returns the arithmetic of a product of matrices whose three sizes are among the integers: the
-/// largest of those whose operands and result fit where three pointers point to.
+/// largest whose operands and result fit into the memory of three pointers.
 double guess_flops(const LaunchFacts& facts) {
   const int count = facts.integer_count;
   const bool multiplies = facts.arithmetic == LaunchFacts::Arithmetic::kMultiplies ||

@@ -104,7 +104,7 @@ TEST(LaunchFacts, WithoutSizesEachThreadMovesTheWidestAccess) {
   constexpr double kMany = 1e9;
   EXPECT_EQ(guess_work(facts_of({kMany, kMany}, {}), 1000).bytes, 2 * 16 * 1000);
   EXPECT_EQ(guess_work(facts_of({kMany, 4}, {3}), 1000).bytes, 16 * 1000 + 4);
-  // What a few threads cannot have done is not theirs, however large the memory is.
+  // More work than a few threads can do does not count, however large the memory is.
   EXPECT_EQ(guess_work(facts_of({1e12}, {100000, 100000}), 128).bytes, 2 * 400000);
 }
 

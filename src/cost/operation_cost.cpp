@@ -16,17 +16,17 @@ namespace {
 
 using Kind = OperationWork::Kind;
 
-/// The bars where a GPU's file has none, of the GPUs' mean. Source: `gpemu cost eval
-/// profiles/gpemu-vldb25/operations`: steps of families of models that are in no fit (15 to 30 %),
-/// and steps of GPUs that are in none. Those are bars of whole steps, in which the errors of
-/// operations cancel out in part.
+/// The bars if a GPU's file has none: the mean of the GPUs. Source: `gpemu cost eval
+/// profiles/gpemu-vldb25/operations`: for steps of model families outside the fit (15 to 30 %), and
+/// for steps of GPUs outside it. These are bars of whole steps, in which errors of operations
+/// partly cancel out.
 constexpr double kUnseenModelError = 0.2;
 constexpr double kOtherGpuError = 0.16;
-/// Set by hand: what is priced by datasheets alone, and what is not known to begin with.
+/// Set by hand: for prices from datasheets alone, and for unknown work.
 constexpr double kAnalyticError = 0.6;
 constexpr double kUnknownWorkError = 1.0;
 
-/// Whether an operation is of a kind that measured steps have, and its work is known.
+/// Returns whether measured steps contain this kind of operation, and its work is known.
 bool is_fitted(gpemu_operation_kind kind) {
   switch (kind) {
     case GPEMU_OPERATION_MATMUL:
@@ -52,7 +52,8 @@ bool is_product(const OperationWork& work) {
          work.kind == Kind::kMatmul;
 }
 
-/// Whether products were measured in this type's arithmetic: TF32 on tensor cores, FP32 without.
+/// Returns whether products were measured in this type's arithmetic: TF32 on tensor cores, FP32
+/// without.
 bool is_measured_type(const gpemu_operation& operation, const OperationWork& work,
                       const profile::GpuSpec& spec) {
   const gpemu_data_type type =
@@ -60,7 +61,7 @@ bool is_measured_type(const gpemu_operation& operation, const OperationWork& wor
   return work.tensor_cores ? type == GPEMU_TYPE_TF32 : work.peak_flops == spec.fp32_flops;
 }
 
-/// Whether numbers have 16 bits or less, in memory or in the arithmetic.
+/// Returns whether numbers have 16 bits or less, in memory or in the arithmetic.
 bool is_half(const gpemu_operation& operation) {
   const auto half = [](gpemu_data_type type) {
     return type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16 || type == GPEMU_TYPE_FP8;
@@ -68,7 +69,8 @@ bool is_half(const gpemu_operation& operation) {
   return half(operation.type) || half(operation.compute_type);
 }
 
-/// The least bar of what is priced by other parameters than the GPU's own for this arithmetic.
+/// Returns the least bar for a price from parameters that are not the GPU's own for this
+/// arithmetic.
 double least_error(const gpemu_operation& operation, const OperationWork& work) {
   if (!is_half(operation)) return kOtherGpuBar;
   if (work.kind == Kind::kGroupedConvolution) return kHalfGroupedBar;
@@ -133,7 +135,7 @@ OperationCostModel::OperationCostModel(profile::GpuSpec spec) : spec_(std::move(
                                        .other_gpu = kOtherGpuError};
     parameters.calibrated_error = bars.unseen_model;
     // A program is none of the models that were measured, either.
-    // Not std::hypot, which would need glibc 2.35 at run time where the rest needs 2.34.
+    // Not std::hypot, which would need glibc 2.35 at run time; the rest needs 2.34.
     parameters.transferred_error =
         std::sqrt(bars.unseen_model * bars.unseen_model + bars.other_gpu * bars.other_gpu);
   };
@@ -160,9 +162,9 @@ const OperationCostModel::Parameters& OperationCostModel::parameters_for(
 double OperationCostModel::seconds_of(const OperationWork& work,
                                       const Parameters& parameters) const {
   const GpuRates rates = gpu_rates(spec_);
-  // Nothing beats the datasheet: shares of the peak above 1 make up for tiles of small products
-  // whose price is too high, and large ones have none of these; and what multiprocessors bind on
-  // one GPU may be the memory's on another.
+  // Nothing is faster than the datasheet: shares of the peak above 1 compensate for tiles of small
+  // products whose price is too high, but large products have none of these; and work limited by
+  // multiprocessors on one GPU may be limited by memory on another.
   const double least = std::max(work.least_flops > 0 ? work.least_flops / work.peak_flops : 0,
                                 work.bytes / rates.bandwidth);
   return std::max(operation_seconds(work, rates, parameters.values.data()), least);
@@ -189,7 +191,7 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
   }
   if (is_half(operation)) evidence = std::max(evidence, Evidence::kTransferred);
   const double seconds = seconds_of(work, parameters);
-  // Shapes come from programs; beyond an hour they are nonsense, and the ledger must not overflow.
+  // Shapes come from programs; more than an hour makes no sense, and the ledger must not overflow.
   constexpr double kLongestSeconds = 3600;
   double error = kAnalyticError;
   if (evidence == Evidence::kCalibrated) error = parameters.calibrated_error;
@@ -207,7 +209,8 @@ OperationCost OperationCostModel::price(const gpemu_operation& operation,
 }
 
 Limit OperationCostModel::limit(const DescribedOperation& described) const {
-  // Nothing takes longer than what is left when its bytes, or its arithmetic, would take none.
+  // Memory's part is the time that goes away without the bytes; latency is what remains without
+  // bytes and arithmetic; the rest is compute.
   OperationWork part = operation_work(described, spec_);
   const Parameters& parameters = parameters_for(part);
   const double seconds = seconds_of(part, parameters);

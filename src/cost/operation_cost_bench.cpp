@@ -61,8 +61,8 @@ void BM_PriceKernel(benchmark::State& state) {
 }
 BENCHMARK(BM_PriceKernel);
 
-/// A step of 5,000 operations, as many of one kind as of another, on 18 GPUs: each with what holds
-/// it back, as `gpemu predict` wants it.
+/// A step of 5,000 operations, equally many of each kind, on 18 GPUs: each with its limit, as
+/// `gpemu predict` needs it.
 void BM_PriceStep(benchmark::State& state) {
   constexpr int kGpus = 18, kOperations = 5000;
   const std::vector<OperationCostModel> models(kGpus, OperationCostModel(bench_spec()));
@@ -85,7 +85,7 @@ void BM_PriceStep(benchmark::State& state) {
 }
 BENCHMARK(BM_PriceStep)->Unit(benchmark::kMillisecond);
 
-/// What a kernel costs once.
+/// The one-time cost of a kernel.
 void BM_AnalyseKernelName(benchmark::State& state) {
   for ([[maybe_unused]] auto _ : state) benchmark::DoNotOptimize(kernel_traits(kKernelName));
 }

@@ -160,7 +160,7 @@ TEST(OperationCostModel, ReductionsCostTheirInputs) {
   sum.shape[4] = 4;
   // 50 million floats: 200 MB at 70 % of 1 TB/s.
   EXPECT_NEAR(to_milliseconds(time_of(sum)), 0.2887, 0.001);
-  // A configuration that is not this launch's is not believed.
+  // A configuration that is not this launch's is ignored.
   sum.shape[4] = 8;
   EXPECT_LT(to_milliseconds(time_of(sum)), 0.01);
 }
@@ -195,7 +195,7 @@ TEST(OperationCostModel, ListsOfTensorsCostTheirElements) {
   const double chunk_us = 3.0 * 65536 * 4 / 0.8e12 * 1e6;
   EXPECT_NEAR(cost(320), (301 + 19 * 64 / 65536.0) * chunk_us, 0.1);
   EXPECT_NEAR(cost(319), (300 + 19 * 64 / 65536.0) * chunk_us, 0.1);
-  // Lists that cannot be are taken for full chunks.
+  // Impossible lists count as full chunks.
   lists->sizes[5] = std::int64_t{1} << 40;
   EXPECT_NEAR(cost(320), 320 * chunk_us, 0.1);
 }
@@ -244,7 +244,7 @@ TEST(OperationCostModel, AttentionBackwardsReadsItsSizes) {
   gpemu_operation backward = launch("fmha_cutlassB_f16_aligned_64x64_k64_sm70", 1, 32, arguments);
   backward.shape[1] = 8;
   backward.shape[2] = 4;
-  // PyTorch's own kernel alone is asked for its argument.
+  // Only PyTorch's own kernel's argument is read.
   EXPECT_LT(to_milliseconds(time_of(backward)), 0.1);
   backward.name = "_Z40fmha_cutlassB_f16_aligned_64x64_k64_sm70N22PyTorchMemEffAttention6ParamsE";
   // 86 GFLOP at no more than 80 TFLOP/s.

@@ -68,7 +68,7 @@ class Network {
     parameters_ += in * out + out;
   }
 
-  /// SGD with momentum and weight decay, as four passes over the parameters.
+  /// SGD with momentum and weight decay, in four passes over the parameters.
   void optimize() {
     for (int pass = 0; pass < 4; ++pass) {
       add(GPEMU_OPERATION_ELEMENTWISE, backward_, {2 * parameters_, parameters_, 2});

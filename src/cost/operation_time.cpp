@@ -12,20 +12,20 @@ namespace {
 
 using Kind = OperationWork::Kind;
 
-/// Sizes of the tiles of an output that a block of threads makes, and the share of the peak rate
-/// that a tile of this size leaves room for: smaller ones use what they load less often. Source:
-/// tile sizes of cutlass and cuBLAS; the shares are the reuse of a tile, rows * columns / (rows +
-/// columns), damped to what NVIDIA's "Matrix Multiplication Background User's Guide" shows.
+/// Sizes of the output tiles of a block of threads, and the share of the peak rate that a tile of
+/// this size allows: smaller ones reuse loaded values less often. Source: tile sizes of cutlass and
+/// cuBLAS; the shares are the reuse of a tile, rows * columns / (rows + columns), damped to match
+/// NVIDIA's "Matrix Multiplication Background User's Guide".
 struct Tile {
   double rows, columns, share;
-  /// Products with the inverses are the quotients, in half the time.
+  /// Multiplying by the inverse takes half the time of a division.
   double per_row = 1 / rows, per_column = 1 / columns;
-  /// For each multiply-add that is wanted, at least so many are made; without what rounding adds.
+  /// The least multiply-adds for each one that is needed, less a margin for rounding errors.
   double least = (1 - 1e-9) / share;
 };
 constexpr std::array kTiles = {Tile{128, 128, 1},  Tile{128, 64, 0.92}, Tile{64, 64, 0.8},
                                Tile{128, 32, 0.7}, Tile{64, 32, 0.6},   Tile{32, 32, 0.45}};
-// tiled() looks no further than to the first that cannot do better.
+// tiled() stops at the first tile that cannot be better.
 static_assert(std::ranges::is_sorted(kTiles, std::ranges::greater{}, &Tile::share));
 // Else inverses would be rounded.
 static_assert(std::ranges::all_of(kTiles, [](const Tile& tile) {
@@ -33,22 +33,23 @@ static_assert(std::ranges::all_of(kTiles, [](const Tile& tile) {
          std::has_single_bit(static_cast<unsigned>(tile.columns));
 }));
 
-/// Beyond so many waves of tiles, blocks begin as others end, and the last wave is half full on
-/// average.
+/// With more waves of tiles than this, blocks start as others end, and the last wave is half full
+/// on average.
 constexpr double kWholeWaves = 4;
-/// A sum is split over blocks when tiles are few, into parts of at least so many terms, until there
-/// are two blocks for a multiprocessor.
+/// If there are few tiles, a sum is split over blocks, into parts of at least so many terms, until
+/// there are two blocks per multiprocessor.
 constexpr double kLeastSplit = 256;
 constexpr double kSplitBlocks = 2;
 
-/// What attention reaches of a product's share, for the softmax between its products. Source: Dao,
-/// "FlashAttention-2", 2023: 50 to 73 % of the A100's peak, where products reach 80 to 90 %.
+/// The share of a product's speed that attention reaches, because of the softmax between its
+/// products. Source: Dao, "FlashAttention-2", 2023: 50 to 73 % of the A100's peak; products reach
+/// 80 to 90 %.
 constexpr double kAttentionShare = 0.7;
 /// Shares of the peak that other arithmetic reaches: transforms, whose steps depend on each other,
-/// and what is known by its amount only. Chosen by hand; no measurement was at hand.
+/// and work of which only the amount is known. Chosen by hand, without measurements.
 constexpr double kTransformShare = 0.5;
 constexpr double kOtherShare = 0.3;
-/// What a product in a kernel that is not known reaches. Chosen by hand, below what libraries do.
+/// The share that a product in an unknown kernel reaches. Chosen by hand, below that of libraries.
 constexpr double kGuessedShare = 0.5;
 
 /// A product of matrices: `batch` times rows x columns, each a sum of `depth` terms.
@@ -56,8 +57,8 @@ struct Product {
   double rows, columns, depth, batch;
 };
 
-/// The same as std::floor and std::ceil of what is not negative; those call functions of the C
-/// library on x86-64.
+/// The same as std::floor and std::ceil for numbers that are not negative; those are function calls
+/// on x86-64.
 double round_down(double value) {
   constexpr double kWhole = 1e15;  // Beyond it, numbers are whole, or not numbers.
   return value < kWhole ? static_cast<double>(static_cast<std::int64_t>(value)) : value;
@@ -67,13 +68,12 @@ double round_up(double value) {
   return whole < value ? whole + 1 : whole;
 }
 
-/// Returns how many multiply-adds' time a product takes, with the tiles that serve it best; `split`
-/// tells whether sums may be split.
+/// Returns a product's time in multiply-adds, with the best tiles; `split`: sums may be split.
 double tiled(const Product& product, double multiprocessors, bool split) {
   const double wanted = product.rows * product.columns * product.batch;
   double best = INFINITY;
   for (const Tile& tile : kTiles) {
-    if (wanted * tile.least > best) break;  // The next ones serve it even less.
+    if (wanted * tile.least > best) break;  // The next ones are even worse.
     double blocks = round_up(product.rows * tile.per_row) *
                     round_up(product.columns * tile.per_column) * product.batch;
     double parts = 1;
@@ -135,7 +135,7 @@ Peak peak_of(gpemu_data_type type, const profile::GpuSpec& spec) {
   return {.flops = tensor.value_or(spec.fp32_flops), .tensor_cores = tensor.has_value()};
 }
 
-/// A convolution's sizes, over all spatial dimensions where one number stands for them.
+/// A convolution's sizes; a single number is the product over all spatial dimensions.
 struct Convolution {
   double batch, in_channels, out_channels, groups;
   double input = 1, filter = 1, output = 1;  ///< elements
@@ -165,12 +165,12 @@ Convolution convolution_of(const gpemu_operation& operation) {
   return conv;
 }
 
-/// Returns the parameter that a convolution's share is multiplied with.
+/// Returns the parameter that multiplies a convolution's share.
 std::int8_t factor_of(const Convolution& conv, int direction) {
   constexpr double kFirstChannels = 4;
   const auto of = [&](int first) { return static_cast<std::int8_t>(first + direction); };
   if (conv.in_channels <= kFirstChannels) {
-    if (direction == 1) return -1;  // Nobody asks for the gradient of images.
+    if (direction == 1) return -1;  // The gradient of images is not needed.
     // The table has no entry for that direction.
     const int step = direction == 2 ? 1 : 0;
     return static_cast<std::int8_t>((conv.widest > 3 ? kFirstLargeForward : kFirstForward) + step);
@@ -200,8 +200,8 @@ double winograd(const Convolution& conv, int direction, double tile, double mult
 }
 
 void add_winograd(const Convolution& conv, const profile::GpuSpec& spec, OperationWork& work) {
-  // A transform of tiles of 4 x 4 reads an input of 6 x 6 for 4 x 4 (2.25 times) or of 8 x 8 (4
-  // times), writes and reads it, and does the like with the output.
+  // A transform of tiles of 4 x 4 reads an input of 6 x 6 (2.25 times as much) or 8 x 8 (4 times),
+  // writes and reads it, and does the same with the output.
   constexpr double kTransform3 = 4.5, kTransform5 = 8;
   if (!conv.square || conv.strided || (conv.widest != 3 && conv.widest != 5)) return;
   const double multiprocessors = spec.multiprocessors;
@@ -273,14 +273,14 @@ OperationWork convolution_work(const gpemu_operation& operation, const profile::
   return work;
 }
 
-/// Products of matrices, each of `passes` times the same arithmetic, and the bytes they move.
+/// Returns the work of products of matrices, each with `passes` times the same arithmetic.
 OperationWork product_work(const Product& product, const gpemu_operation& operation, double passes,
                            double bytes, const profile::GpuSpec& spec) {
   const gpemu_data_type type = arithmetic_type(operation);
   const Peak peak = peak_of(type, spec);
   const double terms = product.batch * product.rows * product.columns * product.depth;
   const double each = 2 * passes * arithmetic_factor(type);
-  // What is multiplied with a vector has kernels of its own, which fill no tiles.
+  // Products with a vector have their own kernels, which do not use tiles.
   const bool vector = product.rows == 1 || product.columns == 1;
   return {.kind = Kind::kMatmul,
           .tensor_cores = peak.tensor_cores,
@@ -342,7 +342,7 @@ OperationWork recurrent_work(const gpemu_operation& operation, const profile::Gp
   return work;
 }
 
-/// Work of which the amount is known.
+/// Other work whose amount is known.
 OperationWork other_work(const gpemu_operation& operation, const profile::GpuSpec& spec) {
   const gpemu_data_type type = arithmetic_type(operation);
   OperationWork work{.kind = Kind::kOther, .peak_flops = peak_of(type, spec).flops};
@@ -441,7 +441,7 @@ ParameterList parameters_of(const OperationWork& work) {
       add(kLatency);
       return list;
   }
-  add(kConvolutionForward + work.direction);  // What dense and grouped ones have in common.
+  add(kConvolutionForward + work.direction);  // Common to dense and grouped ones.
   for (const int parameter : {kDepth, kConvolutionBandwidth, kConvolutionLatency}) add(parameter);
   return list;
 }

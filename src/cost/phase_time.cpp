@@ -31,7 +31,7 @@ OperationParameter host_cost(const RecordedOperation& operation, const RecordedO
       return kHostNormalizationBackward;
     case GPEMU_OPERATION_MATMUL:
       return kHostOperation;
-    case GPEMU_OPERATION_SET:  // Libraries clear their scratch memory so.
+    case GPEMU_OPERATION_SET:  // Libraries clear their scratch memory this way.
       return kHostPart;
     default:
       break;
@@ -99,7 +99,7 @@ PhaseScale scale_to(const PhaseTimes& phase, double measured) {
   const auto at = [&](double change) {
     return PhaseScale{.host = std::exp(change * host), .device = std::exp(change * (1 - host))};
   };
-  // A phase takes the longer, the longer its parts take. Shares are at least a half in one part.
+  // A phase takes longer if its parts do. One part has a share of at least a half.
   const double furthest = 2 * std::abs(std::log(measured / phase.seconds())) + 1;
   constexpr int kHalvings = 40;
   double low = -furthest, high = furthest;

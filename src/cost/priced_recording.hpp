@@ -8,7 +8,7 @@
 
 namespace gpemu::cost {
 
-/// A recording that the model of operations prices on one GPU.
+/// A recording that the operation model prices on one GPU.
 ///
 /// Immutable. Thread safety: const members may be called concurrently.
 class PricedRecording {

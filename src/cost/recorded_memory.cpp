@@ -30,7 +30,7 @@ Bytes total(const std::vector<TensorGroup>& groups, std::int64_t batch) {
 
 Bytes allocated_bytes(Bytes bytes) {
   const Bytes block = rounded(bytes, kUnit);
-  if (block < kOwnSegment) return block;  // Cut out of a segment for many.
+  if (block < kOwnSegment) return block;  // It is cut from a shared segment.
   const Bytes segment = rounded(block, kSegmentUnit);
   return segment - block > kLeastRest ? block : segment;
 }

@@ -11,10 +11,10 @@ TEST(RecordedMemory, CountsTensorsAsPyTorchDoes) {
   EXPECT_EQ(allocated_bytes(1), 512U);
   EXPECT_EQ(allocated_bytes(512), 512U);
   EXPECT_EQ(allocated_bytes(513), 1024U);
-  // Cut out of a segment for many: nothing is wasted.
+  // Cut from a shared segment: nothing is wasted.
   EXPECT_EQ(allocated_bytes(9 * kMiB + 1), 9 * kMiB + 512);
   EXPECT_EQ(allocated_bytes(10 * kMiB - 512), 10 * kMiB - 512);
-  // A segment of its own, in steps of 2 MiB; 1 MiB and less of it is not cut off.
+  // Its own segment, in steps of 2 MiB; a rest of 1 MiB or less is not split off.
   EXPECT_EQ(allocated_bytes(10 * kMiB), 10 * kMiB);
   EXPECT_EQ(allocated_bytes(11 * kMiB - 512), 11 * kMiB - 512);
   EXPECT_EQ(allocated_bytes(11 * kMiB), 12 * kMiB);

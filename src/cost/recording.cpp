@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::string_view kFormat = "gpemu-recording-2";
 
-/// Returns a text as JSON has it; what is no UTF-8 is replaced.
+/// Returns a JSON string; bytes that are not UTF-8 are replaced.
 std::string quoted(const std::string& text) {
   return json(text).dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -27,7 +27,7 @@ std::string numbers(const std::vector<int>& values) {
   return fmt::format("[{}]", fmt::join(values, ","));
 }
 
-/// What operations have in common but for their shapes.
+/// Returns the fields of an operation except its shape.
 std::string written_call(const RecordedOperation& operation) {
   std::string line =
       fmt::format(R"({{"op":"{}","name":{},"class":"{}")", kOperationKindNames[operation.kind],
@@ -73,7 +73,7 @@ std::string written_memory(const std::optional<RecordedMemory>& memory) {
                      fmt::join(fullest, ",\n"), written_tensors(memory->after));
 }
 
-/// Returns where a line is in a list, to which it is added if it is new.
+/// Returns the index of a line in a list; adds it if it is new.
 std::size_t place_of(const std::string& line, std::vector<std::string>& lines) {
   const auto found = std::ranges::find(lines, line);
   const auto place = static_cast<std::size_t>(found - lines.begin());
@@ -137,7 +137,7 @@ class Reader {
       const json& entries = (*shapes)[i];
       Shape& shape = result.emplace_back();
       if (!entries.is_array() || entries.size() > shape.size()) {
-        return fault(fmt::format("shapes[{}]", i), "is no list of at most 20 numbers");
+        return fault(fmt::format("shapes[{}]", i), "is not a list of at most 20 numbers");
       }
       for (std::size_t j = 0; j < entries.size(); ++j) {
         GPEMU_ASSIGN(shape[j], read_entry(entries[j], fmt::format("shapes[{}][{}]", i, j)));
@@ -157,7 +157,7 @@ class Reader {
       };
       if (!pair.is_array() || pair.size() != 2 || !names(0, calls.size()) ||
           !names(1, shapes.size())) {
-        return fault(fmt::format("operations[{}]", i), "names no call and shape");
+        return fault(fmt::format("operations[{}]", i), "does not name a call and a shape");
       }
       RecordedOperation operation = calls[pair[0].get<std::size_t>()];
       operation.shape = shapes[pair[1].get<std::size_t>()];
@@ -167,13 +167,13 @@ class Reader {
   }
 
   [[nodiscard]] Result<AffineEntry> read_entry(const json& entry, const std::string& where) const {
-    // So large that every count fits, and small enough that no batch overflows.
+    // Large enough for every count, and small enough that no batch overflows.
     constexpr std::int64_t kMost = std::int64_t{1} << 40;
     const auto number = [&](const json& value) -> Result<std::int64_t> {
       const bool huge =
           value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{kMost};
       if (!value.is_number_integer() || huge || value < -kMost) {
-        return fault(where, "is not a whole number of a size that can be");
+        return fault(where, "is not a whole number in the possible range");
       }
       return value.get<std::int64_t>();
     };
@@ -182,7 +182,7 @@ class Reader {
       GPEMU_ASSIGN(result.constant, number(entry));
       return result;
     }
-    if (entry.size() != 2) return fault(where, "is neither a number nor two");
+    if (entry.size() != 2) return fault(where, "is neither one number nor two");
     GPEMU_ASSIGN(result.constant, number(entry[0]));
     GPEMU_ASSIGN(result.slope, number(entry[1]));
     return result;
@@ -218,12 +218,12 @@ class Reader {
 
   [[nodiscard]] Result<std::vector<TensorGroup>> read_tensors(const json& list,
                                                               const std::string& where) const {
-    if (!list.is_array()) return fault(where, "is no list");
+    if (!list.is_array()) return fault(where, "is not a list");
     std::vector<TensorGroup> groups;
     for (std::size_t i = 0; i < list.size(); ++i) {
       const json& pair = list[i];
       if (!pair.is_array() || pair.size() != 2 || !pair[0].is_number_unsigned()) {
-        return fault(fmt::format("{}[{}]", where, i), "is no count and size");
+        return fault(fmt::format("{}[{}]", where, i), "is not a count and a size");
       }
       TensorGroup group;
       GPEMU_ASSIGN(const AffineEntry count, read_entry(pair[0], where));

@@ -51,7 +51,7 @@ TEST(RecordingData, IsWhatTheWriterWrites) {
     EXPECT_TRUE(std::ranges::none_of(recording->operations, [](const auto& operation) {
       return operation.kind == GPEMU_OPERATION_KERNEL;
     })) << name;
-    // Backward twice the work of forward, less the gradient of the images.
+    // Backward is twice the work of forward, less the gradient of the images.
     const double ratio = gflops(*recording, 1, 8) / gflops(*recording, 0, 8);
     EXPECT_GT(ratio, 1.7) << name;
     EXPECT_LE(ratio, 2) << name;
@@ -90,7 +90,7 @@ TEST(RecordingData, HoldsWeightsGradientsAndMomentumBetweenSteps) {
     const double images = 64.0 * 3 * 224 * 224 * 4;
     const RecordedMemory memory = recording->memory.value_or(RecordedMemory());
     const auto held = static_cast<double>(allocated_at(memory, 64).persistent);
-    // The rest are outputs, targets, what batch normalization keeps, and rounding.
+    // The rest are outputs, targets, the state of batch normalization, and rounding.
     EXPECT_GT(held, 12 * parameters + images) << model;
     EXPECT_LT(held, 1.03 * (12 * parameters + images)) << model;
   }

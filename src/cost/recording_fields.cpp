@@ -21,7 +21,7 @@ std::unexpected<Error> Fields::fault(std::string_view field, std::string_view wh
 
 const json* Fields::find(const char* field) {
   asked_.insert(field);
-  const auto found = object_.find(field);  // None in what is no object.
+  const auto found = object_.find(field);  // The end, if it is not an object.
   return found == object_.end() ? nullptr : &*found;
 }
 
@@ -31,27 +31,27 @@ bool Fields::has(const char* field) const {
 
 Result<std::string> Fields::text(const char* field) {
   const json* const found = find(field);
-  if (found == nullptr || !found->is_string()) return fault(field, "is no text");
+  if (found == nullptr || !found->is_string()) return fault(field, "is not a string");
   return found->get<std::string>();
 }
 
 Result<std::int64_t> Fields::integer(const char* field, std::int64_t min) {
   const json* const found = find(field);
   if (found == nullptr || !found->is_number_integer() || *found < min) {
-    return fault(field, fmt::format("is no whole number from {} on", min));
+    return fault(field, fmt::format("is not a whole number of at least {}", min));
   }
   return found->get<std::int64_t>();
 }
 
 Result<const json*> Fields::array(const char* field) {
   const json* const found = find(field);
-  if (found == nullptr || !found->is_array()) return fault(field, "is no list");
+  if (found == nullptr || !found->is_array()) return fault(field, "is not a list");
   return found;
 }
 
 Result<const json*> Fields::object(const char* field) {
   const json* const found = find(field);
-  if (found == nullptr || !found->is_object()) return fault(field, "is no object");
+  if (found == nullptr || !found->is_object()) return fault(field, "is not an object");
   return found;
 }
 
@@ -59,7 +59,7 @@ Result<int> Fields::name_of(const char* field, const std::string_view* names, in
   GPEMU_ASSIGN(const std::string name, text(field));
   const std::span all(names, static_cast<std::size_t>(count));
   const auto found = std::ranges::find(all, name);
-  if (found == all.end()) return fault(field, fmt::format("is \"{}\", which nothing is", name));
+  if (found == all.end()) return fault(field, fmt::format("has the unknown value \"{}\"", name));
   return static_cast<int>(found - all.begin());
 }
 

@@ -12,9 +12,9 @@
 
 namespace gpemu::cost {
 
-/// The fields of one JSON object, each of which is to be asked for. Faults are kCorruptData and
-/// name the source and the field. Holds views: all that it is made from must outlive it, but
-/// `where`.
+/// The fields of one JSON object; the reader must ask for each of them. Faults are kCorruptData and
+/// name the source and the field. Holds views: everything passed to it except `where` must outlive
+/// it.
 class Fields {
  public:
   Fields(std::string_view source, std::string where, const nlohmann::json& object);
@@ -30,10 +30,10 @@ class Fields {
   /// A name out of `names`, by its index.
   [[nodiscard]] Result<int> name_of(const char* field, const std::string_view* names, int count);
 
-  /// Errors: it is not `true`, the only value that is written.
+  /// Errors: the value is not `true`, the only one that is written.
   [[nodiscard]] Result<void> truth(const char* field);
 
-  /// Errors: there is a field that was not asked for.
+  /// Errors: a field was not asked for.
   [[nodiscard]] Result<void> end() const;
 
  private:
@@ -46,7 +46,7 @@ class Fields {
   std::set<std::string_view> asked_;
 };
 
-/// Reads what operations have in both formats: all but name and shape.
+/// Reads the fields that operations have in both formats: all except name and shape.
 [[nodiscard]] Result<RecordedOperation> read_kind(Fields& fields);
 
 }  // namespace gpemu::cost

@@ -184,8 +184,8 @@ TEST_F(RecordingTest, SaysWhatIsNoFunctionOfTheBatch) {
             "toy forward operation 0: relu_kernel (elementwise): shape[0] is 5, 6, 8 at batches "
             "1, 2, 3: not affine");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, matmul(3)) + at(3, relu({8}))),
-            "toy forward operation 0: is relu_kernel (elementwise) or cublasSgemm_v2 (matmul), by "
-            "the batch, or they differ in type or access");
+            "toy forward operation 0: relu_kernel (elementwise) at one batch and cublasSgemm_v2 "
+            "(matmul) at another, or they differ in type or access");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, "") + at(3, relu({5}))),
             "toy forward: 1 operations at batch 1, 0 at batch 2");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, relu({5}))),
@@ -194,23 +194,22 @@ TEST_F(RecordingTest, SaysWhatIsNoFunctionOfTheBatch) {
 
 TEST_F(RecordingTest, SaysWhereAFileOfOperationsIsWrong) {
   EXPECT_EQ(complaint(""), name_ + ":0: is empty");
-  EXPECT_EQ(complaint("{"), name_ + ":1: is no JSON object");
+  EXPECT_EQ(complaint("{"), name_ + ":1: is not a JSON object");
   EXPECT_EQ(complaint(R"({"format":"gpemu-operations-1"})"),
             name_ + R"(:1: format is "gpemu-operations-1"; this gpemu reads "gpemu-operations-2")");
-  EXPECT_EQ(complaint(kHead),
-            R"(there is no range "MODEL batch=BATCH PHASE" in what was recorded)");
+  EXPECT_EQ(complaint(kHead), R"(the recording contains no range "MODEL batch=BATCH PHASE")");
   EXPECT_EQ(complaint(kHead + step(16) + step(16)),
-            name_ + R"(:18: range "toy batch=16 forward" is there twice)");
+            name_ + R"(:18: range "toy batch=16 forward" occurs twice)");
   EXPECT_EQ(complaint(kHead + range("a batch=1 x", range("b batch=1 x", ""))),
-            name_ + R"(:7: range "b batch=1 x" lies in another)");
+            name_ + R"(:7: range "b batch=1 x" lies inside another range)");
   EXPECT_EQ(complaint(kHead + range("a batch=1 x", R"({"op":"dance"})"
                                                    "\n")),
-            name_ + R"(:7: the line.op is "dance", which nothing is)");
+            name_ + R"(:7: the line.op has the unknown value "dance")");
   EXPECT_EQ(complaint(kHead + range("a batch=1 x", R"({"op":"copy_to_peer"})"
                                                    "\n")),
             name_ +
-                ":7: a copy_to_peer lies in a range that is recorded; have the range begin "
-                "after copies over the link and end before them");
+                ":7: a copy_to_peer lies in a recorded range; begin ranges after copies over the "
+                "link and end them before the next");
   EXPECT_EQ(complaint(R"({"format":"gpemu-operations-2","gpus":["A"]})"
                       "\n"
                       R"({"process":7,"lines_left_out":3})"),
@@ -234,29 +233,29 @@ TEST(Recording, SaysWhatIsWrongInAFile) {
   EXPECT_EQ(complaint("{", "["), "f: the file is not JSON");
   EXPECT_EQ(complaint("recording-2", "recording-9"),
             "f: format is \"gpemu-recording-9\"; this gpemu reads \"gpemu-recording-2\"");
-  EXPECT_EQ(complaint("\"gpu\":\"g\",", ""), "f: the file.gpu is no text");
+  EXPECT_EQ(complaint("\"gpu\":\"g\",", ""), "f: the file.gpu is not a string");
   EXPECT_EQ(complaint("\"gpu\"", "\"colour\":1,\"gpu\""), "f: the file.colour is not known");
   EXPECT_EQ(complaint("[1,2,3]", "[1,3,3]"), "f: batches are not three or more, ascending");
-  EXPECT_EQ(complaint("[4,1]", "[4,1,2]"), "f: shapes[0][0] is neither a number nor two");
+  EXPECT_EQ(complaint("[4,1]", "[4,1,2]"), "f: shapes[0][0] is neither one number nor two");
   EXPECT_EQ(complaint("[4,1]", "4.5"),
-            "f: shapes[0][0] is not a whole number of a size that can be");
+            "f: shapes[0][0] is not a whole number in the possible range");
   EXPECT_EQ(complaint("[4,1]", "[9223372036854775807,1]"),
-            "f: shapes[0][0] is not a whole number of a size that can be");
-  EXPECT_EQ(complaint("\"set\"", "\"sit\""), "f: calls[0].op is \"sit\", which nothing is");
-  EXPECT_EQ(complaint("[[0,0]]", "[[0,1]]"), "f: operations[0] names no call and shape");
-  EXPECT_EQ(complaint("[[0,0]]", "[[-1,0]]"), "f: operations[0] names no call and shape");
-  EXPECT_EQ(complaint("[[0,0]]", "[7]"), "f: operations[0] names no call and shape");
+            "f: shapes[0][0] is not a whole number in the possible range");
+  EXPECT_EQ(complaint("\"set\"", "\"sit\""), "f: calls[0].op has the unknown value \"sit\"");
+  EXPECT_EQ(complaint("[[0,0]]", "[[0,1]]"), "f: operations[0] does not name a call and a shape");
+  EXPECT_EQ(complaint("[[0,0]]", "[[-1,0]]"), "f: operations[0] does not name a call and a shape");
+  EXPECT_EQ(complaint("[[0,0]]", "[7]"), "f: operations[0] does not name a call and a shape");
   EXPECT_EQ(complaint("[0,0,0]", "[0,1]"), "f: phases[0].operations has a number outside 0 to 0");
   EXPECT_EQ(complaint("[0,0,0]", "[-1]"), "f: phases[0].operations has a number outside 0 to 0");
   EXPECT_EQ(complaint("\"class\"", "\"channels_last\":0,\"class\""),
             "f: calls[0].channels_last is not true");
   EXPECT_EQ(complaint("{\"fullest\"", "[\"fullest\""), "f: the file is not JSON");
-  EXPECT_EQ(complaint("\"fullest\":[[", "\"fullest\":[7,["), "f: memory.fullest is no list");
-  EXPECT_EQ(complaint("[3,16]", "[-3,16]"), "f: memory.fullest[0] is no count and size");
-  EXPECT_EQ(complaint("[3,16]", "[3]"), "f: memory.fullest[0] is no count and size");
+  EXPECT_EQ(complaint("\"fullest\":[[", "\"fullest\":[7,["), "f: memory.fullest is not a list");
+  EXPECT_EQ(complaint("[3,16]", "[-3,16]"), "f: memory.fullest[0] is not a count and a size");
+  EXPECT_EQ(complaint("[3,16]", "[3]"), "f: memory.fullest[0] is not a count and a size");
   EXPECT_EQ(complaint("[3,16]", "[3,\"16\"]"),
-            "f: memory.fullest is not a whole number of a size that can be");
-  EXPECT_EQ(complaint("\"after\":[]", "\"later\":[]"), "f: memory.after is no list");
+            "f: memory.fullest is not a whole number in the possible range");
+  EXPECT_EQ(complaint("\"after\":[]", "\"later\":[]"), "f: memory.after is not a list");
 }
 
 }  // namespace

@@ -15,11 +15,11 @@ using profile::Curve;
 using profile::MemoryLimit;
 using profile::Quantity;
 
-// Share of the memory that no allocator gets, where nobody calibrated it: context, workspaces of
+// Share of the memory that no allocator gets, if it was not calibrated: context, workspaces of
 // cuDNN, fragmentation. Source: capacity less usable memory of the six GPUs of GPEmu (VLDB 2025,
 // commit 27e9534) is 6.1 to 8.4 % of the capacity, on average 7 %. Of its 93 measured boundaries
-// with measured peaks this rule misses half by less than 1.5 % of the batch and 19 % by more than
-// 3 %; the capacity alone misses all by more than 3 %.
+// with measured peaks this rule misses half by less than 1.5 % of the batch and 19 % by more than 3
+// %; the capacity alone misses all by more than 3 %.
 constexpr double kUnusableShare = 0.07;
 
 // Achieved rates on the same link differ by this much: 23.9 to 26.4 GB/s between eight RTX 4090 of
@@ -31,7 +31,7 @@ constexpr double kPinnedCopyError = 0.1;
 // of the six GPUs of GPEmu (VLDB 2025, commit 27e9534).
 constexpr double kOtherGpuMemoryError = 0.002;
 
-// Of what the model of operations says where nobody evaluated it; by hand, as the bars of
+// The bar of the operation model if it was not evaluated; set by hand, like the bars of
 // OperationCostModel.
 constexpr double kUnknownBar = 0.6;
 
@@ -55,8 +55,8 @@ struct MemoryFit {
   double usable_mib = 0;
 };
 
-/// Where a batch was measured to run out of memory the boundary is that, whatever the peaks say:
-/// the libraries' workspaces differ between models by more than a batch.
+/// If a batch was measured to run out of memory, that is the boundary, whatever the peaks say: the
+/// libraries' workspaces differ between models by more than a batch.
 MemoryFit fit_to_limit(const CostCurve& peak, double capacity_mib, int largest_measured) {
   // An edited specification may have less memory than the GPU that was measured.
   const int largest = std::min(largest_measured, peak.largest_batch_below(capacity_mib));
@@ -66,7 +66,7 @@ MemoryFit fit_to_limit(const CostCurve& peak, double capacity_mib, int largest_m
   return {largest, std::clamp((fits + refused) / 2, fits, std::max(fits, capacity_mib))};
 }
 
-/// Where every batch that was tried ran, the rest is a matter of the peak.
+/// If every batch that was tried ran, the peak decides about larger ones.
 MemoryFit fit_to_capacity(const CostCurve& peak, const profile::GpuSpec& gpu, double capacity_mib,
                           int largest_measured) {
   double usable_mib = gpu.usable_memory_bytes ? to_mib(*gpu.usable_memory_bytes)
@@ -111,12 +111,12 @@ std::string joined(const std::vector<std::string>& words) {
   return words.empty() ? "nothing" : fmt::format("{}", fmt::join(words, ", "));
 }
 
-/// Returns the precision at which PyTorch trains FP32 models on a GPU unasked.
+/// Returns the precision at which PyTorch trains FP32 models on a GPU by default.
 std::string default_precision(const profile::GpuSpec& gpu) {
   return gpu.tf32_tensor_flops ? "tf32" : "fp32";
 }
 
-/// Returns the precision to use, checked against what was measured, or else recorded.
+/// Returns the precision to use, checked against the measurements or else the recording.
 Result<std::string> choose_precision(const profile::Database& database, const StepEvidence& known,
                                      std::string_view asked) {
   const std::string& model = known.model.name;
@@ -126,8 +126,8 @@ Result<std::string> choose_precision(const profile::Database& database, const St
     std::string precision = default_precision(known.gpu);
     if (asked.empty() || asked == precision) return precision;
     return fail(ErrorCode::kUnsupported,
-                "{} was not measured on {}, and what is recorded of it runs there at {}, not {}",
-                model, gpu, precision, asked);
+                "{} was not measured on {}, and its recording runs there at {}, not {}", model, gpu,
+                precision, asked);
   }
   if (measured.empty()) {
     std::vector<std::string> gpus;
@@ -135,36 +135,35 @@ Result<std::string> choose_precision(const profile::Database& database, const St
     for (const profile::CurveKey& key : keys) {
       if (std::ranges::find(gpus, key.gpu) == gpus.end()) gpus.push_back(key.gpu);
     }
-    return fail(ErrorCode::kUnsupported, "{} was not measured on {}; it was on: {}", model, gpu,
+    return fail(ErrorCode::kUnsupported, "{} was not measured on {}, only on: {}", model, gpu,
                 joined(gpus));
   }
   if (asked.empty() && measured.size() == 1) return measured.front();
   if (asked.empty()) {
     return fail(ErrorCode::kInvalidArgument,
-                "{} on {} was measured at several precisions, name one: {}", model, gpu,
+                "{} on {} was measured at several precisions; name one: {}", model, gpu,
                 joined(measured));
   }
   if (std::ranges::find(measured, asked) == measured.end()) {
-    return fail(ErrorCode::kUnsupported, "{} on {} was not measured at precision {}; it was at: {}",
+    return fail(ErrorCode::kUnsupported, "{} on {} was not measured at precision {}, only at: {}",
                 model, gpu, asked, joined(measured));
   }
   return std::string(asked);
 }
 
-/// Takes the input copy that was measured on the host of the GPU whose parameters stand for this
-/// one's, where none was on this.
+/// If no input copy was measured on this GPU, takes the one measured with the GPU whose parameters
+/// this one uses.
 Result<void> borrow_copy(const profile::Database& database, StepEvidence& known) {
   constexpr Quantity kCopy = Quantity::kInputCopyPageable;
   const bool measured = std::ranges::any_of(
       known.curves, [](const Curve& curve) { return curve.key.quantity == kCopy; });
   if (measured || !known.recording) return {};
   if (!known.gpu.calibration) {
-    return fail(
-        ErrorCode::kUnsupported,
-        "{} was not measured on {}, whose file does not say which GPU's parameters stand for "
-        "its own: add a table [calibration] with like = \"NAME\", the most similar GPU of "
-        "`gpemu profile list`",
-        known.model.name, known.gpu.name);
+    return fail(ErrorCode::kUnsupported,
+                "{} was not measured on {}, and the GPU's file does not say which GPU's parameters "
+                "to use: add a table [calibration] with like = \"NAME\", the most similar GPU of "
+                "`gpemu profile list`",
+                known.model.name, known.gpu.name);
   }
   const std::string& gpu = known.gpu.calibration->gpu;
   GPEMU_ASSIGN(const std::vector<std::string> precisions,
@@ -176,7 +175,7 @@ Result<void> borrow_copy(const profile::Database& database, StepEvidence& known)
   return {};
 }
 
-/// Returns the curve, or for memory the best measured one of another GPU; nothing when there is
+/// Returns the curve or, for memory, the best measured one of another GPU; nothing if there is
 /// neither.
 Result<std::optional<Curve>> find_curve(const profile::Database& database,
                                         const profile::CurveKey& key) {
@@ -184,7 +183,7 @@ Result<std::optional<Curve>> find_curve(const profile::Database& database,
   const bool is_memory =
       key.quantity == Quantity::kPeakMemory || key.quantity == Quantity::kPersistentMemory;
   if (!is_memory || (curve && curve->points.size() >= 2)) return curve;
-  curve.reset();  // A single point does not tell how memory grows.
+  curve.reset();  // A single point does not show how memory grows.
   GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(key.model));
   for (const profile::CurveKey& other : keys) {
     if (other.quantity != key.quantity || other.precision != key.precision) continue;
@@ -197,13 +196,13 @@ Result<std::optional<Curve>> find_curve(const profile::Database& database,
   return curve;
 }
 
-/// One of a step's phases: what was measured of it, and what its last measured batch corrects.
+/// One of a step's phases: its measured curve, and the correction from its last measured batch.
 struct PhaseCost {
   std::optional<CostCurve> curve;
   PhaseScale scale;
 };
 
-/// What the model of operations says is stated as.
+/// The evidence and the bars of the operation model's answers.
 struct ModelEvidence {
   Evidence evidence = Evidence::kAnalytic;
   double bar = kUnknownBar;         ///< of a model that was not measured on the GPU,
@@ -222,7 +221,7 @@ ModelEvidence evidence_of(const profile::GpuSpec& gpu) {
   return found;
 }
 
-/// Returns a phase's curve, where it was measured or nothing else tells its times.
+/// Returns a phase's curve if it was measured or if there is no other source of its times.
 Result<PhaseCost> phase_of(const StepEvidence& known, Quantity quantity,
                            const std::optional<PricedRecording>& recorded, int phase) {
   const bool measured = std::ranges::any_of(
@@ -357,12 +356,12 @@ Result<StepCost> StepCostModel::step(int batch) const {
 Estimate StepCostModel::State::phase(int index, int batch) const {
   const auto& [curve, scale] = phases.at(index);
   if (curve && (!recorded || batch <= curve->last_batch())) return to_estimate(curve->at(batch));
-  GPEMU_CHECK(recorded.has_value(), "phase_of() wants a curve or a recording");
+  GPEMU_CHECK(recorded.has_value(), "phase_of() needs a curve or a recording");
   const PhaseTimes times = recorded->phase(index, batch);
   if (!curve) return {from_seconds(times.seconds()), model_evidence.evidence, model_evidence.bar};
   const int last = curve->last_batch();
   const double doublings = std::log2(static_cast<double>(batch) / last);
-  // More work takes no less, also where the correction fades faster than the work grows.
+  // More work takes no less time, even if the correction fades faster than the work grows.
   const double seconds =
       std::max(corrected_seconds(times, scale, doublings), curve->at(last).value * 1e-3);
   const Evidence evidence = curve->emulated() ? Evidence::kEmulated : Evidence::kScaled;

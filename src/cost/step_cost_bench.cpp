@@ -6,7 +6,7 @@
 namespace gpemu::cost {
 namespace {
 
-/// Records with 40 points a curve, about what the largest curves of a pack have.
+/// Records with 40 points per curve, about as many as the largest curves of a pack.
 StepEvidence long_records() {
   StepEvidence known = evidence_for_test();
   known.gpu.memory_bytes = 16 * kGiB;

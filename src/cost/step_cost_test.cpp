@@ -36,7 +36,7 @@ StepEvidence records_with_limit(int largest, std::optional<int> first_out_of_mem
   return known;
 }
 
-/// Checks that step() and the device's ledger draw the line where largest_batch() says.
+/// Checks that step() and the device's ledger have their boundary at largest_batch().
 void expect_one_boundary(const StepCostModel& model) {
   const int largest = model.largest_batch();
   for (int batch = 1; batch <= largest; ++batch) {
@@ -421,14 +421,14 @@ TEST(StepCostModelFromDatabase, SaysWhatWasMeasuredWhereItCannotAnswer) {
   const Error several = error_of("toynet", "TOY", "");
   EXPECT_EQ(several.code, ErrorCode::kInvalidArgument);
   EXPECT_EQ(several.message,
-            "toynet on TOY was measured at several precisions, name one: fp32, tf32");
+            "toynet on TOY was measured at several precisions; name one: fp32, tf32");
   const Error precision = error_of("toynet", "TOY", "int8");
   EXPECT_EQ(precision.code, ErrorCode::kUnsupported);
   EXPECT_EQ(precision.message,
-            "toynet on TOY was not measured at precision int8; it was at: fp32, tf32");
+            "toynet on TOY was not measured at precision int8, only at: fp32, tf32");
   const Error pair = error_of("toynet", "NEW", "");
   EXPECT_EQ(pair.code, ErrorCode::kUnsupported);
-  EXPECT_EQ(pair.message, "toynet was not measured on NEW; it was on: OTHER, TOY");
+  EXPECT_EQ(pair.message, "toynet was not measured on NEW, only on: OTHER, TOY");
   EXPECT_EQ(error_of("toynet", "NONE", "").code, ErrorCode::kNotFound);
   EXPECT_EQ(error_of("nonet", "TOY", "").code, ErrorCode::kNotFound);
 }

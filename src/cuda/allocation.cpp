@@ -23,8 +23,7 @@ namespace {
 constexpr Bytes kSmall = kMiB;
 constexpr Bytes kAlignment = 512;
 
-/// How much larger than the memory the range of its addresses is, so that freed ranges of unequal
-/// sizes do not run it out.
+/// How much larger the address range is than the memory, so that fragmentation does not exhaust it.
 constexpr Bytes kAddressSpaceFactor = 8;
 
 /// Gives back all memory that was allocated on a device.
@@ -45,7 +44,7 @@ AddressSpace* space_of(Memory& state, DeviceState& device) {
   AddressSpace& space = state.spaces[device.ordinal];
   if (space.base != 0) return &space;
   const Bytes size = round_up(device.info.total_memory * kAddressSpaceFactor, kPage);
-  // A page more, so that the first whole one can be chosen.
+  // One page more, so that the range can begin at a whole page.
   void* const range =
       ::mmap(nullptr, size + kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) return nullptr;
@@ -58,7 +57,7 @@ AddressSpace* space_of(Memory& state, DeviceState& device) {
     if (descriptor >= 0) ::close(descriptor);
     return nullptr;
   }
-  // A single written byte must not take a huge page.
+  // One written byte must not take a huge page.
   ::madvise(base, size, MADV_NOHUGEPAGE);
   ::madvise(base, size, MADV_DONTDUMP);
   space.descriptor = descriptor;

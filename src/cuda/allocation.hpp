@@ -20,18 +20,18 @@ void count_held(Memory& state, int device, Bytes bytes);
 /// lock.
 void finish_moves(std::uint64_t address);
 
-/// Gives memory back at once; `host` for that of host_alloc. Errors: INVALID_VALUE.
+/// Frees memory at once; `host` for memory of host_alloc. Errors: INVALID_VALUE.
 [[nodiscard]] Status free_block(std::uint64_t address, bool host);
 
 /// Yields page-locked memory of the host. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
 [[nodiscard]] Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer);
 
-/// Locks pages of the program's, and unlocks them. Errors: HOST_MEMORY_ALREADY_REGISTERED,
+/// Locks pages of the program, and unlocks them. Errors: HOST_MEMORY_ALREADY_REGISTERED,
 /// OUT_OF_MEMORY; HOST_MEMORY_NOT_REGISTERED.
 [[nodiscard]] Status register_host(void* pointer, Bytes bytes, std::uint32_t flags);
 [[nodiscard]] Status unregister_host(void* pointer);
 
-/// Tells what a pointer leads to.
+/// Describes the memory behind a pointer.
 [[nodiscard]] gpemu_cuda_pointer describe_pointer(std::uint64_t address);
 
 }  // namespace gpemu::cuda

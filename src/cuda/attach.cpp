@@ -27,8 +27,7 @@ namespace {
 
 /// A fork waits until no thread attaches or makes a context, so that the child does not inherit a
 /// lock of a thread that it does not have. Registered when the library is loaded, before any thread
-/// can fork, and last: the lock of the process is taken before those of the others, here as well as
-/// in all that runs under it.
+/// can fork, and last: here and elsewhere, the lock of the process is taken before the others.
 [[maybe_unused]] const bool kHandlesForks = [] {
   device::handle_forks();
   handle_forks_of_recorder();
@@ -54,7 +53,7 @@ std::vector<int> devices_to_show(const device::Node& node, TimePoint now) {
       selection == nullptr ? std::nullopt : std::optional<std::string_view>(selection), uuids);
 }
 
-/// Returns a size that is given in MiB in the environment, or `otherwise`.
+/// Returns a size in MiB from the environment, or `otherwise`.
 Result<Bytes> environment_mib(const char* name, Bytes otherwise) {
   const std::string text = environment(name);
   if (text.empty()) return otherwise;
@@ -66,8 +65,8 @@ Result<Bytes> environment_mib(const char* name, Bytes otherwise) {
   return mib * kMiB;
 }
 
-/// Returns the GPU of a name: of the files in GPEMU_GPU_FILES, with ':' between them, which
-/// describe GPUs that the database does not have, or of the database.
+/// Finds a GPU by name: in the files of GPEMU_GPU_FILES (separated by ':'), which describe GPUs
+/// that the database does not have, or in the database.
 Result<profile::GpuSpec> find_gpu(const profile::Database& database, const std::string& name) {
   const std::string files = environment("GPEMU_GPU_FILES");
   for (std::string_view rest = files; !rest.empty();) {
@@ -134,7 +133,7 @@ Status status_of(Phase phase) {
                                    : GPEMU_CUDA_ERROR_NO_DEVICE;
 }
 
-/// Attaches unless that was done or tried before.
+/// Attaches, unless that was done or attempted before.
 Status attach_first(Phase phase) {
   if (phase != Phase::kDetached) return status_of(phase);
   Process& state = process();
@@ -143,7 +142,7 @@ Status attach_first(Phase phase) {
   const Result<void> attached = attach_now(state);
   state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;
   lock.unlock();
-  // Whoever is told may fork.
+  // A callback of the log may fork.
   if (!attached) tell(attached.error().message);
   return status_of(state.phase);
 }

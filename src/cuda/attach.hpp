@@ -9,7 +9,7 @@ namespace gpemu::cuda {
 /// Attaches this process to its node on first use. Errors: NO_DEVICE, NOT_INITIALIZED after fork.
 [[nodiscard]] Status attach();
 
-/// Whether this process was forked from one that had attached: no lock may be taken,
+/// Returns whether this process was forked from one that had attached. Then no lock may be taken,
 /// because threads that do not exist in this process may hold it.
 [[nodiscard]] bool forked();
 

@@ -6,7 +6,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Work of three engines that is queued ahead rarely leaves more gaps than this.
+/// Queued work of three engines rarely leaves more gaps than this.
 constexpr std::size_t kMaxRecent = 64;
 
 }  // namespace
@@ -14,13 +14,13 @@ constexpr std::size_t kMaxRecent = 64;
 void BusyTime::add(std::int64_t start, std::int64_t end) {
   start = std::max(start, summed_until_);
   if (end <= start) return;
-  // Nearly always it goes on from the last interval.
+  // Nearly always it continues the last interval.
   if (!recent_.empty() && start >= recent_.back().first && start <= recent_.back().second) {
     total_ += std::max(end - recent_.back().second, std::int64_t{0});
     recent_.back().second = std::max(recent_.back().second, end);
     return;
   }
-  // The first interval that reaches this one, and all that it reaches.
+  // Finds the first interval that touches this one, and all intervals that it touches.
   auto first = recent_.end();
   while (first != recent_.begin() && std::prev(first)->second >= start) --first;
   auto last = first;

@@ -7,8 +7,8 @@
 
 namespace gpemu::cuda {
 
-/// The time in which at least one of several engines ran, counted while their work is queued, in
-/// any order. What lies far back is only a sum.
+/// The time during which at least one of several engines ran, counted while their work is queued,
+/// in any order. Old intervals are kept only as a sum.
 ///
 /// Thread safety: the caller's lock.
 class BusyTime {

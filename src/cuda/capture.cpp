@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Capture: what streams are given becomes nodes of a graph instead of work of the device.
+// Capture: work for streams becomes nodes of a graph instead of work of the device.
 #include "capture.hpp"
 
 #include <algorithm>
@@ -64,8 +64,8 @@ void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bo
   --process().capture_count;
 }
 
-/// Returns whether all work of the capture's other streams comes before what its first stream would
-/// be given next. Requires: the lock.
+/// Returns whether all work of the capture's other streams comes before the next work of its first
+/// stream. Requires: the lock.
 bool is_joined(const Capture& capture) {
   std::unordered_set<const gpemu_cuda_node*> before;
   std::vector<const gpemu_cuda_node*> open(capture.origin->frontier.begin(),
@@ -84,7 +84,7 @@ bool is_joined(const Capture& capture) {
       });
 }
 
-/// Adds nodes to what the stream's next work depends on. Requires: the lock.
+/// Adds nodes to the dependencies of the stream's next work. Requires: the lock.
 void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes) {
   for (gpemu_cuda_node* const node : nodes) {
     auto& frontier = stream.frontier;
@@ -94,7 +94,7 @@ void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes)
   }
 }
 
-/// Invalidates the captures that a rule was broken for. Requires: the lock.
+/// Invalidates the captures whose rules were broken. Requires: the lock.
 Status refuse(Status status, std::initializer_list<Capture*> broken) {
   for (Capture* const capture : broken) {
     if (capture != nullptr) capture->invalidated = true;

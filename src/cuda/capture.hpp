@@ -25,33 +25,33 @@ inline constexpr std::int32_t kRelaxedCapture = 2;
 /// Adds a node to the graph that a stream captures.
 [[nodiscard]] Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node);
 
-/// Errors: STREAM_CAPTURE_UNSUPPORTED when the thread may not make unsafe calls (cudaMalloc,
+/// Errors: STREAM_CAPTURE_UNSUPPORTED if the thread may not make unsafe calls (cudaMalloc,
 /// synchronisation) because of a capture in global or thread-local mode; the capture is then
 /// invalidated.
 [[nodiscard]] Status check_unsafe_call();
 
-/// Errors: STREAM_CAPTURE_IMPLICIT when the stream is a legacy default stream that would have to
-/// wait for a stream that captures; that capture is invalidated if asked for.
+/// Errors: STREAM_CAPTURE_IMPLICIT if the stream is a legacy default stream that would have to wait
+/// for a stream that captures; on request, that capture is invalidated.
 [[nodiscard]] Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate);
 
-/// Adds an operation that is priced to the graph that a stream captures.
+/// Adds a priced operation to the graph that a stream captures.
 [[nodiscard]] Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
                                        const gpemu_operation& operation);
 
-/// Errors: STREAM_CAPTURE_UNSUPPORTED, CAPTURED_EVENT when waited for or asked while it is being
-/// captured; the capture is then invalidated.
+/// Errors: STREAM_CAPTURE_UNSUPPORTED or CAPTURED_EVENT if the program waits for it or queries it
+/// during its capture; the capture is then invalidated.
 [[nodiscard]] Status refuse_captured(gpemu_cuda_stream& stream);
 [[nodiscard]] Status refuse_captured(const gpemu_cuda_event& event);
 
-/// Makes an event stand for what a capturing stream was given, or with the flag for external use
-/// adds a node that records it.
+/// Makes an event stand for the captured work of a stream or, with the flag for external use, adds
+/// a node that records it.
 [[nodiscard]] Status capture_record(gpemu_cuda_event& event, gpemu_cuda_stream& stream,
                                     std::uint32_t flags);
 
-/// An event that is recorded outside of captures belongs to none.
+/// Takes an event out of its capture, because it was recorded outside of captures.
 void forget_capture(gpemu_cuda_event& event);
 
-/// Has a stream wait for an event, where one of both belongs to a capture: the stream joins it.
+/// Makes a stream wait for an event if one of them belongs to a capture: the stream joins it.
 /// Errors: STREAM_CAPTURE_ISOLATION, _MERGE, _IMPLICIT, _INVALIDATED, CAPTURED_EVENT.
 [[nodiscard]] Status capture_wait(gpemu_cuda_stream& stream, gpemu_cuda_event& event,
                                   std::uint32_t flags);
@@ -59,15 +59,14 @@ void forget_capture(gpemu_cuda_event& event);
 /// Ends or invalidates the capture of a stream that is destroyed.
 void leave_capture(gpemu_cuda_stream& stream);
 
-/// Does work to memory on a stream: at once, in the order of calls, or where the stream captures
-/// each time that its graph is launched. Errors: those of capture.
+/// Performs work on memory for a stream: at once, in the order of calls, or, if the stream
+/// captures, at each launch of its graph. Errors: those of capture.
 [[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
 
-/// Launches an executable graph on a stream that captures, which makes it a node of its own.
-/// Requires: the lock.
+/// Captures the launch of an executable graph as a node. Requires: the lock.
 [[nodiscard]] Status capture_work(gpemu_cuda_stream& stream, NodeWork work);
 
-/// Has a stream capture, into a graph of the program's or, for NULL, a new one. Errors:
+/// Makes a stream capture, into a graph of the program or, for NULL, into a new one. Errors:
 /// INVALID_VALUE, INVALID_HANDLE, ILLEGAL_STATE, STREAM_CAPTURE_UNSUPPORTED, OUT_OF_MEMORY.
 [[nodiscard]] Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode,
                                    gpemu_cuda_graph_handle graph);
@@ -76,10 +75,10 @@ void leave_capture(gpemu_cuda_stream& stream);
 /// _UNMATCHED, _UNJOINED, _WRONG_THREAD.
 [[nodiscard]] Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph);
 
-/// Tells what a stream captures. Errors: those of check_legacy_stream.
+/// Describes a stream's capture. Errors: those of check_legacy_stream.
 [[nodiscard]] Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info);
 
-/// Sets or adds what a stream's next node depends on. Errors: ILLEGAL_STATE, INVALID_VALUE,
+/// Sets or adds dependencies of a stream's next node. Errors: ILLEGAL_STATE, INVALID_VALUE,
 /// STREAM_CAPTURE_INVALIDATED.
 [[nodiscard]] Status set_capture_dependencies(gpemu_cuda_stream& stream,
                                               const gpemu_cuda_node_handle* dependencies,

@@ -50,7 +50,7 @@ void ContentMap::assign_range(std::uint64_t start, Range assigned) {
   const std::uint64_t end = assigned.end;
   const std::lock_guard lock(mutex_);
   const auto behind = first_behind(start);
-  Ranges::iterator range = ranges_.erase(behind, behind);  // the same, to be changed.
+  Ranges::iterator range = ranges_.erase(behind, behind);  // the same place, but mutable.
   // Programs copy to the same places and write the same tensors again and again.
   if (range != ranges_.end() && range->first <= start && range->second.end >= end &&
       (range->second.goes_on_as(assigned) ||
@@ -73,7 +73,7 @@ void ContentMap::assign_range(std::uint64_t start, Range assigned) {
     if (old.end > end) range = ranges_.emplace(end, old).first;
   }
   if (is_zeros) return;
-  // Neighbours of the same content become one.
+  // Neighbours with the same content are merged.
   if (range != ranges_.end() && range->first == end && range->second.goes_on_as(assigned)) {
     assigned.end = range->second.end;
     range = ranges_.erase(range);

@@ -11,7 +11,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Makes the primary context of a device unless it is made. Errors: NO_DEVICE, OUT_OF_MEMORY.
+/// Makes the primary context of a device if necessary. Errors: NO_DEVICE, OUT_OF_MEMORY.
 Status make_context(DeviceState& device) {
   Process& state = process();
   std::unique_lock lock(state.mutex);

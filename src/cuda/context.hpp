@@ -13,11 +13,11 @@ namespace gpemu::cuda {
 /// Yields the calling thread's current device, with its context made.
 [[nodiscard]] Status current_device(DeviceState** device);
 
-/// As current_device; the context is made the thread's current one where there is none.
+/// Like current_device; if the thread has no current context, this one becomes current.
 [[nodiscard]] Status enter_context(DeviceState** device);
 
-/// Gives back everything that this process holds on a device; who uses it next makes the context
-/// anew. Requires: all work of the device is done.
+/// Frees everything that this process holds on a device; the next use makes a new context.
+/// Requires: all work of the device has ended.
 void end_context(DeviceState& device);
 
 }  // namespace gpemu::cuda

@@ -25,8 +25,8 @@ namespace {
 /// cudaMemcpy calls over PCIe.
 constexpr Duration kCopyLatency = std::chrono::microseconds(6);
 
-/// A pageable copy as a share of the pinned one's rate. Source: GPEmu (VLDB 2025) measured 4 to 6
-/// GB/s where pinned memory gave 12.
+/// The rate of a pageable copy as a share of a pinned one's. Source: GPEmu (VLDB 2025) measured 4
+/// to 6 GB/s, and 12 with pinned memory.
 constexpr double kPageableShare = 0.42;
 
 /// A copy between devices that do not reach each other, as a share of the pinned rate: it is staged
@@ -34,23 +34,22 @@ constexpr double kPageableShare = 0.42;
 /// (github.com/tinygrad/open-gpu-kernel-modules/issues/6).
 constexpr double kStagedShare = 0.5;
 
-/// Up to so many bytes a pageable copy to the device only waits for its staging. Source: CUDA
-/// Runtime API, "API synchronization behavior".
+/// Up to this size, a pageable copy to the device only waits for its staging. Source: CUDA Runtime
+/// API, "API synchronization behavior".
 constexpr Bytes kStagedBytes = 64 * kKiB;
 
-/// Asynchronous copies of at least so many bytes are left to the mover: to wake its thread takes
-/// the host some 10 us, in which it copies less than this itself. Batches of inputs are larger, so
-/// that --drop-data drops what comes from pinned memory from this size on; sizes, indices and
-/// labels are smaller.
+/// The mover does asynchronous copies from this size on: waking its thread takes the host some 10
+/// us, in which the host itself copies less than this. --drop-data drops copies from pinned memory
+/// from this size on: batches of inputs are larger; sizes, indices and labels are smaller.
 constexpr Bytes kLargeCopy = kMiB;
 
-/// Whether `gpemu run --drop-data` has large copies from pinned memory not kept.
+/// Returns whether large copies from pinned memory are dropped (`gpemu run --drop-data`).
 bool drops_data() {
   return std::getenv("GPEMU_DROP_DATA") != nullptr;
 }
 
-/// The bytes from a range's first to its last on one side, or nothing beyond 64 bits. Requires: no
-/// size is 0.
+/// Returns the bytes from the first to the last on one side of a copy, or nothing beyond 64 bits.
+/// Requires: no size is 0.
 std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes plane_pitch) {
   Bytes rows = 0, planes = 0, extent = 0;
   if (__builtin_mul_overflow(copy.height - 1, pitch, &rows) ||
@@ -63,14 +62,14 @@ std::optional<Bytes> extent_of(const gpemu_cuda_copy& copy, Bytes pitch, Bytes p
   return extent;
 }
 
-/// A copy of content, with what its ends are.
+/// A copy of content, with a description of both sides.
 struct Movement {
   gpemu_cuda_copy copy{};
   Side to, from;
   Bytes bytes = 0;
   std::array<Access, 2> accesses{};
   bool keep = true;  ///< else the device's memory reads as zeros from then on.
-  HostCalls calls;   ///< which must have returned before.
+  HostCalls calls;   ///< host functions that must return first.
 
   void run() const;
 };
@@ -86,13 +85,13 @@ void Movement::run() const {
   }
 }
 
-/// Does what a copy does to content now, where the caller waits for the copy anyhow.
+/// Moves a copy's content now, because the caller waits for the copy anyway.
 void move_now(const Movement& movement) {
   wait_for_moves_on(movement.accesses);
   movement.run();
 }
 
-/// Has the mover do it until the copy's end, once the host functions before it have returned.
+/// Lets the mover do it before the copy's end, after the host functions before it have returned.
 void move_beside(Movement&& movement, const gpemu_cuda_stream& stream, bool staged) {
   const device::Moment end = stream.stream->last_end();
   Mover::Job job{.accesses = {movement.accesses.begin(), movement.accesses.end()},
@@ -117,7 +116,7 @@ void move_beside(Movement&& movement, const gpemu_cuda_stream& stream, bool stag
   mover().add(std::move(job));
 }
 
-/// Does it in order: at once, unless it must wait for something. With `staged`, the source is read
+/// Moves it in order: at once, unless it must wait for something. With `staged`, the source is read
 /// before this returns.
 void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool staged) {
   const bool waits =
@@ -127,9 +126,9 @@ void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool st
   move_beside(std::move(movement), stream, staged);
 }
 
-/// Copies within the host's memory: the host's own work, in its own time. Source: CUDA Runtime API,
-/// "API synchronization behavior": the host waits for it, and so for what the stream was given
-/// before; a graph's launch does not.
+/// Copies within the host's memory, which the host does in its own time. Source: CUDA Runtime API,
+/// "API synchronization behavior": the host waits for the copy, and therefore for earlier work of
+/// the stream; a graph's launch does not.
 void run_on_host(Movement&& movement, gpemu_cuda_stream& stream) {
   if (stream.runs_graph) {
     copy_host_calls(stream, movement.calls);
@@ -141,7 +140,7 @@ void run_on_host(Movement&& movement, gpemu_cuda_stream& stream) {
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
-  // Managed memory may stand on either side.
+  // Managed memory may be on either side.
   const auto host = [](const Side& side) { return !side.on_device(); };
   const auto device = [](const Side& side) {
     return side.on_device() || side.kind == GPEMU_CUDA_MEMORY_MANAGED ||
@@ -179,7 +178,7 @@ double rate_between(const DeviceState& device, const DeviceState& peer, double l
   return link * kStagedShare;
 }
 
-/// Apart from its caller, in which g++ takes it for rarely used and makes it small and slow.
+/// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
 [[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
                                               const Side& from, Bytes bytes) {
   const DeviceState& device = *stream.device;
@@ -223,7 +222,7 @@ void set_rows(const gpemu_cuda_node_parameters& node, Bytes width, const Side& s
       drop(start, width, Content::kZeros);
       continue;
     }
-    // Locked pages of the host stay; they may belong to a file of the program's.
+    // Locked pages of the host stay; they may belong to a file of the program.
     if (node.set_value == 0 && side.kind != GPEMU_CUDA_MEMORY_HOST) {
       clear_pages(start, width);
       continue;
@@ -272,8 +271,8 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool pageable =
       to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
   const bool staged = pageable && to.on_device() && bytes <= kStagedBytes;
-  // Source: CUDA Runtime API, "API synchronization behavior": from pageable memory the stream is
-  // waited for before the copy is begun; between devices the host waits for nothing. A graph's
+  // Source: CUDA Runtime API, "API synchronization behavior": before a copy from pageable memory,
+  // the host waits for the stream; for copies between devices it waits for nothing. A graph's
   // launch returns at once, whatever its nodes copy.
   if (blocking && staged && !stream.runs_graph) {
     wait_until(stream.stream->tail());
@@ -284,7 +283,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   const bool waits = (blocking || pageable) && !staged && !between_devices && !stream.runs_graph;
   copy_host_calls(stream, movement.calls);
   if (!waits) {
-    // Others write memory that is shared, so that nobody knows what must wait for what.
+    // Other processes write shared memory, so the order of copies there is not known.
     const bool beside = bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() &&
                         !from.is_shared() && !(between_devices && is_unkept(copy.source, bytes));
     // A graph's nodes read their sources when they run.
@@ -331,7 +330,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
   const std::array written{Access{.start = node.set_address, .bytes = extent, .writes = true}};
   auto set = [node, width, side] { set_rows(node, width, side); };
   HostCalls calls;
-  // Host functions read and write what is shared.
+  // Host functions read and write shared memory.
   if (side.shared) copy_host_calls(stream, calls);
   if (calls.empty()) {
     mover().in_order(written, std::move(set));

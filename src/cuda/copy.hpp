@@ -13,7 +13,7 @@ namespace gpemu::cuda {
 [[nodiscard]] Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream,
                               bool blocking);
 
-/// Queues setting memory, as gpemu_cuda_set_memory, from the SET fields of a node.
+/// Queues setting memory, like gpemu_cuda_set_memory, with the SET fields of a node.
 [[nodiscard]] Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream);
 
 /// Writes to and reads from memory that a device can use, at once. Errors: INVALID_VALUE.

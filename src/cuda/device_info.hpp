@@ -7,7 +7,7 @@
 
 namespace gpemu::cuda {
 
-/// Returns what CUDA tells programs of a device of a node.
+/// Returns the properties that CUDA reports for a device of a node.
 [[nodiscard]] gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
                                                 const device::DeviceSnapshot& snapshot);
 

@@ -15,13 +15,13 @@
 
 namespace gpemu::cuda {
 
-/// What the process keeps for a context, in the order in which it ends with the context.
+/// The parts that the process keeps for a context, in the order in which they end with it.
 enum class ContextPart : std::uint8_t { kPools, kImports, kMemory, kPhysicalMemory, kVariables };
 inline constexpr std::size_t kContextParts = 5;
 
 /// One device that this process sees. Never moves once the process is attached.
 struct DeviceState {
-  /// Ends a part of the device's context: gives back all that it holds for it.
+  /// Ends a part of the device's context: frees everything that the part holds for it.
   using EndPart = void (*)(DeviceState& device);
 
   int ordinal = 0;  ///< as CUDA numbers it, after CUDA_VISIBLE_DEVICES.
@@ -29,20 +29,20 @@ struct DeviceState {
   profile::GpuSpec spec;
   gpemu_cuda_device info{};
   std::unique_ptr<cost::OperationCostModel> costs;
-  /// The primary context; null until somebody needed it.
+  /// The primary context; null until it is needed.
   std::unique_ptr<device::Device> device;
-  std::atomic<bool> active{false};    ///< whether the context is made, and not reset since.
+  std::atomic<bool> active{false};    ///< whether the context exists and was not reset.
   device::DeviceAddress context = 0;  ///< its own memory; guarded by the process's mutex.
   std::atomic<int> context_users{0};
-  /// Whether the runtime API uses the context, and so keeps it when its users are gone.
+  /// Whether the runtime API uses the context and therefore keeps it without other users.
   std::atomic<bool> runtime_uses{false};
   /// Devices whose memory the context may use; guarded by the process's mutex.
   std::set<int> peers;
   gpemu_cuda_stream* default_stream = nullptr;
-  /// How the parts end that have ever held anything for the device; null of the others.
+  /// The functions that end the parts; null for parts that never held anything for the device.
   std::array<std::atomic<EndPart>, kContextParts> parts{};
 
-  /// Has a part end with each context from now on. Called when it first holds something.
+  /// Makes a part end with each context from now on. Called when it first holds something.
   void end_with_context(ContextPart part, EndPart end) {
     parts[static_cast<std::size_t>(part)].store(end, std::memory_order_release);
   }

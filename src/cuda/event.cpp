@@ -12,7 +12,7 @@ namespace {
 constexpr std::uint32_t kDisableTiming = 2;
 
 /// Source: CUDA C++ Programming Guide, "Multi-Device System": events are recorded in streams of
-/// their device and timed against events of it; waited for are those of any.
+/// their device and timed against its events; any event can be waited for.
 bool are_apart(const DeviceState* a, const DeviceState* b) {
   return a != nullptr && b != nullptr && a != b;
 }

@@ -8,7 +8,7 @@
 
 namespace gpemu::cuda {
 
-/// Has a stream wait for an event, or captures that. Errors: those of capture_wait.
+/// Makes a stream wait for an event, or captures that. Errors: those of capture_wait.
 [[nodiscard]] Status wait_for_event(gpemu_cuda_stream& stream, gpemu_cuda_event& event,
                                     std::uint32_t flags);
 
@@ -21,7 +21,7 @@ namespace gpemu::cuda {
 [[nodiscard]] Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end,
                                   Duration* elapsed);
 
-/// What nodes of graphs do to events. Errors: INVALID_HANDLE.
+/// The actions of graph nodes on events. Errors: INVALID_HANDLE.
 [[nodiscard]] Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
 [[nodiscard]] Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
 

@@ -18,13 +18,15 @@
 struct gpemu_cuda_event {
   gpemu::device::Event event;
   gpemu::cuda::DeviceState* device = nullptr;  ///< its own; null for another process's.
-  gpemu::cuda::HostCalls host_calls;           ///< of this process, that it stands for.
+  gpemu::cuda::HostCalls host_calls;           ///< of this process, for which it stands.
   std::uint32_t flags = 0;
-  std::atomic<std::uint64_t> capture_id{0};  ///< where it was recorded last; 0: in none.
-  std::vector<gpemu_cuda_node*> captured;    ///< what it then stood for.
-  /// Where processes that share it find its time, 0 while it has none; null: it is not shared.
+  std::atomic<std::uint64_t> capture_id{
+      0};                                  ///< the capture in which it was last recorded; 0: none.
+  std::vector<gpemu_cuda_node*> captured;  ///< the nodes for which it then stood.
+  /// Its time for processes that share it, 0 while it has none; null: it is not shared.
   std::atomic<std::int64_t>* shared_ns = nullptr;
-  gpemu::Bytes mapped_bytes = 0;  ///< of another process's file, if it is that process's event.
+  gpemu::Bytes mapped_bytes =
+      0;  ///< of the file of the process that owns the event, if that is another one.
 
   /// Returns what the event stands for now, whichever process recorded it.
   [[nodiscard]] gpemu::device::Event current() const {
@@ -33,7 +35,7 @@ struct gpemu_cuda_event {
     if (ns == 0) return {};
     return gpemu::device::Event(gpemu::TimePoint(gpemu::Duration(ns)));
   }
-  /// Tells other processes that it was recorded.
+  /// Shows other processes that it was recorded.
   void publish() {
     if (shared_ns == nullptr) return;
     shared_ns->store(current().moment().time().time_since_epoch().count(),
@@ -46,7 +48,7 @@ namespace gpemu::cuda {
 /// cudaEventBlockingSync, cudaEventDisableTiming and cudaEventInterprocess.
 inline constexpr std::uint32_t kAllEventFlags = 7;
 
-/// More than any program keeps alive; an untouched slot costs address space only.
+/// More than any program keeps alive; an unused slot costs only address space.
 inline constexpr std::size_t kMaxEvents = 1 << 20;
 
 [[nodiscard]] inline HandleTable<gpemu_cuda_event>& events() {
@@ -58,7 +60,7 @@ inline constexpr std::size_t kMaxEvents = 1 << 20;
   return events().find(handle);
 }
 
-/// Returns a new event of a device, or null when there are too many.
+/// Returns a new event of a device, or null if there are too many.
 [[nodiscard]] gpemu_cuda_event* create_event(DeviceState& device, std::uint32_t flags);
 
 }  // namespace gpemu::cuda

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executable graphs: what a graph was when it was instantiated, in the order of its launches.
+// Executable graphs: the state of a graph at its instantiation, in the order of its launches.
 #include "exec.hpp"
 
 #include <algorithm>
@@ -28,14 +28,14 @@ using Step = gpemu_cuda_exec::Step;
 
 constexpr std::size_t kMaxExecs = 1 << 16;
 
-/// What a kernel takes less in a graph than on its own behind others in a stream. Source: NVIDIA
-/// Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us instead of 3.8 us a
-/// kernel.
+/// The time that a kernel saves in a graph, compared with a launch after others in a stream.
+/// Source: NVIDIA Technical Blog, "Getting Started with CUDA Graphs", 2019, V100: 3.4 us instead of
+/// 3.8 us a kernel.
 constexpr Duration kSavedPerKernel = std::chrono::nanoseconds(400);
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
-/// they keep. Steps that depend on no other wait for `before`. Requires: the lock of graphs.
-/// Errors: INVALID_VALUE for circles.
+/// they keep. Steps without dependencies wait for `before`. Requires: the lock of graphs. Errors:
+/// INVALID_VALUE for circles.
 Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
                std::vector<Step>& steps, UserObjects& objects) {
   std::vector<gpemu_cuda_node*> sorted;
@@ -51,7 +51,7 @@ Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& 
     if (node->work.parameters.kind == GPEMU_CUDA_NODE_GRAPH) {
       const auto first = static_cast<std::uint32_t>(steps.size());
       GPEMU_CUDA_TRY(flatten(*node->work.parameters.child, step.dependencies, steps, objects));
-      // The node itself stays as what joins its graph.
+      // The node itself stays, as the join of its graph.
       for (auto i = first; i < steps.size(); ++i) step.dependencies.push_back(i);
       step.work.parameters = {.kind = GPEMU_CUDA_NODE_EMPTY};
     }
@@ -61,7 +61,7 @@ Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& 
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// Runs one node on a stream whose work starts when the node may; the stream knows the end.
+/// Runs one node on a stream whose work starts when the node may start; the stream knows the end.
 Status run_step(Step& step, gpemu_cuda_stream& stream) {
   const gpemu_cuda_node_parameters& node = step.work.parameters;
   switch (node.kind) {
@@ -117,7 +117,7 @@ class Branches {
     }
   }
 
-  /// Returns the stream of a step, which waits for what the step depends on.
+  /// Returns the stream of a step, which waits for the step's dependencies.
   device::Stream& stream_of(std::uint32_t step) {
     const Place& place = places_[step];
     Branch& branch = branches_[place.branch];
@@ -134,7 +134,7 @@ class Branches {
     if (place.is_joined) place.end = branches_[place.branch].stream->last_end();
   }
 
-  /// Has the launch's stream wait for all branches that were begun.
+  /// Makes the launch's stream wait for all branches that have begun.
   void join() {
     for (const Branch& branch : branches_) {
       const bool is_other = branch.stream != nullptr && branch.stream != stream_.stream;
@@ -222,8 +222,8 @@ bool has_same_form(const std::vector<Step>& steps, const std::vector<Step>& othe
                     });
 }
 
-/// Gives references back once no launch uses the objects any more. Source: CUDA C++ Programming
-/// Guide, "CUDA User Objects": a launch keeps them until it is over. Requires: the lock of graphs.
+/// Releases references once no launch uses the objects. Source: CUDA C++ Programming Guide, "CUDA
+/// User Objects": a launch keeps them until it is over. Requires: the lock of graphs.
 void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
                             std::vector<gpemu_cuda_user_object*>& released) {
   if (objects.empty()) return;
@@ -338,7 +338,7 @@ Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   follow(stream, &exec.host_calls);
   HostCalls before;
   copy_host_calls(stream, before);
-  std::vector<HostCalls> calls(exec.steps.size());  // that each step leaves to those after it.
+  std::vector<HostCalls> calls(exec.steps.size());  // that later steps must respect, by step.
   Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
     Step& step = exec.steps[i];

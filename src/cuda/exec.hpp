@@ -28,7 +28,7 @@ struct gpemu_cuda_exec {
   std::mutex mutex;                   ///< of what follows, and of `steps`.
   gpemu::device::Moment end;          ///< of the last launch: the next one waits for it.
   gpemu::cuda::HostCalls host_calls;  ///< as `end`.
-  /// For steps beside others, by device.
+  /// For steps that run in parallel, by device.
   std::map<gpemu::cuda::DeviceState*, std::vector<std::unique_ptr<gpemu::device::Stream>>> streams;
 };
 
@@ -37,7 +37,7 @@ namespace gpemu::cuda {
 /// Returns an executable graph that was not destroyed, or null. Requires: the lock of graphs.
 [[nodiscard]] gpemu_cuda_exec* find_exec(gpemu_cuda_exec_handle handle);
 
-/// Returns an executable graph that stays until unpin_exec, though it be destroyed, or null.
+/// Returns an executable graph that exists until unpin_exec even if it is destroyed, or null.
 [[nodiscard]] gpemu_cuda_exec* pin_exec(gpemu_cuda_exec_handle handle);
 void unpin_exec(gpemu_cuda_exec& exec);
 
@@ -45,26 +45,25 @@ void unpin_exec(gpemu_cuda_exec& exec);
 /// OUT_OF_MEMORY.
 [[nodiscard]] Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec);
 
-/// Has it do what a graph of the same form does and keep that graph's objects instead of its own,
-/// which are released as by destroy_exec. Requires: the lock of graphs. Errors:
+/// Makes it do what a graph of the same form does and keep that graph's objects. Its own objects
+/// are released as by destroy_exec. Requires: the lock of graphs. Errors:
 /// GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE.
 [[nodiscard]] Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
                                  std::vector<gpemu_cuda_user_object*>& released);
 
-/// Changes what a node does, or whether it does. Requires: the lock of graphs. Errors:
+/// Changes what a node does, or whether it runs. Requires: the lock of graphs. Errors:
 /// INVALID_VALUE, those of describe_node.
 [[nodiscard]] Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
                                    const gpemu_cuda_node_parameters& parameters);
 [[nodiscard]] Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
                                       bool enabled);
 
-/// Ends it, or has the last thread end it that launches it. Puts the objects that nobody holds any
-/// more into `released`; while a launch is not over, they are destroyed later, in another thread.
-/// Requires: the lock of graphs.
+/// Ends it, or lets the last thread that launches it end it. Puts objects without owners into
+/// `released`; if a launch is not over, they are destroyed later, in another thread. Requires: the
+/// lock of graphs.
 void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released);
 
-/// Launches it on a stream, or has a stream capture its launch. Errors: those of its nodes, those
-/// of capture.
+/// Launches it on a stream, or captures its launch. Errors: those of its nodes, those of capture.
 [[nodiscard]] Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
 [[nodiscard]] Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
 

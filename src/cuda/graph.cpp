@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Graphs as programs build them: nodes, what they depend on, and the objects that graphs keep.
+// Graphs as programs build them: nodes, their dependencies, and the objects that graphs keep.
 #include "graph.hpp"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// More than any program keeps alive; an untouched slot costs address space only.
+/// More than any program keeps alive; an unused slot costs only address space.
 constexpr std::size_t kMaxGraphs = 1 << 16;
 constexpr std::size_t kMaxNodes = 1 << 22;
 
@@ -48,7 +48,7 @@ Status describe_child(NodeWork* work) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// Ends a node that no other names any more. Requires: the lock.
+/// Ends a node to which no other refers. Requires: the lock.
 void end_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released) {
   if (node.work.parameters.kind == GPEMU_CUDA_NODE_GRAPH) {
     destroy_graph(*node.work.parameters.child, released);

@@ -15,18 +15,19 @@
 
 namespace gpemu::cuda {
 
-/// What a node does. Kernels and operations of libraries are priced when they are added, for their
-/// arguments may be gone when the graph is launched.
+/// What a node does. Kernels and operations of libraries are priced when they are added, because
+/// their arguments may not exist any more when the graph is launched.
 struct NodeWork {
   gpemu_cuda_node_parameters parameters{};
-  cost::OperationCost cost;                  ///< of kernels.
-  gpemu_operation operation{};               ///< of kernels; its name is the next one.
-  std::string name;                          ///< of kernels.
-  DeviceState* device = nullptr;             ///< where it runs.
-  std::shared_ptr<const KernelWork> memory;  ///< what a kernel or a library does to it, or null.
+  cost::OperationCost cost;       ///< of kernels.
+  gpemu_operation operation{};    ///< of kernels; its name is the next one.
+  std::string name;               ///< of kernels.
+  DeviceState* device = nullptr;  ///< where it runs.
+  std::shared_ptr<const KernelWork>
+      memory;  ///< the effect of a kernel or a library on it, or null.
 };
 
-/// Guards all graphs, captures and user objects, and what streams and events know of captures.
+/// Guards all graphs, captures and user objects, and the capture state of streams and events.
 [[nodiscard]] inline std::mutex& graph_mutex() {
   return process().graph_mutex;
 }
@@ -44,14 +45,13 @@ struct NodeWork {
 /// Returns a live graph or null.
 [[nodiscard]] gpemu_cuda_graph* find_graph(gpemu_cuda_graph_handle handle);
 
-/// Returns a new graph, or null when there are too many.
+/// Returns a new graph, or null if there are too many.
 [[nodiscard]] gpemu_cuda_graph* create_graph();
 
-/// Returns a copy, or null when there are too many. Requires: the lock.
+/// Returns a copy, or null if there are too many. Requires: the lock.
 [[nodiscard]] gpemu_cuda_graph* clone_graph(const gpemu_cuda_graph& graph);
 
-/// Ends a graph with its nodes and puts the objects that nobody holds any more into `released`.
-/// Requires: the lock.
+/// Ends a graph with its nodes and puts objects without owners into `released`. Requires: the lock.
 void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>& released);
 
 /// Checks a list of nodes: alive, of this graph, none twice. Requires: the lock. Errors:
@@ -59,8 +59,8 @@ void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>
 [[nodiscard]] Status check_nodes(const gpemu_cuda_graph& graph,
                                  const gpemu_cuda_node_handle* handles, std::size_t count);
 
-/// Yields the nodes so that each comes behind what it depends on. Requires: the lock. Errors:
-/// INVALID_VALUE when they depend on each other in a circle.
+/// Yields the nodes in an order in which each comes after its dependencies. Requires: the lock.
+/// Errors: INVALID_VALUE if they depend on each other in a circle.
 [[nodiscard]] Status sort_nodes(const gpemu_cuda_graph& graph,
                                 std::vector<gpemu_cuda_node*>* sorted);
 
@@ -77,7 +77,7 @@ void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>
 /// Returns the nodes that depend on one. Requires: the lock.
 [[nodiscard]] std::vector<gpemu_cuda_node*> dependents_of(const gpemu_cuda_node& node);
 
-/// Takes a node out of its graph and ends it, as destroy_graph. Requires: the lock.
+/// Removes a node from its graph and ends it, like destroy_graph. Requires: the lock.
 void destroy_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released);
 
 }  // namespace gpemu::cuda

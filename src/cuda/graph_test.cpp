@@ -26,8 +26,8 @@ using Graph = gpemu_cuda_graph_handle;
 using Node = gpemu_cuda_node_handle;
 using Exec = gpemu_cuda_exec_handle;
 
-/// What the cost model asks for the operation of these tests is not this file's business: times
-/// are compared with that of one operation, exactly.
+/// These tests do not depend on the price of their operation: they compare times exactly with that
+/// of one operation.
 class GraphTest : public testing::Test {
  protected:
   static void SetUpTestSuite() { use_test_gpu(); }
@@ -61,7 +61,7 @@ class GraphTest : public testing::Test {
                                     .name = "operation"};
     return gpemu_cuda_submit(&operation, stream);
   }
-  /// Emulated time that work on the first stream takes.
+  /// Returns the emulated time of work on the first stream.
   template <typename Work>
   std::int64_t time(Work&& work) {
     EXPECT_EQ(gpemu_cuda_device_synchronize(), GPEMU_CUDA_SUCCESS);
@@ -110,7 +110,7 @@ class GraphTest : public testing::Test {
     return info.status;
   }
 
-  /// What a kernel takes less in a graph.
+  /// The time that a kernel saves in a graph.
   static constexpr std::int64_t kSaved = 400;
 
   Stream stream_ = nullptr, other_ = nullptr;
@@ -686,7 +686,7 @@ TEST_F(GraphTest, DisabledKernelsWriteNothingThroughAnotherGraph) {
 TEST_F(GraphTest, ProgramsAreToldOfWhatIsRefusedWithoutALock) {
   bool told = false;
   const auto callback = [](void* data, std::int32_t, char*, std::size_t) {
-    // Another thread than the one that calls may ask whether a lock is free.
+    // Only a thread other than the caller can find out whether a lock is free.
     std::thread([data] {
       const std::unique_lock lock(graph_mutex(), std::try_to_lock);
       *static_cast<bool*>(data) = lock.owns_lock();
@@ -723,14 +723,14 @@ TEST_F(GraphTest, AForkedChildEndsThoughAThreadHeldTheLockOfGraphs) {
   std::fflush(stdout);
   child = ::fork();
   if (child == 0) {
-    ::alarm(10);  // Ends a child that waits for a lock that nobody can release.
+    ::alarm(10);  // Ends a child that waits for a lock that no thread can release.
     const bool refused =
         gpemu_cuda_graph_destroy(graph) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
         gpemu_cuda_exec_destroy(exec) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
         gpemu_cuda_user_object_retain(nullptr, 1) == GPEMU_CUDA_ERROR_NOT_INITIALIZED &&
         gpemu_cuda_module_unload(nullptr) == GPEMU_CUDA_ERROR_NOT_INITIALIZED;
     if (!refused) std::_Exit(1);
-    // The thread's stream ends before this; what then is left is the parent's.
+    // The thread's stream ends before this; everything left belongs to the parent.
     std::atexit([] { std::_Exit(0); });
     std::exit(0);
   }
@@ -771,7 +771,7 @@ TEST_F(GraphTest, BatchesOfProductsMayBeLarge) {
 }
 
 TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
-  // One product of 1 x 1 matrices, of which the array of results is changed after the capture.
+  // One product of 1 x 1 matrices, whose array of results changes after the capture.
   constexpr std::uint64_t kBytes = 4096;
   std::uint64_t memory = 0;
   ASSERT_EQ(gpemu_cuda_malloc(kBytes, &memory), GPEMU_CUDA_SUCCESS);

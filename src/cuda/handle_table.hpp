@@ -13,22 +13,22 @@
 
 #include "gpemu/base/error.hpp"
 
-/// LeakSanitizer's, absent without it: what the region points at is in use.
+/// A function of LeakSanitizer, absent without it: objects to which the region points are in use.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the sanitizer's name.
 extern "C" [[gnu::weak]] void __lsan_register_root_region(const void* begin, std::size_t bytes);
 
 namespace gpemu::cuda {
 
-/// Objects of one kind that a program names by pointers. Any bits may be asked for: the table finds
-/// out whether they name a live object without touching what they point at.
+/// Objects of one kind that a program names by pointers. Handles may be any bits: the table finds
+/// out whether they name a live object without dereferencing them.
 ///
-/// Slots are reused and their memory is never given back. Thread safety: any thread; who destroys
-/// an object that another thread is using errs as on a GPU, but finds mapped memory.
+/// Slots are reused and their memory is never freed. Thread safety: any thread; destroying an
+/// object that another thread uses is an error, as in CUDA, but the memory stays mapped.
 template <typename Object>
 class HandleTable {
  public:
   explicit HandleTable(std::size_t capacity) : capacity_(capacity) {
-    // Untouched slots cost address space only.
+    // Unused slots cost only address space.
     void* const memory = ::mmap(nullptr, capacity * sizeof(Slot), PROT_READ | PROT_WRITE,
                                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     GPEMU_CHECK(memory != MAP_FAILED, "no address space for a table of handles");
@@ -36,9 +36,9 @@ class HandleTable {
   }
   HandleTable(const HandleTable&) = delete;
   HandleTable& operator=(const HandleTable&) = delete;
-  ~HandleTable() = delete;  ///< tables live as long as the process.
+  ~HandleTable() = delete;  ///< tables exist as long as the process.
 
-  /// Returns a new object, or null when the table is full.
+  /// Returns a new object, or null if the table is full.
   template <typename... Args>
   Object* create(Args&&... args) {
     const std::lock_guard lock(mutex_);

@@ -12,13 +12,13 @@ namespace gpemu::cuda {
 /// streams and events hold are guarded by the queue's lock.
 using HostCalls = std::vector<std::uint64_t>;
 
-/// Whether a host function has been queued and has not returned. While there is none, nothing that
-/// depends on them costs more than asking this.
+/// Returns whether a host function was queued and has not returned. If there is none, this check is
+/// the only cost of host functions.
 [[nodiscard]] inline bool any_host_calls() {
   return process().open_host_calls.load(std::memory_order_acquire) != 0;
 }
 
-/// Whether the calling thread is in a host function, where CUDA forbids to wait for the GPU.
+/// Whether the calling thread is in a host function, in which CUDA forbids waiting for the GPU.
 [[gnu::tls_model("initial-exec")]] inline thread_local constinit bool in_host_function = false;
 
 }  // namespace gpemu::cuda

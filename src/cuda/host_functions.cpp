@@ -73,8 +73,8 @@ class HostFunctions {
     void (*function)(void*);
     void* data;
   };
-  /// What streams of a device depend on: any of them, those that the legacy default stream waits
-  /// for.
+  /// The host functions on which a device's streams depend: those of any stream, and those of the
+  /// streams for which the legacy default stream waits.
   struct DeviceCalls {
     HostCalls all, blocking;
   };
@@ -88,7 +88,7 @@ class HostFunctions {
     }
   }
 
-  /// As device::Stream has it for times.
+  /// Like device::Stream does for times.
   void follow_locked(gpemu_cuda_stream& stream, const HostCalls& others) {
     DeviceCalls& device = devices_[stream.device];
     merge(stream.host_calls, others);
@@ -113,14 +113,13 @@ class HostFunctions {
                                 [this](std::uint64_t order) { return open_.contains(order); });
   }
 
-  /// `calls` is a copy: while this waits, streams are given more.
+  /// `calls` is a copy: while this waits, streams get more.
   void wait_locked(std::unique_lock<std::mutex>& lock, const HostCalls calls) {
     if (std::this_thread::get_id() == thread_.get_id()) return;
     done_.wait(lock, [&] { return have_returned_locked(calls); });
   }
 
-  /// Returns the call that is due first, of several the one that was queued first. Requires: there
-  /// is one.
+  /// Returns the call that is due first; of several, the one queued first. Requires: there is one.
   std::vector<Call>::iterator next() {
     return std::ranges::min_element(
         calls_, {}, [](const Call& call) { return std::pair(call.time.time(), call.order); });
@@ -142,8 +141,8 @@ class HostFunctions {
         awaited_.reset();
         continue;
       }
-      // One that comes meanwhile may be due earlier, and work that comes may put this one off.
-      // Virtual time stands still while nobody waits, so that there is nothing to sleep for.
+      // A call queued meanwhile may be due earlier, and new work may delay this one. Virtual time
+      // stands still while no thread waits, so there is no need to sleep.
       const Duration ahead = time - clock().now() - sim::RealClock::kDefaultSpin;
       if (ahead > Duration::zero() && process().time_is_real) {
         if (changed_.wait_for(lock, ahead, [&] { return next()->order != order; })) continue;
@@ -173,9 +172,9 @@ class HostFunctions {
   std::mutex mutex_;
   std::condition_variable changed_, done_;
   std::vector<Call> calls_;
-  std::set<std::uint64_t> open_;  ///< which have not returned, those in `calls_` among them.
+  std::set<std::uint64_t> open_;  ///< calls that have not returned, including those in `calls_`.
   std::map<const DeviceState*, DeviceCalls> devices_;
-  std::optional<device::Moment> awaited_;  ///< open, for whose news the thread waits.
+  std::optional<device::Moment> awaited_;  ///< an open moment for which the thread waits.
   std::uint64_t next_ = 1;
   std::thread thread_;
 };

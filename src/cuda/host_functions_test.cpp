@@ -60,7 +60,7 @@ class HostFunctionsTest : public testing::Test {
   static void record(Event event, Stream stream) {
     ASSERT_EQ(gpemu_cuda_event_record(event, stream, 0), GPEMU_CUDA_SUCCESS);
   }
-  /// Whether, once all that was queued has had its time, nothing more is waited for.
+  /// Returns whether a stream is ready once the time of all queued work has passed.
   static bool ready(Stream stream) {
     clock().wait_until(clock().now() + std::chrono::seconds(1));
     return gpemu_cuda_stream_query(stream) == GPEMU_CUDA_SUCCESS;

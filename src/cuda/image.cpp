@@ -14,9 +14,8 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Attributes in the sections ".nv.info": all kernels' in the one of this name, a kernel's own in
-/// ".nv.info.<kernel>". Source: what ptxas 13.0 writes for kernels of known registers, stack and
-/// launch bounds.
+/// Attributes in the sections ".nv.info", for all kernels, and ".nv.info.<kernel>", for one.
+/// Source: the output of ptxas 13.0 for kernels with known registers, stack and launch bounds.
 constexpr std::uint8_t kSizedFormat = 4;  ///< a size follows, then so many bytes.
 constexpr std::uint8_t kMaxThreads = 0x05;
 constexpr std::uint8_t kFrameSize = 0x11;
@@ -24,19 +23,20 @@ constexpr std::uint8_t kRegisterCount = 0x2f;
 /// A parameter: an index of 4 bytes, its number and its offset of 2 each, and 4 bytes of which the
 /// upper 14 bits are its size. Source: as above, for kernels of known parameters.
 constexpr std::uint8_t kParameter = 0x17;
-/// The same of kernels whose parameters take more than 4 KiB; the last 4 bytes are the size.
-/// Source: those of PyTorch 2.15 over lists of tensors, whose sizes MultiTensorApply.cuh tells.
+/// The same for kernels whose parameters take more than 4 KiB; the last 4 bytes are the size.
+/// Source: kernels of PyTorch 2.15 over lists of tensors, whose sizes are in MultiTensorApply.cuh.
 constexpr std::uint8_t kParameterOfMany = 0x45;
 
-/// Since Volta an instruction takes 16 bytes, and its first 12 bits say what it does. Source: what
-/// ptxas 12.8 writes for mma.sync (HMMA of Volta and later, IMMA, QMMA), wgmma (HGMMA), tcgen05
+/// Since Volta an instruction takes 16 bytes, and its first 12 bits are the operation. Source: the
+/// output of ptxas 12.8 for mma.sync (HMMA of Volta and later, IMMA, QMMA), wgmma (HGMMA), tcgen05
 /// (UTCHMMA) and fma.rn.f32 (FFMA), as nvdisasm shows it.
 constexpr std::size_t kInstructionBytes = 16;
 constexpr std::array<std::uint16_t, 6> kTensorCoreCodes = {0x236, 0x23c, 0x237,
                                                            0x27a, 0x9f0, 0x5ea};
 constexpr std::uint16_t kMultiplyAddCode = 0x223;
 constexpr int kFirstWideCode = 70;
-/// Code of which so much is multiply-adds makes products: Triton's with tiles has 70 % and more.
+/// Code with this share of multiply-adds computes products: Triton's code with tiles has 70 % and
+/// more.
 constexpr double kMultipliesShare = 0.25;
 constexpr std::size_t kLeastMultiplies = 64;
 
@@ -48,12 +48,12 @@ constexpr std::uint16_t kElfEntry = 2;
 constexpr std::uint64_t kLz4Flag = 0x2000, kZstandardFlag = 0x8000;
 constexpr std::uint64_t kCompressedFlags = kLz4Flag | kZstandardFlag;
 
-/// Since Hopper the system takes so much of each block's shared memory, and the code counts it.
-/// Source: CUDA C++ Programming Guide, "Compute Capabilities": 1 KB is reserved per block.
+/// Since Hopper the system takes some of each block's shared memory, and the code's size includes
+/// it. Source: CUDA C++ Programming Guide, "Compute Capabilities": 1 KB is reserved per block.
 constexpr int kCountsReserved = 90;
 constexpr Bytes kReservedShared = kKiB;
 
-/// Returns what lies at an offset, or zeros beyond the end.
+/// Returns the value at an offset, or zeros beyond the end.
 template <typename Value>
 Value read_at(std::span<const std::byte> bytes, std::uint64_t offset) {
   Value value{};
@@ -87,7 +87,7 @@ class CubinReader {
         (elf_.size() - header_.e_shoff) / sizeof(Elf64_Shdr) < header_.e_shnum) {
       return std::nullopt;
     }
-    // Where the architecture is moved with the version of the ABI. Source: as above.
+    // The position of the architecture depends on the version of the ABI. Source: as above.
     const Elf64_Word flags = header_.e_flags;
     image_.architecture =
         static_cast<int>(header_.e_ident[EI_ABIVERSION] >= 8 ? flags >> 8 & 0xff : flags & 0xff);
@@ -124,7 +124,7 @@ class CubinReader {
     if (name.starts_with(kText)) image_.kernels.try_emplace(by_section_[index]);
   }
 
-  /// Returns the kernel of a name, or null.
+  /// Returns the kernel with a name, or null.
   KernelCode* kernel(std::string_view name) {
     const auto found = image_.kernels.find(std::string(name));
     return found == image_.kernels.end() ? nullptr : &found->second;
@@ -153,7 +153,7 @@ class CubinReader {
     }
   }
 
-  /// Finds out what instructions calculate with.
+  /// Finds out which arithmetic the instructions use.
   [[nodiscard]] cost::LaunchFacts::Arithmetic arithmetic_of(std::span<const std::byte> text) const {
     using Arithmetic = cost::LaunchFacts::Arithmetic;
     if (image_.architecture < kFirstWideCode) return Arithmetic::kUnknown;
@@ -171,7 +171,7 @@ class CubinReader {
     return many ? Arithmetic::kMultiplies : Arithmetic::kOther;
   }
 
-  /// `own` is the kernel that the section is of; without one, attributes name a symbol.
+  /// `own` is the kernel of the section; without one, attributes name a symbol.
   void read_attributes(std::span<const std::byte> bytes, KernelCode* own) {
     while (bytes.size() >= 4) {
       const auto format = static_cast<std::uint8_t>(bytes[0]);
@@ -197,7 +197,7 @@ class CubinReader {
     }
   }
 
-  /// The size stands behind so many other bits.
+  /// The size comes after `other_bits` bits of something else.
   static void add_parameter(KernelCode& code, std::span<const std::byte> value, int other_bits) {
     constexpr std::size_t kMost = 256;
     const auto number = read_at<std::uint16_t>(value, 4);
@@ -254,10 +254,10 @@ struct Entry {
   std::uint32_t name_offset, name_bytes;
   std::uint64_t flags;
   std::uint64_t reserved_2;
-  std::uint64_t uncompressed_bytes;  ///< 0 where it is not compressed.
+  std::uint64_t uncompressed_bytes;  ///< 0 if it is not compressed.
 };
 
-/// Without the last two, which others than compressed entries need not have.
+/// Without the last two fields, which only compressed entries must have.
 constexpr std::size_t kLeastEntry = 48;
 
 }  // namespace
@@ -323,7 +323,7 @@ std::span<const std::byte> entries_of(const std::byte* start) {
   return {start + header.header_bytes, header.bytes};
 }
 
-/// Takes the first entry off `rest`, which keeps what is behind it, or nothing at the end.
+/// Removes the first entry from `rest` and returns it, or nothing at the end.
 std::optional<Entry> next_entry(std::span<const std::byte>& rest,
                                 std::span<const std::byte>* content) {
   if (rest.size() < kLeastEntry) return std::nullopt;
@@ -336,7 +336,7 @@ std::optional<Entry> next_entry(std::span<const std::byte>& rest,
   return entry;
 }
 
-/// Reads a length of the LZ4 format that its token says to go on. Returns false at the end.
+/// Reads the further bytes of a length in the LZ4 format. Returns false at the end.
 bool extend(std::span<const std::byte>& block, Bytes& length) {
   for (unsigned part = 255; part == 255; length += part) {
     if (block.empty()) return false;
@@ -380,7 +380,7 @@ namespace {
 
 using ZstandardDecompress = std::size_t (*)(void*, std::size_t, const void*, std::size_t);
 
-/// The function of the system's library, or null, which is told.
+/// Returns the function of the system's library, or null, which is reported.
 ZstandardDecompress find_zstandard() {
   void* const library = ::dlopen("libzstd.so.1", RTLD_NOW | RTLD_LOCAL);
   void* const found = library == nullptr ? nullptr : ::dlsym(library, "ZSTD_decompress");
@@ -393,7 +393,7 @@ ZstandardDecompress find_zstandard() {
   return reinterpret_cast<ZstandardDecompress>(found);
 }
 
-/// Decompresses a frame of Zstandard, or nothing when it is malformed or is not of the size.
+/// Decompresses a frame of Zstandard; returns nothing if it is malformed or has another size.
 std::optional<std::vector<std::byte>> decompress_zstandard(std::span<const std::byte> frame,
                                                            Bytes bytes) {
   constexpr Bytes kMostBytes = kMiB * 256;

@@ -16,15 +16,15 @@
 
 namespace gpemu::cuda {
 
-/// Where a kernel's parameter lies among them, and how large it is.
+/// The offset and size of a kernel's parameter.
 struct ParameterPlace {
   Bytes offset = 0;
   Bytes bytes = 0;
 };
 
-/// What the compiler wrote down of a kernel.
+/// What the compiler recorded about a kernel.
 struct KernelCode {
-  std::int32_t registers = 0;              ///< of a thread; 0 where it is not told.
+  std::int32_t registers = 0;              ///< of a thread; 0 if it is not known.
   std::int32_t max_threads_per_block = 0;  ///< of __launch_bounds__; 0 without.
   Bytes static_shared = 0;
   Bytes local = 0;  ///< of a thread.
@@ -38,42 +38,42 @@ struct DeviceVariable {
   std::vector<std::byte> initial;  ///< empty: zeros.
 };
 
-/// What machine code for a GPU holds.
+/// The content of machine code for a GPU.
 struct Image {
   int architecture = 0;  ///< 10 * major + minor.
   Bytes constant = 0;    ///< of __constant__ variables.
   std::unordered_map<std::string, KernelCode> kernels;
   std::unordered_map<std::string, DeviceVariable> variables;
-  /// What it was made of, where the compiler was asked for lines, as Triton does.
+  /// Its PTX, if the compiler was asked for line information, as Triton does.
   std::string ptx;
 };
 
-/// Reads machine code, an ELF file of the compiler's ("cubin"), or nothing when it is malformed.
+/// Reads machine code, an ELF file of the compiler ("cubin"); returns nothing if it is malformed.
 [[nodiscard]] std::optional<Image> read_cubin(std::span<const std::byte> elf);
 
-/// The limit of what lies in memory, of which nobody told the size.
+/// The limit for an image in memory whose size is not known.
 inline constexpr Bytes kUnknownSize = std::numeric_limits<Bytes>::max();
 
-/// Returns how many bytes an ELF file at an address takes, by its header and its tables, or nothing
-/// when that is more than `limit` or it is malformed.
+/// Returns the size of an ELF file at an address, by its header and its tables, or nothing if that
+/// is more than `limit` or the file is malformed.
 [[nodiscard]] std::optional<Bytes> cubin_size(const std::byte* elf, Bytes limit);
 
 /// Returns whether a fat binary ends, by its header, within `limit` bytes from its start, or
 /// `start` is what the compiler wraps one in. Requires: 4 bytes are there.
 [[nodiscard]] bool holds_fat_binary(const std::byte* start, Bytes limit);
 
-/// Reads the machine code in a fat binary, or in what the compiler wraps one in, that a device
-/// would run: the newest that is not newer than `architecture`, else the oldest. Nothing when all
-/// of it is compressed, for another compiler to finish (PTX), or no fat binary.
+/// Reads the machine code in a fat binary, or in the compiler's wrapper of one, that a device would
+/// run: the newest that is not newer than `architecture`, else the oldest. Returns nothing if all
+/// of it is compressed or PTX, or if it is not a fat binary.
 [[nodiscard]] std::optional<Image> read_fat_binary(const std::byte* start, int architecture);
 
-/// Returns the parameters of a kernel in a fat binary, or in what the compiler wraps one in, or
-/// none where nothing is known: all is for another compiler to finish, or compressed by Zstandard,
-/// of which the system has no library. They are the same for all architectures.
+/// Returns the parameters of a kernel in a fat binary, or in the compiler's wrapper of one. Returns
+/// none if all code is PTX, or compressed with Zstandard and the system has no library for it. They
+/// are the same for all architectures.
 [[nodiscard]] std::vector<ParameterPlace> kernel_parameters(const std::byte* fat_binary,
                                                             std::string_view kernel);
 
-/// Decompresses a block of the LZ4 format, or nothing when it is malformed or is not of the size.
+/// Decompresses a block of the LZ4 format; returns nothing if it is malformed or has another size.
 [[nodiscard]] std::optional<std::vector<std::byte>> decompress_lz4(std::span<const std::byte> block,
                                                                    Bytes bytes);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Sharing between processes of one node: memory and times of events lie in files without a name,
-// which others reach through /proc while their process lives. Nothing is left to clean up.
+// Sharing between processes of one node: memory and times of events are in files without a name,
+// which others open through /proc while their process runs. There is nothing to clean up.
 #include "ipc.hpp"
 
 #include <array>
@@ -34,7 +34,7 @@ struct Mapping {
   int users = 1;
 };
 
-/// What this process shares with others, and they with it.
+/// The objects that this process shares with others, and they with it.
 struct Imports {
   std::mutex mutex;
   std::map<std::uint64_t, Mapping> memory;  ///< by the address given out.
@@ -55,7 +55,7 @@ constexpr std::uint32_t kInterprocess = 4;
 
 enum class Kind : std::uint32_t { kMemory = 1, kEvent = 2 };
 
-/// What a handle says. It comes from another process and may be forged.
+/// The content of a handle. It comes from another process and may be forged.
 struct Ticket {
   std::array<char, 8> magic{};
   Kind kind = Kind::kMemory;
@@ -84,8 +84,8 @@ void write_ticket(Ticket ticket, gpemu_cuda_ipc* ipc) {
   std::memcpy(ipc->bytes, &ticket, sizeof(ticket));
 }
 
-/// Reads what a handle says and maps it. Errors: INVALID_HANDLE, INVALID_CONTEXT for one of this
-/// process.
+/// Reads the content of a handle and maps its file. Errors: INVALID_HANDLE, INVALID_CONTEXT for one
+/// of this process.
 Status map_ticket(const gpemu_cuda_ipc& ipc, Kind kind, Ticket* ticket, Mapping* mapping) {
   std::memcpy(ticket, ipc.bytes, sizeof(*ticket));
   if (ticket->magic != kMagic || ticket->kind != kind) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -118,7 +118,7 @@ void unmap(const Mapping& mapping) {
   ::munmap(reinterpret_cast<void*>(mapping.start), mapping.bytes);
 }
 
-/// Returns the ordinal of a device of the node, or nothing when this process does not see it.
+/// Returns the ordinal of a device of the node, or nothing if this process does not see it.
 std::optional<int> ordinal_of(int index) {
   for (int ordinal = 0; ordinal < device_count(); ++ordinal) {
     if (device_at(ordinal).index == index) return ordinal;
@@ -193,7 +193,7 @@ void stop_sharing(gpemu_cuda_event& event) {
 }
 
 Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
-  // Others see the pages from now on.
+  // Other processes see the pages from now on.
   mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();

@@ -16,16 +16,15 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Registers that a thread is taken to use where the code does not say. Source: within the limits
-/// of full occupancy on all supported GPUs (65536 registers for 2048 threads).
+/// The assumed registers of a thread if the code does not say. Source: within the limits of full
+/// occupancy on all supported GPUs (65536 registers for 2048 threads).
 constexpr std::int32_t kRegisters = 32;
 
-/// What a thread found in the registry. It looks here first: programs launch the same kernels again
-/// and again.
+/// A thread's cache of the registry, because programs launch the same kernels repeatedly.
 struct FoundKernel {
   const void* host_function;
   gpemu_cuda_kernel* kernel;
-  std::uint64_t changes;  ///< that the registry had seen; later ones may concern the kernel.
+  std::uint64_t changes;  ///< of the registry at that time; later ones may concern the kernel.
 };
 struct FoundKernels {
   /// Functions begin at multiples of 16.
@@ -35,7 +34,7 @@ struct FoundKernels {
   std::array<FoundKernel, 256> all{};
 };
 
-/// Returns what the compiler wrote down of a kernel, as far as it did.
+/// Returns what the compiler recorded about a kernel, if anything.
 CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
   CodeFacts facts;
   if (kernel.module == nullptr) {
@@ -51,7 +50,7 @@ CodeFacts facts_of_code(const gpemu_cuda_kernel& kernel) {
   return facts;
 }
 
-/// Finds out what the compiler wrote down of a kernel. Requires: attached.
+/// Reads what the compiler recorded about a kernel. Requires: attached.
 void decode(gpemu_cuda_kernel& kernel) {
   std::call_once(kernel.decoded, [&kernel] {
     const Image* image = nullptr;
@@ -70,7 +69,7 @@ void decode(gpemu_cuda_kernel& kernel) {
   });
 }
 
-/// Finds out what is known of a kernel, once. Requires: attached.
+/// Analyses a kernel, once. Requires: attached.
 const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
   if (!kernel.analysed.load(std::memory_order_acquire)) {
     std::call_once(kernel.analysis, [&kernel] {
@@ -86,7 +85,7 @@ const cost::KernelTraits& traits_of(gpemu_cuda_kernel& kernel) {
   return kernel.traits;
 }
 
-/// Reads what is known of a launch of a kernel that is not recognised.
+/// Reads the facts about a launch of a kernel that is not recognised.
 cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch) {
   if (!kernel.has_parameters.load(std::memory_order_acquire)) {
     decode(kernel);
@@ -102,7 +101,7 @@ cost::LaunchFacts facts_of(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& l
       kernel.code == nullptr ? cost::LaunchFacts::Arithmetic::kUnknown : kernel.code->arithmetic);
 }
 
-/// Registers are given out to warps in units, and warps in groups. Source: the CUDA Occupancy
+/// Warps get registers in units, and blocks get warps in groups. Source: the CUDA Occupancy
 /// Calculator, for all compute capabilities since 3.7.
 constexpr std::int32_t kRegisterUnit = 256;
 constexpr std::int32_t kWarpGroup = 4;
@@ -111,7 +110,7 @@ int registers_of(const gpemu_cuda_kernel& kernel) {
   return kernel.code != nullptr && kernel.code->registers > 0 ? kernel.code->registers : kRegisters;
 }
 
-/// Returns how many warps of a kernel so many registers suffice for.
+/// Returns for how many warps of a kernel the registers suffice.
 int warps_for(const gpemu_cuda_kernel& kernel, int registers) {
   const int of_warp = (registers_of(kernel) * 32 + kRegisterUnit - 1) / kRegisterUnit;
   return registers / (of_warp * kRegisterUnit) / kWarpGroup * kWarpGroup;
@@ -125,7 +124,7 @@ int max_threads_of(const gpemu_cuda_kernel& kernel, const gpemu_cuda_device& dev
   return bound > 0 ? std::min(threads, bound) : threads;
 }
 
-/// Requires: the kernel is decoded, as far as it can be.
+/// Requires: the kernel is decoded, if that is possible.
 Status check_launch(gpemu_cuda_kernel& kernel, const gpemu_cuda_launch& launch,
                     const gpemu_cuda_device& device) {
   std::uint64_t threads = 1;
@@ -190,7 +189,7 @@ Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& l
     record_not_supported("libcuda.so.1", "packed arguments of a kernel without machine code");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }
-  // The program's own memory, which nothing writes to.
+  // The program's own memory, to which nothing writes.
   auto* const packed = static_cast<std::byte*>(const_cast<void*>(launch.packed));
   for (const ParameterPlace& place : places) {
     if (place.bytes > launch.packed_bytes || place.offset > launch.packed_bytes - place.bytes) {

@@ -11,20 +11,20 @@
 
 namespace gpemu::cuda {
 
-/// Makes a kernel known that a fat binary holds, by the function that stands for it in the program.
+/// Registers a kernel of a fat binary under its host function in the program.
 void register_kernel(const void* host_function, const char* name, const void* fat_binary);
 
 /// Errors: INVALID_DEVICE_FUNCTION.
 [[nodiscard]] Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel);
 
-/// The device's compute capability as images have it.
+/// Returns the device's compute capability in the form used by images.
 [[nodiscard]] int architecture_of(const DeviceState& device);
 
-/// Returns what a fat binary holds for the first device, read on first use, or null. Requires: the
-/// registry's lock.
+/// Returns the image of a fat binary for the first device, read on first use, or null. Requires:
+/// the registry's lock.
 [[nodiscard]] const Image* image_of(KernelRegistry& state, const void* fat_binary);
 
-/// Tells what the compiler wrote down of a kernel, as far as it did. Requires: attached.
+/// Returns what the compiler recorded about a kernel, as far as it is known. Requires: attached.
 [[nodiscard]] gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel,
                                                      const DeviceState& device);
 
@@ -45,7 +45,7 @@ void register_kernel(const void* host_function, const char* name, const void* fa
                                                           const DeviceState& device);
 
 /// Points `arguments` at each of a launch's packed arguments, and makes `plain` the launch with
-/// them. Errors: INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED as gpemu_cuda_launch_kernel has them.
+/// them. Errors: INVALID_HANDLE, INVALID_VALUE, NOT_SUPPORTED, as in gpemu_cuda_launch_kernel.
 [[nodiscard]] Status unpack_launch(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                                    std::vector<void*>* arguments, gpemu_cuda_launch* plain);
 

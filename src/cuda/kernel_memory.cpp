@@ -14,7 +14,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// A range of addresses and what is true of it as long as no content changes.
+/// A range of addresses, and a fact that is true as long as no content changes.
 struct RecentRange {
   std::uint64_t address = 0;
   Bytes bytes = 0;
@@ -25,15 +25,15 @@ struct RecentRange {
   bool operator==(const RecentRange&) const = default;
 };
 
-/// What a thread found out last. Programs launch the same kernels on the same memory again and
-/// again, and to look there takes a few nanoseconds where to find out takes two locks.
+/// A thread's recent results. Programs launch the same kernels on the same memory repeatedly; a
+/// look-up here takes a few nanoseconds, while finding out again takes two locks.
 class RecentRanges {
  public:
   [[nodiscard]] bool contain(const RecentRange& range) const { return at(range) == range; }
   void add(const RecentRange& range) { ranges_[place(range)] = range; }
 
  private:
-  /// Tensors lie at multiples of large powers of two. Source of the factor: Knuth, The Art of
+  /// Tensors are at multiples of large powers of two. Source of the factor: Knuth, The Art of
   /// Computer Programming 3, 6.4, on multiplicative hashing: 2^64 over the golden ratio.
   [[nodiscard]] static std::size_t place(const RecentRange& range) {
     return range.address * 0x9E3779B97F4A7C15 >> 56;
@@ -46,18 +46,18 @@ class RecentRanges {
 };
 
 struct RecentFinds {
-  RecentRanges left;     ///< to leave_uncomputed(), which had nothing more to do.
-  RecentRanges unknown;  ///< to known_to_kernel(), which found nothing known.
+  RecentRanges left;     ///< of leave_uncomputed(), which had nothing left to do.
+  RecentRanges unknown;  ///< of known_to_kernel(), which found unknown content.
 };
 
-/// Makes a range of memory that others read at any time zeros in place of what a kernel writes.
-/// Nobody sees those reads, so it counts as read now.
+/// Sets a range of shared memory to zeros in place of a kernel's results. Reads of shared memory
+/// cannot be seen, so it counts as read now.
 void clear_shared(std::uint64_t address, Bytes bytes, WriterId writer) {
   clear_pages(address, bytes);
   record_not_computed(address, bytes, writer);
 }
 
-/// Makes a range that a kernel changed in place not updated where its pages hold something.
+/// Marks a range that a kernel changed in place as not updated, where its pages have content.
 void leave_not_updated(std::uint64_t address, Bytes bytes, WriterId writer) {
   ContentMap& contents = memory().contents;
   for (Bytes done = 0; done < bytes;) {
@@ -105,11 +105,11 @@ void leave_uncomputed(std::uint64_t address, Bytes bytes, Uncomputed how, Writer
   auto* const recent = PerThread<RecentFinds>::get();
   if (recent != nullptr && recent->left.contain(range)) return;
   const Side side = side_of(address, bytes);
-  // A pointer that may be written and leads to the host's memory is as likely to be only read.
+  // A writable pointer to the host's memory is as likely to be only read.
   if (side.on_host() ? how == Uncomputed::kOpen : !side.is_written_by_kernels()) return;
   const Bytes covered = std::min(bytes, side.covered);
   if (covered == 0) return;
-  // The host's pages stay, because they may belong to a file of the program's.
+  // The host's pages stay, because they may belong to a file of the program.
   if (side.on_host() || (side.shared && how == Uncomputed::kUpdated)) {
     return record_not_computed(address, covered, writer);
   }

@@ -23,7 +23,7 @@
 #include "process.hpp"
 
 struct gpemu_cuda_module {
-  /// Nothing for other formats than machine code, whose names cannot be listed.
+  /// Nothing for formats other than machine code, whose names cannot be listed.
   std::optional<gpemu::cuda::Image> image;
   std::map<std::pair<std::string, int>, std::uint64_t> variables;  ///< addresses, by device.
 };
@@ -57,7 +57,7 @@ struct Variable {
   std::map<int, std::uint64_t> addresses;  ///< by device.
 };
 
-/// What the runtime registers at load.
+/// The kernels and variables that the runtime registers at load.
 struct KernelRegistry {
   std::mutex mutex;
   std::atomic<std::uint64_t> changes{1};  ///< of `kernels`.

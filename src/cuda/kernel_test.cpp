@@ -65,7 +65,7 @@ TEST_F(KernelTest, AForkedChildEndsThoughAThreadHeldTheRegistry) {
   for (int i = 0; i < 32; ++i) {
     const pid_t child = ::fork();
     if (child == 0) {
-      ::alarm(10);  // Ends a child that waits for a lock that nobody can release.
+      ::alarm(10);  // Ends a child that waits for a lock that no thread can release.
       gpemu_cuda_unregister(&kBinary);
       gpemu_cuda_register_variable(&kVariable, "variable", 16, &kBinary);
       gpemu_cuda_kernel_handle kernel = nullptr;

@@ -6,7 +6,7 @@
 
 namespace gpemu::cuda {
 
-/// Queues a kernel on a stream that is not capturing, and does to memory what is known of it.
+/// Queues a kernel on a stream that is not capturing, and applies its known effect to memory.
 /// Errors: those of find_launched().
 [[nodiscard]] Status launch_kernel(gpemu_cuda_kernel_handle kernel, const gpemu_cuda_launch& launch,
                                    gpemu_cuda_stream& stream);

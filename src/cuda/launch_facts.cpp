@@ -13,11 +13,11 @@ namespace {
 using cost::LaunchFacts;
 using cost::ParameterKind;
 
-/// Integers of 32 bits from here on are taken for floating-point numbers, of which this is 4.7e-10:
-/// the code does not tell the one from the other.
+/// 32-bit integers from here on count as floating-point numbers (this one is 4.7e-10), because the
+/// code does not distinguish them.
 constexpr std::uint32_t kLeastFloat = 0x30000000;
 
-/// Integers that are larger count nothing that fits in memory; host addresses are.
+/// Larger integers, such as host addresses, cannot count anything that fits in memory.
 constexpr std::uint64_t kMostTensorElements = std::uint64_t{1} << 40;
 
 template <typename T>
@@ -33,14 +33,13 @@ void add_integer(std::uint64_t value, LaunchFacts& facts) {
   facts.integers[facts.integer_count++] = static_cast<double>(value);
 }
 
-/// Adds up what the arguments of a launch tell. Requires: the lock of `memory`.
+/// Collects the facts from the arguments of a launch. Requires: the lock of `memory`.
 struct Reader {
   const Memory& memory;
   LaunchFacts facts;
   std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};  ///< pointers, of those that count.
 
-  /// Adds a pointer, unless it is one of those before; returns whether it points to memory of a
-  /// GPU.
+  /// Adds a pointer unless it is a repetition; returns whether it points to memory of a GPU.
   bool add_pointer(std::uint64_t address) {
     const auto* const block = block_at(memory, address);
     if (block == nullptr) return false;
@@ -58,14 +57,14 @@ struct Reader {
     if (value < kLeastFloat) add_integer(value, facts);
   }
 
-  /// Adds what may be a pointer, or else an integer of 64 bits.
+  /// Adds a word: a pointer if it may be one, else an integer of 64 bits.
   void add_word(const void* from) {
     const auto value = read<std::uint64_t>(from);
     if (!add_pointer(value)) add_integer(value, facts);
   }
 
-  /// Adds the pointers to memory of a GPU in a struct, and what lies between them as integers of 32
-  /// bits, of which the upper half of one of 64 bits is 0.
+  /// Adds the pointers to memory of a GPU in a struct, and the words between them as integers of 32
+  /// bits; the upper half of a 64-bit integer is 0.
   void add_struct(const std::byte* from, Bytes bytes) {
     constexpr Bytes kPointer = 8, kInteger = 4;
     for (Bytes at = 0; at + kInteger <= bytes;) {

@@ -13,19 +13,19 @@ namespace gpemu::cuda {
 /// A parameter of a kernel.
 struct LaunchParameter {
   cost::ParameterKind kind = cost::ParameterKind::kOther;
-  Bytes bytes = 0;  ///< 0 where it is not known.
+  Bytes bytes = 0;  ///< 0 if it is not known.
 
   friend bool operator==(const LaunchParameter&, const LaunchParameter&) = default;
 };
 
-/// What the arguments of a kernel may be, in order: where they may be pointers, what is there
-/// tells. From the mangled name, or else from the code, which is what `places` come from and which
-/// tells the sizes; empty where neither tells.
+/// Returns the possible kinds of a kernel's arguments, in order; whether an argument is really a
+/// pointer shows only in its value. They come from the mangled name or else from the code, whose
+/// `places` have the sizes; empty if neither is known.
 [[nodiscard]] std::vector<LaunchParameter> launch_parameters(
     std::string_view name, const std::vector<ParameterPlace>& places);
 
-/// Reads the arguments of a launch, and what structs of known size hold. Requires: `arguments` has
-/// an address for each parameter.
+/// Reads the arguments of a launch, and the content of structs of known size. Requires: `arguments`
+/// has an address for each parameter.
 [[nodiscard]] cost::LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters,
                                              void* const* arguments,
                                              cost::LaunchFacts::Arithmetic arithmetic);

@@ -16,8 +16,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Returns the addresses in an array of a device; none where they are not known, for then nobody
-/// knows which memory they are of.
+/// Returns the addresses in an array of a device; none if they are not known.
 std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
   constexpr Bytes kAddressBytes = 8;
   if (device_bytes_at(array, count * kAddressBytes) < count * kAddressBytes) return {};
@@ -26,10 +25,10 @@ std::vector<std::uint64_t> addresses_at(std::uint64_t array, Bytes count) {
   return addresses;
 }
 
-/// More rows of one call are one range, with what lies between them.
+/// With more rows, a call is one range, including the gaps between rows.
 constexpr Bytes kMostRows = Bytes{1} << 16;
 
-/// Adds rows, as one range where nothing lies between them. Errors: INVALID_VALUE.
+/// Adds rows, as one range if there are no gaps between them. Errors: INVALID_VALUE.
 Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   const Uncomputed how = result.updates != 0 ? Uncomputed::kUpdated : Uncomputed::kWritten;
   Bytes extent = 0;
@@ -47,7 +46,7 @@ Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
     return GPEMU_CUDA_SUCCESS;
   }
   if (work->ranges.size() + result.rows > kMostRows) {
-    // What lies between them is not theirs, so it stays.
+    // The gaps do not belong to the rows, so they stay.
     work->ranges.push_back({result.address, extent, Uncomputed::kUpdated});
     return GPEMU_CUDA_SUCCESS;
   }
@@ -65,7 +64,7 @@ Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
                            .pitch = static_cast<Bytes>(p.leading_c) * width,
                            .rows = static_cast<Bytes>(p.n),
                            .updates = p.known != 0 && p.beta != 0 ? 1 : 0};
-  // As rows of each matrix, or as matrices without what lies between their rows.
+  // As rows of each matrix, or as whole matrices without gaps.
   if (p.batch > static_cast<std::int64_t>(kMostRows)) {
     result.bytes += static_cast<Bytes>(p.n - 1) * result.pitch;
     result.pitch = static_cast<Bytes>(p.stride_c) * width;
@@ -95,8 +94,7 @@ Status describe_product(const gpemu_cuda_product& p, WriterId writer, KernelWork
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// Multiplies operands whose addresses lie in arrays of a device now; not where those are not
-/// known.
+/// Multiplies operands whose addresses are now in arrays of a device, if those are known.
 void multiply_in_arrays(const gpemu_cuda_product& p, WriterId writer) {
   const auto count = static_cast<Bytes>(p.batch);
   const auto a = addresses_at(p.a, count), b = addresses_at(p.b, count),

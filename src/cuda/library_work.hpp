@@ -8,13 +8,13 @@
 
 namespace gpemu::cuda {
 
-/// Has a stream write the results of a library's function, which are not computed, or captures
-/// that. Errors: INVALID_VALUE for rows beyond 64 bits, those of capture.
+/// Marks the results of a library's function on a stream as not computed, or captures that. Errors:
+/// INVALID_VALUE for rows beyond 64 bits, those of capture.
 [[nodiscard]] Status leave_result(const gpemu_cuda_result& result, const char* function,
                                   gpemu_cuda_stream& stream);
 
-/// The same for products of matrices, which are computed where they are small and known. Requires:
-/// no size is less than zero.
+/// The same for products of matrices, which are computed if they are small and known. Requires: no
+/// size is less than zero.
 [[nodiscard]] Status multiply(const gpemu_cuda_product& product, const char* function,
                               gpemu_cuda_stream& stream);
 

@@ -10,7 +10,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Mapped at once: some ten thousand lines.
+/// The bytes mapped at once: some ten thousand lines.
 constexpr std::size_t kWindow = 4 * kMiB;
 
 }  // namespace
@@ -46,7 +46,7 @@ bool LineFile::map_next() {
     offset_ += kWindow;
   }
   used_ = 0;
-  // Space that is only promised would end the program by SIGBUS on a full disk.
+  // The space must be allocated: on a full disk, SIGBUS would end the program otherwise.
   void* window = MAP_FAILED;
   if (take_space(file_, offset_, kWindow) == 0) {
     window = ::mmap(nullptr, kWindow, PROT_READ | PROT_WRITE, MAP_SHARED, file_.get(),

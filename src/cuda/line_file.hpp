@@ -9,9 +9,9 @@
 
 namespace gpemu::cuda {
 
-/// A text file that grows by lines and holds every line that was added, however the process ends:
-/// it is mapped, and a line counts once its line feed is written. The rest of the file is zeros.
-/// Little of it is mapped at a time.
+/// A text file that grows by lines and contains every added line, however the process ends: it is
+/// mapped, and a line counts once its line feed is written. The rest of the file is zeros. Only a
+/// small part is mapped at a time.
 ///
 /// Thread safety: any thread.
 class LineFile {
@@ -22,7 +22,7 @@ class LineFile {
   ~LineFile();
 
   /// Adds a line, given without its line feed; returns whether there was space for it. Once there
-  /// was none, nothing is added any more.
+  /// is none, nothing more is added.
   bool add(std::string_view line);
 
  private:

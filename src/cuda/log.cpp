@@ -50,7 +50,7 @@ void call_receivers(std::string_view message) {
     const std::lock_guard lock(logs().mutex);
     for (const gpemu_cuda_log* const log : logs().all) receivers.push_back(*log);
   }
-  // Without the lock: they may register others.
+  // Without the lock, because callbacks may register others.
   for (const gpemu_cuda_log& receiver : receivers) {
     std::string text = fmt::format("gpemu: {}", message);
     receiver.callback(receiver.data, kError, text.data(), text.size());

@@ -9,13 +9,12 @@
 
 namespace gpemu::cuda {
 
-/// Tells the user, and whoever registered for log lines, that something went wrong. Thread safety:
-/// any thread.
+/// Reports a problem to the user and to the registered callbacks. Thread safety: any thread.
 void tell(std::string_view message);
 
-/// While one lives on a thread, functions of the program are told nothing there, but what they are
-/// to be told at its end: they may call back, and would wait for a lock that the thread holds. Made
-/// before the lock is taken.
+/// While one exists on a thread, messages to the program's callbacks are delayed until its end,
+/// because callbacks may call gpemu and would wait for a lock that the thread holds. Made before
+/// the lock is taken.
 class TellLater {
  public:
   TellLater();
@@ -29,7 +28,7 @@ class TellLater {
   std::vector<std::string> messages;
 };
 
-/// Has a function of the program told as well. Errors: OUT_OF_MEMORY; INVALID_VALUE.
+/// Registers a callback of the program. Errors: OUT_OF_MEMORY; INVALID_VALUE.
 [[nodiscard]] Status register_log(gpemu_cuda_log_callback callback, void* data,
                                   gpemu_cuda_log** log);
 [[nodiscard]] Status unregister_log(gpemu_cuda_log_handle log);

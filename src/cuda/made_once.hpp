@@ -7,8 +7,7 @@
 
 namespace gpemu::cuda {
 
-/// An object that is made when it is first asked for, and never destroyed. Thread safety: any
-/// thread.
+/// An object that is made on first use and never destroyed. Thread safety: any thread.
 template <typename Object>
 class MadeOnce {
  public:
@@ -17,7 +16,7 @@ class MadeOnce {
   MadeOnce& operator=(const MadeOnce&) = delete;
   ~MadeOnce() = default;
 
-  /// Returns the object, which is made of `arguments` unless it is there.
+  /// Returns the object; makes it from `arguments` if it does not exist.
   template <typename... Arguments>
   [[nodiscard]] Object& get(Arguments&&... arguments) {
     Object* const made = made_.load(std::memory_order_acquire);

@@ -9,11 +9,11 @@
 
 namespace gpemu::cuda {
 
-/// Yields memory of the current device; what idles in its pools makes room. Errors: those of
-/// current_device and check_unsafe_call, OUT_OF_MEMORY.
+/// Yields memory of the current device; if necessary, frees idle memory of its pools. Errors: those
+/// of current_device and check_unsafe_call, OUT_OF_MEMORY.
 [[nodiscard]] Status allocate(Bytes bytes, gpemu_cuda_memory_kind kind, std::uint64_t* address);
 
-/// Gives memory back when the current device's work is done. Errors: those of current_device and
+/// Frees memory after the current device's work has ended. Errors: those of current_device and
 /// check_unsafe_call, INVALID_VALUE.
 [[nodiscard]] Status free_memory(std::uint64_t address);
 

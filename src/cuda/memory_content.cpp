@@ -12,15 +12,15 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Where at least so many bytes are no longer needed, the host's pages stay for the next copy.
+/// From this size on, pages of the host that are no longer needed stay for the next copy.
 constexpr Bytes kStaleBytes = 64 * kKiB;
 
-/// Copies between devices' memory whose content is known; what is zeros stays so.
+/// Copies known content between devices' memory; zeros stay zeros without pages.
 void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
   ContentMap& contents = memory().contents;
   if (contents.are_alike(to, from, bytes)) return;
   if (to - from < bytes || from - to < bytes) {
-    // What is not kept must be zeros in the pages, too.
+    // Content that is not kept must be zeros in the pages too.
     memory().stale.give_back(from, bytes);
     keep(to, bytes);
     std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
@@ -42,7 +42,7 @@ void move_row(std::uint64_t to, std::uint64_t from, Bytes bytes) {
   }
 }
 
-/// Counts what the host reads of a part that is not what the program wrote.
+/// Counts the host's read of a part whose content is not what the program wrote.
 void count_read(std::uint64_t address, const ContentMap::Part& part) {
   if (part.content == Content::kNotKept) record_not_kept(part.bytes);
   if (part.content == Content::kNotComputed || part.content == Content::kNotUpdated) {
@@ -60,8 +60,8 @@ Side::Side(const Memory& state, std::uint64_t address, Bytes extent) {
   }
 }
 
-/// For a range that begins in a block and lies in it, or goes on in mapped memory that follows
-/// without a gap.
+/// For a range that begins in a block and ends in it, or in mapped memory that follows without a
+/// gap.
 void Side::describe_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
                        std::uint64_t address, Bytes extent) {
   const auto usable = [](const Block& block) {
@@ -85,7 +85,8 @@ void Side::describe_in(const Memory& state, const std::pair<const std::uint64_t,
   inside = extent <= covered;
 }
 
-/// Addresses of devices that no allocation covers are nobody's, all others the host's.
+/// Device addresses outside of allocations belong to nothing; all other addresses belong to the
+/// host.
 void Side::describe_outside(const Memory& state, std::uint64_t address) {
   const auto reserved = state.reservations.upper_bound(address);
   if (reserved != state.reservations.begin() &&
@@ -117,7 +118,7 @@ void fill(std::uint64_t address, const void* value, Bytes element_bytes, Bytes c
   }
   const Bytes bytes = element_bytes * count;
   std::memcpy(start, value, element_bytes);
-  // What is written already is copied behind itself, until no more than it is left.
+  // Doubles the written part by copying it behind itself.
   for (Bytes done = element_bytes; done < bytes; done += std::min(done, bytes - done)) {
     std::memcpy(start + done, start, std::min(done, bytes - done));
   }

@@ -18,15 +18,15 @@
 
 namespace gpemu::cuda {
 
-/// Physical granularity. Source: cudaMalloc's is 2 MiB on GPUs since Pascal, and so is what
-/// cuMemGetAllocationGranularity tells.
+/// Physical granularity. Source: 2 MiB for cudaMalloc on GPUs since Pascal, and in the result of
+/// cuMemGetAllocationGranularity.
 inline constexpr Bytes kPage = 2 * kMiB;
 
 [[nodiscard]] constexpr bool whole_pages(std::uint64_t value) {
   return value % kPage == 0;
 }
 
-/// What a range of addresses is.
+/// The memory at a range of addresses.
 struct Block {
   Bytes bytes = 0;
   gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
@@ -38,12 +38,12 @@ struct Block {
   std::uint64_t handle = 0;                    ///< of virtual memory management: what is mapped.
   Bytes offset = 0;                            ///< into the handle.
   std::map<int, std::uint32_t> access;         ///< of mapped memory, by device.
-  /// Whether others than the calls of this process write it, so that nobody knows its content.
+  /// Whether it may be written outside of this process's calls, so that its content is not known.
   bool shared = false;
 };
 
-/// The addresses of one device's memory. Content lies in the host's memory, at the address itself,
-/// in a sparse file: pages that nobody wrote read as zeros and take nothing.
+/// The addresses of one device's memory. Content is in the host's memory, at the same address, in a
+/// sparse file: pages that were never written read as zeros and take no memory.
 struct AddressSpace {
   int descriptor = -1;
   std::uint64_t base = 0;
@@ -60,7 +60,7 @@ struct Memory {
   std::map<int, AddressSpace> spaces;           ///< by device.
   std::uint64_t next_id = 1;
   ContentMap contents;
-  StalePages stale;  ///< memory that is not kept is zeros in its pages but for these.
+  StalePages stale;  ///< the only pages of memory that is not kept that may not be zeros.
 };
 
 [[nodiscard]] inline Memory& memory() {
@@ -71,10 +71,10 @@ struct Memory {
   return (bytes + unit - 1) / unit * unit;
 }
 
-/// Returns a descriptor of a new sparse file that nobody can shrink or grow, or -1.
+/// Returns a descriptor of a new sparse file of fixed size, or -1.
 [[nodiscard]] int make_sparse_file(Bytes bytes);
 
-/// Takes the first free range that is large enough, or nothing.
+/// Takes the first free range that is large enough; returns nothing if there is none.
 [[nodiscard]] std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes);
 void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
 
@@ -82,8 +82,8 @@ void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
 [[nodiscard]] const std::pair<const std::uint64_t, Block>* block_at(const Memory& state,
                                                                     std::uint64_t address);
 
-/// Forgets memory of the program's that was registered and unmapped since, for something else was
-/// mapped there just now. Requires: the lock.
+/// Forgets registered memory that the program has since unmapped, because something else was just
+/// mapped there. Requires: the lock.
 void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes);
 
 }  // namespace gpemu::cuda

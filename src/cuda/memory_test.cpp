@@ -118,7 +118,7 @@ TEST_F(MemoryTest, KernelsKnowWhatLiesInLockedMemory) {
 TEST_F(MemoryTest, ForgetsRegisteredMemoryThatTheProgramUnmapped) {
   constexpr Bytes kBytes = 64 * kKiB;
   void* pinned = nullptr;
-  // The host maps what was unmapped last, so that the allocation takes its place.
+  // The host reuses the addresses that were unmapped last, so the allocation gets them.
   void* const mapped =
       ::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   ASSERT_NE(mapped, MAP_FAILED);
@@ -164,7 +164,7 @@ TEST_F(MemoryTest, RefusesWhatLiesBeyondTheEnd) {
   EXPECT_EQ(gpemu_cuda_set_memory(address + 1, 0, 0, 4, 1, 1, nullptr),
             GPEMU_CUDA_ERROR_INVALID_VALUE);
   EXPECT_EQ(gpemu_cuda_free(address + 256), GPEMU_CUDA_ERROR_INVALID_VALUE);
-  // Sizes whose products wrap to something small.
+  // Sizes whose products wrap around to small numbers.
   gpemu_cuda_copy wraps{.destination = address,
                         .source = bits(host.data()),
                         .width_bytes = 8,
@@ -417,7 +417,7 @@ TEST_F(MoverTest, FreedAndUnregisteredMemoryIsNotTouchedAnyMore) {
   ASSERT_EQ(copy(bits(to_), memory_, kSize), GPEMU_CUDA_SUCCESS);
   EXPECT_TRUE(all_are(0, 2 * kMiB, 4));
   EXPECT_TRUE(all_are(2 * kMiB, 2 * kMiB, 5));
-  // What is mapped again is zeros only where it was not written.
+  // Memory that is mapped again is zero only where it was not written.
   ASSERT_EQ(gpemu_cuda_vmm_map(range, 2 * kMiB, 0, handle), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kMiB, 0, 3), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(copy(bits(to_), range, 2 * kMiB), GPEMU_CUDA_SUCCESS);
@@ -781,7 +781,7 @@ TEST_F(MemoryTest, MappedContentFollowsItsHandle) {
   ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kSize, 0, 3), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(copy(seam, bits(data.data()), 1000), GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(copy(range + 2 * kSize - 500, bits(data.data()), 1000), GPEMU_CUDA_ERROR_INVALID_VALUE);
-  // The handles change places, so the halves do.
+  // The handles swap places, and so do the halves.
   ASSERT_EQ(gpemu_cuda_vmm_unmap(range, 2 * kSize), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_map(range + kSize, kSize, 0, a), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_vmm_set_access(range + kSize, kSize, 0, 3), GPEMU_CUDA_SUCCESS);
@@ -1040,7 +1040,7 @@ TEST_F(MemoryTest, AResetDeviceIsAsAtFirst) {
             GPEMU_CUDA_SUCCESS);
   EXPECT_EQ(bytes, 0U);
   EXPECT_EQ(free_bytes(), before) << "the context's own memory";
-  // Somebody else's memory now lies where the variable did.
+  // Other memory is now at the variable's address.
   other = allocate(64);
   ASSERT_EQ(gpemu_cuda_registered_variable(&variable, &address, &bytes), GPEMU_CUDA_SUCCESS);
   EXPECT_NE(address, other);

@@ -21,7 +21,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Forgets where variables of the program lie on a device whose context ends.
+/// Forgets the addresses of the program's variables on a device whose context ends.
 void forget_variables(DeviceState& device) {
   KernelRegistry& state = registry();
   const std::lock_guard lock(state.mutex);
@@ -32,11 +32,11 @@ void forget_variables(DeviceState& device) {
   });
 }
 
-/// A variable on a device, as long as the registry is locked.
+/// A variable on a device; valid while the registry is locked.
 struct VariablePlace {
-  std::uint64_t* address = nullptr;  ///< 0 there: its memory is not made.
+  std::uint64_t* address = nullptr;  ///< 0 there: its memory is not allocated.
   Bytes bytes = 0;
-  std::vector<std::byte> initial;  ///< of a variable whose memory is not made.
+  std::vector<std::byte> initial;  ///< of a variable whose memory is not allocated.
 };
 
 VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
@@ -49,9 +49,10 @@ VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
   return place;
 }
 
-/// Yields where a variable lies on the current device, and its size; makes its memory at first.
-/// `find` returns its place while the registry is locked, or nothing. Its memory is made without
-/// that lock: allocations ask for the lock of graphs, and whoever holds that may ask for this one.
+/// Yields the address of a variable on the current device, and its size; the first call allocates
+/// its memory. `find` returns its place while the registry is locked, or nothing. The memory is
+/// allocated without that lock: allocations take the lock of graphs, and a thread with that lock
+/// may wait for this one.
 template <typename Find>
 Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* address,
                        std::uint64_t* bytes) {
@@ -65,7 +66,7 @@ Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* add
     GPEMU_CUDA_TRY(poke(made, place->initial.data(), place->initial.size()));
     lock.lock();
     place = find();
-    // Another thread may have made it meanwhile.
+    // Another thread may have allocated it meanwhile.
     if (place && *place->address == 0) *place->address = std::exchange(made, 0);
   }
   if (place && address != nullptr) *address = *place->address;
@@ -83,7 +84,7 @@ Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** modu
   std::memcpy(&magic, bytes, sizeof(magic));
   const auto first = static_cast<unsigned char>(bytes[0]);
   const bool text = first == '/' || first == '.' || first == '\n' || first == ' ';
-  // A wrapper holds an address, which means nothing in a file.
+  // A wrapper contains an address, which is meaningless in a file.
   const bool container =
       magic == kFatBinaryMagic || (magic == kFatBinaryWrapperMagic && limit == kUnknownSize);
   if (magic != kElfMagic && !container && !text) return GPEMU_CUDA_ERROR_INVALID_IMAGE;
@@ -108,7 +109,7 @@ void unload_module(gpemu_cuda_module& module) {
   KernelRegistry& state = registry();
   std::unique_lock lock(state.mutex);
   const auto variables = std::exchange(module.variables, {});
-  // Without the lock: host functions that are waited for may launch kernels.
+  // Without the lock, because host functions for which it waits may launch kernels.
   lock.unlock();
   for (const auto& [place, address] : variables) {
     synchronize(device_at(place.second));

@@ -11,8 +11,8 @@
 
 namespace gpemu::cuda {
 
-/// Loads what lies at an address, of which no more than `limit` bytes are there. Requires:
-/// attached. Errors: INVALID_IMAGE, OUT_OF_MEMORY.
+/// Loads the image at an address, at most `limit` bytes. Requires: attached. Errors: INVALID_IMAGE,
+/// OUT_OF_MEMORY.
 [[nodiscard]] Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** module);
 
 /// Ends a module with its kernels and variables.
@@ -22,12 +22,12 @@ void unload_module(gpemu_cuda_module& module);
 [[nodiscard]] Status find_kernel(gpemu_cuda_module& module, const char* name,
                                  gpemu_cuda_kernel** kernel);
 
-/// Yields where a variable of a module lies on the current device, and its size; either may be
-/// null. Errors: NOT_FOUND, those of current_device and allocate.
+/// Yields the address of a module's variable on the current device, and its size; either pointer
+/// may be null. Errors: NOT_FOUND, those of current_device and allocate.
 [[nodiscard]] Status find_variable(gpemu_cuda_module& module, const char* name,
                                    std::uint64_t* address, std::uint64_t* bytes);
 
-/// Makes a variable known that a fat binary holds, by what stands for it in the program.
+/// Registers a variable of a fat binary under its host variable in the program.
 void register_variable(const void* host_variable, const char* name, Bytes bytes,
                        const void* fat_binary);
 
@@ -35,7 +35,7 @@ void register_variable(const void* host_variable, const char* name, Bytes bytes,
 [[nodiscard]] Status registered_variable(const void* host_variable, std::uint64_t* address,
                                          std::uint64_t* bytes);
 
-/// Forgets all that a fat binary has registered.
+/// Forgets everything that a fat binary has registered.
 void unregister(const void* fat_binary);
 
 }  // namespace gpemu::cuda

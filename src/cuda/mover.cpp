@@ -56,13 +56,13 @@ void Mover::wake(Lane lane) {
 }
 
 bool Mover::ensure_thread(Lane lane) {
-  // What either may do came after a job of one of them, whose thread runs.
+  // A job for either lane comes after a job of one lane, whose thread runs.
   if (lane == Lane::kEither && (threads_[0].started || threads_[1].started)) return true;
   Thread& thread = threads_[lane == Lane::kToHost ? 1 : 0];
   if (thread.started) return true;
   thread.mover = this;
   thread.lane = lane;
-  // The program's signals are for its own threads.
+  // The program's signals must go to its own threads.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -154,7 +154,7 @@ bool Mover::overlaps_any(std::span<const Access> accesses) const {
 
 void Mover::look_again() {
   if (!busy()) return;
-  // A thread that has just looked must be waiting before it is woken.
+  // A thread that has just checked must be waiting before it is woken.
   {
     const std::lock_guard lock(mutex_);
   }

@@ -27,12 +27,12 @@ struct Access {
   bool writes = false;
 };
 
-/// Moves the bytes of large copies while the program goes on, as a GPU's copy engines do: one
-/// thread for each direction, started with its first copy.
+/// Moves the bytes of large copies while the program continues, as a GPU's copy engines do: one
+/// thread per direction, started with its first copy.
 ///
-/// All work on content is done as if in the order in which it was given. Work that overlaps
-/// nothing unfinished is done at once by its caller; the rest waits here for what it overlaps.
-/// Thread safety: any thread; work that is under way must not call back.
+/// All work on content has the same result as in the order in which it was given. If work overlaps
+/// nothing unfinished, its caller does it at once; other work waits here until the overlapping work
+/// is done. Thread safety: any thread; running work must not call back.
 class Mover {
  public:
   enum class Lane : std::uint8_t { kToDevice, kToHost, kEither };
@@ -40,28 +40,29 @@ class Mover {
 
   struct Job {
     std::vector<Access> accesses;
-    device::Moment end;  ///< on the timeline; who waits for that time waits for the job.
+    device::Moment end;  ///< on the timeline; a wait for that time waits for the job.
     Lane lane = Lane::kEither;
     Work work;
     std::function<bool()> may_begin = nullptr;  ///< null: it may.
-    bool ends_with_overlapped = false;          ///< it ends with the last that it overlaps instead.
+    bool ends_with_overlapped = false;  ///< it ends with the last job that it overlaps instead.
   };
 
   Mover() = default;
   Mover(const Mover&) = delete;
   Mover& operator=(const Mover&) = delete;
-  /// Drops what has not begun.
+  /// Drops jobs that have not begun.
   ~Mover();
 
-  /// Whether anything is unfinished. What was finished before is visible to the caller.
+  /// Returns whether anything is unfinished. The effects of finished jobs are visible to the
+  /// caller.
   [[nodiscard]] bool busy() const { return unfinished_.load(std::memory_order_acquire) != 0; }
 
-  /// Has a thread do a job. Blocks only while too many are unfinished. Where no thread can be
+  /// Gives a job to a thread. Blocks only while too many are unfinished. If no thread can be
   /// started, the caller does it.
   void add(Job job);
 
-  /// Does work at once if it overlaps nothing unfinished, else leaves it to a thread: then it
-  /// counts as ending with the last that it overlaps.
+  /// Does work at once if it overlaps nothing unfinished, else leaves it to a thread: then it ends
+  /// with the last job that it overlaps.
   template <typename Effect>
   void in_order(std::span<const Access> accesses, Effect&& effect) {
     if (!busy() || !overlaps_any(accesses)) return std::forward<Effect>(effect)();
@@ -71,16 +72,16 @@ class Mover {
          .ends_with_overlapped = true});
   }
 
-  /// Has jobs begin whose `may_begin` has become true.
+  /// Starts jobs whose `may_begin` has become true.
   void look_again();
 
-  /// Blocks until all jobs are done that were given before.
+  /// Blocks until all earlier jobs are done.
   void wait_for_all();
-  /// Blocks until all jobs are done that were given before and end until `time`, which has passed.
+  /// Blocks until all earlier jobs are done that end by `time`, which has passed.
   void wait_until(TimePoint time);
-  /// Whether wait_until would return at once.
+  /// Returns whether wait_until would return at once.
   [[nodiscard]] bool is_done_until(TimePoint time) const;
-  /// Blocks until all jobs are done that were given before and overlap one of these.
+  /// Blocks until all earlier jobs are done that overlap one of these.
   void wait_for(std::span<const Access> accesses);
   [[nodiscard]] bool overlaps_any(std::span<const Access> accesses) const;
 
@@ -103,7 +104,7 @@ class Mover {
     std::condition_variable changed;  ///< a job of its lane may begin.
   };
 
-  /// More than programs have unfinished; then the host waits, as it does for a driver's full queue.
+  /// More than programs have unfinished; beyond it the host waits, as for a driver's full queue.
   static constexpr std::size_t kMostJobs = 256;
 
   static void* start(void* thread);
@@ -112,11 +113,10 @@ class Mover {
   void wake(Lane lane);
   /// Returns a job that may begin, or the end. Requires: the lock.
   Entries::iterator find_ready(Lane lane);
-  /// Whether a thread for the lane runs or could be started. Requires: the lock.
+  /// Returns whether a thread for the lane runs or could be started. Requires: the lock.
   bool ensure_thread(Lane lane);
 
-  /// Waits until no unfinished job that was given before is one that `concerns` says. Requires:
-  /// the lock.
+  /// Waits until no earlier job for which `concerns` is true is unfinished. Requires: the lock.
   template <typename Concerns>
   void wait_locked(std::unique_lock<std::mutex>& lock, Concerns concerns);
 
@@ -130,7 +130,7 @@ class Mover {
   std::atomic<std::size_t> unfinished_{0};
 };
 
-/// That of the process, whose threads run until the process ends.
+/// Returns the mover of the process, whose threads run until the process ends.
 [[nodiscard]] inline Mover& mover() {
   return process().mover.get();
 }

@@ -84,7 +84,7 @@ TEST(Mover, WhoWaitsForATimeWaitsForWhatEndsUntilThen) {
   EXPECT_EQ(log.text(), "");
   mover.wait_for(std::array{writes(1, 1)});
   EXPECT_EQ(log.text(), "");
-  // What waits for a job ends with it.
+  // Work that waits for a job ends with it.
   mover.in_order(std::array{writes(0, 1)}, log.entry('b'));
   EXPECT_TRUE(mover.is_done_until(at(9)));
   mover.resume();
@@ -135,8 +135,8 @@ TEST(Mover, IsRightForManyJobsOfManyThreads) {
   constexpr unsigned kThreads = 4, kRounds = 2000;
   constexpr Bytes kCells = 8;
   Mover mover;
-  // Each thread has cells of its own, and each job shifts one into the next: what comes out tells
-  // whether they were done in order.
+  // Each thread has its own cells, and each job shifts one into the next: the result shows whether
+  // they were done in order.
   std::array<std::array<unsigned, kCells>, kThreads> cells{};
   std::array<std::array<unsigned, kCells>, kThreads> expected{};
   std::array<std::thread, kThreads> threads;

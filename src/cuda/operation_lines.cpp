@@ -23,7 +23,7 @@ std::string_view name_in(const std::array<std::string_view, Size>& names, int in
              : "unknown";
 }
 
-/// Returns whether a text is UTF-8 as JSON wants it; surrogates and long forms are let pass.
+/// Returns whether a text is UTF-8, as JSON requires; surrogates and overlong forms pass.
 bool is_utf8(std::string_view text) {
   int following = 0;
   for (const char c : text) {
@@ -57,7 +57,7 @@ std::string escaped(std::string_view text) {
   return result;
 }
 
-/// Copies over a link have no operation; their names tell them.
+/// Copies over a link have no operation; their names show the kind.
 std::string kind_of(const RecordedWork& work) {
   if (work.operation != nullptr)
     return std::string(name_in(cost::kOperationKindNames, work.operation->kind));

@@ -25,8 +25,8 @@ enum class PeerLink : std::uint8_t {
 /// (github.com/aikitoria/open-gpu-kernel-modules/pull/5).
 [[nodiscard]] PeerLink peer_link(const DeviceState& device, const DeviceState& peer);
 
-/// Lets a device's context use a peer's memory, or no longer. Errors: PEER_ACCESS_UNSUPPORTED where
-/// there is no link (Source: github.com/ggml-org/llama.cpp/issues/3230);
+/// Allows a device's context to use a peer's memory, or ends that. Errors: PEER_ACCESS_UNSUPPORTED
+/// if there is no link (Source: github.com/ggml-org/llama.cpp/issues/3230);
 /// PEER_ACCESS_ALREADY_ENABLED; PEER_ACCESS_NOT_ENABLED.
 [[nodiscard]] Status enable_peer_access(DeviceState& device, const DeviceState& peer);
 [[nodiscard]] Status disable_peer_access(DeviceState& device, const DeviceState& peer);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Stream-ordered memory: what a stream freed is given again to that stream at once, and to others
-// when the stream has come so far.
+// Stream-ordered memory: freed memory can be reused by the same stream at once, and by others when
+// the stream has reached the point of the free.
 #include "pool.hpp"
 
 #include <algorithm>
@@ -49,7 +49,7 @@ struct Pools {
   std::map<std::uint64_t, InUse> in_use;
   std::set<gpemu_cuda_pool*> all;
   std::map<int, gpemu_cuda_pool*> defaults, currents;  ///< by device.
-  std::atomic<bool> idle{false};                       ///< whether any may keep idle memory.
+  std::atomic<bool> idle{false};                       ///< whether any pool may hold idle memory.
 };
 
 namespace {
@@ -58,8 +58,8 @@ Pools& pools() {
   return process().pools.get();
 }
 
-/// Gives memory back for which `is_idle` holds until a pool keeps no more than `keep`. Requires:
-/// the lock.
+/// Frees memory for which `is_idle` holds until a pool keeps no more than `keep`. Requires: the
+/// lock.
 template <typename IsIdle>
 void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
   std::erase_if(pool.cached, [&](const gpemu_cuda_pool::Cached& entry) {
@@ -70,15 +70,15 @@ void trim(gpemu_cuda_pool& pool, Bytes keep, IsIdle is_idle) {
   });
 }
 
-/// Likewise of memory that is idle now.
+/// The same for memory that is idle now.
 void trim(gpemu_cuda_pool& pool, Bytes keep) {
   if (pool.reserved <= keep) return;
   const TimePoint now = clock().now();
   trim(pool, keep, [now](const auto& entry) { return entry.ready.is_over(now); });
 }
 
-/// Takes more memory of the device for a pool; what idles in the pool makes room. Where only work
-/// that goes on makes room, the stream waits for it. Source: CUDA Programming Guide,
+/// Takes more memory of the device for a pool; if necessary, frees idle memory of the pool. If only
+/// running work can make room, the stream waits for it. Source: CUDA Programming Guide,
 /// "Stream-Ordered Memory Allocator", on cudaMemPoolReuseAllowInternalDependencies. Requires: the
 /// lock. Errors: OUT_OF_MEMORY.
 Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::uint64_t* address) {
@@ -90,7 +90,7 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
   };
   Status status = take();
   if (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY) {
-    // What the stream freed is idle for that stream at once.
+    // Memory that the stream freed is idle for that stream at once.
     const TimePoint now = clock().now();
     trim(pool, 0, [&](const auto& entry) {
       return entry.stream_id == stream.id || entry.ready.is_over(now);
@@ -113,7 +113,7 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// Gives back all memory of a device's pools and has them as they began.
+/// Frees all memory of a device's pools and resets them.
 void empty_pools(DeviceState& device) {
   Pools& state = pools();
   const std::lock_guard lock(state.mutex);
@@ -134,7 +134,7 @@ void empty_pools(DeviceState& device) {
   state.currents.erase(device.ordinal);
 }
 
-/// Returns a new pool, or null when there are too many. Requires: the lock.
+/// Returns a new pool, or null if there are too many. Requires: the lock.
 gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) {
   gpemu_cuda_pool* const pool = pools().table.create();
   if (pool == nullptr) return nullptr;
@@ -165,8 +165,7 @@ Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
                                                 : GPEMU_CUDA_SUCCESS;
 }
 
-/// Finds the pool that a stream's allocations come from; NULL is its device's current one.
-/// Requires: the lock.
+/// Finds the pool for a stream's allocations; NULL is its device's current one. Requires: the lock.
 Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
   if (handle != nullptr) return find(handle, pool);
   const auto current = pools().currents.find(stream.device->ordinal);
@@ -174,7 +173,7 @@ Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_
   return *pool == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
 }
 
-/// Ends a destroyed pool that nothing is in use of. Requires: the lock.
+/// Ends a destroyed pool without memory in use. Requires: the lock.
 void end_if_unused(gpemu_cuda_pool* pool) {
   if (!pool->destroyed || pool->used > 0) return;
   for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
@@ -182,7 +181,7 @@ void end_if_unused(gpemu_cuda_pool* pool) {
   pools().table.destroy(pool);
 }
 
-/// Returns where a pool keeps an attribute, or null.
+/// Returns the address of a pool's attribute, or null.
 std::uint64_t* value_of(gpemu_cuda_pool& pool, gpemu_cuda_pool_attribute attribute) {
   switch (attribute) {
     case GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES:
@@ -203,7 +202,7 @@ std::uint64_t* value_of(gpemu_cuda_pool& pool, gpemu_cuda_pool_attribute attribu
   return nullptr;
 }
 
-/// Memory that a graph takes and gives back at its launches is not emulated. Errors: NOT_SUPPORTED.
+/// Memory that a graph allocates and frees at its launches is not emulated. Errors: NOT_SUPPORTED.
 Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
   record_not_supported("cuda", "graph nodes that allocate memory");

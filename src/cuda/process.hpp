@@ -37,17 +37,18 @@ struct Pools;
 struct Recorder;
 struct Writers;
 
-/// How far this process has come with attaching to its node.
+/// The state of this process's attachment to its node.
 enum class Phase : int { kDetached, kAttached, kForked, kFailed };
 
-/// All that is one per process. Each part is defined, and reached, where its name says. Never
-/// destroyed: threads of the program may call while it exits.
+/// Everything that exists once per process. Each part is defined and used in the file named above
+/// it. Never destroyed, because threads of the program may call while it exits.
 struct Process {
   // Of attach.hpp and context.hpp.
   std::mutex mutex;
   std::atomic<Phase> phase{Phase::kDetached};
   std::unique_ptr<sim::Clock> clock;
-  bool time_is_real = false;  ///< virtual time stands still while nobody waits; valid as the clock.
+  bool time_is_real =
+      false;  ///< virtual time stands still while no thread waits; valid as the clock.
   std::shared_ptr<device::Node> node;
   std::vector<std::unique_ptr<DeviceState>> devices;
   Bytes context_bytes = device::kContextBytes;
@@ -73,7 +74,7 @@ struct Process {
   MadeOnce<HandleTable<gpemu_cuda_module>> modules;
   MadeOnce<KernelRegistry> registry;
 
-  /// Guards all graphs, captures and user objects, and what streams and events know of captures.
+  /// Guards all graphs, captures and user objects, and the capture state of streams and events.
   std::mutex graph_mutex;
   MadeOnce<HandleTable<gpemu_cuda_graph>> graphs;
   MadeOnce<HandleTable<gpemu_cuda_node>> nodes;
@@ -82,7 +83,7 @@ struct Process {
   MadeOnce<Captures> captures;
   std::atomic<int> capture_count{0};
 
-  // A child after fork makes a recorder of its own.
+  // A child after fork makes its own recorder.
   std::mutex recorder_mutex;
   std::atomic<Recorder*> recorder{nullptr};
 
@@ -91,8 +92,8 @@ struct Process {
 
 namespace detail {
 
-/// Lies where the program's variables do and is constant at first, so that it can be reached
-/// without asking whether it is made.
+/// A variable with constant initialisation, so that it can be used without checking whether it was
+/// made.
 union ProcessStorage {
   constexpr ProcessStorage() : process{} {}
   ProcessStorage(const ProcessStorage&) = delete;

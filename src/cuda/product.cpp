@@ -27,7 +27,7 @@ std::optional<NumberType> number_type(gpemu_data_type type) {
   }
 }
 
-/// A matrix by columns, as doubles, which hold the values and their products of the other types.
+/// A matrix by columns, as doubles, which can represent the values and products of the other types.
 struct Matrix {
   std::vector<double> values;
   std::int64_t leading = 0;
@@ -39,7 +39,7 @@ struct Matrix {
   }
 };
 
-/// Elements from the first to the last of a matrix of so many rows and columns in memory.
+/// Returns the number of elements from the first to the last of a matrix in memory.
 std::int64_t elements_of(std::int64_t rows, std::int64_t columns, std::int64_t leading) {
   return (columns - 1) * leading + rows;
 }
@@ -92,7 +92,7 @@ bool compute_one(const gpemu_cuda_product& p, std::int64_t batch, NumberType typ
 bool compute_product(const gpemu_cuda_product& p) {
   const auto type = number_type(p.type), type_c = number_type(p.type_c);
   if (p.known == 0 || !type || !type_c) return false;
-  // Each factor first, so that none of the products is beyond 64 bits.
+  // Each factor is checked first, so that no product exceeds 64 bits.
   for (const std::int64_t size : {p.m, p.n, p.k, p.batch, p.leading_a, p.leading_b, p.leading_c}) {
     if (size < 1 || size > kMostElements) return false;
   }

@@ -12,7 +12,7 @@ namespace gpemu::cuda {
 inline constexpr std::int64_t kMostElements = std::int64_t{64} * 1024;
 inline constexpr std::int64_t kMostMultiplications = std::int64_t{256} * 1024;
 
-/// Computes a product of matrices if all it reads is known. Returns whether it did.
+/// Computes a product of matrices if all its inputs are known. Returns whether it did.
 [[nodiscard]] bool compute_product(const gpemu_cuda_product& product);
 
 }  // namespace gpemu::cuda

@@ -10,7 +10,7 @@
 
 namespace gpemu::cuda {
 
-/// Work that a device was given, for the report of the run.
+/// Work of a device, for the report of the run.
 struct RecordedWork {
   const DeviceState* device = nullptr;
   std::uint64_t stream_id = 0;

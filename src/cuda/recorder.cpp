@@ -37,20 +37,20 @@ namespace gpemu::cuda {
 
 struct Recorder {
   ProcessRecord* totals = nullptr;  ///< never null once made.
-  std::unique_ptr<LineFile> lines;  ///< null when operations are not kept.
+  std::unique_ptr<LineFile> lines;  ///< null if operations are not kept.
 
   std::mutex count_mutex;                                 ///< of the totals of work.
   std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by the devices' schedule.
 
   std::mutex mutex;
   std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
-  /// Calls that are not supported, by library and function; guarded. The first have a record.
+  /// Unsupported calls, by library and function; guarded. Only the first have a record.
   std::map<std::pair<std::string, std::string>, std::int64_t> calls;
 
   std::mutex read_mutex;                    ///< of the totals of reads.
   std::unordered_map<WriterId, int> reads;  ///< their places in the totals; guarded.
   std::map<std::uint64_t, int> polls;       ///< small reads, by address; guarded.
-  std::set<WriterId> polled;                ///< those whose results were; guarded.
+  std::set<WriterId> polled;                ///< those whose results were polled; guarded.
 };
 
 namespace {
@@ -59,15 +59,16 @@ namespace {
 /// and of shells.
 constexpr int kStrictExitCode = 86;
 
-/// A thread that asks again within this time was computing: it takes about as long to block and to
-/// be woken; in nanoseconds. Source: measured on Linux with a pipe between two threads, 5 to 20 us.
+/// A thread that asks for work again within this time was computing, because blocking and waking
+/// take about as long; in nanoseconds. Source: measured on Linux with a pipe between two threads, 5
+/// to 20 us.
 constexpr std::int64_t kShortGap = 20'000;
 
-/// How old the last look at a thread's processor time may become: a look costs 0.2 us. In
+/// How old the last sample of a thread's CPU time may become; a sample costs 0.2 us. In
 /// nanoseconds.
 constexpr std::int64_t kSamplePeriod = 1'000'000;
 
-/// A program that reads so few bytes so often polls them.
+/// A program that reads at most so many bytes so often polls them.
 constexpr Bytes kPolledBytes = 64;
 constexpr int kPolls = 1000;
 
@@ -83,7 +84,7 @@ void copy_name(char (&destination)[Size], std::string_view text) {
   destination[text.copy(destination, Size - 1)] = '\0';
 }
 
-/// Returns the mapped record of this process, or one in memory where none is asked for.
+/// Returns the mapped record of this process, or one in memory if none is requested.
 ProcessRecord* make_totals(const std::string& folder) {
   if (!folder.empty()) {
     const std::string path = fmt::format("{}/{}.record", folder, ::getpid());
@@ -95,7 +96,7 @@ ProcessRecord* make_totals(const std::string& folder) {
       if (mapped != MAP_FAILED) return new (mapped) ProcessRecord;
       error = errno;
     }
-    if (file.valid()) ::unlink(path.c_str());  // A part of a record is none.
+    if (file.valid()) ::unlink(path.c_str());  // An incomplete record is useless.
     notice(fmt::format("cannot record in {}: {}", path, errno_message(error)));
   }
   return new ProcessRecord;
@@ -120,8 +121,8 @@ Recorder* make_recorder() {
   return *state.recorder.load();
 }
 
-/// Never destroyed, for threads of the program may still run while it exits. A child after fork
-/// makes one of its own: what its parent counts is its parent's.
+/// Never destroyed, because threads of the program may still run while it exits. A child after fork
+/// makes its own; it must not count for its parent.
 Recorder& recorder() {
   Process& state = process();
   Recorder* const found = state.recorder.load(std::memory_order_acquire);
@@ -138,12 +139,12 @@ void add_line(Recorder& state, std::string_view line) {
   std::int64_t& left_out = state.totals->lines_left_out;
   if (std::atomic_ref(left_out).fetch_add(1) == 0) {
     notice(
-        "no space for records of operations: TMPDIR can name another folder; what follows is left "
-        "out");
+        "no space for records of operations, so later ones are left out; set TMPDIR to another "
+        "folder");
   }
 }
 
-/// Returns the number of a name, which has a line of its own before the first that uses it.
+/// Returns the number of a name, whose own line comes before the first line that uses it.
 int number_of(Recorder& state, const char* name) {
   const std::lock_guard lock(state.mutex);
   const auto [entry, added] = state.names.emplace(name, static_cast<int>(state.names.size()));
@@ -164,15 +165,14 @@ void write_mark(Recorder& state, std::string_view kind, std::string_view text) {
 
 // ---- Devices
 
-/// A look at a thread's processor time.
+/// A sample of a thread's CPU time.
 struct HostSample {
   std::int64_t time_ns = 0;
   std::int64_t processor_ns = 0;
 };
 [[gnu::tls_model("initial-exec")]] thread_local HostSample host_sample;
 
-/// For how long this thread waited for bytes that were late since it asked for work last; in
-/// nanoseconds.
+/// How long this thread has waited for late bytes since it last asked for work; in nanoseconds.
 thread_local std::int64_t late_wait_ns = 0;
 
 std::int64_t processor_time() {
@@ -181,8 +181,7 @@ std::int64_t processor_time() {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-/// Shares out time in which the device had nothing to do by what this thread did since it was
-/// looked at last.
+/// Divides a device's idle time by what this thread did since its last sample.
 void count_gap(RecordedDevice& device, std::int64_t gap_ns, std::int64_t now_ns) {
   add(device.unasked_ns, gap_ns);
   const std::int64_t late_ns = std::min(std::exchange(late_wait_ns, 0), gap_ns);
@@ -279,7 +278,7 @@ void record_wait(Duration time) {
 void record_move(Bytes bytes, Duration took, TimePoint end) {
   ProcessRecord& totals = *recorder().totals;
   add(totals.moved_bytes, static_cast<std::int64_t>(bytes));
-  // Virtual time stands still while the host works, so that nothing is late.
+  // Virtual time stands still while the host works, so nothing is late.
   if (!process().time_is_real) return;
   add(totals.moving_ns, took.count());
   add(totals.late_ns, std::max((process().clock->now() - end).count(), std::int64_t{0}));
@@ -302,8 +301,8 @@ void record_not_kept(Bytes bytes) {
   const std::atomic_ref not_kept(recorder().totals->not_kept_bytes);
   if (not_kept.fetch_add(static_cast<std::int64_t>(bytes), std::memory_order_relaxed) != 0) return;
   notice(
-      "the program reads memory that a large copy from pinned memory wrote, which --drop-data does "
-      "not keep: zeros");
+      "the program reads memory that a large copy from pinned memory wrote: it gets zeros, because "
+      "--drop-data does not keep such copies");
 }
 
 namespace {
@@ -323,11 +322,12 @@ void count_read(Recorder& state, Bytes bytes, WriterId writer) {
   add(total.count, 1);
 }
 
-/// Whether these few bytes were now read so often that a loop waits for them. Requires: the lock.
+/// Returns whether these few bytes have now been read so often that a loop must be waiting for
+/// them. Requires: the lock.
 bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes, WriterId writer) {
   constexpr std::size_t kMostAddresses = 4096;
   if (bytes > kPolledBytes || state.polls.size() > kMostAddresses) return false;
-  // Said once of each kernel: programs have what it writes at several addresses.
+  // Reported once per kernel, because its results may be at several addresses.
   return ++state.polls[address] == kPolls && state.polled.insert(writer).second;
 }
 
@@ -346,16 +346,15 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
   if (!first && !polled && !is_strict()) return;
   const std::string name = readable_name(writer_name(writer));
   if (is_strict()) {
-    notice(
-        fmt::format("--strict ends the program: it reads {} bytes that {} writes, whose values are "
-                    "not computed",
-                    bytes, name));
+    notice(fmt::format(
+        "--strict ends the program: it reads {} bytes written by {}, whose values are not computed",
+        bytes, name));
     ::_exit(kStrictExitCode);
   }
   if (polled) {
     tell(
-        fmt::format("the program has read the same {} bytes {} times; {} writes them, whose "
-                    "values are not computed, so a loop that waits for them does not end",
+        fmt::format("the program has read the same {} bytes {} times; their values, written by {}, "
+                    "are not computed, so a loop that waits for them does not end",
                     bytes, kPolls, name));
   }
 }
@@ -376,7 +375,7 @@ void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes) {
 
 namespace {
 
-/// Counts a call and returns how often it has come.
+/// Counts a call and returns its count.
 std::int64_t count_call(Recorder& state, std::string_view library, std::string_view function) {
   const std::lock_guard lock(state.mutex);
   const std::int64_t count = ++state.calls[{std::string(library), std::string(function)}];

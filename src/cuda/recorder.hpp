@@ -13,11 +13,11 @@
 
 namespace gpemu::cuda {
 
-/// Has a fork wait for the making of the recorder. Called once, when the library is loaded.
+/// Makes a fork wait while the recorder is being made. Called once, when the library is loaded.
 void handle_forks_of_recorder();
 
-/// Counts a device whose context was made. What is counted goes to the folder that GPEMU_RECORD_DIR
-/// names, see ProcessRecord; with GPEMU_RECORD_OPERATIONS, each operation and mark does as well.
+/// Counts a device whose context was made. The counts go to the folder GPEMU_RECORD_DIR, see
+/// ProcessRecord; with GPEMU_RECORD_OPERATIONS, each operation and mark goes there too.
 void record_device(const DeviceState& device);
 
 /// Counts work that was queued. Thread safety: any thread.
@@ -33,35 +33,35 @@ void record_wait(Duration time);
 /// timeline; bytes that come later are late.
 void record_move(Bytes bytes, Duration took, TimePoint end);
 
-/// Counts time that a thread of the program waited for bytes, just now, when the copy had ended on
-/// the timeline. Nothing unless it is positive.
+/// Counts time that a thread of the program has just waited for bytes after the copy's end on the
+/// timeline. Ignores times that are not positive.
 void record_late_wait(Duration time);
 
-/// Counts pinned memory that could not be locked for want of a limit, and tells it once.
+/// Counts pinned memory that could not be locked because of the user's limit, and reports it once.
 void record_not_locked(Bytes bytes);
 
-/// Counts bytes that the program read though they were not kept, and tells it once.
+/// Counts bytes that the program read although they were not kept, and reports it once.
 void record_not_kept(Bytes bytes);
 
-/// Counts bytes that the program read though a kernel or a library had not computed them. Under
-/// --strict it ends the program. A program that reads the same few bytes again and again is told
+/// Counts bytes that the program read although a kernel or a library did not compute them. Under
+/// --strict it ends the program. If a program reads the same few bytes again and again, reports
 /// once that they do not change.
 void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer);
 
-/// Keeps the most memory that the process has held on a device.
+/// Keeps the maximum of the memory that the process has held on a device.
 void record_memory(int ordinal, Bytes held);
 
-/// Notes memory that the program took of a device, or gave back: bytes are negative then. `address`
+/// Records memory that the program allocated on a device, or freed, with negative bytes. `address`
 /// is the same for both.
 void record_allocation(int ordinal, std::uint64_t address, std::int64_t bytes);
 
-/// Counts a call of what is not supported and tells it once. Under --strict it ends the program.
+/// Counts an unsupported call and reports it once. Under --strict it ends the program.
 void record_not_supported(std::string_view library, std::string_view function);
 
 /// Returns how many bytes record_not_computed has counted.
 [[nodiscard]] std::int64_t recorded_not_computed_bytes();
 
-/// Notes what the program marks. Requires: attached.
+/// Records a mark of the program. Requires: attached.
 void record_mark(gpemu_cuda_mark_kind kind, std::string_view text);
 
 }  // namespace gpemu::cuda

@@ -13,7 +13,7 @@ namespace {
 
 constexpr Bytes kHostPageSize = 4096;
 
-/// Clearing at least so many bytes gives the host's pages back.
+/// From this size on, clearing gives the host's pages back.
 constexpr Bytes kGiveBackBytes = 64 * kKiB;
 
 }  // namespace

@@ -10,9 +10,9 @@
 
 namespace gpemu::cuda {
 
-/// Ranges of device memory whose pages the host still holds though nothing reads them: they read as
-/// zeros by their content. Programs copy to the same places again and again, and pages that are
-/// there are written in a third of the time that new ones take. Thread safety: any thread.
+/// Ranges of device memory whose pages the host still holds although nothing reads them, because
+/// the ranges read as zeros. Programs copy to the same places repeatedly, and writing existing
+/// pages takes a third of the time of new ones. Thread safety: any thread.
 class StalePages {
  public:
   /// Adds a range. Beyond kMostBytes all are given back to the host. Requires: bytes > 0.
@@ -30,7 +30,7 @@ class StalePages {
   static constexpr Bytes kMostBytes = kGiB;
 
  private:
-  /// Takes what lies in a range out, and calls `taken` for each part. Requires: the lock.
+  /// Removes everything in a range, and calls `taken` for each part. Requires: the lock.
   template <typename Taken>
   void take(std::uint64_t start, std::uint64_t end, Taken taken);
 

@@ -25,7 +25,7 @@ class StalePagesTest : public testing::Test {
   [[nodiscard]] std::uint64_t start() const {
     return reinterpret_cast<std::uint64_t>(memory_.data());
   }
-  /// Whether a part holds zeros only, or was left alone.
+  /// Returns whether all bytes of a part have a value.
   [[nodiscard]] bool is(Bytes offset, Bytes bytes, int value) const {
     return std::ranges::all_of(memory_.subspan(offset, bytes),
                                [value](std::byte byte) { return byte == std::byte(value); });

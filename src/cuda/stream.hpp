@@ -14,14 +14,14 @@ namespace gpemu::cuda {
 /// of current_device.
 [[nodiscard]] Status resolve(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
 
-/// As resolve, for whoever gives the stream work or waits for it. Errors: those of resolve,
+/// Like resolve, for calls that give the stream work or wait for it. Errors: those of resolve,
 /// STREAM_CAPTURE_IMPLICIT.
 [[nodiscard]] Status resolve_for_work(gpemu_cuda_stream_handle handle, gpemu_cuda_stream** stream);
 
-/// Ends a stream; what it was given goes on. Requires: it is no default stream.
+/// Ends a stream; its queued work still runs. Requires: it is not a default stream.
 void destroy_stream(gpemu_cuda_stream& stream);
 
-/// Queues work of known duration; `name` goes to trace and report and must stay.
+/// Queues work of known duration; `name` goes to trace and report and must stay valid.
 device::Interval enqueue(gpemu_cuda_stream& stream, device::Engine engine, Bytes bytes,
                          Duration duration, const char* name);
 

@@ -30,22 +30,22 @@ struct gpemu_cuda_stream {
   std::uint32_t flags = 0;
   std::int32_t priority = 0;
   std::uint64_t id = 0;
-  bool runs_graph = false;                   ///< made up for a step of a graph's launch.
-  gpemu::cuda::HostCalls host_calls;         ///< what its next work depends on.
+  bool runs_graph = false;                   ///< exists for a step of a graph's launch.
+  gpemu::cuda::HostCalls host_calls;         ///< on which its next work depends.
   std::atomic<std::uint64_t> capture_id{0};  ///< 0: it does not capture.
-  std::vector<gpemu_cuda_node*> frontier;    ///< what captured work depends on next.
+  std::vector<gpemu_cuda_node*> frontier;    ///< on which the next captured work depends.
 };
 
 namespace gpemu::cuda {
 
-/// More than any program keeps alive; an untouched slot costs address space only.
+/// More than any program keeps alive; an unused slot costs only address space.
 inline constexpr std::size_t kMaxStreams = 1 << 16;
 
 [[nodiscard]] inline HandleTable<gpemu_cuda_stream>& streams() {
   return process().streams.get(kMaxStreams);
 }
 
-/// Returns a new stream of a device, or null when there are too many.
+/// Returns a new stream of a device, or null if there are too many.
 [[nodiscard]] gpemu_cuda_stream* create_stream(DeviceState& device, std::uint32_t flags,
                                                std::int32_t priority);
 

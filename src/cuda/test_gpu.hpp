@@ -9,7 +9,7 @@
 
 namespace gpemu::cuda {
 
-/// Has the tests of this process run on one emulated V100 on the virtual clock.
+/// Makes the tests of this process run on one emulated V100 with the virtual clock.
 inline void use_test_gpu() {
   ::unsetenv("GPEMU_NODE");
   ::unsetenv("CUDA_VISIBLE_DEVICES");

@@ -13,7 +13,7 @@ namespace gpemu::cuda {
 /// More contexts than any program pushes on a thread's stack.
 inline constexpr std::size_t kMaxContexts = 64;
 
-/// What CUDA keeps per thread.
+/// CUDA's state of a thread.
 struct ThreadState {
   std::size_t depth;    ///< of the stack; its last is current.
   std::int32_t device;  ///< the runtime's current device.
@@ -24,7 +24,7 @@ struct ThreadState {
   [[nodiscard]] std::int32_t current_context() const {
     return depth == 0 ? -1 : contexts[depth - 1];
   }
-  /// Returns the ordinal of the current device, whose context need not be made.
+  /// Returns the ordinal of the current device, whose context may not exist yet.
   [[nodiscard]] std::int32_t current_device() const {
     return depth == 0 ? device : contexts[depth - 1];
   }
@@ -35,11 +35,11 @@ struct ThreadState {
     return GPEMU_CUDA_SUCCESS;
   }
 };
-// Programs call in destructors of statics, which come after those of the thread's variables.
+// Programs call gpemu in destructors of statics, which run after those of the thread's variables.
 static_assert(std::is_trivially_destructible_v<ThreadState>);
-// Every call looks here several times. In this model of access none of them is a call, and all
-// variables of the library's threads must fit into what the loader keeps for such libraries: see
-// the test shims.Library.LeavesRoomForThreadsOfOthers.
+// Every call reads this several times. With this TLS model an access is not a function call, but
+// all thread-local variables of the library must fit into the loader's reserve: see the test
+// shims.Library.LeavesRoomForThreadsOfOthers.
 [[gnu::tls_model("initial-exec")]] inline thread_local constinit ThreadState thread_state{};
 
 }  // namespace gpemu::cuda

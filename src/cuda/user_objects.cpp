@@ -6,7 +6,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// More than any program keeps alive; an untouched slot costs address space only.
+/// More than any program keeps alive; an unused slot costs only address space.
 constexpr std::size_t kMaxUserObjects = 1 << 16;
 
 }  // namespace

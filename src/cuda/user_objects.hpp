@@ -27,14 +27,13 @@ using UserObjects = std::map<gpemu_cuda_user_object*, std::uint32_t>;
 /// Takes references to the objects. Requires: the lock.
 void retain_objects(const UserObjects& objects);
 
-/// Gives references back and puts the objects that nobody holds any more into `released`. Requires:
-/// the lock.
+/// Releases references and puts objects without owners into `released`. Requires: the lock.
 void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released);
 
 /// Calls the destructors of the program. Requires: not the lock, because they may call back.
 void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released);
 
-/// Puts an object that nobody holds any more into `released`. Requires: the lock.
+/// Puts an object into `released` if it has no owner. Requires: the lock.
 void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released);
 
 }  // namespace gpemu::cuda

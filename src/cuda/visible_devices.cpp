@@ -8,8 +8,7 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Returns the index of the device that an entry names, or -1. The beginning of several UUIDs names
-/// none.
+/// Returns the index of the device that an entry names, or -1, also if several UUIDs begin with it.
 int named_device(std::string_view entry, std::span<const std::string> uuids) {
   const int count = static_cast<int>(uuids.size());
   int index = -1;

@@ -9,9 +9,9 @@
 
 namespace gpemu::cuda {
 
-/// Returns the indices of the node's devices that a value of CUDA_VISIBLE_DEVICES lets see, in its
-/// order: up to the first entry that names none, and none at all if a device is named twice. An
-/// entry is an index, or the beginning of the UUID of one device. Without a value, these are all
+/// Returns the indices of the node's devices that a value of CUDA_VISIBLE_DEVICES selects, in its
+/// order: up to the first entry that names no device, and none at all if a device is named twice.
+/// An entry is an index, or the beginning of the UUID of one device. Without a value, these are all
 /// devices. Source: the same rules in torch/cuda/__init__.py (_parse_visible_devices), which follow
 /// the driver.
 ///

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Virtual memory management: physical memory is a range of a sparse file per device, so that its
-// content goes where it is mapped, and other processes can map it.
+// content appears where it is mapped, and other processes can map it.
 #include "vmm.hpp"
 
 #include <algorithm>
@@ -37,11 +37,11 @@ struct Physical {
   int descriptor = -1;
   Bytes offset = 0;
   Bytes bytes = 0;
-  device::DeviceAddress ledger = 0;  ///< 0 when another process holds it.
+  device::DeviceAddress ledger = 0;  ///< 0 if another process holds it.
   int references = 1;
   int mappings = 0;
   bool exported = false;
-  /// Of what is not mapped, by offset.
+  /// Of memory that is not mapped, by offset.
   std::unique_ptr<ContentMap> content = std::make_unique<ContentMap>();
 };
 
@@ -54,10 +54,10 @@ struct PhysicalMemory {
 
 namespace {
 
-/// How much larger than the memory its file is, so that ranges of unequal sizes fit.
+/// How much larger the file is than the memory, so that ranges of unequal sizes fit.
 constexpr Bytes kFileFactor = 4;
 
-/// Behind the pages the file has 8 bytes for each: the size of the physical memory that begins
+/// After the pages, the file has 8 bytes for each page: the size of the physical memory that begins
 /// there, plus the device's number in the node, for a process that imports it.
 constexpr Bytes kEntry = sizeof(std::uint64_t);
 
@@ -77,7 +77,7 @@ File* file_of(const DeviceState& device) {
   return &file;
 }
 
-/// Ends physical memory that nobody names or maps. Requires: the lock.
+/// Ends physical memory without handles and mappings. Requires: the lock.
 void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator found) {
   Physical& physical = found->second;
   if (physical.references > 0 || physical.mappings > 0) return;
@@ -88,7 +88,7 @@ void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator fo
     GPEMU_CHECK(freed.has_value(), "the ledger knows physical memory");
     state.spaces[physical.device].held -= physical.bytes;
     record_allocation(physical.device, found->first, -static_cast<std::int64_t>(physical.bytes));
-    // Another process may still have exported memory mapped; its range is not given again.
+    // Another process may still map exported memory, so its range is not reused.
     if (!physical.exported) {
       ::fallocate(physical.descriptor, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
                   static_cast<off_t>(physical.offset), static_cast<off_t>(physical.bytes));
@@ -106,7 +106,7 @@ void cover(std::uint64_t address, Bytes bytes) {
   GPEMU_CHECK(covered != MAP_FAILED, "a reservation can be covered");
 }
 
-/// Makes a range of one map what a range of another is.
+/// Copies the state of a range from one map to another.
 void assign_as(ContentMap& to, std::uint64_t to_start, const ContentMap& from,
                std::uint64_t from_start, Bytes bytes) {
   for (Bytes done = 0; done < bytes;) {
@@ -166,7 +166,7 @@ bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) {
   return address - before->first < before->second.bytes;
 }
 
-/// Ends physical memory of a device, and what is mapped of it.
+/// Ends physical memory of a device, with its mappings.
 void release_physical_memory(DeviceState& device) {
   Memory& state = memory();
   const std::lock_guard lock(state.mutex);
@@ -284,7 +284,7 @@ Status release_addresses(std::uint64_t address, Bytes bytes) {
 }
 
 Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint64_t handle) {
-  // What is mapped twice is looked for in the pages.
+  // The content of memory that is mapped twice is in the pages.
   mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
@@ -381,7 +381,7 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
   const Bytes pages = static_cast<Bytes>(file.st_size) / (kPage + kEntry);
   const std::uint64_t entry =
       physical.bytes + static_cast<std::uint64_t>(device_at(physical.device).index);
-  // An opening of its own, whose position tells where the memory begins.
+  // A separate open file description, whose position is the beginning of the memory.
   const int opened =
       ::open(fmt::format("/proc/self/fd/{}", physical.descriptor).c_str(), O_RDWR | O_CLOEXEC);
   if (opened < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;

@@ -8,16 +8,16 @@
 
 namespace gpemu::cuda {
 
-// Virtual memory management: physical memory, addresses, and the one mapped at the other. Errors:
-// INVALID_VALUE for handles and ranges that are not what they should be.
+// Virtual memory management: physical memory, addresses, and mappings between them. Errors:
+// INVALID_VALUE for invalid handles and ranges.
 
 /// Takes physical memory of a device. Requires: whole pages, more than none. Errors: OUT_OF_MEMORY.
 [[nodiscard]] Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle);
 
-/// Gives up a name of physical memory, which ends when nobody names or maps it.
+/// Releases a handle of physical memory, which ends without handles and mappings.
 [[nodiscard]] Status release_physical(std::uint64_t handle);
 
-/// Yields one more name of what is mapped at an address.
+/// Yields one more handle of the memory that is mapped at an address.
 [[nodiscard]] Status retain_physical(std::uint64_t address, std::uint64_t* handle);
 
 [[nodiscard]] Status device_of_physical(std::uint64_t handle, int* device);
@@ -31,14 +31,14 @@ namespace gpemu::cuda {
                                   std::uint64_t handle);
 [[nodiscard]] Status unmap_physical(std::uint64_t address, Bytes bytes);
 
-/// How a device may use what is mapped: 0 not, 1 to read, 3 to read and write. Requires: the device
-/// is one. Errors: INVALID_DEVICE for memory that the device cannot reach.
+/// Sets how a device may use mapped memory: 0 not, 1 to read, 3 to read and write. Requires: the
+/// device exists. Errors: INVALID_DEVICE for memory that the device cannot reach. PLACEHOLDER -> x
 [[nodiscard]] Status set_access(std::uint64_t address, Bytes bytes, int device,
                                 std::uint32_t access);
 [[nodiscard]] Status get_access(std::uint64_t address, int device, std::uint32_t* access);
 
-/// Gives physical memory to other processes as a file descriptor, and takes it from one. Errors:
-/// OPERATING_SYSTEM; INVALID_DEVICE for memory of a device that this process does not see.
+/// Exports physical memory to other processes as a file descriptor, and imports it from one.
+/// Errors: OPERATING_SYSTEM; INVALID_DEVICE for memory of a device that this process does not see.
 [[nodiscard]] Status export_physical(std::uint64_t handle, int* file_descriptor);
 [[nodiscard]] Status import_physical(int file_descriptor, std::uint64_t* handle);
 

@@ -10,18 +10,18 @@
 
 namespace gpemu::cuda {
 
-/// Blocks until the bytes are there of all copies that end until a time on the timeline. Returns at
-/// once within a host function, which would wait for itself.
+/// Blocks until the bytes of all copies that end by a time on the timeline have been moved. Returns
+/// at once within a host function, which would wait for itself.
 void wait_for_moves(TimePoint time);
 
 /// Blocks until no unfinished copy overlaps these. Returns at once within a host function.
 void wait_for_moves_on(std::span<const Access> accesses);
 
-/// Blocks until a moment has come and all is done that ends until then, and counts it among the
-/// host's waits.
+/// Blocks until a moment has come and everything that ends by then is done. Counts as a wait of the
+/// host.
 void wait_until(const device::Moment& moment);
 
-/// Whether a moment has come and all is done that ends until then.
+/// Returns whether a moment has come and everything that ends by then is done.
 [[nodiscard]] bool is_over(const device::Moment& moment);
 
 }  // namespace gpemu::cuda

@@ -65,7 +65,7 @@ JpegDecoder::JpegDecoder() {
   errors_.manager.error_exit = on_error;
   errors_.manager.emit_message = on_message;
   const bool created = guarded([this] { jpeg_create_decompress(&decompress_); });
-  GPEMU_CHECK(created, "libjpeg is not the one that gpemu was compiled for");
+  GPEMU_CHECK(created, "libjpeg is not the version that gpemu was compiled for");
 }
 
 JpegDecoder::~JpegDecoder() {

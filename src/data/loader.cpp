@@ -328,7 +328,7 @@ HostAllocator pageable_allocator() {
     constexpr std::align_val_t kAlignment{64};
     void* memory = ::operator new(size, kAlignment, std::nothrow);
     if (memory == nullptr) {
-      return fail(ErrorCode::kResourceLimit, "the host has no {:.0f} MiB left for a batch",
+      return fail(ErrorCode::kResourceLimit, "the host does not have {:.0f} MiB left for a batch",
                   to_mib(size));
     }
     std::shared_ptr<void> owner(memory, [](void* old) { ::operator delete(old, kAlignment); });

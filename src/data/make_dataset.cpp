@@ -65,8 +65,8 @@ Result<void> check_options(const MakeDatasetOptions& options) {
                            size.kilobytes <= kMaxKilobytes;
     if (!percent_fits || !size_fits) {
       return fail(ErrorCode::kInvalidArgument,
-                  "size percentile {}:{} is out of place; percentages ascend from 0 to 100 and "
-                  "sizes from above 0 to {} KB",
+                  "size percentile {}:{} is out of range or out of order; percentages must ascend "
+                  "within 0 to 100, and sizes from above 0 to {} KB",
                   size.percent, size.kilobytes, kMaxKilobytes);
     }
     previous = size;

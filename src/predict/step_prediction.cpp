@@ -16,11 +16,11 @@ namespace {
 using cost::OperationClass;
 using Kind = record::WorkEvent::Kind;
 
-/// Steps that are run until one follows the other as in a long run.
+/// Repetitions until steps follow each other as in a long run.
 constexpr int kRepetitions = 6;
 
-/// What the host takes to launch operations: that of the GPU's measured steps, or what is expected
-/// where nobody measured any.
+/// The host's parameters for launches: those of the GPU's measured steps, or the expected ones if
+/// there are none.
 profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
   if (gpu.calibration) return gpu.calibration->parameters;
   profile::OperationParameters parameters{};
@@ -29,14 +29,14 @@ profile::OperationParameters host_parameters(const profile::GpuSpec& gpu) {
   return parameters;
 }
 
-/// The bar of what the host takes: another one than that which was measured may be twice as fast
-/// or slow. Set by hand.
+/// The bar of the host's time: another host than the measured one may be twice as fast or slow. Set
+/// by hand.
 constexpr double kHostError = 1.0;
 
-/// Tells for each event of a step whether it belongs to the forward pass: what the program's first
-/// thread asks for from its first layer to its last before the backward pass, which PyTorch asks
-/// for from a thread of its own. What lies around them clears gradients and updates parameters. The
-/// step is a circle.
+/// Returns for each event of a step whether it belongs to the forward pass: the requests of the
+/// program's first thread from its first layer to the last one before the backward pass, for which
+/// PyTorch uses another thread. Events around them clear gradients and update parameters. The step
+/// is treated as a circle.
 std::vector<bool> forward_events(const record::ProgramWork& work, const StepRange& step) {
   const auto is_operation = [](const record::WorkEvent& event) {
     return event.kind == Kind::kOperation;
@@ -58,10 +58,10 @@ std::vector<bool> forward_events(const record::ProgramWork& work, const StepRang
     for (std::size_t j = layers.front(); j <= layers.back(); ++j) forward[j % count] = true;
     layers.clear();
   }
-  return has_backward ? forward : std::vector<bool>(count, true);  // Nothing tells.
+  return has_backward ? forward : std::vector<bool>(count, true);  // There is no sign of it.
 }
 
-/// Prices the events of a step, and adds up what they take.
+/// Prices the events of a step, and adds up their times.
 class Pricing {
  public:
   Pricing(const record::ProgramWork& work, const profile::GpuSpec& recorded,
@@ -98,15 +98,15 @@ class Pricing {
     return queued;
   }
 
-  /// Returns what most of the kernels' time rests on.
+  /// Returns the evidence of most of the kernels' time.
   [[nodiscard]] cost::Evidence evidence() const {
     const auto most =
         std::ranges::max_element(evidence_, {}, &decltype(evidence_)::value_type::second);
     return most == evidence_.end() ? cost::Evidence::kAnalytic : most->first;
   }
 
-  /// Returns the bar of a step's time, where the device waits for the host for
-  /// `idle`. Copies are taken to be off as the rest is.
+  /// Returns the bar of a step's time in which the device waits for the host for `idle`. Copies are
+  /// assumed to err like the rest.
   [[nodiscard]] double relative_error(Duration busy, Duration idle) const {
     const double seconds = to_seconds(busy + idle);
     const double slack = slack_seconds_ + kHostError * to_seconds(idle);
@@ -129,14 +129,14 @@ class Pricing {
   double link_;
   profile::OperationParameters host_;
   std::map<OperationClass, ClassTime> classes_;
-  double slack_seconds_ = 0;  ///< bars times the operations' times, taken to be off alike.
-  std::map<cost::Evidence, Duration> evidence_;  ///< what the operations' times rest on.
+  double slack_seconds_ = 0;  ///< sum of bar times time, assuming that all operations err alike.
+  std::map<cost::Evidence, Duration> evidence_;  ///< of the operations' times.
 };
 static_assert(static_cast<int>(StepLimit::kCompute) == static_cast<int>(cost::Limit::kCompute) &&
               static_cast<int>(StepLimit::kMemory) == static_cast<int>(cost::Limit::kMemory) &&
               static_cast<int>(StepLimit::kLatency) == static_cast<int>(cost::Limit::kLatency));
 
-/// Returns what a step took where it was recorded.
+/// Returns how long a step took in the recording.
 Duration recorded_time(const record::ProgramWork& work, const StepRange& step) {
   TimePoint before{}, after{};
   for (std::size_t i = 0; i < step.end; ++i) {
@@ -160,7 +160,7 @@ StepPrediction predict_step(const record::ProgramWork& work, const StepRange& st
   StepQueue queue(queued, recorded_time(work, step));
   TimePoint before{}, after{};
   for (int i = 0; i < kRepetitions; ++i) before = std::exchange(after, queue.run());
-  // Streams may have found no steady state; no step is shorter than its kernels.
+  // Streams may not have reached a steady state; no step is shorter than its kernels.
   const Duration time = std::max(after - before, prediction.busy);
   const Duration copies =
       std::clamp(queue.copies_alone(), Duration::zero(), time - prediction.busy);

@@ -83,7 +83,7 @@ TEST(PredictStep, KnowsTheForwardPassByItsLayersAndTheThread) {
   for (int i = 0; i < 5; ++i) test.add(i % 2 == 0 ? layer : busy(0), 1, 2);  // Backward.
   const double expected = 3 * host(cost::kHostOperation) + 10 * host(cost::kHostSmall);
   EXPECT_NEAR(to_seconds(predict(test.work).host), expected, 1e-6);
-  // The same wherever the circle is cut.
+  // The result is the same wherever the circle is cut.
   const std::vector<record::WorkEvent> once = test.work.events;
   test.work.events.insert(test.work.events.end(), once.begin(), once.end());
   for (std::size_t i = 0; i < once.size(); ++i) {
@@ -113,7 +113,7 @@ TEST(PredictStep, PricesTheOperationsOnTheGivenGpu) {
   EXPECT_GT(predict(test.work).time.relative_error, 0);
 }
 
-/// The least bar of other GPUs' parameters, 44 %, is wider than what the fits say of them.
+/// The least bar of other GPUs' parameters, 44 %, is wider than the bars of their fits.
 TEST(PredictStep, HasTheBarOfWhatTheParametersDidNotKnow) {
   cost::RecordedOperation sum = busy(0);
   sum.kind = GPEMU_OPERATION_ELEMENTWISE;

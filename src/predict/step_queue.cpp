@@ -30,7 +30,8 @@ void StepQueue::start(const QueuedEvent& event) {
   done_.push_back({event.recorded, engine});
 }
 
-/// The host waits for what had ended by then where it was recorded, in this step or the last.
+/// The host waits for the work that had ended by then in the recording, in this step or the
+/// previous one.
 void StepQueue::wait(TimePoint recorded) {
   for (const Done& done : done_) {
     if (done.recorded <= recorded) host_ = std::max(host_, done.here);

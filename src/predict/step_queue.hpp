@@ -21,19 +21,19 @@ namespace gpemu::predict {
 struct QueuedEvent {
   record::WorkEvent::Kind kind = record::WorkEvent::Kind::kOperation;
   std::int64_t stream = 0;
-  TimePoint recorded{};  ///< when it ended where it was recorded.
-  Duration launch{};     ///< what it takes the host.
-  Duration time{};       ///< what it takes the device.
+  TimePoint recorded{};  ///< when it ended in the recording.
+  Duration launch{};     ///< of the host.
+  Duration time{};       ///< of the device.
 };
 
-/// Host and device while a step is done again and again: the host asks for one operation after the
-/// other; each starts once its stream and its engine have done what they were asked for before.
+/// Host and device while a step repeats: the host asks for one operation after the other; each
+/// starts once its stream and its engine have finished their earlier work.
 class StepQueue {
  public:
-  /// Keeps a view of `step`. `circle` is what the step took where it was recorded.
+  /// Keeps a view of `step`. `circle` is how long the step took in the recording.
   StepQueue(std::span<const QueuedEvent> step, Duration circle) : step_(step), circle_(circle) {}
 
-  /// Does the step once more; returns when all of it was done.
+  /// Runs the step once more; returns when all of its work had ended.
   TimePoint run();
 
   /// Returns for how long copies but no kernels ran in the last step.
@@ -43,7 +43,7 @@ class StepQueue {
   struct Span {
     TimePoint begin, end;
   };
-  /// When work ended where it was recorded, and when it does here.
+  /// When work ended in the recording, and when it ends here.
   struct Done {
     TimePoint recorded, here;
   };

@@ -16,7 +16,7 @@ QueuedEvent event(Kind kind, int launch, int time, int recorded = 0, std::int64_
           .time = Duration(time)};
 }
 
-/// Returns how much later each of some steps is done than the one before.
+/// Returns by how much later each of some steps ends than the previous one.
 std::vector<int> steps(const std::vector<QueuedEvent>& step, int circle = 0, int count = 4) {
   StepQueue queue(step, Duration(circle));
   std::vector<int> times;
@@ -55,8 +55,8 @@ TEST(StepQueue, WaitsForNoMoreThanWhatHadEnded) {
 }
 
 TEST(StepQueue, WaitsForTheStepBefore) {
-  // At its begin a step waits for all of the last one: its last operation ended at 200, which is 0
-  // of this step.
+  // At its beginning a step waits for all of the previous one, whose last operation ended at 200,
+  // which is 0 of this step.
   const std::vector<QueuedEvent> step = {event(Kind::kWait, 0, 0, 0),
                                          event(Kind::kOperation, 10, 100, 100),
                                          event(Kind::kOperation, 10, 100, 200)};

@@ -15,18 +15,18 @@ namespace {
 using cost::OperationClass;
 using Kind = record::WorkEvent::Kind;
 
-/// Operations that a recurring sequence must have made up while the program runs. More than the
+/// How many operations a repeating sequence must make up while the program runs. More than the
 /// layers of a large network: 100 layers of 40 operations.
 constexpr std::size_t kLongEnough = 20'000;
 
-/// How often a sequence must be there to recur.
+/// How often a sequence must occur to count as repeating.
 constexpr std::size_t kFewestRepetitions = 3;
 
 bool is_work(const record::WorkEvent& event) {
   return event.kind <= Kind::kCopyFromDevice;
 }
 
-/// Makes steps of what lies between borders.
+/// Makes a step of the events between each two borders.
 FoundSteps between(std::span<const std::size_t> borders, StepSign sign) {
   FoundSteps found{.sign = sign, .steps = {}};
   for (std::size_t i = 1; i < borders.size(); ++i) {
@@ -57,7 +57,7 @@ std::vector<std::size_t> matches(const record::ProgramWork& work, std::size_t fr
   for (const std::string& name : work.names) ranges.push_back(matching(name));
   for (const auto& operation : work.operations) operations.push_back(matching(operation.name));
   std::vector<std::size_t> borders;
-  bool previous = false;  // Matches that follow each other are one.
+  bool previous = false;  // Consecutive matches count as one.
   for (std::size_t i = from; i < work.events.size(); ++i) {
     const record::WorkEvent& event = work.events[i];
     if (!is_work(event) && event.kind != Kind::kRange) continue;
@@ -68,8 +68,8 @@ std::vector<std::size_t> matches(const record::ProgramWork& work, std::size_t fr
   return borders;
 }
 
-/// Returns where ranges begin that are called after steps, by the word that most of them have, the
-/// first of several: a range around the whole training is none of them.
+/// Returns where ranges that are named like steps begin. Of several such names, the most frequent
+/// counts, and among equals the first: a range around the whole training is not a step.
 std::vector<std::size_t> range_borders(const record::ProgramWork& work, std::size_t from) {
   static constexpr std::array<std::string_view, 6> kWords = {"step",  "iter",  "iteration",
                                                              "batch", "train", "profilerstep"};
@@ -90,13 +90,13 @@ std::vector<std::size_t> range_borders(const record::ProgramWork& work, std::siz
 // ---- What recurs
 
 struct Recurrence {
-  std::size_t period = 0;  ///< 0: nothing recurs.
-  std::size_t begin = 0;   ///< of what recurs, up to the end.
+  std::size_t period = 0;  ///< 0: nothing repeats.
+  std::size_t begin = 0;   ///< of the repetitions, which go up to the end.
 };
 
-/// Finds the longest end of a sequence that is the same sequence again and again. By the prefix
-/// function of Knuth, Morris and Pratt on the reversed sequence: what its first L symbols have as
-/// their period is L less the function.
+/// Finds the longest end of a sequence that is one sequence repeated. It uses the prefix function
+/// of Knuth, Morris and Pratt on the reversed sequence: the period of the first L symbols is L
+/// minus the function.
 Recurrence longest_recurrence(std::span<const std::uint64_t> symbols) {
   const std::size_t n = symbols.size();
   const auto at = [&](std::size_t i) { return symbols[n - 1 - i]; };
@@ -119,7 +119,7 @@ Recurrence longest_recurrence(std::span<const std::uint64_t> symbols) {
 struct Group {
   std::uint64_t signature = 0;  ///< the same for the same kernels.
   int operations = 0;
-  std::size_t end = 0;  ///< behind its last event.
+  std::size_t end = 0;  ///< after its last event.
 };
 
 std::vector<Group> optimizer_groups(const record::ProgramWork& work, std::size_t from,
@@ -173,8 +173,8 @@ std::vector<std::size_t> optimizer_borders(const record::ProgramWork& work, std:
 
 // ---- Sequences of operations
 
-/// Returns the borders of the sequence that recurs in the first `count` of the operations at
-/// `places`, if it makes up more of them than `least`.
+/// Returns the borders of the sequence that repeats in the first `count` of the operations at
+/// `places`, if it makes up more than `least` of them.
 std::vector<std::size_t> recurring_borders(std::span<const std::uint64_t> symbols,
                                            std::span<const std::size_t> places, std::size_t count,
                                            std::size_t least) {
@@ -192,12 +192,12 @@ std::vector<std::size_t> sequence_borders(const record::ProgramWork& work, std::
   std::vector<std::uint64_t> symbols;
   std::vector<std::size_t> places;
   for (std::size_t i = from; i < work.events.size(); ++i) {
-    if (work.events[i].kind != Kind::kOperation) continue;  // Results are copied now and then.
+    if (work.events[i].kind != Kind::kOperation) continue;  // Programs copy results now and then.
     symbols.push_back(static_cast<std::uint64_t>(work.events[i].index));
     places.push_back(i);
   }
   if (!complete) return recurring_borders(symbols, places, symbols.size(), kLongEnough);
-  // Behind the last step may come what is none; so other ends are tried, too.
+  // After the last step there may be other work, so other ends are tried too.
   constexpr std::size_t kEnds = 20;
   std::vector<std::size_t> best;
   for (std::size_t i = kEnds; i > 0; --i) {
@@ -231,7 +231,7 @@ Result<FoundSteps> find_steps(const record::ProgramWork& work, const StepSearch&
   if (const auto borders = optimizer_borders(work, from, search.complete); borders.size() > 1) {
     return between(borders, StepSign::kOptimizer);
   }
-  // With an optimizer that has worked once only, what recurs are layers.
+  // If the optimizer has run only once, the repetitions are layers.
   const bool trains = std::ranges::any_of(work.operations, [](const auto& operation) {
     return operation.operation_class == OperationClass::kOptimizer;
   });
@@ -240,13 +240,12 @@ Result<FoundSteps> find_steps(const record::ProgramWork& work, const StepSearch&
     if (borders.size() > 1) return between(borders, StepSign::kSequence);
   }
   const auto operations = std::ranges::count_if(work.events, is_work);
-  return fail(
-      ErrorCode::kNotFound,
-      "no training steps found in {} operations: no NVTX range is called after steps, no "
-      "optimizer works on lists of tensors twice, and no sequence of operations recurs; let "
-      "the program run more steps, put an NVTX range \"step\" around each, or name what "
-      "comes once in a step by --step-pattern",
-      operations);
+  return fail(ErrorCode::kNotFound,
+              "no training steps found in {} operations: no NVTX range has a name like \"step\", "
+              "no optimizer updates lists of tensors twice, and no sequence of operations repeats; "
+              "let the program run more steps, put an NVTX range \"step\" around each, or name an "
+              "operation that occurs once per step with --step-pattern",
+              operations);
 }
 
 StepRange typical_step(const record::ProgramWork& work, const FoundSteps& found, int count) {

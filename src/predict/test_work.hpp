@@ -8,10 +8,10 @@
 
 namespace gpemu::predict {
 
-/// Makes a program's work for tests, in lower-case letters: each distinct name is an operation.
+/// Makes a program's work for tests. In lower-case letters: each distinct name is an operation.
 class WorkForTest {
  public:
-  /// Adds an operation that takes `ns` where it is recorded.
+  /// Adds an operation that takes `ns` in the recording.
   WorkForTest& add(std::string_view name, cost::OperationClass group, int ns = 100,
                    std::int64_t thread = 1) {
     cost::RecordedOperation operation;

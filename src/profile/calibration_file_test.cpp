@@ -139,7 +139,7 @@ TEST(Calibration, ReplacingLeavesEveryOtherByte) {
 
 TEST(Calibration, ReplacesNothingInAFileThatIsWrong) {
   EXPECT_EQ(replace_calibration("name = 1", "x.toml", calibration(), "").error().message,
-            "x.toml:1: name: expected a text that is not empty");
+            "x.toml:1: name: expected a non-empty string");
   Calibration wrong = calibration();
   wrong.command.clear();
   EXPECT_FALSE(replace_calibration(gpu_file(), "x.toml", wrong, ""));

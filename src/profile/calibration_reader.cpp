@@ -92,7 +92,7 @@ class Reader {
     if (node == nullptr) return fault(table_, key, "missing");
     const auto* const value = node->as_string();
     if (value == nullptr || value->get().empty()) {
-      return fault(*node, key, "expected a text that is not empty");
+      return fault(*node, key, "expected a non-empty string");
     }
     return value->get();
   }

@@ -135,8 +135,8 @@ Result<void> check_consistency(const SqliteConnection& connection) {
   GPEMU_ASSIGN(const bool has_unknown, unknown.step());
   if (has_unknown) {
     return fail(ErrorCode::kCorruptData,
-                "pack {} names the GPU \"{}\", of which there is no specification", unknown.text(0),
-                unknown.text(1));
+                "pack {} names the GPU \"{}\", for which there is no specification",
+                unknown.text(0), unknown.text(1));
   }
   constexpr std::string_view kTwice =
       "SELECT what, model, gpu, precision, min(packs.name), max(packs.name) FROM "

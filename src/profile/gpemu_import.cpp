@@ -288,8 +288,8 @@ Result<void> read_flat_file(const fs::path& file, Collector& collector) {
   }
   if (forgotten > 0) {
     collector.note(
-        fmt::format("{}: took {} memory rows for extrapolated that are flagged as measured, "
-                    "because they lie on the polynomial of those that are not",
+        fmt::format("{}: took {} memory rows that are flagged as measured for extrapolated, "
+                    "because they lie on the polynomial of the extrapolated rows",
                     file.string(), forgotten));
   }
   return {};

@@ -145,10 +145,10 @@ class SpecReader {
 
   [[nodiscard]] Result<std::string> text(std::string_view key) const {
     const toml::node* node = root_.get(key);
-    if (node == nullptr) return fault(root_, key, "missing; expected a text");
+    if (node == nullptr) return fault(root_, key, "missing; expected a string");
     const auto* value = node->as_string();
     if (value == nullptr || value->get().empty()) {
-      return fault(*node, key, "expected a text that is not empty");
+      return fault(*node, key, "expected a non-empty string");
     }
     return value->get();
   }
@@ -163,12 +163,12 @@ class SpecReader {
     GPEMU_ASSIGN(spec_.architecture, text("architecture"));
     const toml::node* aliases = root_.get("aliases");
     if (aliases == nullptr) return {};
-    if (!aliases->is_array()) return fault(*aliases, "aliases", "expected a list of texts");
+    if (!aliases->is_array()) return fault(*aliases, "aliases", "expected a list of strings");
     for (const toml::node& alias : *aliases->as_array()) {
       const auto* value = alias.as_string();
       if (value == nullptr || !is_plain_name(value->get())) {
         return fault(alias, "aliases",
-                     "expected texts of at most 64 of the characters A-Z a-z 0-9 . _ -");
+                     "expected strings of at most 64 of the characters A-Z a-z 0-9 . _ -");
       }
       spec_.aliases.push_back(value->get());
     }

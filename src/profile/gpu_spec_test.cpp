@@ -89,9 +89,9 @@ TEST(ParseGpuSpec, RefusesWrongTypes) {
   EXPECT_EQ(fault_of(replaced("value = 10,", "value = true,")),
             "x.toml:8: compute.multiprocessors: expected a number");
   EXPECT_EQ(fault_of(replaced("name = \"X-1\"", "name = 1")),
-            "x.toml:1: name: expected a text that is not empty");
+            "x.toml:1: name: expected a non-empty string");
   EXPECT_EQ(fault_of(replaced("[\"X1\"]", "\"X1\"")),
-            "x.toml:3: aliases: expected a list of texts");
+            "x.toml:3: aliases: expected a list of strings");
   EXPECT_EQ(fault_of(replaced("sheet = \"A datasheet\"", "sheet = 7")),
             "x.toml:28: sources.sheet: expected a citation");
   EXPECT_EQ(fault_of("power = 3\n" + std::string(kGood.substr(0, kGood.find("[power]"))) +
@@ -133,7 +133,7 @@ TEST(ParseGpuSpec, RefusesMissingAndUnknownKeys) {
             "x.toml:20: power.max_w: unknown key 'unit'; expected value and source");
   EXPECT_EQ(fault_of(replaced("smi = \"A", "other = \"B\"\nsmi = \"A")),
             "x.toml:29: sources.other: no number names this source");
-  EXPECT_EQ(fault_of(""), "x.toml:1: name: missing; expected a text");
+  EXPECT_EQ(fault_of(""), "x.toml:1: name: missing; expected a string");
 }
 
 TEST(ParseGpuSpec, ReportsSyntaxErrorsWithTheirLine) {

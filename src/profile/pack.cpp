@@ -254,7 +254,7 @@ Result<void> write_pack(const Pack& pack, const fs::path& folder) {
   std::error_code error;
   if (fs::exists(folder, error) && !fs::is_empty(folder, error)) {
     return fail(ErrorCode::kInvalidArgument,
-                "{} is there already; give a new folder or remove it first", folder.string());
+                "{} exists already; give a new folder or remove it first", folder.string());
   }
   fs::path target = fs::absolute(folder, error);
   if (!target.has_filename()) target = target.parent_path();

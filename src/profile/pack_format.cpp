@@ -99,7 +99,7 @@ class InfoReader {
       return {};
     }
     const std::optional<std::string> value = node->value_exact<std::string>();
-    if (!value || value->empty()) fault(*node, fmt::format("\"{}\" must be a text", key));
+    if (!value || value->empty()) fault(*node, fmt::format("\"{}\" must be a string", key));
     return value.value_or(std::string());
   }
 
@@ -147,9 +147,9 @@ class InfoReader {
 template <typename Key>
 void check_order(TableReader& table, std::optional<Key>& previous, Key key) {
   if (previous && key == *previous) {
-    table.fault("the same record as in the line before");
+    table.fault("the same record as in the previous line");
   } else if (previous && key < *previous) {
-    table.fault("not in ascending order, or a second time");
+    table.fault("not in ascending order, or repeated");
   }
   previous = std::move(key);
 }

@@ -318,10 +318,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Damage{"OtherName", "pack.toml", 2, "name = \"other\"\n", "its folder sample"},
                     Damage{"BadName", "pack.toml", 2, "name = \"sam/ple\"\n", "must be of letters"},
                     Damage{"NoCitation", "pack.toml", 4, "", "\"citation\" is missing", 0},
-                    Damage{"EmptyLicence", "pack.toml", 6, "licence = \"\"\n", "must be a text"},
+                    Damage{"EmptyLicence", "pack.toml", 6, "licence = \"\"\n", "must be a string"},
                     Damage{"LicenceNotStated", "pack.toml", 6, "licence = \"not stated\"\n",
                            "not stated"},
-                    Damage{"TitleOfAnotherType", "pack.toml", 3, "title = 3\n", "must be a text"},
+                    Damage{"TitleOfAnotherType", "pack.toml", 3, "title = 3\n", "must be a string"},
                     Damage{"UnknownKey", "pack.toml", 6, "licence = \"x\"\nlicense = \"x\"\n",
                            "unknown key", 7}),
     [](const auto& parameters) { return parameters.param.name; });

@@ -37,7 +37,7 @@ bool has(const Json& line, std::initializer_list<const char*> integers,
          });
 }
 
-/// Returns whether a line has what docs/reference/operations-format.md says of its kind.
+/// Returns whether a line has all fields that docs/reference/operations-format.md requires.
 bool is_whole(const Json& line) {
   if (!line.is_object()) return false;
   if (line.contains("op")) {

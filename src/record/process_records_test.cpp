@@ -22,7 +22,7 @@ class ProcessRecords : public testing::Test {
  protected:
   ~ProcessRecords() override { std::filesystem::remove(process_.lines); }
 
-  /// Reads lines as those of one process, and returns how many entries they were.
+  /// Reads lines as those of one process, and returns the number of entries.
   [[nodiscard]] Result<int> read(const std::string& lines) {
     process_.lines = fmt::format("{}/gpemu_{}.lines", testing::TempDir(), ::getpid());
     process_.totals.lines = std::ranges::count(lines, '\n');

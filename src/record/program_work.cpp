@@ -24,21 +24,22 @@ std::string text(const json& object, const char* field) {
   return found == object.end() || !found->is_string() ? std::string() : found->get<std::string>();
 }
 
-/// Returns where a name is in a list.
+/// Returns the index of a name in a list.
 std::optional<int> index_of(std::span<const std::string_view> names, std::string_view name) {
   const auto found = std::ranges::find(names, name);
   if (found == names.end()) return std::nullopt;
   return static_cast<int>(found - names.begin());
 }
 
-/// Copies over a link have kinds of their own.
+/// Returns the kind of a copy over a link; nothing for other operations.
 std::optional<Kind> copy_kind(std::string_view kind) {
   if (kind == "copy_host_to_device") return Kind::kCopyToDevice;
   if (kind == "copy_device_to_host" || kind == "copy_to_peer") return Kind::kCopyFromDevice;
   return std::nullopt;
 }
 
-/// Returns what an operation is; nothing where a name or the shape is none of the format's.
+/// Returns the operation that a line describes; nothing if a name or the shape is not in the
+/// format.
 std::optional<cost::RecordedOperation> described(const json& line) {
   cost::RecordedOperation operation;
   const std::string kind = text(line, "op");
@@ -67,7 +68,7 @@ std::optional<cost::RecordedOperation> described(const json& line) {
   return operation;
 }
 
-/// Returns all that tells an operation apart from others.
+/// Returns everything that distinguishes an operation from others.
 std::string key_of(const json& line, const std::string& name) {
   std::string key = name;
   for (const char* const field :

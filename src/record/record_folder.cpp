@@ -16,12 +16,12 @@ namespace {
 constexpr const char* kPrefix = "gpemu-run-";
 constexpr const char* kLockName = "lock";
 
-/// Removes the folders of runs that were killed: nobody holds their locks.
+/// Removes the folders of killed runs, whose locks are free.
 void remove_abandoned(const std::filesystem::path& parent) {
   std::error_code ignored;
   for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
     if (!entry.path().filename().string().starts_with(kPrefix)) continue;
-    // Others may have put anything here. What is theirs is neither waited for nor removed.
+    // Other users may have put anything here. Their files are neither waited for nor removed.
     struct stat status{};
     if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
         status.st_uid != ::geteuid()) {
@@ -40,7 +40,7 @@ void remove_abandoned(const std::filesystem::path& parent) {
 Result<RecordFolder> RecordFolder::create() {
   std::error_code error;
   std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  // The program may have another folder than the command.
+  // The program may have another working folder than the command.
   if (!error) parent = std::filesystem::absolute(parent, error);
   if (error) {
     return fail(ErrorCode::kIo, "TMPDIR must name a folder for records: {}", error.message());
@@ -51,7 +51,7 @@ Result<RecordFolder> RecordFolder::create() {
     return fail(ErrorCode::kIo, "{}: {}", pattern, errno_message(errno));
   }
   const std::filesystem::path path = pattern;
-  // Under another name until it is locked, so that nobody takes it for abandoned.
+  // It has another name until it is locked, so that no run takes it for abandoned.
   const std::filesystem::path unlocked = path / "new";
   FileDescriptor lock(::open(unlocked.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   if (!lock.valid() || ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0 ||

@@ -28,7 +28,7 @@ class RecordFolderTest : public testing::Test {
     std::filesystem::remove_all(folder_);
   }
 
-  /// Makes what a run that was killed leaves, under a name, and returns its path.
+  /// Makes the folder of a killed run, and returns its path.
   [[nodiscard]] static std::filesystem::path make_abandoned(const std::filesystem::path& path) {
     std::filesystem::create_directory(path);
     std::ofstream(path / "lock") << "";

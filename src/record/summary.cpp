@@ -21,7 +21,7 @@ double percent(std::int64_t part, std::int64_t whole) {
   return whole > 0 ? 100 * static_cast<double>(part) / static_cast<double>(whole) : 0;
 }
 
-/// Sums a list of totals of all processes; the longest first.
+/// Sums a list of totals over all processes, the longest first.
 template <std::size_t Count>
 OrderedJson sum_totals(const std::vector<RecordedProcess>& processes, const auto& totals_of,
                        const std::array<std::string_view, Count>& names) {
@@ -42,8 +42,8 @@ OrderedJson sum_totals(const std::vector<RecordedProcess>& processes, const auto
   return sums;
 }
 
-/// Returns the share of the run for which kernels ran on its devices, as a watcher sees it. Copies
-/// run beside them.
+/// Returns the share of the run during which kernels ran on its devices, as monitoring tools see
+/// it. Copies do not count.
 double utilization(const OrderedJson& summary) {
   std::set<int> devices;
   for (const OrderedJson& device : summary["devices"]) devices.insert(device["index"].get<int>());
@@ -99,7 +99,7 @@ OrderedJson calls_json(const std::vector<RecordedProcess>& processes) {
   return calls;
 }
 
-/// What became of the bytes of large copies.
+/// How the bytes of large copies were moved.
 OrderedJson copies_json(const std::vector<RecordedProcess>& processes) {
   const auto sum = [&processes](std::int64_t cuda::ProcessRecord::* field) {
     std::int64_t total = 0;
@@ -113,7 +113,7 @@ OrderedJson copies_json(const std::vector<RecordedProcess>& processes) {
           {"not_locked_bytes", sum(&cuda::ProcessRecord::not_locked_bytes)}};
 }
 
-/// What the program read of each kernel that was not computed; the most bytes first.
+/// The program's reads of values that were not computed, by kernel; the most bytes first.
 OrderedJson reads_json(const std::vector<RecordedProcess>& processes) {
   std::map<std::string, cuda::RecordedRead> sums;
   for (const RecordedProcess& process : processes) {
@@ -134,8 +134,7 @@ OrderedJson reads_json(const std::vector<RecordedProcess>& processes) {
   return reads;
 }
 
-/// Lists the processes that asked for libraries of NVIDIA's where none of the run launched a
-/// kernel.
+/// If no process of the run launched a kernel, lists those that loaded NVIDIA's libraries.
 OrderedJson without_work(const OrderedJson& classes, const std::vector<LoadedLibrary>& loaded) {
   OrderedJson processes = OrderedJson::array();
   const bool launched = std::ranges::any_of(classes, [](const OrderedJson& entry) {
@@ -208,7 +207,7 @@ std::string program_verdict(const OrderedJson& summary) {
   const std::string beyond =
       left_out == 0
           ? ""
-          : fmt::format("; without {} operations on GPUs beyond the first {} of a process",
+          : fmt::format("; {} operations on GPUs beyond the first {} of a process are not included",
                         left_out, cuda::ProcessRecord::kMaxDevices);
   if (span <= 0) return "the program gave the emulated GPU no work" + beyond;
   const double share = percent(busy, span);
@@ -220,8 +219,8 @@ std::string program_verdict(const OrderedJson& summary) {
       most == blocked ? "limited by waiting: the program is blocked by its data, files, workers or "
                         "locks"
       : most == computing
-          ? "limited by the program's own computing: it asks for too little at a time"
-          : "limited by order: work waits for other streams, devices or processes";
+          ? "limited by the program's own computing: it gives the GPU too little work at a time"
+          : "limited by ordering: work waits for other streams, devices or processes";
   return fmt::format("{}; the GPU is busy {:.1f} % of the time{}", cause, share, beyond);
 }
 

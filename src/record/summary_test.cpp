@@ -32,14 +32,14 @@ TEST(ProgramVerdict, NamesWhatLimitsTheProgram) {
   EXPECT_EQ(verdict_of(process_with(80 * kMs, 20 * kMs, 0)),
             "limited by the GPU: it is busy 80.0 % of the time");
   EXPECT_EQ(verdict_of(process_with(10 * kMs, 60 * kMs, 30 * kMs)),
-            "limited by the program's own computing: it asks for too little at a time; the GPU is "
-            "busy 10.0 % of the time");
+            "limited by the program's own computing: it gives the GPU too little work at a time; "
+            "the GPU is busy 10.0 % of the time");
   EXPECT_EQ(verdict_of(process_with(10 * kMs, 30 * kMs, 60 * kMs)),
             "limited by waiting: the program is blocked by its data, files, workers or locks; the "
             "GPU is busy 10.0 % of the time");
   EXPECT_EQ(verdict_of(process_with(10 * kMs, 5 * kMs, 5 * kMs)),
-            "limited by order: work waits for other streams, devices or processes; the GPU is busy "
-            "10.0 % of the time");
+            "limited by ordering: work waits for other streams, devices or processes; the GPU is "
+            "busy 10.0 % of the time");
   EXPECT_EQ(program_verdict(summarise({})), "the program gave the emulated GPU no work");
 }
 
@@ -48,10 +48,9 @@ TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
   process.totals.classes[1].count = 3;
   const nlohmann::ordered_json summary = summarise({process});
   EXPECT_EQ(summary["operations_of_devices_left_out"], 3);
-  EXPECT_EQ(
-      summary["verdict"],
-      "limited by the GPU: it is busy 80.0 % of the time; without 3 operations on GPUs beyond "
-      "the first 256 of a process");
+  EXPECT_EQ(summary["verdict"],
+            "limited by the GPU: it is busy 80.0 % of the time; 3 operations on GPUs beyond the "
+            "first 256 of a process are not included");
 }
 
 TEST(ProgramVerdict, IsInTheSummary) {

@@ -22,7 +22,7 @@ using Json = nlohmann::json;
 
 constexpr const char* kOperationsFormat = "gpemu-operations-2";
 
-/// The events of a trace in a file. Rows are processes and threads to the viewer: a device of a
+/// The events of a trace in a file. To the viewer, rows are processes and threads: a device of a
 /// process is a process, and its streams are threads.
 class TraceFile {
  public:
@@ -124,7 +124,7 @@ class ProcessTrace {
 
   [[nodiscard]] Result<void> add_mark(const Json& entry) {
     const std::string kind = entry["mark"];
-    if (kind == "wait") return {};  // Seen as what the host does not do.
+    if (kind == "wait") return {};  // It shows as a gap of the host.
     const auto thread = entry["thread"].get<std::int64_t>();
     if (named_.insert({row_, thread}).second) {
       GPEMU_TRY(file_.name_row("thread_name", row_, thread,
@@ -141,7 +141,7 @@ class ProcessTrace {
       event["ph"] = "E";
       --open_[thread];
     } else if (kind == "start" || kind == "end") {
-      // Ranges of one name that overlap are told apart by nothing: the last ends first.
+      // Overlapping ranges with the same name cannot be told apart: the last ends first.
       auto& ids = started_[entry["text"]];
       if (kind == "start") ids.push_back(next_id_++);
       if (ids.empty()) return {};

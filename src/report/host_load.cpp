@@ -18,10 +18,10 @@ namespace {
 /// Stalls below this share are not worth a verdict, so a slowdown below it is not worth a warning.
 constexpr double kMostSlowdown = 0.05;
 
-/// A host of which this share of the cores' time is free makes a run hardly wait for others.
+/// If this share of the cores' time is free, a run hardly waits for others.
 constexpr double kFreeCores = 0.05;
 
-/// /proc/stat counts in ticks of 10 ms a core: less than some of them says nothing.
+/// /proc/stat counts in ticks of 10 ms per core: a few ticks mean nothing.
 constexpr Duration kLeastCounted = std::chrono::milliseconds(50);
 
 Duration duration_of(const timeval& time) {

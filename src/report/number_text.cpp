@@ -12,7 +12,7 @@ namespace gpemu::report {
 std::string rounded(double value) {
   constexpr int kDigits = 4;
   if (!std::isfinite(value) || value == 0) return fmt::format("{:.0f}", value);
-  // By what it is once it is rounded: 9.99996 is 10.00.
+  // By its rounded value: 9.99996 is 10.00.
   const std::string scientific = fmt::format("{:.{}e}", value, kDigits - 1);
   const int exponent = std::stoi(scientific.substr(scientific.find('e') + 1));
   return fmt::format("{:.{}f}", value, std::max(kDigits - 1 - exponent, 0));

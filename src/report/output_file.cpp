@@ -16,13 +16,13 @@ Result<void> check_writable(const std::filesystem::path& path) {
   if (path.empty()) return {};
   if (path == "-")
     return fail(ErrorCode::kInvalidArgument,
-                "\"-\" names no file here: only --json can be printed");
+                "\"-\" is not a file name here: only --json can be printed");
   std::error_code ignored;
   if (std::filesystem::is_directory(path, ignored)) {
     return fail(ErrorCode::kIo, "cannot write {}: it is a folder", path.string());
   }
   if (is_special_file(path)) {
-    // Not opened: a pipe's reader would see its writer go.
+    // Not opened, because a pipe's reader would see the writer disappear.
     if (::access(path.c_str(), W_OK) == 0) return {};
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
   }

@@ -12,7 +12,7 @@
 namespace gpemu::report {
 namespace {
 
-/// Whether a cell has a number, alone or with a sign, a bar or a percent sign.
+/// Returns whether a cell has a number, alone or with a sign, a bar or a percent sign.
 bool is_number(std::string_view text) {
   return text == "-" || (text.find_first_of("0123456789") != std::string_view::npos &&
                          text.find_first_not_of("0123456789.,+-/% xe±") == std::string_view::npos);

@@ -5,7 +5,7 @@
 
 namespace gpemu::report {
 
-/// What src/report/page.css and page.js say.
+/// The content of src/report/page.css and page.js.
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageScript;
 

@@ -33,7 +33,7 @@ std::string progress_line(const ProgressKind& kind, std::int64_t done, std::int6
   const std::size_t around = plain + 2;                            // "training [] 3/30 steps"
   if (!bar || room < around + kLeastBar) {
     const std::string line = fmt::format("{}: {}", kind.label, facts);
-    return bar ? line.substr(0, room) : line;  // What is redrawn must not wrap.
+    return bar ? line.substr(0, room) : line;  // A line that is redrawn must not wrap.
   }
   const std::size_t width = std::min(room - around, kMostBar);
   const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));

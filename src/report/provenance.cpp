@@ -16,7 +16,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Characters of a command line that a page shows; a program can be part of it.
+/// Characters of a command line that a page shows; it may contain a whole program.
 constexpr std::size_t kMostCharacters = 500;
 
 /// Returns the words that started this process.
@@ -43,9 +43,8 @@ OrderedJson load_json(const HostLoad& load, int cores) {
 
 std::string load_text(const HostLoad& load, int cores) {
   return fmt::format(
-      "the run took {:.2f} of {} core{}, other processes {:.2f}; it waited for them {:.1f} % of "
-      "the "
-      "time in which it wanted a core",
+      "the run used {:.2f} of {} core{}, other processes {:.2f}; it waited for them {:.1f} % of "
+      "the time in which it wanted a core",
       cores_of(load.own_cpu, load), cores, plural(cores), cores_of(load.others_cpu, load),
       100 * load.slowdown(cores));
 }
@@ -125,8 +124,9 @@ std::vector<std::pair<std::string, std::string>> provenance_facts(const Provenan
 std::optional<std::string> load_warning(const Provenance& provenance, std::string_view doubted) {
   const int cores = provenance.host.cores;
   if (!provenance.load || !provenance.load->too_busy(cores)) return std::nullopt;
-  return fmt::format("warning: the host was too busy to believe {}: {}. Repeat on an idle host",
-                     doubted, load_text(*provenance.load, cores));
+  return fmt::format(
+      "warning: the host was too busy for a reliable measure of {}: {}. Repeat on an idle host",
+      doubted, load_text(*provenance.load, cores));
 }
 
 }  // namespace gpemu::report

@@ -77,7 +77,7 @@ void write_output(std::string_view text) {
 
 void write_error(std::string_view text) {
   const std::string shown = printable_lines(text);
-  // Nobody is left to hear of it when standard error itself cannot be written.
+  // If standard error itself cannot be written, there is nowhere to report it.
   [[maybe_unused]] const std::size_t written = std::fwrite(shown.data(), 1, shown.size(), stderr);
 }
 
@@ -86,7 +86,7 @@ Result<void> finish_output() {
   if (output_errno == 0) return {};
   const int error = std::exchange(output_errno, 0);
   return fail(error == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo,
-              "cannot write the output: {}; it is not complete", errno_message(error));
+              "cannot write the output: {}; it is incomplete", errno_message(error));
 }
 
 void fill_standard_descriptors() {

@@ -87,7 +87,7 @@ TEST(Terminal, KnowsWhenOutputWasLost) {
   ASSERT_FALSE(written);
   EXPECT_EQ(written.error().code, ErrorCode::kResourceLimit);
   EXPECT_EQ(written.error().message,
-            "cannot write the output: No space left on device; it is not complete");
+            "cannot write the output: No space left on device; it is incomplete");
   EXPECT_TRUE(finish_output());
 }
 

@@ -17,10 +17,10 @@
 namespace gpemu::run {
 namespace {
 
-/// Signals by which people and schedulers tell a program something.
+/// Signals that people and schedulers send to programs.
 constexpr std::array kPassedOn = {SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
 
-/// How often a program is looked at. Far below the second that it takes to start.
+/// How often a program is checked; far less than the second that its start takes.
 constexpr std::chrono::milliseconds kPollInterval{20};
 
 volatile pid_t warden_to_tell = 0;
@@ -31,10 +31,10 @@ extern "C" void gpemu_pass_on(int signal, siginfo_t* info, void* /*context*/) {
   if (warden_to_tell > 0 && !from_terminal) ::kill(warden_to_tell, signal);
 }
 
-/// Lets the program decide about signals while it lives, and restores what was before.
+/// Leaves signals to the program while it runs, then restores the previous handlers.
 class SignalsToChild {
  public:
-  /// What arrives is kept until tell().
+  /// Signals that arrive are kept until tell().
   SignalsToChild() {
     sigset_t passed_on;
     ::sigemptyset(&passed_on);
@@ -45,7 +45,7 @@ class SignalsToChild {
       pass.sa_sigaction = gpemu_pass_on;
       pass.sa_flags = SA_SIGINFO | SA_RESTART;
       ::sigaction(kPassedOn[i], nullptr, &old_[i]);
-      // nohup and the like: what is ignored stays so, for the program too.
+      // As with nohup, an ignored signal stays ignored, for the program too.
       if (old_[i].sa_handler != SIG_IGN) ::sigaction(kPassedOn[i], &pass, nullptr);
     }
   }
@@ -81,7 +81,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// Returns this process's folder; none when it was removed.
+/// Returns this process's working folder; empty if it was removed.
 std::filesystem::path own_folder() {
   std::error_code error;
   return std::filesystem::current_path(error);
@@ -94,7 +94,7 @@ std::vector<std::string> own_environment() {
   return entries;
 }
 
-/// A program to start: what exec wants, made before the fork.
+/// A program to start: the arguments of exec, made before the fork.
 class Command {
  public:
   Command(const std::vector<std::string>& words, const Environment& environment)
@@ -107,7 +107,7 @@ class Command {
   Command(const Command&) = delete;
   Command& operator=(const Command&) = delete;
 
-  /// Starts the program; `prepare` is called in the child before.
+  /// Starts the program, after calling `prepare` in the child.
   ///
   /// Errors: as run_program().
   [[nodiscard]] Result<Warden> start(Warden::Leftovers leftovers,

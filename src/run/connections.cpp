@@ -30,7 +30,7 @@ namespace {
 /// States of sockets. Source: include/net/tcp_states.h of Linux.
 constexpr int kEstablished = 1, kSynReceived = 3, kFinWait2 = 5, kCloseWait = 8, kListening = 10;
 
-/// Poll sets may hold poll sets.
+/// Poll sets may contain poll sets, up to this depth.
 constexpr int kDeepest = 4;
 
 constexpr std::string_view kSocket = "socket:[", kPipe = "pipe:[";
@@ -65,7 +65,7 @@ void ask_sockets(const FileDescriptor& socket, std::uint16_t flags, const Reques
   } while (flags != 0);
 }
 
-/// Returns how many connections this host has begun to make. Source: proc_net_snmp, RFC 4022.
+/// Returns how many connections this host has started to open. Source: proc_net_snmp, RFC 4022.
 std::string opened_connections() {
   const std::string text = text_of("/proc/net/snmp");
   // Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens ...
@@ -227,8 +227,8 @@ void Connections::look_again(const inet_diag_req_v2& request) {
 }
 
 void Connections::look_again(const Sockets& sockets) {
-  // A list of all sockets takes the kernel a millisecond. Between two that show no connection that
-  // is being made, none was unless somebody began to.
+  // The kernel takes a millisecond to list all sockets. If two lists show no connection that is
+  // being opened, there was none in between unless a process started to open one.
   const bool known = std::ranges::all_of(sockets, [this](std::uint64_t inode) {
     const auto found = tcp_.find(inode);
     return found != tcp_.end() && (found->second.state != kListening || half_open_.empty());
@@ -245,7 +245,7 @@ void Connections::look_again(const Sockets& sockets) {
     const std::uint64_t other = peer == nullptr ? 0 : peer->inode;
     for (const std::uint64_t one : {inode, other}) {
       if (one == 0 || !asked.insert(one).second) continue;
-      tcp_.at(one).counted = false;  // Should it be gone.
+      tcp_.at(one).counted = false;  // It may be gone.
       look_again(tcp_.at(one).request);
     }
   }
@@ -298,7 +298,7 @@ bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Soc
     sockets.insert(inode);
     return direction == Direction::kRead;
   }
-  // Room to send comes with acknowledgements, which may be under way.
+  // Acknowledgements free space to send, and they may be in transit.
   if (direction != Direction::kRead && socket.unacknowledged > 0) return false;
   const TcpSocket* const peer = peer_of(socket);
   if (peer == nullptr || !is_held(peer->inode)) return false;
@@ -321,7 +321,7 @@ bool Connections::poll_set_is_inside(pid_t process, int descriptor, Sockets& soc
     const auto events = leading_number<std::uint32_t>(line.substr(events_at + 7), 16);
     const auto inode = leading_number<std::uint64_t>(line.substr(inode_at + 4), 16);
     if (!events || !inode) return false;
-    // The set may hold a file whose descriptor now is another's.
+    // The set may contain a file whose descriptor now belongs to another file.
     const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, *target));
     const std::size_t bracket = link.find(":[");
     if (bracket != std::string::npos && !link.starts_with("anon_inode:") &&
@@ -343,7 +343,8 @@ bool Connections::disk_may_signal(pid_t process) {
     ring = ring ||
            link_text(fmt::format("/proc/{}/fd/{}", process, descriptor)) == "anon_inode:[io_uring]";
   });
-  // Source: Documentation/admin-guide/sysctl/fs.rst: what all programs of the host have room for.
+  // Source: Documentation/admin-guide/sysctl/fs.rst: the number of events that all programs of the
+  // host have reserved.
   return ring || (text_of("/proc/sys/fs/aio-nr") != "0\n" &&
                   text_of(fmt::format("/proc/{}/maps", process)).contains("/[aio]"));
 }

@@ -18,7 +18,7 @@
 
 namespace gpemu::run {
 
-/// Returns the text of a small file of /proc that is open, in `buffer`; "" when there is none.
+/// Reads a small open file of /proc into `buffer`; returns its text, "" if there is none.
 template <std::size_t kSize>
 [[nodiscard]] std::string_view read_open(const FileDescriptor& file,
                                          std::array<char, kSize>& buffer) {
@@ -27,7 +27,7 @@ template <std::size_t kSize>
   return {buffer.data(), static_cast<std::size_t>(count)};
 }
 
-/// Returns the number at the start of a text, without blanks and with a base's prefix removed.
+/// Returns the number at the start of a text, after blanks and the base's prefix.
 template <typename Number>
 [[nodiscard]] std::optional<Number> leading_number(std::string_view text, int base = 10) {
   while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
@@ -38,7 +38,7 @@ template <typename Number>
   return value;
 }
 
-/// Returns what a symbolic link says; "" when it cannot be read.
+/// Returns the target of a symbolic link; "" if it cannot be read.
 [[nodiscard]] inline std::string link_text(const std::string& path) {
   std::array<char, 512> buffer{};
   const ssize_t count = ::readlink(path.c_str(), buffer.data(), buffer.size());
@@ -49,7 +49,7 @@ template <typename Number>
   return FileDescriptor(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
 }
 
-/// Returns the whole text of a file of /proc; "" when it cannot be read.
+/// Returns the whole text of a file of /proc; "" if it cannot be read.
 [[nodiscard]] inline std::string text_of(const std::string& path) {
   const FileDescriptor file = open_read(path);
   std::string text;
@@ -61,8 +61,8 @@ template <typename Number>
   return text;
 }
 
-/// Calls `look` with each entry of a folder of /proc that is a number. Returns whether there is the
-/// folder.
+/// Calls `look` with each entry of a folder of /proc that is a number. Returns whether the folder
+/// exists.
 template <typename Look>
 bool for_each_number(const std::string& folder, Look look) {
   const std::unique_ptr<DIR, int (*)(DIR*)> open(::opendir(folder.c_str()), ::closedir);

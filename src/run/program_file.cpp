@@ -18,14 +18,14 @@
 namespace gpemu::run {
 namespace {
 
-/// Scripts that are the interpreters of scripts. Source: the Linux kernel, BINPRM_MAX_RECURSION.
+/// The most scripts that interpret each other. Source: the Linux kernel, BINPRM_MAX_RECURSION.
 constexpr int kMaxInterpreters = 5;
 
-/// Longer than what the kernel reads of a script's first line. Source: the Linux kernel,
-/// BINPRM_BUF_SIZE, 256.
+/// More than the kernel reads of a script's first line. Source: the Linux kernel, BINPRM_BUF_SIZE,
+/// 256.
 constexpr std::size_t kLongestFirstLine = 4096;
 
-/// Source: execvp(3), what is searched without PATH.
+/// The folders that are searched without PATH. Source: execvp(3).
 constexpr const char* kDefaultPath = "/bin:/usr/bin";
 
 Result<std::filesystem::path> find_program(const std::string& name) {
@@ -48,7 +48,7 @@ Result<std::filesystem::path> find_program(const std::string& name) {
                                                 : std::string());
 }
 
-/// Returns whether the loader will not take libraries from the environment. Source: ld.so(8),
+/// Returns whether the loader will ignore libraries that the environment names. Source: ld.so(8),
 /// secure-execution mode.
 bool gains_privileges(const std::filesystem::path& path, const struct stat& status) {
   const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
@@ -58,7 +58,7 @@ bool gains_privileges(const std::filesystem::path& path, const struct stat& stat
   return other_user || other_group || capabilities;
 }
 
-/// Returns up to `size` bytes of a file from an offset on: fewer where it ends.
+/// Returns up to `size` bytes of a file from an offset on; fewer at its end.
 std::string read_at(std::ifstream& file, std::uint64_t offset, std::size_t size) {
   std::string content(size, '\0');
   file.clear();
@@ -138,7 +138,7 @@ Result<void> check_program(const std::string& name) {
                   "it the shims",
                   path.string());
     }
-    // What may be executed may be unreadable; then the system decides.
+    // An executable file may be unreadable; then the system decides.
     std::ifstream file(path, std::ios::binary);
     const std::string content = read_at(file, 0, kLongestFirstLine);
     if (content.starts_with(ELFMAG)) return check_elf(path, file);

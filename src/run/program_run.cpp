@@ -24,19 +24,20 @@ namespace {
 /// The emulated GPU's memory while steps are recorded: 1 TiB, more than any GPU of `gpus/` has.
 constexpr Bytes kPlenty = Bytes{1} << 40;
 
-/// A program that has asked for so many operations without a step, or another one, does no more: a
-/// step of large networks has some ten thousand.
+/// After so many operations without another step, the program is given up: a step of large networks
+/// has some ten thousand.
 constexpr std::size_t kGiveUpOperations = 1'000'000;
 
-/// So many bytes of records are read before it is asked whether they are enough: a program of tiny
-/// steps writes faster than they are read. A step of large networks takes a few MiB.
+/// So many bytes of records are read at once before checking whether they are enough, because a
+/// program with tiny steps writes faster than this process reads. A step of large networks takes a
+/// few MiB.
 constexpr std::size_t kReadAtOnce = 8 << 20;
 
-/// Lines that are shown of a program's output, and of how many bytes at its end.
+/// How many lines of a program's output are shown, and the bytes at its end in which to find them.
 constexpr std::size_t kLinesShown = 15;
 constexpr std::streamoff kShownOf = 64 << 10;
 
-/// Returns the last lines of what a program printed.
+/// Returns the last lines of a program's output.
 std::string last_lines(const std::filesystem::path& output) {
   std::ifstream file(output, std::ios::binary | std::ios::ate);
   const std::streamoff size = file.tellg();
@@ -73,7 +74,7 @@ std::vector<std::string> words_at(const ProgramRunOptions& options) {
   return words;
 }
 
-/// Errors: kIo when processes could not record all that they did.
+/// Errors: kIo if processes could not record all of their work.
 Result<void> check_space(const std::filesystem::path& folder) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
                record::read_processes(folder));
@@ -82,11 +83,11 @@ Result<void> check_space(const std::filesystem::path& folder) {
   });
   if (!full) return {};
   return fail(ErrorCode::kIo,
-              "{}: no space for records of operations; TMPDIR can name another folder",
+              "{}: no space for records of operations; set TMPDIR to another folder",
               folder.string());
 }
 
-/// Adds what the process counted itself: memory, and calls that are not supported.
+/// Adds the process's own counts: memory and unsupported calls.
 Result<void> add_totals(const std::filesystem::path& folder, std::string_view number,
                         ProgramRun& seen) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
@@ -114,7 +115,7 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options, const std::ato
                       .batch = options.batch,
                       .record_operations = true},
                      shims, folder.path());
-  // PyTorch keeps a folder for temporary files, which it cannot remove when it is ended.
+  // PyTorch keeps a folder for temporary files, which it cannot remove if it is killed.
   const std::filesystem::path temporary = folder.path() / "tmp";
   std::error_code error;
   if (!std::filesystem::create_directory(temporary, error)) {
@@ -156,7 +157,7 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options, const std::ato
     return fail(ErrorCode::kNotFound, "{} before its second step{}", end, last_lines(output));
   }
   if (!found) return std::unexpected(std::move(found).error());
-  // How many more the program did before it was ended is chance.
+  // The number of further steps before the program was ended is random.
   if (found->steps.size() > wanted) found->steps.resize(wanted);
   ProgramRun seen{.gpu = options.gpu,
                   .batch = options.batch,

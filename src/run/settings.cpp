@@ -12,9 +12,9 @@ Environment environment_of(const Settings& settings, const std::filesystem::path
       .set = {{"LD_AUDIT", (shims / "libgpemu_audit.so").string()},
               {"GPEMU_SHIMS", shims.string()},
               {"GPEMU_RECORD_DIR", records.string()},
-              // What programs with the headers of NVTX 3 load their functions from.
+              // The library from which programs with the headers of NVTX 3 load their functions.
               {"NVTX_INJECTION64_PATH", (common / "libnvToolsExt.so.1").string()},
-              // Where Triton looks for the driver's library when it links.
+              // The folder in which Triton looks for the driver's library when it links.
               {"TRITON_LIBCUDA_PATH", common.string()}},
       .unset = {"GPEMU_GPU", "GPEMU_CLOCK", "GPEMU_NODE", "GPEMU_DROP_DATA", "GPEMU_MEMORY_MIB",
                 "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS", "GPEMU_CONTEXT_MIB", "GPEMU_GPU_FILES",

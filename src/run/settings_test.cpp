@@ -54,7 +54,7 @@ TEST(Settings, OfANodeHaveTheRealClock) {
   EXPECT_EQ(variables.at("GPEMU_RECORD_OPERATIONS"), "1");
 }
 
-/// A program that runs another one under emulation asks nothing of it.
+/// The settings of a surrounding run do not apply to the program.
 TEST(Settings, OfARunAroundThisOneAreNotTheProgramsOwn) {
   const std::vector<std::string> around = {"GPEMU_NODE=outer", "GPEMU_STRICT=1",
                                            "GPEMU_GPU_FILES=/a", "HOME=/x"};

@@ -27,19 +27,19 @@ using sim::ClockPage;
 using sim::TimedWait;
 using sim::WaitKind;
 
-/// To skip less costs more than it saves.
+/// Skipping less costs more than it saves.
 constexpr std::int64_t kLeastSkipNs = 150'000;
-/// Nothing is skipped further at once: a page may hold any bytes.
+/// The most that is skipped at once, because a page may contain any bytes.
 constexpr std::int64_t kMostSkipNs = 24LL * 3600 * 1'000'000'000;
-/// Limits of waits (not sleeps) that end so shortly after each other end together.
+/// Timeouts of waits (not sleeps) that end within this time of each other end together.
 constexpr std::int64_t kTogetherNs = 500'000;
-/// How long before its end a sleep is told what was skipped meanwhile, so that it ends exactly.
+/// How long before its end a sleep learns what was skipped meanwhile, so that it ends exactly.
 constexpr std::int64_t kRearmNs = 5'000'000;
-/// How long it takes at least and at most until all threads are looked at again, and while nobody
-/// waits for a time.
+/// The shortest and the longest pause between two checks of all threads, and the pause while no
+/// thread waits for a time.
 constexpr std::int64_t kShortestPauseNs = 30'000, kLongestPauseNs = 500'000;
 constexpr std::int64_t kIdlePauseNs = 20'000'000;
-/// After so long, a wait that is over may be one of a thread that does not exist any more.
+/// A wait that has been over for so long may belong to a thread that does not exist any more.
 constexpr std::int64_t kOverdueNs = 2'000'000;
 
 constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
@@ -74,7 +74,7 @@ class Skipper::Loop {
   }
 
   void run() {
-    // Its pauses are short, and what it reads must not be late by the default of 50 us.
+    // Its pauses are short and must not be extended by the default of 50 us.
     ::prctl(PR_SET_TIMERSLACK, 1UL);
     std::int64_t pause_ns = kShortestPauseNs;
     while (!stop_) {
@@ -116,18 +116,18 @@ class Skipper::Loop {
   }
 
  private:
-  /// What the page says of the future.
+  /// The page's pending waits.
   struct Plan {
-    std::uint64_t state = 0;  ///< of the page, before all else was read.
+    std::uint64_t state = 0;  ///< of the page, read before everything else.
     std::int64_t now_ns = 0;
     int waits = 0;
-    bool due = false;   ///< some thread's time has come: it is about to compute.
+    bool due = false;   ///< the wait of a thread is over: it is about to compute.
     bool held = false;  ///< by a timer of the kernel's.
     std::int64_t next_ns = kForever;
-    std::int64_t next_stale_ns = kForever;  ///< when somebody must be told of what was skipped.
+    std::int64_t next_stale_ns = kForever;  ///< when a thread must learn what was skipped.
   };
 
-  /// Reads all waits, and tells those that must be told what was skipped.
+  /// Reads all waits, and wakes the threads that must learn what was skipped.
   Plan make_plan() {
     Plan plan{.state = page_.state};
     plan.now_ns = clock_.now().time_since_epoch().count();
@@ -176,7 +176,7 @@ class Skipper::Loop {
     return plan;
   }
 
-  /// Skips to the next time for which somebody waits if all wait.
+  /// Skips to the next time for which a thread waits, if all threads wait.
   ///
   /// `state` is the page's before `timed_` was read: a wait that has ended since makes the exchange
   /// at the end fail.
@@ -194,7 +194,7 @@ class Skipper::Loop {
         wait.thread.compare_exchange_strong(thread, 0);
       }
     }
-    // Whoever sleeps now has published its wait, maybe only after the first plan.
+    // Every thread that sleeps now has published its wait, possibly after the first plan.
     const Plan plan = make_plan();
     if (plan.waits == 0 || plan.held || plan.due) return false;
     const std::int64_t step_us = std::min(plan.next_ns - plan.now_ns, kMostSkipNs) / 1000;
@@ -204,7 +204,7 @@ class Skipper::Loop {
     }
     skipped_ += std::chrono::microseconds(step_us);
     ++skips_;
-    static_cast<void>(make_plan());  // Tells those whose time has come.
+    static_cast<void>(make_plan());  // Wakes the threads whose waits are over.
     return true;
   }
 
@@ -220,7 +220,7 @@ class Skipper::Loop {
   }
 
   void signal(TimedWait& wait, pid_t thread, std::uint64_t skipped_us) {
-    // Once: whoever does not hear it wakes when the host's time has come.
+    // Only once: a thread that misses it wakes when the host's time has come.
     wait.armed_us = skipped_us;
     const pid_t process = watch_.process_of(thread);
     if (process == 0) return;

@@ -19,7 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
 
-/// Longer than any test may take: a time that is over was skipped.
+/// Longer than any test may take, so it must have been skipped.
 constexpr Duration kLong = 1h;
 
 class SkipperTest : public testing::Test {
@@ -59,7 +59,7 @@ TEST_F(SkipperTest, SkipsWhatAllWaitFor) {
 }
 
 TEST_F(SkipperTest, GoesToTheNextTimeOnly) {
-  // Each step is one hour after the last, whatever the other waits for.
+  // Each step is one hour after the previous one, whatever the other process waits for.
   const TimePoint start = sim::SharedClock(*page_).now();
   const Shared<std::atomic<std::int64_t>> late_ns;
   const auto step = [&](int steps, Duration time) {
@@ -147,7 +147,7 @@ TEST_F(SkipperTest, ForgetsTheWaitsOfTheDead) {
     sim::SharedClock clock(*page_);
     const pid_t child = ::fork();
     if (child == 0) clock.wait_until(clock.now() + kLong);
-    // Killed in the midst of a wait that ends before the other.
+    // Killed during a wait that ends before the other.
     const auto waits = [child](const sim::TimedWait& wait) { return wait.thread == child; };
     while (std::ranges::none_of(page_->waits, waits)) {
     }

@@ -34,22 +34,23 @@ class Shared {
   Value* value_;
 };
 
-/// Whether ThreadSanitizer is in each process: a thread of its own sleeps there by a call that says
-/// nothing of when it ends, so nobody ever waits.
+/// Whether ThreadSanitizer is in each process: its own thread sleeps in a call that does not show
+/// when it ends, so the processes never all wait.
 #if defined(__SANITIZE_THREAD__)
 inline constexpr bool kHasThreadSanitizer = true;
 #else
 inline constexpr bool kHasThreadSanitizer = false;
 #endif
 
-/// Processes of a test under one that stands for the warden; they end with the object.
+/// Processes of a test below one that acts as the warden; they end with the object.
 class TestProcesses {
  public:
   using Body = std::function<void()>;
 
   explicit TestProcesses(const std::vector<Body>& bodies) {
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-    // The one that stands for the warden does not count: who watches it must find them all.
+    // The process that acts as the warden does not count, because a watch of it must find all
+    // others.
     const Shared<std::atomic<bool>> started;
     root_ = ::fork();
     if (root_ != 0) {

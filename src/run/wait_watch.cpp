@@ -23,16 +23,16 @@
 namespace gpemu::run {
 namespace {
 
-/// A list of threads is made anew after this time: by then, so many processes may have been started
-/// that the number of the last one is the same again.
+/// After this time a list of threads must be made again: by then, enough processes may have been
+/// started for the number of the last one to recur.
 constexpr std::int64_t kListGoodForNs = 100'000'000;
 
-/// Of a poll() with more descriptors, nothing is known.
+/// A poll() with more descriptors is not examined.
 constexpr std::uint64_t kMostPolled = 4096;
 
-/// Until two lists in a row are the same.
+/// Attempts until two lists in a row are the same.
 constexpr int kListTries = 4;
-/// Until all that slept anew has been seen twice.
+/// Passes until all threads that slept anew were seen twice.
 constexpr int kPasses = 4;
 
 std::int64_t host_now_ns() {
@@ -57,15 +57,15 @@ std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
   return leading_number<std::uint64_t>(text.substr(space + 1));
 }
 
-/// Returns the letter of a thread's state; Source: proc_pid_stat(5).
+/// Returns the letter of a thread's state. Source: proc_pid_stat(5).
 char state_of(pid_t process, pid_t thread) {
   const std::string text = text_of(fmt::format("/proc/{}/task/{}/stat", process, thread));
   const std::size_t name_end = text.rfind(')');
   return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
 }
 
-/// Returns whether a process has this one's numbers of threads and its time. One that cannot be
-/// seen has ended, or what is seen of its threads decides.
+/// Returns whether a process shares this one's PID and time namespaces. If it cannot be seen, it
+/// has ended, or its threads decide.
 bool has_own_namespaces(pid_t process) {
   for (const char* const name : {"pid", "time"}) {
     const std::string theirs = link_text(fmt::format("/proc/{}/ns/{}", process, name));
@@ -116,8 +116,8 @@ bool WaitWatch::refresh_list() {
   if (!threads_.empty() && last_pid() == last_pid_ && now - listed_at_ns_ < kListGoodForNs) {
     return true;
   }
-  // While no process or thread is made, whatever lives is in each list, but for children of a
-  // process that ended while the first was made.
+  // While no process or thread is created, every list contains all live threads, except children of
+  // a process that ended while the first list was made.
   std::string before = last_pid();
   if (before.empty()) return false;
   std::map<pid_t, pid_t> last = list();
@@ -167,7 +167,7 @@ pid_t WaitWatch::process_of(pid_t thread) const {
 
 bool WaitWatch::parse(std::string_view text, SystemCall& call) {
   const auto number = leading_number<long>(text);
-  if (!number || *number < 0) return false;  // Runs, or waits in no system call: for a page.
+  if (!number || *number < 0) return false;  // It runs, or waits outside a system call, for a page.
   call.number = *number;
   for (std::uint64_t& argument : call.arguments) {
     text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
@@ -175,7 +175,8 @@ bool WaitWatch::parse(std::string_view text, SystemCall& call) {
     if (!value) return false;
     argument = *value;
   }
-  // Then the stack. That of a program of 32 bits lies below 4 GiB; its calls have other numbers.
+  // Then the stack. In a 32-bit program it lies below 4 GiB; such a program's calls have other
+  // numbers.
   text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
   return leading_number<std::uint64_t>(text, 16).value_or(0) >> 32 != 0;
 }
@@ -187,7 +188,7 @@ WaitWatch::Look WaitWatch::computes(pid_t id, std::string_view way) {
 }
 
 WaitWatch::Look WaitWatch::ended(Thread& thread) {
-  // What it did last may have woken others that were looked at before it.
+  // Its last action may have woken threads that were examined before it.
   return std::exchange(thread.ended, true) ? Look::kSleeps : Look::kSleepsAnew;
 }
 
@@ -207,7 +208,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   if (!runs) return computes(id, "may not be inspected");
   if (thread.known && *runs == thread.run_count) {
     if (!thread.timed || has_time(id)) return Look::kSleeps;
-    return computes(id, "waits for a time of its own");
+    return computes(id, "waits for a timeout of its own");
   }
   ++counts_.looks_anew;
   thread.known = false;
@@ -215,10 +216,10 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   SystemCall call;
   text = read_open(thread.call, buffer);
   const bool in_call = parse(text, call);
-  // Only now: from when its system call was read on, it has not run unless that is counted.
+  // Read only now: if the thread has run since its system call was read, the count shows it.
   const char state = state_of(thread.process, id);
-  // A process becomes a zombie shortly before it wakes its parent. One that is in no system call
-  // and does not run has done that.
+  // A process becomes a zombie shortly before it wakes its parent. If it is in no system call and
+  // does not run, it has woken the parent.
   if (state == 'Z' && !in_call && !text.starts_with("running")) return ended(thread);
   if (state != 'S') return computes(id, state == 'R' ? kRuns : "waits for the host");
   if (!in_call) return computes(id, "waits in no system call");
@@ -228,7 +229,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
     return computes(id, "waits for something outside the run");
   }
   thread.known = true;
-  if (thread.timed && !has_time(id)) return computes(id, "waits for a time of its own");
+  if (thread.timed && !has_time(id)) return computes(id, "waits for a timeout of its own");
   return Look::kSleepsAnew;
 }
 
@@ -321,7 +322,7 @@ bool WaitWatch::select_counts(Thread& thread, const SystemCall& call) {
   using Word = std::uint64_t;
   constexpr std::uint64_t kBits = 64;
   const std::size_t words = (count + kBits - 1) / kBits;
-  // What is asked for was copied when the call began; the kernel writes the answer at its end.
+  // The kernel copied the request when the call began, and writes the answer at its end.
   for (int set = 1; set <= 3; ++set) {
     std::vector<Word> bits(words);
     if (arguments[set] == 0 || words == 0) continue;
@@ -367,7 +368,7 @@ bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
     if (!from || !to || address < *from || address >= *to) continue;
     const std::size_t flags = line.find(' ') + 1;
     const bool is_private = flags + 3 < line.size() && line[flags + 3] == 'p';
-    // Memory of a file that has no name any more was handed down or over, not found by its name.
+    // Memory of a file without a name was inherited or passed on, not found by its name.
     own = is_private || line.ends_with(" (deleted)") ||
           (!shared_file_.empty() && line.ends_with(shared_file_));
     break;
@@ -400,14 +401,14 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
     if (threads_.empty()) return false;
     if (!one_time_) {
       computing_ = 0;
-      way_ = "is in another namespace of processes or of time";
+      way_ = "is in another PID or time namespace";
       return false;
     }
     Connections::Sockets sockets;
     for (const auto& [id, thread] : threads_) {
       sockets.insert(thread.sockets.begin(), thread.sockets.end());
     }
-    // Before the pass: what arrives after this wakes a thread, which the pass then sees.
+    // This comes before the pass: data that arrives later wakes a thread, and the pass sees that.
     if (!sockets.empty()) connections_.look_again(sockets);
     bool anew = false, lives = false;
     for (auto& [id, thread] : threads_) {
@@ -425,7 +426,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
         return false;
       }
     }
-    // Nobody was started since the list was made, so nobody was missed.
+    // If no process or thread was started since the list was made, none was missed.
     const std::string listed = last_pid_;
     const std::int64_t listed_at = listed_at_ns_;
     if (refresh_list() && last_pid_ == listed && listed_at_ns_ == listed_at) return true;

@@ -17,10 +17,10 @@
 
 namespace gpemu::run {
 
-/// Tells whether all processes that descend from one wait for nothing but each other and for times
-/// that are known. docs/design/shared-clock.md has the rules, and why the answer is right.
+/// Finds out whether all descendants of a process wait only for each other and for known times.
+/// docs/design/shared-clock.md has the rules and says why the answer is right.
 ///
-/// Whatever cannot be seen counts as computing. Thread safety: none.
+/// A thread that cannot be examined counts as computing. Thread safety: none.
 class WaitWatch {
  public:
   /// Watches the descendants of `root`, which itself does not count. `shared_file`: threads may
@@ -30,28 +30,28 @@ class WaitWatch {
   WaitWatch& operator=(const WaitWatch&) = delete;
   ~WaitWatch() = default;
 
-  /// Returns whether there was a moment since this call began at which every thread slept in a wait
-  /// that counts. `has_time` says of a thread whether the time at which its wait ends is known:
-  /// one that has, counts although the kernel may wake it by itself.
+  /// Returns whether, at some moment during this call, every thread slept in a wait that counts.
+  /// `has_time` returns whether the end of a thread's wait is known: then the wait counts although
+  /// the kernel may end it by itself.
   [[nodiscard]] bool all_wait(const std::function<bool(pid_t)>& has_time);
 
-  /// Returns the processes that were seen last.
+  /// Returns the processes seen by the last check.
   [[nodiscard]] const std::set<pid_t>& processes() const { return processes_; }
-  /// Returns whether a thread lived when all_wait() last returned true.
+  /// Returns whether a thread existed when all_wait() last returned true.
   [[nodiscard]] bool is_alive(pid_t thread) const {
     const auto found = threads_.find(thread);
     return found != threads_.end() && !found->second.ended;
   }
-  /// Returns the process of a thread, 0 when it is not known.
+  /// Returns the process of a thread, 0 if it is not known.
   [[nodiscard]] pid_t process_of(pid_t thread) const;
 
-  /// Returns whether, when all_wait() last returned false, a thread simply ran.
+  /// Returns whether all_wait() last returned false because a thread was running.
   [[nodiscard]] bool one_runs() const { return way_ == kRuns; }
-  /// Returns which thread computed when all_wait() last returned false, and in which way, for
-  /// people: "python (4711) waits for something outside the run".
+  /// Returns, for people, why all_wait() last returned false: "python (4711) waits for something
+  /// outside the run".
   [[nodiscard]] std::string who_computes() const;
 
-  /// How often all_wait() looked, and at how many threads: what it costs.
+  /// The effort of all_wait(): how often it ran, and how many threads it examined.
   struct Counts {
     std::uint64_t checks = 0, looks = 0, looks_anew = 0, lists = 0;
   };
@@ -63,7 +63,7 @@ class WaitWatch {
     pid_t process = 0;
     FileDescriptor runs, call;  ///< /proc/PID/task/TID/schedstat and syscall.
     std::uint64_t run_count = 0;
-    bool known = false;  ///< that it sleeps since `run_count`, in a way that counts; or not:
+    bool known = false;  ///< it has slept since `run_count` in a wait that counts; or not:
     bool ended = false;
     bool timed = false;
     Connections::Sockets sockets;
@@ -95,9 +95,9 @@ class WaitWatch {
   std::int64_t listed_at_ns_ = 0;
   std::map<pid_t, Thread> threads_;
   std::set<pid_t> processes_;
-  bool one_time_ = true;  ///< all of them have this process's numbers and time.
+  bool one_time_ = true;  ///< all of them share this process's PID and time namespaces.
   std::map<std::pair<pid_t, std::uint64_t>, bool> own_memory_;  ///< by process and page.
-  pid_t computing_ = 0;  ///< the thread that computed when last looked at: the first to look at.
+  pid_t computing_ = 0;  ///< the thread that was computing at the last check; it is examined first.
   std::string_view way_;
   Counts counts_;
 };

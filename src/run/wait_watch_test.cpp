@@ -22,7 +22,7 @@
 namespace gpemu::run {
 namespace {
 
-/// Checks enough to have seen every state of processes that hand each other something to do.
+/// Enough checks to see every state of processes that pass work to each other.
 constexpr int kManyChecks = 20'000;
 
 using Ends = std::array<int, 2>;
@@ -104,7 +104,7 @@ TEST_F(WaitWatchTest, SeesProcessesThatWaitForEachOther) {
                              while (true) ::pause();
                            },
                            [&] { read_from(pipe[0]); }});
-  // What this process has open leads to the outside.
+  // Files that this process has open lead to the outside.
   for (const Ends& ends : {pipe, pair, tcp}) {
     ::close(ends[0]);
     ::close(ends[1]);
@@ -203,7 +203,7 @@ TEST_F(WaitWatchTest, AConnectionLeadsToWhoeverHoldsItsOtherEnd) {
 TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
   TestProcesses processes({[] { ::poll(nullptr, 0, 3'600'000); }});
   WaitWatch watch(processes.root(), "");
-  expect_in_the_way(watch, "a time of its own");
+  expect_in_the_way(watch, "a timeout of its own");
   // Unless it is known.
   while (!watch.all_wait([](pid_t) { return true; })) {
   }

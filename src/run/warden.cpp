@@ -20,14 +20,14 @@
 namespace gpemu::run {
 namespace {
 
-/// The program's processes are ended by this signal, which none of them can refuse.
+/// This signal ends the program's processes; they cannot block it.
 constexpr int kEnd = SIGKILL;
 
 int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-/// Returns the number that a text is as a whole, or nothing.
+/// Parses a whole text as a number; nothing if it is not one.
 std::optional<pid_t> number(std::string_view text) {
   pid_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -35,8 +35,8 @@ std::optional<pid_t> number(std::string_view text) {
   return value;
 }
 
-/// Returns the parent of a process that lives or is waited for. Source: proc_pid_stat(5); the name,
-/// in parentheses, may hold anything.
+/// Returns the parent of a process that runs or is a zombie. Source: proc_pid_stat(5); the name, in
+/// parentheses, may contain anything.
 std::optional<pid_t> parent_of(pid_t process) {
   const auto stat = read_file("/proc/" + std::to_string(process) + "/stat", kMiB);
   if (!stat) return std::nullopt;
@@ -47,8 +47,7 @@ std::optional<pid_t> parent_of(pid_t process) {
   return number(std::string_view(*stat).substr(begin, stat->find(' ', begin) - begin));
 }
 
-/// Returns the children of this process, those included that it took over from theirs, and those
-/// that have ended and were not waited for.
+/// Returns the children of this process, including adopted ones and zombies.
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
   std::error_code ignored;
@@ -61,8 +60,8 @@ std::vector<pid_t> children() {
   return found;
 }
 
-/// Ends all processes that descend from this one, but for its children in `spared`. Children that
-/// belong to another user cannot be ended and are spared too.
+/// Ends all descendants of this process except its children in `spared`. Children that belong to
+/// another user cannot be ended and are spared too.
 void end_descendants(std::vector<pid_t> spared) {
   while (true) {
     std::vector<pid_t> found = children();
@@ -77,11 +76,11 @@ void end_descendants(std::vector<pid_t> spared) {
       while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
       }
     }
-    // What those had started are children of this process now.
+    // The processes that those had started are now children of this one.
   }
 }
 
-/// The two ends of a pipe that no program inherits.
+/// A pipe that no program inherits.
 struct Pipe {
   FileDescriptor reader, writer;
 };
@@ -100,7 +99,7 @@ struct OldSignals {
   struct sigaction child;
 };
 
-/// What the warden's process does. Nothing returns from it: all ends in _exit().
+/// The code of the warden's process. It never returns; every path ends in _exit().
 class Guard {
  public:
   Guard(const Pipe& life, const Pipe& report, const OldSignals& old, pid_t ward,
@@ -112,7 +111,7 @@ class Guard {
         leftovers_(leftovers) {}
 
   [[noreturn]] void run(const std::function<int()>& become) {
-    // Only the pipe says for sure that the command has ended; this wakes a warden that was stopped
+    // Only the pipe shows reliably that the command has ended; this wakes a warden that was stopped
     // together with it.
     ::prctl(PR_SET_PDEATHSIG, SIGCONT);
     ::prctl(PR_SET_CHILD_SUBREAPER, 1);
@@ -127,8 +126,8 @@ class Guard {
     sigset_t all;
     ::sigfillset(&all);
     const int signals = ::signalfd(-1, &all, SFD_CLOEXEC);
-    // All else is closed, because it stays held while any process has it open: locks of the
-    // command, pipes that others read to their end.
+    // Everything else is closed, because it would stay held while any process has it open: locks of
+    // the command, pipes that others read to their end.
     constexpr int kLife = 0, kSignals = 1;
     if (::dup2(life_, kLife) != kLife || ::dup2(signals, kSignals) != kSignals) end();
     ::closefrom(kSignals + 1);
@@ -174,7 +173,7 @@ class Guard {
   }
 
   [[noreturn]] void end() const {
-    ::kill(program_, kEnd);  // What is found below needs /proc.
+    ::kill(program_, kEnd);  // The search below needs /proc.
     end_descendants({});
     ::_exit(128 + kEnd);
   }
@@ -192,13 +191,13 @@ Result<Warden> Warden::start(const std::function<int()>& become, Leftovers lefto
   GPEMU_ASSIGN(Pipe life, make_pipe());
   GPEMU_ASSIGN(Pipe report, make_pipe());
   std::vector<pid_t> inherited = children();
-  // Where the warden is killed, its children become this process's.
+  // If the warden is killed, this process adopts its children.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   OldSignals old{};
   sigset_t all;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &old.mask);
-  // Children of a process that ignores it cannot be waited for.
+  // A process that ignores this signal cannot wait for its children.
   struct sigaction standard{};
   standard.sa_handler = SIG_DFL;
   ::sigaction(SIGCHLD, &standard, &old.child);
@@ -228,7 +227,7 @@ int Warden::ended(int status) {
 int Warden::wait() {
   int status = 0;
   while (!code_ && ::waitpid(pid_, &status, 0) != pid_) {
-    if (errno != EINTR) return *(code_ = 128 + kEnd);  // Somebody else has waited for it.
+    if (errno != EINTR) return *(code_ = 128 + kEnd);  // Another thread has waited for it.
   }
   return code_ ? *code_ : ended(status);
 }

@@ -245,8 +245,8 @@ Result<Trainer> Trainer::create(const StepPlan& plan, const TrainOptions& option
                 "copies can overlap with compute only from pinned memory");
   }
   if (options.run_ahead < 1) {
-    return fail(ErrorCode::kInvalidArgument, "steps to run ahead ({}) must be at least 1",
-                options.run_ahead);
+    return fail(ErrorCode::kInvalidArgument,
+                "the number of steps to run ahead ({}) must be at least 1", options.run_ahead);
   }
   auto state = std::make_unique<State>();
   state->plan = plan;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Drives the shims of the runtime, cuBLAS and cuDNN with calls in any order and with any
 // arguments: null pointers, freed pointers, dead handles, sizes beyond memory. None may crash. Only
-// what a GPU's driver could not survive either is left out: host pointers that are not the
+// faults that NVIDIA's driver could not survive either are left out: host pointers that are not the
 // program's.
 #include <cstddef>
 #include <cstdint>
@@ -143,7 +143,7 @@ namespace {
 constexpr size_t kHostBytes = size_t{64} << 10;
 constexpr size_t kSlots = 4;
 
-/// What the calls so far have made, dead or alive.
+/// The objects made by the calls so far, dead or alive.
 struct State {
   void* memory[kSlots] = {};
   void* pinned[kSlots] = {};
@@ -605,7 +605,7 @@ void ask(State& state, Input& input) {
   }
 }
 
-/// Copies that are moved beside the program, and what races with them.
+/// Copies that are moved in parallel with the program, and calls that race with them.
 void copy_beside(State& state, Input& input) {
   static void* pinned = nullptr;
   constexpr size_t kLarge = size_t{1} << 20;
@@ -635,7 +635,7 @@ void copy_beside(State& state, Input& input) {
   }
 }
 
-/// Gives back what is left, so that inputs do not add up.
+/// Frees everything, so that inputs do not add up.
 void clean_up(State& state) {
   for (void* stream : state.streams) {
     void* graph = nullptr;

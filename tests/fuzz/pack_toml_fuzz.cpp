@@ -14,7 +14,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::vector<gpemu::profile::PackFault> faults;
   const PackInfo info = gpemu::profile::parse_pack_info(text, "fuzz", faults).info;
   if (!faults.empty()) return 0;
-  // Whatever is accepted is written so that it is read again as it was.
+  // Accepted text must be the same after writing and reading.
   const auto files = gpemu::profile::format_pack({.info = info});
   GPEMU_CHECK(files.has_value(), "cannot be written");
   const PackInfo again =

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads any bytes as a recording. What is accepted is written and read back to the same.
+// Reads any bytes as a recording. An accepted recording must be the same after writing and reading.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

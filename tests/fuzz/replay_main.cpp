@@ -20,7 +20,7 @@ int main(int argc, char** argv) {
     if (!entry.is_regular_file()) continue;
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string content{std::istreambuf_iterator<char>(file), {}};
-    // Printed first, so that the last line names the input that a crash is due to.
+    // Printed first, so that the last line names the input that caused a crash.
     fmt::print("{}\n", entry.path().filename().string());
     LLVMFuzzerTestOneInput(reinterpret_cast<const std::uint8_t*>(content.data()), content.size());
     ++inputs;

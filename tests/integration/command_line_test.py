@@ -44,7 +44,7 @@ class CommandLineTest(unittest.TestCase):
             with open("/dev/full", "w", encoding="utf-8") as full:
                 _, errors = self.run_gpemu(*words, expect=5, stdout=full)
             self.assertEqual(errors, "gpemu: cannot write the output: No space left on device; "
-                                     "it is not complete\n", words)
+                                     "it is incomplete\n", words)
             closed = subprocess.run(["sh", "-c", 'exec "$@" >&-', "sh", COMMAND, *words],
                                     env=self.environment, capture_output=True, text=True,
                                     check=False)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kills processes at random moments of their work on a node, and looks at what they leave behind.
+// Kills processes at random moments of their work on a node, and checks what they leave behind.
 #include <csignal>
 #include <filesystem>
 #include <functional>
@@ -95,7 +95,7 @@ TEST_F(NodeKillTest, ASurvivorGoesOnAndGetsTheMemoryOfTheKilled) {
   ASSERT_TRUE(device->allocate(kMemory / 4));
   for (int i = 0; i < kKills; ++i) {
     kill_while([this] { churn(); });
-    // A survivor looks for the dead once a millisecond at most.
+    // A survivor looks for dead processes at most once per millisecond.
     clock_.wait_until(clock_.now() + 1ms);
     const Interval next = device->default_stream().launch(1us);
     ASSERT_LE(next.end, clock_.now() + 1us) << "the dead's work is waited for, after kill " << i;

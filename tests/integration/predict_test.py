@@ -21,8 +21,8 @@ import unittest
 COMMAND = sys.argv.pop(1) if len(sys.argv) > 1 else "gpemu"
 V100, A100, H100 = "V100-PCIE-32GB", "A100-SXM4-80GB", "H100-SXM5-80GB"
 
-# Steps without end on a batch that it is told by name or by variable; a child that never ends.
-# A step copies 1 MiB, sets 16 MiB an item, and waits.
+# Endless steps on a batch given by an argument or a variable; a child that never ends. A step
+# copies 1 MiB, sets 16 MiB an item, and waits.
 ENDLESS = """
 import ctypes, os, subprocess, sys
 cuda = ctypes.CDLL("libcudart.so.12")
@@ -100,7 +100,7 @@ class PredictTest(unittest.TestCase):
                                 stderr=subprocess.PIPE, text=True)
 
     def predict(self, program, *words, options=(), expect=0):
-        """Returns what it printed; for a failure what it complained of."""
+        """Returns its output or, for a failure, its error message."""
         process = self.start(program, *words, options=options)
         output, errors = process.communicate(timeout=60)
         self.assertEqual(process.returncode, expect, errors)
@@ -157,7 +157,7 @@ class PredictTest(unittest.TestCase):
         self.assertGreater(t4["step"]["ms"], 0)
         self.assertEqual((a100["fits"], a100["memory_mib"]["asked_for"]), (True, 0))
         table = self.predict(CACHING, options=("--gpu", "T4"))
-        self.assertIn("recorded with its own", table)
+        self.assertIn("recorded with this GPU's", table)
 
     def test_takes_the_batch_from_the_variable(self):
         [one, three] = self.answers(ENDLESS, options=("--gpu", A100, "--batch", "1,3"))
@@ -168,7 +168,7 @@ class PredictTest(unittest.TestCase):
 
     def test_refuses_batches_that_change_nothing(self):
         errors = self.predict(ENDLESS, "7", options=("--gpu", A100, "--batch", "1,3"), expect=2)
-        self.assertIn("asks for the same at batches 1 and 3", errors)
+        self.assertIn("does the same work at batches 1 and 3", errors)
         self.assertIn("GPEMU_BATCH", errors)
 
     def test_takes_the_answer_of_a_newer_gpu_where_the_program_does_not_run(self):

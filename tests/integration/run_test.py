@@ -505,7 +505,7 @@ class RunTest(unittest.TestCase):
         self.refuse(3, "there is no GPU", "true", options=("--gpu", "V100-PCIE-33GB"))
         self.refuse(2, "--context 40000: V100-PCIE-32GB has 32510 MiB", "true",
                     options=("--gpu", GPU, "--context", "40000"))
-        self.refuse(2, '"-" names no file', "true", options=("--gpu", GPU, "--trace", "-"))
+        self.refuse(2, '"-" is not a file name', "true", options=("--gpu", GPU, "--trace", "-"))
         self.refuse(7, "cannot write", "true",
                     options=("--gpu", GPU, "--ops", str(self.folder / "none" / "ops")))
         self.refuse(2, "share the file", "true",

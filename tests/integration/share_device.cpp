@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A CUDA program that does what it is told on standard input, one command a line, and answers each
-// with a line. Driven by share_device_test.py.
+// A CUDA program that reads one command per line from standard input and answers each with a line.
+// Driven by share_device_test.py.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -54,7 +54,7 @@ Handle from_hex(const std::string& text) {
 
 class Program {
  public:
-  /// Does a command; yields the status and what more there is to say.
+  /// Runs a command; yields its status and further output.
   int run(const std::string& command, std::istream& arguments, std::ostream& answer) {
     std::size_t number = 0;
     if (command == "info") {
@@ -136,7 +136,7 @@ class Program {
     return -1;
   }
 
-  /// Has the memory of device 0 on another one from now on.
+  /// Copies the memory of device 0 to another device, which is used from now on.
   int copy_to(std::istream& arguments) {
     int device = 0;
     void* copied = nullptr;

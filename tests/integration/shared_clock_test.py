@@ -193,7 +193,7 @@ class SharedClock(unittest.TestCase):
                 subprocess.run(["true"], check=True)
             process.stdin.close()
             errors = process.stderr.read()
-        self.assertIn("skipped   0.000 s in 0 skips; in the way: python", errors)
+        self.assertIn("skipped   0.000 s in 0 skips; often prevented because python", errors)
         self.assertIn("waits for something outside the run", errors)
 
     def reads_standard_input(self, command):

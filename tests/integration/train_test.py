@@ -139,7 +139,7 @@ class TrainTest(unittest.TestCase):
         self.assertEqual(host["cores"], 1)
         self.assertTrue(host["load"]["too_busy"], host["load"])
         self.assertIn("warning: the host was too busy", text)
-        self.assertIn("warning: the host was too busy to believe how fast it loads",
+        self.assertIn("warning: the host was too busy for a reliable measure of how fast it loads",
                       self.call("data", "bench", self.data, "--epochs", 10))
 
     def test_analyzes_stalls_by_differences_of_passes(self):

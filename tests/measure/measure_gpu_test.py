@@ -361,7 +361,7 @@ class RawTest(FolderTest):
     def test_tables_of_another_version_are_refused(self):
         (self.folder / "raw").mkdir(parents=True)
         (self.folder / "raw/steps.csv").write_text("model,batch\n")
-        with self.assertRaisesRegex(measure_gpu.Stop, "other columns"):
+        with self.assertRaisesRegex(measure_gpu.Stop, "columns other"):
             measure_gpu.Raw(self.folder / "raw")
         (self.folder / "raw/steps.csv").unlink()
         (self.folder / "raw/facts.json").write_text('{"format": "else"}')

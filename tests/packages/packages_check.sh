@@ -57,7 +57,7 @@ use() { # as whom
   "$gpemu" cost --gpu V100-PCIE-32GB --model resnet50 --batch 64 >/dev/null
   local code=0
   "$gpemu" cost fit /check/recordings 2>fit.txt || code=$?
-  [[ $code == 10 ]] && grep -q 'without the solver Ceres' fit.txt || failed "$code: $(cat fit.txt)"
+  [[ $code == 10 ]] && grep -q 'without the Ceres solver' fit.txt || failed "$code: $(cat fit.txt)"
 }
 
 use

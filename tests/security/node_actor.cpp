@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Takes part in a node as it is told, for tests that stop it, kill it, or put it into other
-// namespaces and users. Ends with the command's exit code for an error, and its message on standard
-// error.
+// Takes part in a node on command, for tests that stop it, kill it, or run it in other namespaces
+// or as other users. On an error, prints the message and ends with the command's exit code.
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
@@ -66,7 +65,7 @@ Result<void> crowd(std::string_view name) {
   while (true) ::pause();
 }
 
-/// What fails here fails for lack of something that others hold: it goes on.
+/// Failures here are due to resources that others hold, so it continues.
 void churn_once(std::string_view name, sim::Rng& rng, sim::Clock& clock) {
   auto node = Node::open(name);
   if (!node) return;

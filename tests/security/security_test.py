@@ -232,7 +232,7 @@ def check_shared_folder(bench):
             f"exit {code} after {seconds:.1f} s",
         )
     code, _, text = bench.run(bench.gpemu, "node", "remove", "pattern")
-    bench.check("node remove: a file that is no node needs --force", code == 8, text.strip())
+    bench.check("node remove: a file that is not a node needs --force", code == 8, text.strip())
     text = bench.run(bench.gpemu, "node", "list")[2]
     advice = re.findall(r"`(gpemu node remove [^`]*|rm -r [^`]*)` removes it$", text, re.MULTILINE)
     answers = [bench.run("bash", "-c", f'gpemu() {{ {bench.gpemu} "$@"; }}; {command}')

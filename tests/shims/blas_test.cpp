@@ -91,7 +91,7 @@ TEST_F(Blas, ProductTakesNoLessThanThePeakAllows) {
   // 2 * 4096^3 operations at the 14 TFLOPS that the V100's datasheet gives for FP32.
   const double least_ms = 2.0 * 4096 * 4096 * 4096 / 14e12 * 1e3;
   const float measured_ms = time_of_gemm(4096);
-  EXPECT_GE(measured_ms, least_ms * (1 - 1e-6));  // Events tell whole nanoseconds, as a float.
+  EXPECT_GE(measured_ms, least_ms * (1 - 1e-6));  // Events report whole nanoseconds, as a float.
   EXPECT_LT(measured_ms, 2 * least_ms);
 }
 

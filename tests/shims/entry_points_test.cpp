@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shims as a program finds them: loaded by their file, asked by name and version.
+// The shims as a program finds them: loaded by file, looked up by name and version.
 #include <cstddef>
 #include <cstdint>
 #include <dlfcn.h>
@@ -120,7 +120,7 @@ std::size_t thread_storage() {
   return found;
 }
 
-// All of it must fit into what the loader keeps for libraries that are loaded late. Source: The GNU
+// All of it must fit into the loader's reserve for libraries that are loaded late. Source: The GNU
 // C Library Reference Manual, "Dynamic Linking Tunables": glibc.rtld.optional_static_tls is 512
 // bytes.
 TEST(Library, LeavesRoomForThreadsOfOthers) {

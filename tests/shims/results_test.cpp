@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shims of cuSPARSE, cuSOLVER and cuBLAS leave in memory for programs to read:
-// indices, pivots and positions.
+// The results that the shims of cuSPARSE, cuSOLVER and cuBLAS write for programs to read: indices,
+// pivots and positions.
 #include <cstdint>
 #include <cstdlib>
 #include <dlfcn.h>

@@ -43,7 +43,7 @@ class CudaRuntime : public testing::TestWithParam<Runtime> {
     (void)call("cudaGetLastError");
   }
 
-  /// Calls a function of the runtime; integers and pointers arrive as its prototype wants them.
+  /// Calls a function of the runtime; integers and pointers are passed as its prototype requires.
   template <typename... Arguments>
   int call(const char* name, Arguments... arguments) {
     using Function = int (*)(Arguments...);

@@ -21,7 +21,7 @@
 namespace gpemu::tools {
 namespace {
 
-/// Steps of a pass in virtual time, where all but the first are alike.
+/// Steps of a pass in virtual time, in which all but the first are alike.
 constexpr std::int64_t kVirtualSteps = 10;
 
 Duration mean_step(const train::TrainResult& result) {
@@ -37,7 +37,7 @@ Result<Duration> run_virtual_pass(const RunOptions& options, train::SyntheticSou
   return mean_step(result);
 }
 
-/// What the two passes over real data share.
+/// The parts that both passes over real data share.
 struct RealPass {
   std::string label;
   Result<void> (*prepare)(const data::FolderDataset& dataset, const std::atomic<bool>& stop);
@@ -127,7 +127,7 @@ void add_analyze_command(CLI::App& app) {
   add_gpu_options(*command, options->gpu);
   add_data_options(*command, options->data);
   command->get_option("--data")->required();
-  command->add_option("--steps", options->steps, "Most steps per pass")
+  command->add_option("--steps", options->steps, "Maximum number of steps per pass")
       ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
   command->add_option("--json", options->output.json,
                       "Write the result as JSON; - prints it instead of the table");

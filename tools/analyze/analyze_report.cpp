@@ -63,7 +63,7 @@ std::string headline(const AnalyzeReport& report) {
 }
 
 report::StackedBars pass_plot(const StallPasses& passes) {
-  report::StackedBars plot{.title = "What a step is made of",
+  report::StackedBars plot{.title = "Parts of a step",
                            .x_label = "time of a step",
                            .unit = "ms",
                            .parts = {{"compute", report::Colour::kCompute},
@@ -74,7 +74,7 @@ report::StackedBars pass_plot(const StallPasses& passes) {
     report::StackedBar bar{.label = std::string(kPasses[i].label)};
     Duration before{};
     for (std::size_t part = 0; part <= i; ++part) {
-      // A pass can be faster than one before it, by noise.
+      // Because of noise, a pass can be faster than an earlier one.
       const Duration until =
           std::clamp(passes.*kPasses[part].step, before, std::max(before, passes.*kPasses[i].step));
       bar.values.push_back(to_milliseconds(until - before));
@@ -96,13 +96,13 @@ std::string analyze_verdict(const StallPasses& passes, bool pageable) {
   }
   if (fetch >= std::max(prep, copy)) {
     return fmt::format(
-        "limited by storage: reading the files cold makes {:.1f} % of a step; faster storage or "
+        "limited by storage: reading the files cold takes {:.1f} % of a step; faster storage or "
         "more page cache would help",
         fetch * 100);
   }
   if (prep >= copy) {
     return fmt::format(
-        "limited by preprocessing: decoding and transforming make {:.1f} % of a step even when the "
+        "limited by preprocessing: decoding and transforming take {:.1f} % of a step even when the "
         "files are cached; more cores or less work per image would help",
         prep * 100);
   }
@@ -171,8 +171,8 @@ std::string analyze_page(const AnalyzeReport& report) {
   if (const auto warning = report::load_warning(report.provenance)) page.warning(*warning);
   page.heading("Passes");
   page.paragraph(
-      "Each pass adds one thing to the one before, and the difference is what that thing costs. "
-      "The first two run in virtual time, the others over the real data path.");
+      "Each pass adds one thing to the pass before it; the difference is the cost of that thing. "
+      "The first two passes run in virtual time, the others use the real data path.");
   page.table({"pass", "step (ms)", "images/s"}, pass_rows(report));
   page.plot(pass_plot(passes));
   page.heading("Stalls");

@@ -13,9 +13,9 @@
 
 namespace gpemu::tools {
 
-/// What the passes of `gpemu analyze` measured: the mean time of a step in each, after the first
-/// step. Each pass adds one thing to the one before, so that differences tell what it costs.
-/// Source: Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021.
+/// The results of the passes of `gpemu analyze`: the mean time of a step in each, after the first
+/// step. Each pass adds one thing to the previous pass, so the difference is its cost. Source:
+/// Mohan et al., "Analyzing and Mitigating Data Stalls in DNN Training", VLDB 2021.
 struct StallPasses {
   Duration ingestion{};  ///< batches already on the GPU.
   Duration copying{};    ///< batches ready in host memory: plus copies.
@@ -30,14 +30,14 @@ struct StallPasses {
   [[nodiscard]] double fetch_stall() const { return share(cold - cached, cold); }
 
  private:
-  /// A pass that is faster than the one before it, by noise, has no stall.
+  /// A pass that is faster than the previous one, because of noise, has no stall.
   static double share(Duration part, Duration whole) {
     if (part <= Duration::zero() || whole <= Duration::zero()) return 0;
     return static_cast<double>(part.count()) / static_cast<double>(whole.count());
   }
 };
 
-/// Everything that is told about a run of `gpemu analyze`.
+/// Everything that is reported about a run of `gpemu analyze`.
 struct AnalyzeReport {
   RunOptions options;
   std::string gpu;
@@ -52,8 +52,7 @@ struct AnalyzeReport {
   report::Provenance provenance;
 };
 
-/// Returns the largest stall and what it means, in one sentence. `pageable`: how inputs were
-/// copied.
+/// Returns one sentence with the largest stall and its meaning. `pageable`: how inputs were copied.
 [[nodiscard]] std::string analyze_verdict(const StallPasses& passes, bool pageable);
 
 /// Returns the result for the terminal, as JSON (docs/reference/results-format.md) and as a page.

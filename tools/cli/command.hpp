@@ -11,18 +11,17 @@ class App;  // Its header takes the compiler seconds.
 
 namespace gpemu::tools {
 
-/// Makes `action` what the subcommand does once its options are parsed. The error that it returns
-/// is printed and becomes the exit code.
+/// Sets the action of a subcommand, which runs after its options were parsed. An error that it
+/// returns is printed and decides the exit code.
 void set_action(CLI::App& command, std::function<Result<void>()> action);
 
-/// Runs the command with the arguments of main() and returns its exit code. What is printed has
-/// been written then.
+/// Runs the command with the arguments of main(), flushes its output, and returns its exit code.
 [[nodiscard]] int run_command_line(int argc, char** argv);
 
 /// Adds all subcommands to the command.
 void add_commands(CLI::App& app);
 
-/// One function per subcommand: adds it to the command, with its options and examples.
+/// One function per subcommand. It adds the subcommand, with its options and examples.
 void add_analyze_command(CLI::App& app);
 void add_completion_command(CLI::App& app);
 void add_cost_command(CLI::App& app);

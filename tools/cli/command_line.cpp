@@ -31,13 +31,13 @@ int report(const Error& error) {
   return exit_code(error.code);
 }
 
-/// Returns "; did you mean 'WORD'?", or nothing where no word is similar.
+/// Returns "; did you mean 'WORD'?", or nothing if no word is similar.
 std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
   const std::string similar = similar_word(word, known);
   return similar.empty() ? "" : fmt::format("; did you mean '{}'?", similar);
 }
 
-/// Returns the subcommand of a name, or null.
+/// Returns the subcommand with a name, or null.
 const CLI::App* subcommand(const CLI::App& command, const std::string& name) {
   for (const CLI::App* sub : command.get_subcommands({})) {
     if (sub->check_name(name)) return sub;
@@ -59,7 +59,7 @@ std::vector<std::string> option_names(const CLI::App& command) {
   return names;
 }
 
-/// Returns what values an option takes, for somebody who gave another.
+/// Returns which values an option takes, for the message about a wrong one.
 std::string wanted(const CLI::Option& option) {
   const std::vector<std::string> choices = option_choices(option);
   if (!choices.empty()) return fmt::format("give {}", fmt::join(choices, " or "));
@@ -69,9 +69,8 @@ std::string wanted(const CLI::Option& option) {
                      range);
 }
 
-/// Returns what CLI11 says of an option's value in our words: "--batch: Value x not in range ...",
-/// "Could not convert: --batch = x", "--clock: x not in {real,virtual}", "--gpu: 1 required TEXT
-/// missing".
+/// Rewords CLI11's messages about an option's value: "--batch: Value x not in range ...", "Could
+/// not convert: --batch = x", "--clock: x not in {real,virtual}", "--gpu: 1 required TEXT missing".
 std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
   const std::string text = error.what();
   const auto option_in = [&](std::size_t begin, std::size_t end) {
@@ -105,7 +104,7 @@ std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
   return text;
 }
 
-/// Returns what is wrong with words that no option or argument took; empty when there are none.
+/// Returns what is wrong with words that no option or argument took; empty if there are none.
 std::string fault_of_rest(const CLI::App& command, std::string_view name) {
   std::vector<std::string> rest = command.remaining();
   std::erase(rest, "--");
@@ -117,8 +116,7 @@ std::string fault_of_rest(const CLI::App& command, std::string_view name) {
                        suggestion(option, option_names(command)), name);
   }
   if (command.get_subcommands({}).empty()) {
-    return fmt::format("'{}' is one argument too many; see `{} --help`", printable(rest.front()),
-                       name);
+    return fmt::format("unexpected argument '{}'; see `{} --help`", printable(rest.front()), name);
   }
   return fmt::format("there is no command '{}'{}; `{} --help` lists them",
                      printable(fmt::format("{} {}", name, rest.front())),
@@ -127,7 +125,7 @@ std::string fault_of_rest(const CLI::App& command, std::string_view name) {
 
 /// Returns what is wrong with the command line that ended in `command`, whose full name is `name`.
 std::string fault_of(const CLI::App& command, std::string_view name, const CLI::ParseError& error) {
-  // A word that nothing took is the cause where something else is missing.
+  // If something is missing, a leftover word is the cause.
   const bool is_missing = dynamic_cast<const CLI::RequiredError*>(&error) != nullptr;
   if (is_missing || dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
     std::string fault = fault_of_rest(command, name);
@@ -139,7 +137,7 @@ std::string fault_of(const CLI::App& command, std::string_view name, const CLI::
   return fmt::format("{}; see `{} --help`", printable_message(value_fault(command, error)), name);
 }
 
-/// Reports what is wrong with the command line, and where its help is.
+/// Reports what is wrong with the command line, and how to get help.
 int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   std::string name = "gpemu";
   const CLI::App* innermost = &app;
@@ -150,8 +148,8 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
   return report({ErrorCode::kInvalidArgument, fault_of(*innermost, name, error)});
 }
 
-/// Returns the words of a command line without the "-" after a --json that prints anyhow, so that
-/// `--json -` prints JSON of all commands, be it a flag there or name a file.
+/// Removes the "-" after a --json that is a flag, so that `--json -` prints JSON with all commands,
+/// whether their --json is a flag or takes a file.
 std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<std::string> words) {
   const CLI::App* command = &app;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
@@ -165,8 +163,8 @@ std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<s
   return words;
 }
 
-/// Makes every option refuse "", which a script passes whose variable is not set, and options that
-/// take a number refuse "nan", which no comparison with a limit finds.
+/// Makes every option refuse "", which scripts pass if a variable is not set, and options for
+/// numbers refuse "nan", which comparisons with limits do not catch.
 void refuse_useless_values(CLI::App& command) {
   for (CLI::Option* option : command.get_options()) {
     if (option->get_positional() || option->get_items_expected_max() == 0) continue;
@@ -240,7 +238,7 @@ int run_command_line(int argc, char** argv) {
   } catch (const std::exception& error) {
     code = report({ErrorCode::kInternal, fmt::format("internal error: {}", error.what())});
   }
-  // A fault that was reported counts more than output that it cut short.
+  // A reported fault takes precedence over output that it cut short.
   const Result<void> written = report::finish_output();
   return code == 0 && !written ? report(written.error()) : code;
 }

@@ -116,7 +116,7 @@ TEST(CommandLine, TakesADashAfterJsonEverywhere) {
   ASSERT_EQ(file.code, 0) << file.errors;
   EXPECT_TRUE(file.output.starts_with("{\n  \"format\": \"gpemu-train-1\"")) << file.output;
   expect_refused({"data", "show", "none", "more"},
-                 "gpemu: 'more' is one argument too many; see `gpemu data show --help`\n");
+                 "gpemu: unexpected argument 'more'; see `gpemu data show --help`\n");
 }
 
 TEST(SimilarWord, AllowsAChangeForEachThreeLetters) {

@@ -23,7 +23,7 @@ const CLI::App* subcommand_of(const CLI::App& command, const std::string& word) 
   return nullptr;
 }
 
-/// Adds the words that begin as typed.
+/// Adds the words that begin with the typed text.
 class Matches {
  public:
   explicit Matches(std::string typed) : typed_(std::move(typed)) {}
@@ -49,7 +49,7 @@ std::vector<Candidate> candidates(const CLI::App& app, const std::vector<std::st
   const CLI::App* command = &app;
   const CLI::Option* pending = nullptr;  // Its value comes next.
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    if (words[i] == "--") return {};  // A program, which has its own arguments.
+    if (words[i] == "--") return {};  // A program with its own arguments.
     if (pending != nullptr) {
       pending = nullptr;
     } else if (const CLI::Option* option = option_of(*command, words[i]); option != nullptr) {

@@ -12,7 +12,7 @@ class App;  // Its header takes the compiler seconds.
 
 namespace gpemu::tools {
 
-/// A word that may stand where the cursor is, and what it means; empty where it says it all.
+/// A word that may follow at the cursor, and its meaning, which may be empty.
 struct Candidate {
   std::string word;
   std::string meaning;
@@ -20,12 +20,12 @@ struct Candidate {
   bool operator==(const Candidate&) const = default;
 };
 
-/// Returns the values that an option or an argument of this name may have, e.g. all GPUs of
+/// Returns the values that an option or argument with this name may have, e.g. all GPUs for
 /// "--gpu".
 using ValuesOf = std::function<std::vector<std::string>(std::string_view name)>;
 
-/// Returns what may come next on a command line. `words` follow the command's own name; the last is
-/// what is typed so far, maybe "". Where a file or a program is expected there are none.
+/// Returns the possible completions of a command line. `words` follow the command's own name; the
+/// last is the text typed so far, possibly "". There are none if a file or a program is expected.
 [[nodiscard]] std::vector<Candidate> candidates(const CLI::App& app,
                                                 const std::vector<std::string>& words,
                                                 const ValuesOf& values_of);

@@ -10,7 +10,7 @@
 
 namespace gpemu::tools {
 
-/// Reads a list of "NAME" or "NAME:COUNT" as the options --gpu take it.
+/// Reads a list of "NAME" or "NAME:COUNT", as in --gpu options.
 ///
 /// Errors: kInvalidArgument for a count out of range, kNotFound for an unknown GPU.
 [[nodiscard]] Result<std::vector<device::DeviceConfig>> read_device_list(

@@ -14,7 +14,7 @@
 namespace gpemu::tools {
 namespace {
 
-/// Where descriptions begin, and the narrowest and widest page that is good to read.
+/// The column of descriptions, and the narrowest and widest readable page.
 constexpr std::size_t kIndent = 28;
 constexpr std::size_t kLeastColumns = 60;
 constexpr std::size_t kMostColumns = 110;
@@ -23,8 +23,8 @@ constexpr std::size_t kMostColumns = 110;
 constexpr std::array<std::string_view, 6> kFiles = {"json", "ops",    "output",
                                                     "plot", "report", "trace"};
 
-/// The type of an option's values as CLI11 writes it, "INT:INT in [1 - 1024]": what comes before
-/// the colon, and what its check adds.
+/// Splits the type of an option's values as CLI11 writes it, "INT:INT in [1 - 1024]", into the part
+/// before the colon and the part that its check adds.
 std::pair<std::string, std::string> type_and_check(const CLI::Option& option) {
   const std::string text = option.get_type_name();
   const std::size_t colon = text.find(':');
@@ -32,7 +32,7 @@ std::pair<std::string, std::string> type_and_check(const CLI::Option& option) {
   return {text.substr(0, colon), text.substr(colon + 1)};
 }
 
-/// Returns whether there are choices that may stand beside the option's name.
+/// Returns whether there are choices that fit beside the option's name.
 bool are_short(const std::vector<std::string>& choices) {
   return !choices.empty() && fmt::format("{}", fmt::join(choices, "|")).size() <= kIndent;
 }
@@ -81,7 +81,7 @@ class HelpFormatter : public CLI::Formatter {
   }
 };
 
-/// Returns text so that roff prints it as it is.
+/// Escapes text so that roff prints it unchanged.
 std::string roff(std::string_view text) {
   std::string result;
   bool line_begins = true;
@@ -204,9 +204,12 @@ std::string man_page(const CLI::App& command, const std::string& full_name) {
     text += fmt::format(".SH NOTES\n.nf\n{}\n.fi\n", roff(command.get_footer()));
   }
   text +=
-      ".SH EXIT STATUS\n0 is success. Any other says of which kind a failure is:\n.br\n"
-      "docs/reference/exit\\-codes.md has them.\n"
-      ".SH ENVIRONMENT\ndocs/reference/environment.md has the variables GPEMU_*.\n";
+      ".SH EXIT STATUS\n"
+      "0 means success; other values show the kind of failure.\n"
+      ".br\n"
+      "See docs/reference/exit\\-codes.md.\n"
+      ".SH ENVIRONMENT\n"
+      "docs/reference/environment.md lists the variables GPEMU_*.\n";
   if (full_name != "gpemu") text += ".SH SEE ALSO\n.BR gpemu (1)\n";
   return text;
 }

@@ -11,7 +11,7 @@ extern "C" void gpemu_note_interrupt(int /*signal*/) {
   interrupted.store(true);
 }
 
-/// A signal that whoever started the command has it ignore stays ignored, as after `nohup` and `&`.
+/// A signal that is ignored at the start of the command stays ignored, as after `nohup` and `&`.
 void take(int signal, const struct sigaction& action, struct sigaction& old) {
   ::sigaction(signal, nullptr, &old);
   if (old.sa_handler != SIG_IGN) ::sigaction(signal, &action, nullptr);

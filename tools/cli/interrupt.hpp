@@ -6,8 +6,8 @@
 
 namespace gpemu::tools {
 
-/// While it lives, the first Ctrl-C or SIGTERM raises a flag instead of ending the process; a
-/// second one ends it. At most one lives at a time.
+/// While a guard exists, the first Ctrl-C or SIGTERM raises a flag instead of ending the process; a
+/// second one ends it. At most one guard exists at a time.
 class InterruptGuard {
  public:
   InterruptGuard();

@@ -8,9 +8,9 @@
 namespace gpemu::tools {
 namespace {
 
-/// Returns how many letters are to be changed, added, removed or exchanged with their neighbour to
-/// get from one word to the other, each place changed once. Source: L. Boytsov, Indexing methods
-/// for approximate dictionary searching, 2011: optimal string alignment.
+/// Returns how many letters must be changed, added, removed or swapped with their neighbour to turn
+/// one word into the other, with each place changed once. Source: L. Boytsov, Indexing methods for
+/// approximate dictionary searching, 2011: optimal string alignment.
 std::size_t distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> before(to.size() + 1);
   std::vector<std::size_t> last(to.size() + 1);

@@ -7,9 +7,8 @@
 
 namespace gpemu::tools {
 
-/// Returns the word that `word` was probably meant to be: the first of those that the fewest
-/// changes of a letter lead to, at most one change for each three letters; empty when there is
-/// none.
+/// Returns the word that was probably meant: the first that needs the fewest changes of letters,
+/// with at most one change per three letters; empty if there is none.
 [[nodiscard]] std::string similar_word(std::string_view word,
                                        const std::vector<std::string>& known);
 

@@ -88,7 +88,8 @@ std::string cell(const cost::Estimate& estimate) {
   return fmt::format("{:.3f}", to_milliseconds(estimate.time));
 }
 
-/// Returns the error bar of forward and backward together, taking both to be off the same way.
+/// Returns the error bar of forward and backward together, assuming that both err in the same
+/// direction.
 double compute_error(const cost::StepCost& cost) {
   const auto slack = [](const cost::Estimate& estimate) {
     return to_seconds(estimate.time) * estimate.relative_error;
@@ -162,7 +163,7 @@ Result<void> write_recordings(const CondenseOptions& options) {
             recording.phases.begin(), recording.phases.end(), std::size_t{0}, std::plus<>(),
             [](const cost::RecordedPhase& phase) { return phase.operations.size(); }),
         recording.operations.size(),
-        recording.memory ? "memory" : "no memory: it does not follow from the batch size");
+        recording.memory ? "memory" : "no memory: it cannot be derived from the batch size");
   }
   return {};
 }

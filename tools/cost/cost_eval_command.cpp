@@ -49,7 +49,7 @@ constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
 struct Errors {
   std::vector<double> sizes;
   double sum = 0;
-  std::array<double, 2> phases{};  ///< sums of the sizes of forward's and backward's.
+  std::array<double, 2> phases{};  ///< sums of the absolute errors of forward and of backward.
   double bars = 0;                 ///< their sum.
   int held = 0;                    ///< steps that lie within their bars.
 
@@ -85,7 +85,7 @@ std::string group_of(const PredictedStep& step, const std::string& group,
   if (group == "gpu") return gpus[step.gpu].spec.name;
   if (group == "family") return std::string(calibrate::family_of(model));
   if (group == "model") return model;
-  return fmt::format("{:3}", step.batch);  // So that the text's order is the number's.
+  return fmt::format("{:3}", step.batch);  // Pads the number, so that groups sort by batch.
 }
 
 void print_table(std::string_view protocol, const std::string& group,
@@ -131,7 +131,7 @@ json describe(const std::vector<PredictedStep>& steps, const std::vector<double>
   return rows;
 }
 
-/// Returns the GPUs whose bars are stated and hold too few steps, or too many.
+/// Returns the GPUs whose stated bars contain too few or too many steps.
 std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
                                     const std::vector<double>& bars,
                                     const std::vector<calibrate::CalibratedGpu>& gpus,
@@ -151,7 +151,7 @@ std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
   return wrong;
 }
 
-/// A GPU's file, whose parameters may get bars.
+/// The file of a GPU, into which bars can be written.
 struct GpuFile {
   std::filesystem::path path;
   std::string text;
@@ -182,7 +182,7 @@ Result<std::vector<GpuFile>> read_gpu_files(const std::string& folder,
   return files;
 }
 
-/// Writes bars into the GPUs' files, beside the parameters that are there.
+/// Writes bars into the GPUs' files, beside their parameters.
 Result<void> write_bars(std::vector<GpuFile> files,
                         const std::vector<profile::CalibrationBars>& bars) {
   for (std::size_t i = 0; i < files.size(); ++i) {
@@ -199,7 +199,7 @@ Result<void> write_bars(std::vector<GpuFile> files,
   return {};
 }
 
-/// Notes in the bars of each GPU what a protocol's steps tell.
+/// Sets the bars of each GPU from a protocol's steps.
 void note_bars(const std::vector<calibrate::CalibratedGpu>& gpus,
                const std::vector<PredictedStep>& steps, calibrate::Protocol protocol,
                std::vector<profile::CalibrationBars>& bars) {
@@ -260,14 +260,15 @@ Result<void> evaluate(const EvalOptions& options) {
     }
     print_table(name, options.group, groups);
     report::print_out(
-        "bars that hold less than {:.0f} or more than {:.0f} % of a GPU's steps: {}\n\n",
+        "bars that contain less than {:.0f} % or more than {:.0f} % of a GPU's steps: {}\n\n",
         100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
         wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
   if (options.as_json) report::print_out("{}", report::json_text(document));
   GPEMU_TRY(write_bars(std::move(files), stated));
   if (options.check && !faults.empty()) {
-    return fail(ErrorCode::kInternal, "bars do not hold: {}", fmt::join(faults, ", "));
+    return fail(ErrorCode::kInternal, "bars contain too few or too many steps: {}",
+                fmt::join(faults, ", "));
   }
   return {};
 }

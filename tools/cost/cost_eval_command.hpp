@@ -7,7 +7,7 @@ class App;  // Its header takes the compiler seconds.
 
 namespace gpemu::tools {
 
-/// `gpemu cost eval`: how far the operation model is off measured steps.
+/// `gpemu cost eval`: how far the operation model is from measured steps.
 void add_cost_eval_command(CLI::App& cost);
 
 }  // namespace gpemu::tools

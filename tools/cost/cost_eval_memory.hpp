@@ -7,8 +7,8 @@
 
 namespace gpemu::tools {
 
-/// Prints how far the memory of recorded steps is off what was measured, by GPU, at
-/// calibrate::kBatches; as JSON each step. Errors: those of reading the database.
+/// Prints how far the memory of recorded steps is from measurements, by GPU, at
+/// calibrate::kBatches; JSON has each step. Errors: those of reading the database.
 [[nodiscard]] Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
                                            bool as_json);
 

@@ -51,7 +51,7 @@ Result<std::string> packs_of(const calibrate::JoinedRecordings& recorded,
 }
 
 bool is_at_bound(double value, const profile::Parameter& parameter) {
-  constexpr double kNear = 1.005;  // As far as four digits and the fit's steps tell.
+  constexpr double kNear = 1.005;  // Allows for four digits and the fit's step size.
   return value < parameter.least * kNear || value > parameter.most / kNear;
 }
 
@@ -101,7 +101,7 @@ void print_json(const std::vector<Calibration>& calibrations) {
   report::print_out("{}", report::json_text(document));
 }
 
-/// Puts the calibrations into the GPUs' files: into all, or into none that is there already.
+/// Writes the calibrations into the GPUs' files: into all of them, or into none.
 Result<void> write(const std::string& folder, const std::vector<calibrate::CalibratedGpu>& gpus,
                    const std::vector<Calibration>& calibrations) {
   std::vector<std::pair<std::filesystem::path, std::string>> files;

@@ -36,11 +36,12 @@ constexpr std::array kPhaseWaits = {cost::kHostForward, cost::kHostBackward};
 
 /// A phase of a model at a batch on a GPU, in ms.
 struct PhaseCost {
-  double device = 0;     ///< its operations alone.
-  double with_host = 0;  ///< as launched by the host of the GPU's calibration, which then waits.
+  double device = 0;  ///< its operations alone.
+  double with_host =
+      0;  ///< with the launches and the wait of the host on which the GPU was calibrated.
 };
 
-/// `wait` is the parameter that tells what the host takes to begin the phase and notice its end.
+/// `wait` is the parameter with the host's time to start the phase and notice its end.
 PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const cost::Phase& phase, int batch,
                   const cost::OperationCostModel& model, const profile::OperationParameters& host,
                   profile::OperationParameter wait) {
@@ -63,7 +64,7 @@ Result<void> tell(const RecordedOptions& options) {
   for (const std::string& name : options.gpus) {
     GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(name));
     if (!spec.calibration) {
-      return fail(ErrorCode::kUnsupported, "the file of {} has no calibration", name);
+      return fail(ErrorCode::kUnsupported, "the GPU file of {} has no calibration", name);
     }
     const cost::OperationCostModel model(spec);
     for (std::size_t i = 0; i < recorded.models.size(); ++i) {

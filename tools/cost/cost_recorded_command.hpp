@@ -7,7 +7,7 @@ class App;  // Its header takes the compiler seconds.
 
 namespace gpemu::tools {
 
-/// `gpemu cost recorded`: what recorded models take on GPUs, and on hosts as they were measured.
+/// `gpemu cost recorded`: the times of recorded models on GPUs, with and without their hosts.
 void add_cost_recorded_command(CLI::App& cost);
 
 }  // namespace gpemu::tools

@@ -13,16 +13,16 @@
 
 namespace gpemu::tools {
 
-/// Reads the recordings (*.json) of a folder, by name. Errors: kNotFound without any; those of
-/// reading one, which name the file.
+/// Reads the recordings (*.json) of a folder, by name. Errors: kNotFound if there are none; those
+/// of reading one, which name the file.
 [[nodiscard]] Result<std::vector<cost::Recording>> read_recordings(const std::string& folder);
 
 /// Reads them and joins them. Errors: also those of calibrate::join().
 [[nodiscard]] Result<calibrate::JoinedRecordings> read_joined_recordings(
     const std::string& folder, std::span<const int> batches = calibrate::kBatches);
 
-/// Returns the GPUs on which steps of the models were measured, by name. Errors: kNotFound when
-/// there is none.
+/// Returns the GPUs on which steps of the models were measured, by name. Errors: kNotFound if there
+/// are none.
 [[nodiscard]] Result<std::vector<calibrate::CalibratedGpu>> measured_gpus(
     const calibrate::JoinedRecordings& recorded, const profile::Database& database);
 

@@ -27,8 +27,8 @@ struct DataBenchEpoch {
   Duration cpu{};  ///< of all threads.
 };
 
-/// Measures how fast the host prepares images with no GPU to wait for, from files in the page
-/// cache.
+/// Measures how fast the host prepares images from files in the page cache, without waiting for a
+/// GPU.
 ///
 /// Errors: those of the loader; kCorruptData with decode_only; kInterrupted after `stop`.
 [[nodiscard]] Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,

@@ -19,7 +19,7 @@
 namespace gpemu::tools {
 namespace {
 
-/// What a shell runs to complete: it asks `gpemu completion words` for what may come next.
+/// The script with which a shell completes words; it gets them from `gpemu completion words`.
 struct Shell {
   const char* name;
   const char* how;  ///< how to use it.
@@ -71,13 +71,13 @@ complete -c gpemu -f -a '(__gpemu_words)'
 )"},
 }};
 
-/// Returns the names that are known on this host. A file that cannot be read has none.
+/// Returns the names known on this host. An unreadable file contributes none.
 std::vector<std::string> known_values(std::string_view name) {
   if (name == "--node" || name == "node" || name == "name") {
     const auto nodes = device::Node::list().value_or(std::vector<device::NodeEntry>());
     std::vector<std::string> names;
     for (const device::NodeEntry& node : nodes) {
-      // Of damaged ones, too: they can be removed.
+      // Damaged nodes too, because they can be removed.
       if (printable(node.name) == node.name) names.push_back(node.name);
     }
     return names;

@@ -3,15 +3,15 @@
 """Measures a GPU with PyTorch and writes a pack of profiles for gpemu.
 
 Needs PyTorch; with torchvision there are more models. Nothing is downloaded, weights are random.
-The output is a folder: a pack that `gpemu profile check` accepts, with everything that was measured
-in its folder raw/ as text. The same command again goes on where the last one ended; Ctrl-C and the
-end of the budget leave a valid pack. Sections:
+The output is a folder: a pack that `gpemu profile check` accepts, with all measurements as text in
+its folder raw/. The same command again continues where the last one ended; Ctrl-C and the end of
+the budget leave a valid pack. Sections:
 
-  launch      what launching kernels takes, on the host and on the GPU
+  launch      the time to launch kernels, on the host and on the GPU
   copies      pinned, pageable and on the device, by size
   operations  matrix products, convolutions, attention and element-wise operations, by size
-  models      training steps: forward, backward and optimizer apart, steps that wait and steps that
-              do not, memory, at growing batches until memory ends
+  models      training steps: forward, backward and optimizer apart, steps with and without waits,
+              and memory, at growing batches until the memory is full
   kernels     time of each kernel of a training step, from PyTorch's profiler
 """
 
@@ -65,7 +65,7 @@ Examples:
       --precisions fp32,bf16-amp --max-batch 64
 """
 
-# gpemu's names of GPUs by those that their drivers tell.
+# gpemu's names of GPUs, by the names that the driver reports.
 GPU_NAMES = {
     "NVIDIA A10": "A10",
     "NVIDIA A100-PCIE-40GB": "A100-PCIE-40GB",
@@ -89,7 +89,7 @@ GPU_NAMES = {
 
 
 class Stop(Exception):
-    """Ends the program in good order; its text says why."""
+    """Ends the program in an orderly way; its text says why."""
 
 
 def tell(text):
@@ -122,7 +122,7 @@ def summary(values):
 
 
 def text_of(value):
-    """Returns a field of a table: six digits say more than any clock knows."""
+    """Returns a field of a table, with six digits: more than any clock resolves."""
     if value is None:
         return ""
     return f"{value:.6g}" if isinstance(value, float) else str(value)
@@ -182,7 +182,7 @@ def search_limit(batches, outcome):
 
 
 class Budget:
-    """The time that a run may take, and what of it belongs to whom."""
+    """The time that a run may take, and its parts."""
 
     def __init__(self, seconds=math.inf, clock=time.monotonic):
         self.clock = clock
@@ -192,7 +192,7 @@ class Budget:
         return max(self.end - self.clock(), 0)
 
     def part(self, share_of_rest):
-        """Returns a budget of a part of what is left."""
+        """Returns a budget for a part of the remaining time."""
         return Budget(self.rest() * share_of_rest, self.clock)
 
     def is_spent(self):
@@ -226,7 +226,7 @@ class Table:
             with path.open(encoding="ascii", newline="") as file:
                 header, *lines = list(csv.reader(file)) or [[]]
             if header != self.columns:
-                raise Stop(f"{path} has other columns than this version writes; "
+                raise Stop(f"{path} has columns other than those of this version; "
                            "give another --output")
             for line in lines:
                 self.rows[tuple(line[:self.key_count])] = line
@@ -359,7 +359,7 @@ def toml_text(text):
 
 
 def is_emulated():
-    """Tells whether gpemu answers instead of a GPU: its library is in this process."""
+    """Returns whether the GPU is emulated: gpemu's library is in this process."""
     return "GPEMU_SHIMS" in os.environ or bool(first_match("/proc/self/maps", r"(libgpemu)\b"))
 
 
@@ -443,7 +443,7 @@ def write_pack(folder, raw):
 
 
 class Nvml:
-    """What NVIDIA's management library reports about the GPU; None where it does not."""
+    """Facts about the GPU from NVIDIA's management library; None if it does not report them."""
 
     def __init__(self, uuid):
         self.library = self.device = None
@@ -533,12 +533,12 @@ def gather_facts(gpu, nvml):
     }
 
 
-# What must not change between the runs that fill one folder.
+# Facts that must not differ between the runs that fill one folder.
 CONSTANT_FACTS = ("gpu", "product_name", "emulated", "pytorch", "cuda", "cudnn", "driver")
 
 
 def adopt_facts(raw, facts):
-    """Takes the facts of this run, or refuses to mix them with those of others."""
+    """Adopts the facts of this run, or refuses to mix them with other facts."""
     for name in CONSTANT_FACTS:
         if raw.facts and raw.facts[name] != facts[name]:
             raise Stop(f"{raw.folder} was measured with {name} {raw.facts[name]}, not "
@@ -870,7 +870,7 @@ efficientnet_v2_s:384
 """.split()
 
 
-# Of each family one is measured before the others, should the time not be enough for all.
+# One model of each family is measured first, in case the time is not enough for all.
 FIRST_MODELS = ("resnet50", "vgg16", "mobilenet_v2", "densenet121", "vit_b_16", "swin_t",
                 "convnext_tiny", "efficientnet_b0", "bert_base", "gpt2_124m", "llama_100m",
                 "t5_base", "lstm_lm", "unet", "dlrm", "llama_1b")
@@ -1073,13 +1073,13 @@ class Measurement:
 
     @contextlib.contextmanager
     def reporting(self, section, what):
-        """A failure is written down, and what comes next goes on."""
+        """Records a failure and lets the measurement continue."""
         try:
             yield
         except Exception as problem:  # pylint: disable=broad-exception-caught
             if isinstance(problem, Stop):
                 raise
-            self.training = None  # Who knows what became of it.
+            self.training = None  # Its state is not known.
             why = f"{type(problem).__name__}: {problem}".splitlines()[0][:200]
             self.raw.failures.put(section, what, why)
             self.progress(f"{what}: {why}")
@@ -1190,12 +1190,12 @@ class Measurement:
         for index, (name, precision) in enumerate(jobs):
             if self.budget.is_spent():
                 break
-            # Each job may take its share of what is left; what it leaves goes to the others.
+            # Each job may take its share of the remaining time; unused time goes to the others.
             self.measure_model(name, precision, self.budget.part(1 / (len(jobs) - index)))
         self.drop_training()
 
     def training_of(self, name):
-        """Returns the model, built when it is not the one that is there."""
+        """Returns the model; builds it if it is not the current one."""
         if self.training is None or self.training.name != name:
             self.drop_training()
             self.training = Training(name, catalogue()[name])
@@ -1206,7 +1206,7 @@ class Measurement:
         tidy_up()
 
     def measure_model(self, name, precision, budget):
-        """Measures growing batches, within the budget but for the last one."""
+        """Measures growing batches within the budget, which only the last one may exceed."""
         took = 0.0
 
         def outcome(batch):
@@ -1480,7 +1480,7 @@ def batch_list(text):
     except ValueError:
         batches = []
     if not batches or batches[0] < 1 or batches[-1] > LARGEST_BATCH:
-        raise argparse.ArgumentTypeError(f"'{text}' is no list of batches such as 1,8,64")
+        raise argparse.ArgumentTypeError(f"'{text}' is not a list of batches such as 1,8,64")
     return batches
 
 
@@ -1501,7 +1501,8 @@ def parse_options(arguments):
         prog="measure_gpu.py", description=__doc__, epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("--output", type=pathlib.Path, metavar="FOLDER", help="the pack; its name is the pack's")
+    add("--output", type=pathlib.Path, metavar="FOLDER",
+        help="folder for the pack; its name becomes the pack's")
     add("--sections", type=chosen_from(SECTIONS), default=list(SECTIONS), metavar="LIST",
         help=f"of {','.join(SECTIONS)}; default: all")
     add("--models", type=names_of, default=["*"], metavar="LIST",
@@ -1509,19 +1510,19 @@ def parse_options(arguments):
     add("--precisions", type=chosen_from(PRECISIONS), default=list(PRECISIONS), metavar="LIST",
         help=f"of {','.join(PRECISIONS)}; default: all that the GPU has")
     add("--batches", type=batch_list, metavar="LIST",
-        help="default: 1, 2, 4 and so on until memory ends")
+        help="default: 1, 2, 4 and so on until the memory is full")
     add("--max-batch", type=positive(int), default=LARGEST_BATCH, metavar="N",
-        help="no batch beyond N")
+        help="the largest batch to try")
     add("--per-doubling", type=positive(int), default=1, metavar="N",
-        help="batches from one power of two to the next; default: 1")
+        help="batches per doubling of the batch size; default: 1")
     add("--samples", type=positive(int), default=10, metavar="N",
-        help="steps of each time, fewer where they take long, at least 3; default: 10")
+        help="steps per measurement, fewer if they take long, at least 3; default: 10")
     add("--budget", type=positive(float), default=math.inf, metavar="SECONDS",
-        help="stop in good order after about as long; models share the time")
-    add("--gpu", metavar="NAME", help="gpemu's name of the GPU, where it is not found")
+        help="stop after about this time; models share it")
+    add("--gpu", metavar="NAME", help="gpemu's name of the GPU, if it is not recognised")
     for name, what in (("title", "what the pack holds"), ("citation", "whom to cite"),
                        ("url", "where it is published"), ("licence", "of the numbers"),
-                       ("note", "what sets this GPU's measurements apart")):
+                       ("note", "what is special about this GPU's measurements")):
         add(f"--{name}", metavar="TEXT", help=f"for pack.toml: {what}")
     add("--list", action="store_true", help="list the models and stop")
     options = parser.parse_args(arguments)
@@ -1547,7 +1548,7 @@ def supported(precisions, capability):
         return precisions
     left_out = [precision for precision in precisions if precision != "fp32"]
     if left_out:
-        tell(f"this GPU has no {' and no '.join(left_out)}; left out")
+        tell(f"this GPU does not have {' and '.join(left_out)}, left out")
     return [precision for precision in precisions if precision == "fp32"]
 
 
@@ -1562,7 +1563,7 @@ def measure(options, raw):
     raw.facts["stated"] = {**raw.facts.get("stated", {}), **stated}
     options.precisions = supported(options.precisions, (properties.major, properties.minor))
     if raw.facts["torchvision"] == "none":
-        tell("there is no torchvision; its models are left out")
+        tell("torchvision is not installed; its models are left out")
         vision = {name.partition(":")[0] for name in VISION_MODELS}
         options.models = [name for name in options.models if name not in vision]
     run = {"began": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),

@@ -56,12 +56,12 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
   if (text.empty()) return std::nullopt;
   try {
     return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error& error) {  // The only way in which it tells.
+  } catch (const std::regex_error& error) {  // std::regex reports faults only by exceptions.
     return fail(ErrorCode::kInvalidArgument, "--step-pattern {}: {}", text, error.what());
   }
 }
 
-/// Records steps and says on standard error how that goes.
+/// Records steps and reports progress on standard error.
 Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
                                         const std::string& label, const std::atomic<bool>& stop) {
   const bool within = options.memory > 0;
@@ -81,8 +81,8 @@ Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
   return seen;
 }
 
-/// Predicts on one GPU at one batch. Before it is said that the program does not fit, it is run in
-/// that GPU's memory.
+/// Predicts on one GPU at one batch. If the program seems not to fit, it first runs again with that
+/// GPU's memory.
 Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec& gpu, int batch) {
   auto [seen, why_other] = runs.find(gpu, batch);
   PredictAnswer answer{

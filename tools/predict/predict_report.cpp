@@ -78,7 +78,7 @@ std::vector<std::string> cells(const PredictAnswer& answer) {
           fits ? top_classes(answer.step) : "-"};
 }
 
-/// Returns what was recorded, a line for each that differs.
+/// Returns what was recorded, without repeated lines.
 std::vector<std::string> basis(const PredictReport& report) {
   std::vector<std::string> lines;
   const auto add = [&lines](std::string line) {
@@ -86,30 +86,31 @@ std::vector<std::string> basis(const PredictReport& report) {
   };
   for (const PredictAnswer& answer : report.answers) {
     const run::ProgramRun& seen = *answer.program_run;
-    add(fmt::format("on {}{}: {} steps by {}, {} operations in the one that counts{}",
+    add(fmt::format("on {}{}: {} steps, found by {}; {} operations in the median step{}",
                     seen.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
                     seen.found.steps.size(), sign_name(seen.found.sign), answer.operations(),
                     !seen.exit_code
                         ? ""
                         : fmt::format("; the program ended with exit code {}", *seen.exit_code)));
     if (seen.exit_code && seen.found.sign == predict::StepSign::kSequence) {
-      add("layers recur too: check that so many operations are a whole step");
+      add("layers repeat as well: check that this is a plausible number of operations for a whole "
+          "step");
     }
     if (seen.found.steps.size() <= predict::kWarmUpSteps) {
-      add(fmt::format("only {} steps: they may still contain the work of first steps",
+      add(fmt::format("only {} steps: they may still include warm-up work",
                       seen.found.steps.size()));
     }
     if (seen.processes > 1) {
-      add(fmt::format("{} processes used the GPU; only the one with the most work counts",
+      add(fmt::format("{} processes used the GPU; only the one with the most work was used",
                       seen.processes));
     }
     if (!seen.unsupported.empty()) {
-      add(fmt::format("calls that are not supported: {}", fmt::join(seen.unsupported, ", ")));
+      add(fmt::format("unsupported calls: {}", fmt::join(seen.unsupported, ", ")));
     }
     if (answer.memory_asked_for > 0) {
       add(
-          fmt::format("{}{}: recorded with its own {:.0f} MiB, which the program fitted into; with "
-                      "more it held {:.0f} MiB",
+          fmt::format("{}{}: recorded with this GPU's {:.0f} MiB, which were enough; with more "
+                      "memory the program held {:.0f} MiB",
                       answer.gpu.name, seen.batch > 0 ? fmt::format(", batch {}", seen.batch) : "",
                       to_mib(answer.gpu.memory_bytes), to_mib(answer.memory_asked_for)));
     }
@@ -184,10 +185,11 @@ std::string predict_text(const PredictReport& report) {
                            "times are", "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
   return fmt::format(
-      "{}\n{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x "
-      "1.15.\nData "
-      "loading is not modelled: batches are ready. Peak is what the program held; the context\n"
-      "takes another {:.0f} MiB.\n{}\n",
+      "{}\n"
+      "{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\n"
+      "Data loading is not modelled: batches are assumed to be ready. Peak is what the program\n"
+      "held; the context takes another {:.0f} MiB.\n"
+      "{}\n",
       table.str(), report::plus_minus(), to_mib(device::kContextBytes),
       fmt::join(basis(report), "\n"));
 }
@@ -209,7 +211,7 @@ ordered_json predict_json(const PredictReport& report) {
 }
 
 report::StackedBars predict_plot(const PredictReport& report) {
-  report::StackedBars plot{.title = "What a training step is made of",
+  report::StackedBars plot{.title = "Parts of a training step",
                            .x_label = "time of a step",
                            .unit = "ms",
                            .parts = {},
@@ -236,8 +238,8 @@ std::string predict_page(const PredictReport& report) {
   const bool batch = report.answers.front().program_run->batch > 0;
   report::Page page("Training steps of " + report::shortened(report::shell_line(report.words), 60));
   page.paragraph(
-      "What a step of the program takes on each GPU, from a few steps that were recorded without "
-      "waiting for one. Data loading is not modelled: batches are ready.");
+      "The time of one training step on each GPU, predicted from a few recorded steps of the "
+      "program. Data loading is not modelled: batches are assumed to be ready.");
   report::Page::Rows steps, memory;
   for (const PredictAnswer& answer : report.answers) {
     const std::vector<std::string> all = cells(answer);

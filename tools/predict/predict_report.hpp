@@ -15,20 +15,20 @@
 
 namespace gpemu::tools {
 
-/// What is predicted of a program on one GPU at one batch.
+/// The prediction for a program on one GPU at one batch.
 struct PredictAnswer {
   profile::GpuSpec gpu;
   std::shared_ptr<const run::ProgramRun> program_run;
   predict::StepPrediction step;
-  /// The most that the program held where it was given more memory than the GPU has; 0 where that
-  /// fits, or the program does not.
+  /// The most that the program held when it had more memory than this GPU; 0 if that fits, or if
+  /// the program does not fit at all.
   Bytes memory_asked_for = 0;
-  std::string why_other;  ///< why it was recorded at another compute capability; empty: it was not.
+  std::string why_other;  ///< why it was recorded at another compute capability, or empty.
 
   /// Returns the device memory that the program needs: what it held, and the context.
   [[nodiscard]] Bytes needed_memory() const;
   [[nodiscard]] bool fits() const { return needed_memory() <= gpu.memory_bytes; }
-  /// Returns operations of the program in a step.
+  /// Returns the number of operations in a step.
   [[nodiscard]] int operations() const;
 };
 
@@ -38,13 +38,13 @@ struct PredictReport {
   std::vector<PredictAnswer> answers;
 };
 
-/// Returns the answers as a table, and what they rest on.
+/// Returns the answers as a table, and their basis.
 [[nodiscard]] std::string predict_text(const PredictReport& report);
 
 /// Returns the answers as JSON; docs/reference/results-format.md.
 [[nodiscard]] nlohmann::ordered_json predict_json(const PredictReport& report);
 
-/// Returns what the steps are made of.
+/// Returns a plot of the parts of the steps.
 [[nodiscard]] report::StackedBars predict_plot(const PredictReport& report);
 
 /// Returns the answers as a self-contained page with that plot.

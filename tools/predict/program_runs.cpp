@@ -10,16 +10,16 @@
 namespace gpemu::tools {
 namespace {
 
-/// A GPU that programs run on where they run on none of those that were asked for: of the oldest
-/// architecture for which today's programs still have all kernels.
+/// The GPU to use if a program runs on none of the requested ones. It has the oldest architecture
+/// for which today's programs still have all kernels.
 constexpr const char* kCommonGpu = "A100-SXM4-80GB";
 
 int capability(const profile::GpuSpec& gpu) {
   return 10 * gpu.compute_capability_major + gpu.compute_capability_minor;
 }
 
-/// Returns the line of a message that tells most: the last that names an error as Python does, or
-/// the last.
+/// Returns the most telling line of a message: the last one with an error in Python's form, else
+/// the last one.
 std::string_view telling_line(std::string_view message) {
   const std::size_t error = message.rfind("Error: ");
   const std::size_t begin = message.rfind('\n', error) + 1;  // 0 where there is none.
@@ -27,7 +27,7 @@ std::string_view telling_line(std::string_view message) {
   return line.substr(line.starts_with("  | ") ? 4 : 0);
 }
 
-/// Returns the operations of the step of a run.
+/// Returns the operations of a run's typical step.
 std::vector<cost::RecordedOperation> step_of(const run::ProgramRun& seen) {
   std::vector<cost::RecordedOperation> operations;
   for (std::size_t i = seen.step.begin; i < seen.step.end; ++i) {
@@ -95,8 +95,8 @@ Result<void> ProgramRuns::check_batches() const {
     for (const Run& other : runs_) {
       if (one->batch == other->batch || step_of(*one) != step_of(*other)) continue;
       return fail(ErrorCode::kInvalidArgument,
-                  "the program asks for the same at batches {} and {}: it must take its batch from "
-                  "the variable GPEMU_BATCH, or from {{batch}} in its arguments, as in -- "
+                  "the program does the same work at batches {} and {}: it must take its batch "
+                  "from the variable GPEMU_BATCH, or from {{batch}} in its arguments, as in -- "
                   "python train.py --batch-size {{batch}}",
                   one->batch, other->batch);
     }
@@ -108,8 +108,8 @@ bool ProgramRuns::any(int batch) const {
   return std::ranges::any_of(runs_, [batch](const Run& r) { return r->batch == batch; });
 }
 
-/// Returns a GPU to emulate: the same, or for one that is described by a file the one of the
-/// nearest capability.
+/// Returns a GPU to emulate: the same one, or, if a file describes it, the one with the nearest
+/// capability.
 Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) const {
   if (auto same = world_.gpu(gpu.name)) return same;
   GPEMU_ASSIGN(const std::vector<std::string> names, world_.gpu_names());
@@ -125,7 +125,7 @@ Result<profile::GpuSpec> ProgramRuns::known_gpu(const profile::GpuSpec& gpu) con
   return *nearest;
 }
 
-/// Records once, for GPUs of capability `number`; that the program ended with a fault is kept.
+/// Records once, for GPUs of capability `number`; keeps the fault if the program ended with one.
 Result<void> ProgramRuns::record_one(const profile::GpuSpec& gpu, int batch, int number) {
   Result<run::ProgramRun> seen =
       world_.record({.words = program_.words,

@@ -23,18 +23,19 @@ struct PredictedProgram {
   const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
 };
 
-/// What ProgramRuns needs to choose GPUs and to run the program.
+/// The functions with which ProgramRuns chooses GPUs and runs the program.
 struct ProgramRunWorld {
-  /// Returns a GPU that can be emulated, by name, and the names of all.
+  /// Return a GPU that can be emulated, by name, and the names of all such GPUs.
   std::function<Result<profile::GpuSpec>(const std::string& name)> gpu;
   std::function<Result<std::vector<std::string>>()> gpu_names;
-  /// Records the program; `label` says to people on what. Errors: as run::record_steps().
+  /// Records the program; `label` names the GPU and the batch for people. Errors: as
+  /// run::record_steps().
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
                                         const std::string& label)>
       record;
 };
 
-/// Records a program once for each batch and compute capability that GPUs have, for programs choose
+/// Records a program once for each batch and each compute capability, because programs choose
 /// kernels and types by it.
 class ProgramRuns {
  public:
@@ -43,23 +44,23 @@ class ProgramRuns {
   ProgramRuns(PredictedProgram program, ProgramRunWorld world)
       : program_(std::move(program)), world_(std::move(world)) {}
 
-  /// Records what is asked for, the newest architecture first. A batch at which the program runs on
-  /// none of the GPUs is recorded on one that most programs run on.
+  /// Records all requested runs, the newest architecture first. If the program runs on none of the
+  /// GPUs at a batch, that batch is recorded on a GPU on which most programs run.
   ///
-  /// Errors: the first of a batch without any run; those that are not the program's.
+  /// Errors: the first fault of a batch without any run; errors that are not the program's.
   [[nodiscard]] Result<void> record(const std::vector<profile::GpuSpec>& gpus,
                                     const std::vector<int>& batches);
 
-  /// Returns the run at a GPU's capability or, where the program does not run there, at the
-  /// nearest, rather a newer one; with the reason. Requires: record() has returned.
+  /// Returns the run at a GPU's capability or, if the program does not run there, at the nearest
+  /// one, preferably newer, with the reason. Requires: record() has returned.
   [[nodiscard]] std::pair<Run, std::string> find(const profile::GpuSpec& gpu, int batch) const;
 
-  /// Records once more with the memory that a GPU really has, in which frameworks give back what
-  /// their allocators kept and try again. Returns nothing where the program ends with a fault
-  /// there, before it did a step.
+  /// Records again with the memory that a GPU really has: when it is full, frameworks free what
+  /// their allocators kept and try again. Returns nothing if the program ends with a fault before
+  /// its first step.
   [[nodiscard]] Result<Run> record_within(const profile::GpuSpec& gpu, int batch) const;
 
-  /// Errors: kInvalidArgument when the program does the same at several batches.
+  /// Errors: kInvalidArgument if the program does the same work at several batches.
   [[nodiscard]] Result<void> check_batches() const;
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Build step: makes profiles.db of the text that the repository holds. Not installed.
+// Build step: makes profiles.db from the text files of the repository. Not installed.
 #include <cstdio>
 #include <exception>
 

@@ -11,7 +11,7 @@
 namespace gpemu::tools {
 namespace {
 
-// Where else the model was measured, to say so when it was not measured on the GPU asked for.
+// Names the GPUs on which the model was measured, if it was not measured on the requested one.
 Result<std::string> measured_gpus(const profile::Database& database, const std::string& model) {
   GPEMU_ASSIGN(const std::vector<profile::CurveKey> keys, database.curve_keys(model));
   std::set<std::string> gpus;

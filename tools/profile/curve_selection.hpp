@@ -12,7 +12,7 @@ class App;  // Its header takes the compiler seconds.
 
 namespace gpemu::tools {
 
-/// Which curves of the profile database somebody asks for.
+/// A selection of curves of the profile database.
 struct CurveSelection {
   std::string gpu;
   std::string model;
@@ -25,8 +25,8 @@ void add_selection_options(CLI::App& command, CurveSelection& selection);
 
 /// Returns the curves, in the order of Quantity.
 ///
-/// Errors: kNotFound for what is unknown or was not measured, with what is; kInvalidArgument when
-/// there are several precisions to choose from.
+/// Errors: kNotFound for unknown names and missing measurements; the message lists what exists.
+/// kInvalidArgument if there are several precisions to choose from.
 [[nodiscard]] Result<std::vector<profile::Curve>> select_curves(const profile::Database& database,
                                                                 const CurveSelection& selection);
 

@@ -50,8 +50,7 @@ Result<void> note_unknown_gpus(const profile::Pack& pack) {
   return {};
 }
 
-/// Errors: kInvalidArgument when what an emulated GPU did would take the place of what a real one
-/// did.
+/// Errors: kInvalidArgument if measurements on an emulated GPU would replace those on a real one.
 Result<void> check_evidence(const profile::Pack& pack) {
   if (!pack.info.emulated) return {};
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());

@@ -32,9 +32,9 @@ struct ListOptions {
   bool as_json = false;
 };
 
-/// What is known of one model on one GPU at one precision.
+/// The measurements of one model on one GPU at one precision.
 struct Measured {
-  /// First and last batch size of each quantity, by Quantity; absent where nobody measured it.
+  /// First and last batch size of each quantity, by Quantity; absent if it was not measured.
   std::array<std::optional<std::pair<int, int>>, profile::kQuantityNames.size()> batches;
   std::size_t points = 0;
   std::set<std::string> packs;
@@ -171,7 +171,7 @@ void print_measurements(const Measurements& all) {
     table.add_row(std::move(row));
   }
   if (table.empty()) {
-    report::print_out("there are no measurements of this\n");
+    report::print_out("there are no such measurements\n");
   } else {
     report::print_out("Measured batch sizes of each quantity:\n{}", table.str());
   }

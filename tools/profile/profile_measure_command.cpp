@@ -19,7 +19,8 @@ struct MeasureOptions {
   std::vector<std::string> words;
 };
 
-/// Finds the script below the folder that holds bin/ or tools/: installed, or in a build tree.
+/// Finds the script below the folder that contains bin/ (in an installation) or tools/ (in a build
+/// tree).
 Result<std::filesystem::path> find_script() {
   std::error_code error;
   const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -35,7 +36,7 @@ Result<void> measure(const MeasureOptions& options) {
   std::vector<std::string> words = {options.python, script.string()};
   words.insert(words.end(), options.words.begin(), options.words.end());
   GPEMU_ASSIGN(const int code, run::run_program(words, {}));
-  // It has told what is wrong.
+  // The script has reported the fault.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};
 }

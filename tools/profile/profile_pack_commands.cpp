@@ -28,8 +28,7 @@ using nlohmann::json;
 using profile::Quantity;
 using profile::quantity_name;
 
-/// How far a pack's times may be from the measured rows. Source: the bar for packs in
-/// docs/reference/pack-format.md.
+/// How far a pack's times may be from the measured rows. Source: docs/reference/pack-format.md.
 constexpr double kMaxMeanTimeError = 0.006;
 constexpr double kMaxP95TimeError = 0.02;
 
@@ -63,7 +62,7 @@ Result<profile::ImportNames> import_names(const profile::Database& database,
   return names;
 }
 
-/// Returns what is known of the pack before its numbers.
+/// Returns the pack's provenance.
 Result<profile::PackInfo> import_info(const ImportOptions& options) {
   profile::PackInfo info;
   if (!options.info.empty()) {
@@ -242,7 +241,7 @@ Result<void> compare(const CompareOptions& options) {
                 report::percent(comparison.times.p95_error, 3),
                 report::percent(kMaxMeanTimeError, 3), report::percent(kMaxP95TimeError, 3));
   }
-  return fail(ErrorCode::kCorruptData, "the pack differs from the data it should come from");
+  return fail(ErrorCode::kCorruptData, "the pack differs from the tables that it should come from");
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ report::LinePlot plot_of(const std::vector<profile::Curve>& curves) {
                               .points = {},
                               .markers = true,
                               .colour = report::colour_at(plot.series.size())};
-    // The error that 95 % of the measurements between two points are within.
+    // 95 % of the measurements between two points are within this error.
     const double factor = 1 + curve.p95_relative_error;
     for (const profile::CurvePoint& point : curve.points) {
       series.points.push_back({.x = static_cast<double>(point.batch),

@@ -28,14 +28,14 @@ using OrderedJson = nlohmann::ordered_json;
 /// Points of a line over the whole run.
 constexpr std::size_t kBuckets = 200;
 
-/// Operations of the timeline; some steps of a network.
+/// Operations on the timeline; a few steps of a network.
 constexpr std::size_t kLastOperations = 1000;
 
 /// Rows of a table, and characters of a name in it.
 constexpr std::size_t kMostRows = 20;
 constexpr std::size_t kMostCharacters = 90;
 
-/// Returns the colour of a class of operations; those that are rare share a grey.
+/// Returns the colour of a class of operations; rare ones share a grey.
 constexpr report::Colour colour_of(cost::OperationClass operation_class) {
   using cost::OperationClass;
   switch (operation_class) {
@@ -81,7 +81,7 @@ struct Operation {
   cost::OperationClass operation_class;
 };
 
-/// What the page needs of the operations, gathered in one pass.
+/// The facts about operations that the page needs, gathered in one pass.
 class Gathered {
  public:
   explicit Gathered(const OrderedJson& summary)
@@ -186,7 +186,7 @@ class Gathered {
     }
   }
 
-  /// Ranges that are open, with their start; ended by thread or by name, the last first.
+  /// Open ranges with their start. They end by thread or by name, the last one first.
   void add_mark(const Json& entry) {
     const std::string kind = entry["mark"];
     const std::string text = entry["text"];
@@ -224,7 +224,7 @@ std::vector<std::pair<std::string, Sum>> longest(const std::map<std::string, Sum
   return sorted;
 }
 
-/// A unit for a column of times: that of its longest time.
+/// The unit for a column of times: the unit of its longest time.
 class TimeColumn {
  public:
   explicit TimeColumn(std::int64_t longest_ns)
@@ -253,8 +253,8 @@ std::int64_t longest_of(const auto& entries, const auto& time) {
   return longest;
 }
 
-/// Returns a name for a column: of a kernel's C++ function, without what its template and its
-/// arguments say. The whole name shows where the pointer rests on it.
+/// Returns a name for a column; for a kernel's C++ function, without template and function
+/// arguments. The whole name shows when the pointer rests on it.
 report::PageCell name_cell(const std::string& name) {
   const std::string whole = record::demangled(name);
   std::string plain = whole;
@@ -263,7 +263,7 @@ report::PageCell name_cell(const std::string& name) {
       plain.erase(at, noise.size());
     }
   }
-  // Arguments stand in the last parentheses of a C++ function.
+  // A C++ function's arguments are in the last parentheses.
   if (whole != name && plain.ends_with(')')) {
     std::size_t begin = plain.size();
     for (int depth = 0; begin > 0;) {
@@ -286,7 +286,7 @@ void add_devices(report::Page& page, const OrderedJson& summary) {
                                      {"idle: program computes", report::Colour::kHostWork},
                                      {"idle: program is blocked", report::Colour::kHostWait},
                                      {"idle: program, not known", report::Colour::kUnknown},
-                                     {"idle: others' work is first", report::Colour::kOthers}},
+                                     {"idle: waits for others' work", report::Colour::kOthers}},
                            .bars = {}};
   const auto time_of = [](const char* name) {
     return [name](const OrderedJson& device) { return device[name].get<std::int64_t>(); };

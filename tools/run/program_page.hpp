@@ -11,9 +11,9 @@
 
 namespace gpemu::tools {
 
-/// Returns the report of `gpemu run` as a self-contained page: the summary, where the time of the
-/// devices went, how busy they were over time, the last operations on their streams, and what took
-/// longest. Keeps little of the operations in memory, however many there are.
+/// Returns the report of `gpemu run` as a self-contained page: the summary, a breakdown of the
+/// devices' time, their load over time, the last operations on their streams, and the longest
+/// operations. Uses little memory, however many operations there are.
 ///
 /// Errors: those of for_each_entry.
 [[nodiscard]] Result<std::string> program_page(

@@ -78,7 +78,7 @@ Result<void> check(const RunProgramOptions& options) {
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
 
-/// What a result says about the run besides what was recorded.
+/// The facts about the run that a result adds to the records.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
   return {{"gpus", options.gpus},
           {"node", options.node},
@@ -114,7 +114,7 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
   return {};
 }
 
-/// Errors: kInvalidArgument when a context would leave nothing of a GPU's memory.
+/// Errors: kInvalidArgument if a context would take all of a GPU's memory.
 Result<void> check_context(const RunProgramOptions& options, const profile::Database& database) {
   if (!options.context_mib) return {};
   GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));
@@ -126,10 +126,10 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
   return {};
 }
 
-/// Returns the files of GPUs, for the program to find them, too: those among the GPUs that were
-/// asked for or, for GPUs of a node, those that the caller names.
+/// Returns the GPU files that the program must find: those among the requested GPUs or, for GPUs of
+/// a node, those that the caller names.
 ///
-/// Errors: kInvalidArgument for a path with a ':' in it, which is what stands between them.
+/// Errors: kInvalidArgument for a path that contains ':', which separates the paths.
 Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus) {
   std::vector<std::filesystem::path> files;
   const char* const inherited = std::getenv("GPEMU_GPU_FILES");
@@ -159,7 +159,7 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
   return files;
 }
 
-/// Returns what the program is to be told, but for its GPUs. Errors: as gpu_files().
+/// Returns the program's settings except its GPUs. Errors: as gpu_files().
 Result<run::Settings> settings_of(const RunProgramOptions& options) {
   GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus));
   return run::Settings{.gpu_files = std::move(files),
@@ -170,7 +170,7 @@ Result<run::Settings> settings_of(const RunProgramOptions& options) {
                                             !options.report.empty()};
 }
 
-/// Has the program's clocks follow the node's.
+/// Makes the program's clocks follow the node's clock.
 void follow_clock(const device::Node& node, run::Settings& settings) {
   const auto [file, offset] = node.place_of_clock();
   std::error_code ignored;
@@ -178,7 +178,7 @@ void follow_clock(const device::Node& node, run::Settings& settings) {
       fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
   const char* const preloaded = std::getenv("LD_PRELOAD");
   settings.preloaded = preloaded == nullptr ? "" : preloaded;
-  // Before anything of the program waits.
+  // Set before any part of the program waits.
   node.clock_page().skipping = 1;
 }
 
@@ -192,11 +192,11 @@ void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
                                         }});
 }
 
-/// Says what was skipped and, if something often was in the way, what.
+/// Reports the time that was skipped and what often prevented skipping, if anything did.
 void tell_skipped(const run::Skipper::Report& report) {
-  report::print_error("\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped),
-                      report.skips,
-                      report.in_the_way.empty() ? "" : "; in the way: " + report.in_the_way);
+  report::print_error(
+      "\nskipped   {:.3f} s in {} skips{}\n", to_seconds(report.skipped), report.skips,
+      report.in_the_way.empty() ? "" : "; often prevented because " + report.in_the_way);
 }
 
 Result<void> run_on_gpus(const RunProgramOptions& options) {
@@ -220,7 +220,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   if (options.clock == "virtual") follow_clock(*node, settings);
   GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
   const run::Environment environment = run::environment_of(settings, shims, records.path());
-  // What the command prints on standard output is JSON only.
+  // The command's standard output must contain only JSON.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError
                                         : run::ProgramOutput::kAsItIs;
@@ -235,7 +235,7 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
-  // The program's own exit code is the command's; folders and the node go by themselves.
+  // The command exits with the program's exit code; destructors remove the folders and the node.
   if (code != 0) throw CLI::RuntimeError(code);
   return {};
 }
@@ -262,15 +262,14 @@ void add_run_command(CLI::App& app) {
       "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
       ->add_option("--clock", options->clock,
-                   "real; virtual: the same times, but while all processes wait, time is skipped; "
-                   "gpu-only: of one GPU, the host's work takes no time")
+                   "real; virtual: as real, but time is skipped while all processes wait; "
+                   "gpu-only: for one GPU, the host's work takes no time")
       ->check(CLI::IsMember({"real", "virtual", "gpu-only"}))
       ->capture_default_str();
   command
-      ->add_option(
-          "--context", options->context_mib,
-          "MiB of GPU memory that a context takes, with the kernels that libraries load into "
-          "it; default: 400")
+      ->add_option("--context", options->context_mib,
+                   "MiB of GPU memory that a context takes, including the kernels that libraries "
+                   "load; default: 400")
       ->check(CLI::Range(1, 1 << 20));
   command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
   command->add_option("--ops", options->operations,
@@ -280,8 +279,8 @@ void add_run_command(CLI::App& app) {
       "--json", options->json,
       "Write the summary as JSON; - prints it, and the program's output goes to standard error");
   command->add_flag("--drop-data", options->drop_data,
-                    "Do not move the bytes of large copies from pinned memory, for programs that "
-                    "feed the GPU faster than the host can copy; they read as zeros");
+                    "Do not move the bytes of large copies from pinned memory, which then read as "
+                    "zeros; for programs that feed the GPU faster than the host can copy");
   command->add_flag(
       "--strict", options->strict,
       "End the program at an unsupported call, or a read of values that were not computed");

@@ -17,7 +17,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
-/// Devices, calls and kernels that the text names; the rest is counted.
+/// How many devices, calls and kernels the text lists; the rest is only counted.
 constexpr std::size_t kMaxDevices = 8;
 constexpr std::size_t kMaxCalls = 10;
 constexpr std::size_t kMaxReads = 3;
@@ -32,30 +32,29 @@ std::int64_t total_ns(const OrderedJson& entries) {
   return sum;
 }
 
-/// Says that the program waited for bytes that the host moved too late, if that is 1 ms or more.
+/// Reports how long the program waited because the host moved bytes too late, from 1 ms on.
 std::string late_text(const OrderedJson& copies) {
   constexpr std::int64_t kNoteworthyNs = 1'000'000;
   const auto waited_ns = copies["late_wait_ns"].get<std::int64_t>();
   if (waited_ns < kNoteworthyNs) return {};
   const auto moving_ns = copies["moving_ns"].get<std::int64_t>();
   const auto bytes = copies["moved_bytes"].get<double>();
-  const std::string rate = moving_ns == 0
-                               ? ""
-                               : fmt::format("; its memory gave large copies {:.1f} GB/s",
-                                             bytes / static_cast<double>(moving_ns));
+  const std::string rate = moving_ns == 0 ? ""
+                                          : fmt::format(" (large copies ran at {:.1f} GB/s)",
+                                                        bytes / static_cast<double>(moving_ns));
   return fmt::format(
-      "late      the program waited {} for bytes that this host moves more slowly than the link{}; "
-      "--drop-data moves none\n",
+      "late      the program waited {} for large copies: this host moves bytes more slowly than "
+      "the GPU's link{}; --drop-data avoids it\n",
       time_text(waited_ns), rate);
 }
 
-/// Says what the program read that no kernel computed.
+/// Reports reads of values that no kernel computed.
 std::string reads_text(const OrderedJson& summary) {
   const auto bytes = summary["not_computed_bytes"].get<std::int64_t>();
   if (bytes == 0) return "";
   std::string text = fmt::format(
-      "values    {} bytes were read that were not computed: zeros, or what an update in place "
-      "left\n",
+      "values    the program read {} bytes that were not computed: zeros, or values from before an "
+      "in-place update\n",
       bytes);
   const OrderedJson& reads = summary["not_computed"];
   for (std::size_t i = 0; i < std::min(reads.size(), kMaxReads); ++i) {
@@ -107,7 +106,7 @@ std::string without_work_text(const OrderedJson& processes) {
       processes.size() > 1 ? fmt::format(" (and {} more processes)", processes.size() - 1) : "";
   return fmt::format(
       "on the CPU  {}, process {}{}, loaded {} and launched no kernel: it computed on the CPU, or "
-      "needs what is not supported\n",
+      "it needs something unsupported\n",
       std::filesystem::path(first["program"].get<std::string>()).filename().string(),
       first["pid"].get<std::int64_t>(), others, first["library"].get<std::string>());
 }
@@ -139,13 +138,12 @@ std::string idle_text(const OrderedJson& device) {
   std::string text = time_text(idle);
   if (part("idle_unasked_ns") > 0) {
     text += fmt::format(
-        ": {} with nothing asked of it (the program computed for about {}, "
-        "was blocked for {})",
+        ": {} without any work queued (the program computed for about {}, was blocked for {})",
         time_text(part("idle_unasked_ns")), time_text(part("idle_host_computing_ns")),
         time_text(part("idle_host_blocked_ns")));
   }
   if (part("idle_ordered_ns") > 0) {
-    text += fmt::format("{} {} behind others' work", part("idle_unasked_ns") > 0 ? "," : ":",
+    text += fmt::format("{} {} waiting for others' work", part("idle_unasked_ns") > 0 ? "," : ":",
                         time_text(part("idle_ordered_ns")));
   }
   return text;
@@ -172,16 +170,15 @@ std::string summary_text(const OrderedJson& summary) {
     text += device_text(devices[i]);
   }
   if (devices.size() > kMaxDevices) {
-    text += fmt::format("and {} more GPUs of processes; --json lists them\n",
-                        devices.size() - kMaxDevices);
+    text += fmt::format("and {} more GPUs; --json lists them\n", devices.size() - kMaxDevices);
   }
   if (!summary["classes"].empty()) {
     text += fmt::format("host      waited {} for the GPU\n",
                         time_text(summary["wait_ns"].get<std::int64_t>()));
     text += fmt::format("evidence  {}\n", evidence_text(summary["evidence"]));
-    text +=
-        fmt::format("kernels   ran for {:.1f} % of the run: what a watcher sees as utilisation\n",
-                    100 * summary["utilization"].get<double>());
+    text += fmt::format(
+        "kernels   ran for {:.1f} % of the run, which monitoring tools show as utilisation\n",
+        100 * summary["utilization"].get<double>());
   }
   text += late_text(summary["copies"]);
   if (const auto bytes = summary["copies"]["not_locked_bytes"].get<Bytes>(); bytes > 0) {
@@ -192,8 +189,8 @@ std::string summary_text(const OrderedJson& summary) {
   }
   if (const auto bytes = summary["not_kept_bytes"].get<Bytes>(); bytes > 0) {
     text += fmt::format(
-        "not kept  {:.1f} MiB were read that large copies from pinned memory had written: zeros, "
-        "as --drop-data says\n",
+        "not kept  the program read {:.1f} MiB that large copies from pinned memory wrote: zeros, "
+        "because of --drop-data\n",
         to_mib(bytes));
   }
   text += reads_text(summary);

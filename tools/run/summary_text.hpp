@@ -11,14 +11,13 @@ namespace gpemu::tools {
 /// Returns the summary as one screen of text, which begins with the verdict.
 [[nodiscard]] std::string summary_text(const nlohmann::ordered_json& summary);
 
-/// Returns a device's line about the time in which it was idle, without its label.
+/// Returns a device's line about its idle time, without the label.
 [[nodiscard]] std::string idle_text(const nlohmann::ordered_json& device);
 
 /// Returns the shares of emulated time by evidence as text.
 [[nodiscard]] std::string evidence_text(const nlohmann::ordered_json& evidence);
 
-/// Returns a time with four significant digits in seconds, or in milliseconds or microseconds where
-/// it is short; with its unit.
+/// Returns a time and its unit (s, ms or us), with four significant digits.
 [[nodiscard]] std::string time_text(std::int64_t time_ns);
 
 }  // namespace gpemu::tools

@@ -85,7 +85,7 @@ Result<std::vector<std::string>> node_names(const SmiOptions& options) {
   return names;
 }
 
-/// Says of each file that is listed as a node and cannot be used why.
+/// Reports why a file that is listed as a node cannot be used.
 void warn_of_damaged(const SmiOptions& options) {
   if (!options.node.empty()) return;
   const auto nodes = device::Node::list();
@@ -105,8 +105,8 @@ std::string local_time() {
   return fmt::format("{:%Y/%m/%d %H:%M:%S}.{:03}", fields, ms % 1000);
 }
 
-/// The nodes that are shown, kept from one sample to the next: each period begins where the one
-/// before ended.
+/// The nodes that are shown, kept from one sample to the next: each period begins at the end of the
+/// previous one.
 class Watch {
  public:
   explicit Watch(const SmiOptions& options) : options_(options) {}
@@ -118,7 +118,7 @@ class Watch {
       const device::NodeView& node = monitor->node();
       for (int i = 0; i < node.device_count(); ++i) {
         if (options_.device >= 0 && options_.device != i) continue;
-        // The load first: the snapshot then is of the end of its period.
+        // The load comes first, so that the snapshot is from the end of its period.
         auto load = monitor->load(i);
         auto now = load ? monitor->snapshot(i) : std::unexpected(load.error());
         if (!now && monitors_.size() == 1) return std::unexpected(std::move(now).error());
@@ -138,12 +138,12 @@ class Watch {
   }
 
  private:
-  /// By the names that were asked for: a node of one's own may be asked for as USER/NAME.
+  /// By the requested names: the user's own node may be requested as USER/NAME.
   using Monitors = std::vector<std::pair<std::string, std::unique_ptr<device::Monitor>>>;
 
-  /// Begins to watch nodes that are new, and ends it for those that are gone.
+  /// Starts to watch new nodes, and stops for nodes that are gone.
   Result<void> follow() {
-    // A run's node ends with the run, not with those who watch it.
+    // A run's node ends with the run, even while it is watched.
     std::erase_if(monitors_, [](const auto& entry) { return entry.second->node().over(); });
     GPEMU_ASSIGN(const std::vector<std::string> names, node_names(options_));
     Monitors kept;
@@ -154,7 +154,7 @@ class Watch {
         continue;
       }
       auto monitor = watch(name);
-      // One that was removed since it was listed is left out.
+      // A node that was removed since it was listed is left out.
       if (!monitor && names.size() == 1) return std::unexpected(std::move(monitor).error());
       if (monitor) kept.emplace_back(name, *std::move(monitor));
     }

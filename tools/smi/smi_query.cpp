@@ -12,7 +12,7 @@
 namespace gpemu::tools {
 namespace {
 
-/// What a field is computed from; `process` is null in a query of devices.
+/// The data from which a field is computed; `process` is null in a query of devices.
 struct Row {
   const SmiSample& sample;
   const SmiDevice& device;
@@ -20,7 +20,7 @@ struct Row {
 };
 
 struct Field {
-  std::string_view name;   ///< what the heading says.
+  std::string_view name;   ///< the heading.
   std::string_view other;  ///< another name that is understood; "" for none.
   std::string_view unit;   ///< "" for none.
   std::string (*value)(const Row& row);
@@ -32,7 +32,7 @@ std::string not_available(const Row& /*row*/) {
   return std::string(kNotAvailable);
 }
 
-/// Whole numbers; what is not known of a GPU is 0.
+/// A whole number, or "[N/A]" if it is not known, which is 0.
 std::string known(double value) {
   return value > 0 ? fmt::format("{:.0f}", value) : std::string(kNotAvailable);
 }

@@ -11,7 +11,7 @@
 
 namespace gpemu::tools {
 
-/// How `--format` wants the answer of a query.
+/// The output format of a query, from `--format`.
 struct CsvFormat {
   bool header = true;
   bool units = true;
@@ -20,21 +20,19 @@ struct CsvFormat {
 /// Reads "csv", "csv,noheader", "csv,noheader,nounits", in any order.
 [[nodiscard]] Result<CsvFormat> read_csv_format(std::string_view text);
 
-/// A query as nvidia-smi takes it: names of fields, answered in CSV, a line for each device or for
-/// each process.
+/// A query like nvidia-smi's: names of fields, answered in CSV with one line per device or process.
 class SmiQuery {
  public:
   enum class Subject : bool { kDevices, kProcesses };
 
-  /// Reads names of fields, separated by commas. Errors: kInvalidArgument for one that is not
-  /// known.
+  /// Reads names of fields, separated by commas. Errors: kInvalidArgument for an unknown one.
   [[nodiscard]] static Result<SmiQuery> read(Subject subject, std::string_view names,
                                              CsvFormat format);
 
-  /// Returns the names of the fields that there are, and those they can be called by, a line each.
+  /// Returns the names and aliases of all fields, one field per line.
   [[nodiscard]] static std::string help(Subject subject);
 
-  /// Returns the line of headings, "" in a format without.
+  /// Returns the line of headings, or "" with noheader.
   [[nodiscard]] std::string header() const;
   [[nodiscard]] std::string lines(const SmiSample& sample) const;
 

@@ -20,7 +20,7 @@ struct SmiDevice {
   device::DeviceLoad load;
 };
 
-/// Returns the pid, as PID@NAMESPACE when it is one of another pid namespace.
+/// Returns the pid, as PID@NAMESPACE if it belongs to another PID namespace.
 [[nodiscard]] inline std::string pid_text(const device::ProcessSnapshot& process) {
   if (process.foreign_namespace == 0) return fmt::to_string(process.pid);
   return fmt::format("{}@{}", process.pid, process.foreign_namespace);
@@ -32,8 +32,8 @@ struct SmiSample {
   std::vector<SmiDevice> devices;
 };
 
-/// Returns when to take a sample of a series with so many seconds from one to the next; the last
-/// time that there is when that lies beyond.
+/// Returns when to take a sample of a series with `period_s` seconds between samples, at most the
+/// last representable time.
 [[nodiscard]] inline TimePoint sample_time(TimePoint start, double period_s, std::int64_t number) {
   return saturating_add(start, from_seconds(period_s * static_cast<double>(number)));
 }

@@ -31,7 +31,7 @@ constexpr std::string_view kProcessHead =
 constexpr std::string_view kNoProcesses =
     "|  No running processes found                                                             |\n";
 
-/// Makes a text printable and cuts it to at most `width` characters, which it says.
+/// Makes a text printable and truncates it visibly to at most `width` characters.
 std::string cut(std::string_view text, std::size_t width) {
   std::string shown = printable(text);
   const auto is_first_byte = [](char byte) {

@@ -7,12 +7,12 @@
 
 namespace gpemu::tools {
 
-/// Returns the table that people know from nvidia-smi: the devices of each node and, at the end,
-/// the processes on them. Ends with a newline.
+/// Returns a table like nvidia-smi's: the devices of each node and, at the end, the processes on
+/// them. Ends with a newline.
 [[nodiscard]] std::string smi_table(const SmiSample& sample);
 
-/// Returns the list of the devices, one per line, as `nvidia-smi -L` does; those of several nodes
-/// with their node's name.
+/// Returns the list of devices, one per line, like `nvidia-smi -L`; with several nodes, lines have
+/// the node's name.
 [[nodiscard]] std::string smi_list(const SmiSample& sample);
 
 }  // namespace gpemu::tools

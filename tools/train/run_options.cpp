@@ -8,7 +8,7 @@
 namespace gpemu::tools {
 
 void set_option_defaults(CLI::App& command) {
-  // So that a script can append to a common part.
+  // So that a script can append options to common ones.
   command.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 }
 

@@ -14,7 +14,7 @@ class App;  // Its header takes the compiler seconds.
 
 namespace gpemu::tools {
 
-/// What is trained on which emulated GPUs.
+/// The model to train and the emulated GPUs.
 struct GpuOptions {
   std::string gpu;
   std::string model;
@@ -44,19 +44,19 @@ struct OutputOptions {
   bool quiet = false;
 };
 
-/// Everything that the command line says about a run.
+/// All options of a run.
 struct RunOptions {
   GpuOptions gpu;
   DataOptions data;
   OutputOptions output;
   int epochs = 1;
-  std::optional<std::int64_t> steps;  ///< at most so many.
+  std::optional<std::int64_t> steps;  ///< the maximum, if given.
   bool synthetic = false;
   std::string clock = "real";  ///< or "virtual".
   bool cold = false;
 };
 
-/// Makes the last value of an option count that is given twice; called before options are added.
+/// If an option is given twice, makes its last value count. Called before options are added.
 void set_option_defaults(CLI::App& command);
 
 /// Add the options that `train` and `analyze` share.

@@ -13,16 +13,16 @@
 namespace gpemu::tools {
 namespace {
 
-/// Points beyond which a line is drawn from buckets of steps, by mean and maximum.
+/// With more points than this, a line is drawn from buckets of steps, by mean and maximum.
 constexpr std::size_t kMostPoints = 400;
 
-/// Epochs that are drawn.
+/// The most epochs that are drawn.
 constexpr std::size_t kMostEpochs = 12;
 
 /// Windows over which the throughput of a run is averaged.
 constexpr std::size_t kThroughputWindows = 50;
 
-/// Returns the parts that the GPUs of a run can have.
+/// Returns the parts of time that the run's GPUs can have.
 std::vector<TimePart> parts_of(const train::TrainResult& result) {
   std::vector<TimePart> parts(kTimeParts.begin(), kTimeParts.end());
   if (result.gpus.size() == 1) {
@@ -49,13 +49,13 @@ report::StackedBars time_plot(const train::TrainResult& result) {
   return bars;
 }
 
-/// Returns how many steps a point stands for.
+/// Returns how many steps a point represents.
 std::size_t steps_of_a_point(std::size_t steps) {
   return (steps + kMostPoints - 1) / kMostPoints;
 }
 
-/// Returns a line of a value per step from the second on; of many steps, of the mean of some, with
-/// their smallest and largest as its band.
+/// Returns a line with a value per step from the second on. With many steps, each point is the mean
+/// of a bucket, with its smallest and largest value as a band.
 report::LineSeries step_series(std::string name, report::Colour colour,
                                const std::vector<double>& values) {
   report::LineSeries series{.name = std::move(name), .colour = colour};
@@ -159,7 +159,8 @@ report::Timeline pipeline_plot(const RunReport& report) {
     add(compute, step, gpu.backward, kBackward);
     add(compute, step, gpu.all_reduce, kAllReduce);
   }
-  // The host asks for a batch before it waits for an earlier step, and is told in the other order.
+  // The host asks for a batch before it waits for an earlier step, but they are reported in the
+  // other order.
   std::ranges::sort(host.spans, {}, &report::TimelineSpan::begin);
   timeline.lanes = {host, copies, compute};
   return timeline;

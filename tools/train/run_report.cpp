@@ -44,7 +44,7 @@ Duration emulated_time(const train::TrainResult& result) {
   return std::accumulate(result.evidence.begin(), result.evidence.end(), Duration::zero());
 }
 
-/// Returns the images that one worker makes in a second of its time.
+/// Returns the images that one worker prepares per second of its time.
 double worker_rate(const train::TrainResult& result) {
   const double worked_s = to_seconds(result.work.fetch + result.work.prep);
   return worked_s > 0 ? static_cast<double>(result.samples) / worked_s : 0;

@@ -18,7 +18,7 @@
 
 namespace gpemu::tools {
 
-/// What was read in a run that had a data path.
+/// The data that a run with a data path read.
 struct DataFacts {
   std::size_t images = 0;
   Bytes bytes = 0;
@@ -26,7 +26,7 @@ struct DataFacts {
   Bytes not_locked = 0;                    ///< of pinned buffers, beyond the user's limit.
 };
 
-/// Everything that is told about a run of `gpemu train`.
+/// Everything that is reported about a run of `gpemu train`.
 struct RunReport {
   RunOptions options;
   std::string gpu;
@@ -38,10 +38,10 @@ struct RunReport {
   report::Provenance provenance;
   Duration loop_cpu{};                           ///< CPU time of the training loop's thread.
   Duration spun{};                               ///< of it, spent spinning for deadlines.
-  std::vector<train::ObservedStep> first_steps;  ///< for a picture of the pipeline.
+  std::vector<train::ObservedStep> first_steps;  ///< for the plot of the pipeline.
 };
 
-/// One part of where the time went.
+/// One part of the time breakdown.
 struct TimePart {
   std::string_view key;    ///< in JSON.
   std::string_view label;  ///< for people.
@@ -59,10 +59,10 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
     {"other", "other", &train::TimeBreakdown::other, report::Colour::kUnknown},
 }};
 
-/// Returns `part` as a share of `whole`; zero when there is no whole.
+/// Returns `part` as a share of `whole`; zero if `whole` is zero.
 [[nodiscard]] double share(Duration part, Duration whole);
 
-/// Returns how long a step takes by the plan when nothing is late: `copied` batches lie on the
+/// Returns how long a step takes by the plan if nothing is late. `copied`: batches come from the
 /// host.
 [[nodiscard]] Duration planned_step(const train::StepPlan& plan, const GpuOptions& options,
                                     bool copied);
@@ -70,7 +70,7 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 /// Returns half the width of the 90 % interval of the compute time, as a share of it.
 [[nodiscard]] double compute_error(const cost::StepCost& cost);
 
-/// Returns what the emulated time rests on, e.g. "97.2 % measured, 2.8 % analytic".
+/// Returns the evidence of the emulated time, e.g. "97.2 % measured, 2.8 % analytic".
 [[nodiscard]] std::string evidence_text(const train::TrainResult& result);
 
 /// Returns what limits the run after its first step, and what to do about it, in one sentence.
@@ -79,10 +79,10 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 /// Returns the result for the terminal.
 [[nodiscard]] std::string run_text(const RunReport& report);
 
-/// Returns the result as docs/reference/results-format.md describes it.
+/// Returns the result in the format of docs/reference/results-format.md.
 [[nodiscard]] nlohmann::ordered_json run_json(const RunReport& report);
 
-/// Parts of it that `analyze` has too.
+/// Parts that `analyze` has as well.
 [[nodiscard]] nlohmann::ordered_json gpu_options_json(const GpuOptions& options);
 [[nodiscard]] nlohmann::ordered_json data_options_json(const DataOptions& options);
 [[nodiscard]] nlohmann::ordered_json planned_step_json(const train::StepPlan& plan,

@@ -100,7 +100,8 @@ TEST(RunText, CountsCorruptImages) {
 
 TEST(RunReport, WarnsOfABusyHostInTextPageAndJson) {
   RunReport report = report_of({.compute = 10ms, .prep_wait = 30ms});
-  constexpr std::string_view kWarning = "the host was too busy to believe how long the GPU waits";
+  constexpr std::string_view kWarning =
+      "the host was too busy for a reliable measure of how long the GPU waits";
   report.provenance.load =
       report::HostLoad{.elapsed = 1s, .own_cpu = 2s, .others_cpu = 10ms, .queued = 3s};
   EXPECT_FALSE(says(run_text(report), kWarning));

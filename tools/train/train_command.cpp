@@ -23,10 +23,10 @@
 namespace gpemu::tools {
 namespace {
 
-/// Steps of a synthetic run that does not say how many.
+/// Steps of a synthetic run if the number is not given.
 constexpr std::int64_t kSyntheticSteps = 100;
 
-/// Steps that the report's picture of the pipeline shows.
+/// Steps in the report's plot of the pipeline.
 constexpr std::size_t kPicturedSteps = 12;
 
 Duration thread_cpu_time() {
@@ -52,7 +52,7 @@ Result<void> check_options(const RunOptions& options) {
       {report::file_of(options.output.json), options.output.trace, options.output.report});
 }
 
-/// What observes a run while it goes on.
+/// Observes a run while it is in progress.
 class RunObserver {
  public:
   RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps)
@@ -67,7 +67,7 @@ class RunObserver {
     progress_.update(step.index + 1);
   }
 
-  /// Ends the progress bar; nothing is added any more.
+  /// Ends the progress bar; nothing is added afterwards.
   void finish() { progress_.clear(); }
 
   [[nodiscard]] const train::TraceRecorder& trace() const { return trace_; }

@@ -15,7 +15,8 @@
 namespace gpemu::tools {
 namespace {
 
-/// Counts in `not_locked` what the user's limit does not let be locked, and tells it once.
+/// Counts in `not_locked` the bytes that the user's limit did not allow to lock, and reports it
+/// once.
 Result<data::HostBuffer> allocate_pinned(Bytes size, std::atomic<Bytes>& not_locked) {
   auto memory = device::PinnedMemory::allocate(size);
   if (!memory) {
@@ -56,7 +57,7 @@ Result<void> TrainingSession::create_node(const GpuOptions& options) {
   config.devices.assign(static_cast<std::size_t>(options.gpus),
                         device::device_config(model_->gpu()));
   if (virtual_clock_) {
-    // Nobody else shares a virtual clock.
+    // A virtual clock cannot be shared.
     GPEMU_ASSIGN(node_, device::Node::create_private(config));
   } else {
     GPEMU_ASSIGN(node_, device::Node::create_under_free_name(std::move(config)));

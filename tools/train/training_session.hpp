@@ -21,9 +21,9 @@ namespace gpemu::tools {
 /// The emulated GPUs of a run and what a step costs on them. Thread safety: none.
 class TrainingSession {
  public:
-  /// Opens the costs, creates or attaches to the node, and takes the device memory.
+  /// Opens the cost model, creates or attaches to the node, and allocates the device memory.
   ///
-  /// Errors: what is wrong with the options, naming them; kOutOfMemory; those of the node.
+  /// Errors: faults in the options, naming them; kOutOfMemory; those of the node.
   [[nodiscard]] static Result<TrainingSession> create(const GpuOptions& options,
                                                       bool virtual_clock);
 
@@ -35,7 +35,7 @@ class TrainingSession {
 
   [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
-  /// Returns the host CPU time that waiting has spent spinning.
+  /// Returns the host CPU time that waits have spent spinning.
   [[nodiscard]] Duration spun() const {
     return real_clock_ ? real_clock_->spun() : Duration::zero();
   }
@@ -48,7 +48,7 @@ class TrainingSession {
   [[nodiscard]] sim::Clock& clock() const;
 
   // Declared in dependency order.
-  std::unique_ptr<sim::RealClock> real_clock_;  ///< one of the two clocks is there.
+  std::unique_ptr<sim::RealClock> real_clock_;  ///< exactly one of the two clocks exists.
   std::unique_ptr<sim::VirtualClock> virtual_clock_;
   std::unique_ptr<cost::StepCostModel> model_;
   train::StepPlan plan_;
@@ -61,21 +61,21 @@ class TrainingSession {
 struct DataPath {
   std::unique_ptr<data::FolderDataset> dataset;  ///< the loader depends on it.
   std::unique_ptr<data::Loader> loader;
-  /// Bytes of its pinned buffers that are not locked, for the user's limit is too low.
+  /// Bytes of its pinned buffers that are not locked because the user's limit is too low.
   std::shared_ptr<std::atomic<Bytes>> not_locked;
 };
 
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
 ///
-/// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument when it holds
-/// less than a batch; kResourceLimit when the host is out of memory; kUnsupported when
-/// the model's input is no square image.
+/// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument if it holds
+/// less than a batch; kResourceLimit if the host is out of memory; kUnsupported if the model's
+/// input is not a square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
                                          const profile::ModelInfo& model,
                                          const std::atomic<bool>& stop);
 
-/// Drops the data set from the page cache; warns where that cannot make a difference because the
-/// files lie in memory.
+/// Drops the data set from the page cache; warns if that has no effect because the files are in
+/// memory.
 ///
 /// Errors: those of FolderDataset::drop_page_cache().
 [[nodiscard]] Result<void> make_cold(const data::FolderDataset& dataset,

@@ -2,8 +2,8 @@
 """Emulated GPUs with a time model.
 
 Nodes, devices, streams, events and memory are those of the C interface, gpemu.h. `Database` and
-`CostModel` tell what is known about GPUs and models. The emulators at the end are the classes of
-the `gpemu` package of GPEmu (VLDB 2025), under the same names and arguments.
+`CostModel` hold what is known about GPUs and models. The emulators at the end are the classes of
+the `gpemu` package of GPEmu (VLDB 2025), with the same names and arguments.
 
 Times are integers in nanoseconds and sizes are bytes, except in GPEmu's classes, which take and
 return seconds and MiB.

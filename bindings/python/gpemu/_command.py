@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The `gpemu` command: becomes the program that the package brings."""
+"""The `gpemu` command: starts the program that is part of the package."""
 
 import os
 import pathlib
@@ -7,10 +7,10 @@ import sys
 
 
 def main() -> None:
-    """Replaces this process by the packaged command with the same arguments."""
+    """Replaces this process with the packaged command, with the same arguments."""
     package = pathlib.Path(__file__).resolve().parent
     command = package / "bin" / "gpemu"
     if not command.exists():
-        sys.exit(f"gpemu: {package} is the package of a build tree, which has no command: does "
-                 "PYTHONPATH name it?")
+        sys.exit(f"gpemu: {package} is the package of a build tree and has no command; is it in "
+                 "PYTHONPATH?")
     os.execv(command, [str(command), *sys.argv[1:]])

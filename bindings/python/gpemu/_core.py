@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The C interface of gpemu as Python classes, by ctypes: one package for every Python.
+"""The C interface of gpemu as Python classes, by ctypes: one package for every Python version.
 
 Times are nanoseconds, sizes are bytes; gpemu.h has the contracts. Objects may be used from any
-thread and in any order of ending: each keeps alive what it depends on. Methods raise GpemuError or
+thread and may end in any order: each keeps alive what it depends on. Methods raise GpemuError or
 the subclass that is named.
 """
 
@@ -20,13 +20,13 @@ from typing import NamedTuple, NoReturn, Optional
 
 from ._errors import InvalidArgumentError, error_for
 
-# By the values of gpemu/base/error_codes.def.
+# Values from gpemu/base/error_codes.def.
 _RESOURCE_LIMIT = 5
 _NOT_READY = 11
 
 
 def _library_path() -> str:
-    """Finds libgpemu.so in the package; in a build tree, where a link there leads."""
+    """Finds libgpemu.so in the package; in a build tree it is a link, which is resolved."""
     folder = pathlib.Path(__file__).parent / "lib"
     files = sorted(folder.glob("libgpemu.so.*"))
     if not files:
@@ -35,8 +35,8 @@ def _library_path() -> str:
 
 
 _PATH = _library_path()
-# What waits goes through _waiting, which lets other Python threads run meanwhile; the rest returns
-# in nanoseconds and keeps the interpreter's lock.
+# Functions that wait go through _waiting, which lets other Python threads run meanwhile; the others
+# return in nanoseconds and keep the interpreter's lock.
 _direct = ctypes.PyDLL(_PATH)
 _waiting = ctypes.CDLL(_PATH)
 
@@ -79,7 +79,7 @@ def _has_ended(status: int) -> bool:
     return True
 
 
-# ctypes cuts off what an integer has too much, and what follows a NUL; these refuse it.
+# ctypes silently truncates integers that are too large and strings at a NUL; these refuse them.
 _INT32 = (-(1 << 31), (1 << 31) - 1)
 _INT64 = (-(1 << 63), (1 << 63) - 1)
 _UINT64 = (0, (1 << 64) - 1)
@@ -88,13 +88,13 @@ _UINT64 = (0, (1 << 64) - 1)
 def _integer(value, bounds: tuple[int, int], name: str) -> int:
     number = operator.index(value)
     if not bounds[0] <= number <= bounds[1]:
-        raise InvalidArgumentError(f"{name} is {number}; it is {bounds[0]} to {bounds[1]}")
+        raise InvalidArgumentError(f"{name} is {number}; it must be {bounds[0]} to {bounds[1]}")
     return number
 
 
 def _text(value: str, name: str) -> bytes:
     if not isinstance(value, str):
-        raise TypeError(f"{name} is a string, not {type(value).__name__}")
+        raise TypeError(f"{name} must be a string, not {type(value).__name__}")
     if "\0" in value:
         raise InvalidArgumentError(f"{name} contains a NUL character")
     return value.encode()
@@ -105,7 +105,7 @@ def _optional_text(value: Optional[str], name: str) -> Optional[bytes]:
 
 
 class _Handle:
-    """Owns a handle of the C interface, which ends with it."""
+    """Owns a handle of the C interface and destroys it at the end."""
 
     __slots__ = ("_handle",)
     _destroy = None
@@ -125,7 +125,7 @@ class _Handle:
             type(self)._destroy(handle)
 
 
-# ---- What functions return
+# ---- Results
 
 
 class Interval(NamedTuple):
@@ -136,7 +136,7 @@ class Interval(NamedTuple):
 
 
 class Memory(NamedTuple):
-    """A device's memory: what no process holds, and the capacity."""
+    """A device's memory: what is free of all processes, and the capacity."""
 
     free_bytes: int
     total_bytes: int
@@ -163,8 +163,8 @@ class StepCost(NamedTuple):
         copy_pageable: one batch of input to the device, from pageable memory.
         copy_pinned: the same from page-locked memory.
         persistent_bytes: held between steps.
-        peak_bytes: held at most, as the framework's allocator counts.
-        reserved_bytes: beyond the allocator: context, workspaces, fragmentation.
+        peak_bytes: the most that is held, as the framework's allocator counts.
+        reserved_bytes: outside the allocator: context, workspaces, fragmentation.
     """
 
     forward: Estimate
@@ -177,8 +177,8 @@ class StepCost(NamedTuple):
 
 
 class Gpu(NamedTuple):
-    """A kind of GPU; rates are the datasheet's, `fp32_flops` per second and without tensor cores,
-    `pinned_copy_bytes_per_s` as achieved."""
+    """A kind of GPU. Rates are from the datasheet, but `pinned_copy_bytes_per_s` is what copies
+    achieve; `fp32_flops` is per second, without tensor cores."""
 
     name: str
     product_name: str
@@ -225,7 +225,7 @@ _WORK = bytes(1 << 16)  # Hashing it takes some 50 us, without the interpreter's
 def host_burn(load: float, duration_ns: int, slice_ns: int) -> None:
     """Uses a share (0 to 1) of a core for a duration; other Python threads run meanwhile.
 
-    The thread works whenever it has used less of its CPU time than that, and sleeps for a slice
+    The thread works whenever it has used less than its share of CPU time, and sleeps for a slice
     otherwise.
     """
     start, used_before = time.monotonic_ns(), time.thread_time_ns()
@@ -261,7 +261,7 @@ _TO_DEVICE, _TO_HOST = 0, 1
 
 
 class Event(_Handle):
-    """A point in a stream's work; over when it was never recorded."""
+    """A point in a stream's work; counts as over if it was never recorded."""
 
     __slots__ = ()
     _destroy = _end("gpemu_event_destroy")
@@ -273,7 +273,7 @@ class Event(_Handle):
         self._handle = handle
 
     def query(self) -> bool:
-        """Tells whether it is over."""
+        """Returns whether it is over."""
         return _has_ended(_gpemu_event_query(self._handle))
 
     def synchronize(self) -> None:
@@ -282,16 +282,16 @@ class Event(_Handle):
             _refuse(status)
 
     def elapsed_ns(self, end: Event) -> int:
-        """Returns the time from this event to `end`. Raises InvalidArgumentError when one was never
-        recorded, GpemuError when one is not over."""
+        """Returns the time from this event to `end`. Raises InvalidArgumentError if one was never
+        recorded, GpemuError if one is not over."""
         elapsed = c_int64()
         if status := _gpemu_event_elapsed(self._handle, end._handle, byref(elapsed)):
             _refuse(status)
         return elapsed.value
 
     def time(self) -> int:
-        """Returns when it came, on the node's clock. Raises InvalidArgumentError when it was never
-        recorded, GpemuError when it is not over."""
+        """Returns when it was reached, on the node's clock. Raises InvalidArgumentError if it was
+        never recorded, GpemuError if it is not over."""
         time_ns = c_int64()
         if status := _gpemu_event_time(self._handle, byref(time_ns)):
             _refuse(status)
@@ -305,9 +305,9 @@ class Stream(_Handle):
     _destroy = _end("gpemu_stream_destroy")
 
     def launch(self, duration_ns: int) -> Interval:
-        """Queues work on the compute engine and returns at once, with when it is expected to run:
-        work that other streams are given later may put it off. Raises InvalidArgumentError for a
-        negative duration."""
+        """Queues work on the compute engine and returns at once, with the time at which it is
+        expected to run; later work of other streams may delay it. Raises InvalidArgumentError for
+        a negative duration."""
         interval = _Interval()
         duration = _integer(duration_ns, _INT64, "duration_ns")
         if status := _gpemu_stream_launch(self._handle, duration, byref(interval)):
@@ -315,11 +315,11 @@ class Stream(_Handle):
         return Interval(interval.start_ns, interval.end_ns)
 
     def copy_to_device(self, nbytes: int, duration_ns: int) -> Interval:
-        """Queues a copy on the engine for copies to the device; otherwise as launch."""
+        """Queues a copy on the engine for copies to the device; otherwise like launch."""
         return self._copy(_TO_DEVICE, nbytes, duration_ns)
 
     def copy_to_host(self, nbytes: int, duration_ns: int) -> Interval:
-        """Queues a copy on the engine for copies to the host; otherwise as launch."""
+        """Queues a copy on the engine for copies to the host; otherwise like launch."""
         return self._copy(_TO_HOST, nbytes, duration_ns)
 
     def _copy(self, direction: int, nbytes: int, duration_ns: int) -> Interval:
@@ -341,7 +341,7 @@ class Stream(_Handle):
             _refuse(status)
 
     def query(self) -> bool:
-        """Tells whether all work queued so far has ended."""
+        """Returns whether all work queued so far has ended."""
         return _has_ended(_gpemu_stream_query(self._handle))
 
     def synchronize(self) -> None:
@@ -357,8 +357,8 @@ class RoundStatistics(NamedTuple):
     """How well a process keeps up with the rounds of all its groups.
 
     Attributes:
-        rounds: how many have got their ends.
-        median_late_ns: how long after a round's end its end was known, at most a millisecond.
+        rounds: how many have ended.
+        median_late_ns: how long after a round's end that end became known; at most a millisecond.
         latest_ns: the longest of these.
         settling_cpu_ns: the CPU time of the thread that settles rounds.
     """
@@ -400,15 +400,15 @@ _gpemu_rendezvous_statistics = _call(
 
 class Rendezvous(_Handle):
     """One party of a group whose rounds end for all parties together, as collectives do. Made by
-    Node.join; parties that wait for it fail when it ends."""
+    Node.join. When it ends, the parties that wait for it fail."""
 
     __slots__ = ()
     _destroy = _end("gpemu_rendezvous_leave")
 
     def arrive(self, stream: Stream, cost_ns: int, end: Optional[Event] = None) -> None:
-        """Queues a round: it ends for all parties when the last one's stream has reached it and the
-        largest cost that any of them gave has passed. `end` stands for that from then on. Raises
-        GpemuError when the group has failed."""
+        """Queues a round: it ends for all parties when the last party's stream has reached it and
+        the largest cost that any of them gave has passed. `end` is recorded at that point. Raises
+        GpemuError if the group has failed."""
         cost = _integer(cost_ns, _INT64, "cost_ns")
         event = None if end is None else end._handle
         if status := _gpemu_rendezvous_arrive(self._handle, stream._handle, cost, event):
@@ -421,7 +421,7 @@ class Rendezvous(_Handle):
 
     def synchronize(self, stream: Stream, timeout_ns: int = -1) -> None:
         """Waits until all work of the stream has ended; other Python threads run meanwhile. Raises
-        GpemuError when the group fails, and after the timeout unless that is negative."""
+        GpemuError if the group fails, or after the timeout unless that is negative."""
         timeout = _integer(timeout_ns, _INT64, "timeout_ns")
         if status := _gpemu_rendezvous_synchronize(self._handle, stream._handle, timeout):
             _refuse(status)
@@ -476,7 +476,7 @@ _gpemu_pinned_lock = _wait("gpemu_pinned_lock", c_void_p, c_uint64)
 
 
 class Device(_Handle):
-    """This process's context on a device. Made by Node; its end gives back the memory."""
+    """This process's context on a device. Made by Node; gives its memory back when it ends."""
 
     __slots__ = ()
     _destroy = _end("gpemu_device_close")
@@ -500,7 +500,7 @@ class Device(_Handle):
         return self._info().pci_bus_id.decode()
 
     def allocate(self, nbytes: int) -> int:
-        """Takes memory, rounded up to 256 bytes, and returns its address, which is not to be
+        """Allocates memory, rounded up to 256 bytes, and returns its address, which must not be
         dereferenced. Raises OutOfMemoryError."""
         address = c_uint64()
         size = _integer(nbytes, _UINT64, "nbytes")
@@ -509,12 +509,12 @@ class Device(_Handle):
         return address.value
 
     def free(self, address: int) -> None:
-        """Gives memory back. Raises InvalidArgumentError when it is no live allocation's start."""
+        """Frees memory. Raises InvalidArgumentError if no live allocation starts at `address`."""
         if status := _gpemu_device_free(self._handle, _integer(address, _UINT64, "address")):
             _refuse(status)
 
     def memory(self) -> Memory:
-        """Tells what no process holds, and the capacity."""
+        """Returns what is free of all processes, and the capacity."""
         free, total = c_uint64(), c_uint64()
         if status := _gpemu_device_memory(self._handle, byref(free), byref(total)):
             _refuse(status)
@@ -541,12 +541,13 @@ class Device(_Handle):
 
 
 class Node(_Handle):
-    """A node: an emulated computer with 1 to 4096 devices of a kind.
+    """A node: an emulated computer with 1 to 4096 devices of one kind.
 
-    With a name it is seen by all processes and disappears with its last user. With the virtual
-    clock, which private nodes may have, time starts at 0 and jumps when somebody waits.
+    A node with a name is visible to all processes and disappears with its last user. With the
+    virtual clock, which only private nodes may have, time starts at 0 and jumps to the end of each
+    wait.
 
-    Raises InvalidArgumentError (a name that is taken, too), NotFoundError for an unknown GPU.
+    Raises InvalidArgumentError (also if the name is taken), NotFoundError for an unknown GPU.
     """
 
     __slots__ = ()
@@ -588,7 +589,7 @@ class Node(_Handle):
         return count.value
 
     def now(self) -> int:
-        """Returns the present on the node's clock."""
+        """Returns the current time on the node's clock."""
         now = c_int64()
         if status := _gpemu_node_now(self._handle, byref(now)):
             _refuse(status)
@@ -600,7 +601,7 @@ class Node(_Handle):
             _refuse(status)
 
     def device(self, index: int = 0) -> Device:
-        """Opens a device. Raises NotFoundError; GpemuError when another process has it alone."""
+        """Opens a device. Raises NotFoundError; GpemuError if another process has exclusive use."""
         handle = c_void_p()
         position = _integer(index, _INT32, "index")
         if status := _gpemu_device_open(self._handle, position, byref(handle)):
@@ -609,7 +610,7 @@ class Node(_Handle):
 
     def create_group(self, parties: int) -> str:
         """Makes a group for rendezvous and returns its id, with which each party joins. Raises
-        InvalidArgumentError for less than one party; GpemuError when the node has no more room."""
+        InvalidArgumentError for less than one party; GpemuError if the node has no room left."""
         group = ctypes.create_string_buffer(_GROUP_ID_BYTES)
         count = _integer(parties, _INT32, "parties")
         if status := _gpemu_rendezvous_create_group(self._handle, count, group):
@@ -617,8 +618,8 @@ class Node(_Handle):
         return group.value.decode()
 
     def join(self, group: str, seat: int) -> Rendezvous:
-        """Takes a seat in a group, 0 to parties - 1. Raises InvalidArgumentError when it does not
-        exist or is taken, NotFoundError when the group has ended."""
+        """Takes a seat in a group, 0 to parties - 1. Raises InvalidArgumentError if it does not
+        exist or is taken, NotFoundError if the group has ended."""
         handle = c_void_p()
         place = _integer(seat, _INT32, "seat")
         if status := _gpemu_rendezvous_join(
@@ -629,10 +630,10 @@ class Node(_Handle):
 
 
 class PinnedMemory(mmap.mmap):
-    """Host memory that is page-locked and zero-filled, 1-dimensional bytes to `memoryview(...)` or
-    `numpy.frombuffer(...)`, which keep it alive. Where the user's limit on locked memory is too
-    low, it is not locked, and one line on standard error says so. Raises GpemuError when the host
-    is out of memory."""
+    """Page-locked, zero-filled host memory. `memoryview(...)` and `numpy.frombuffer(...)` see it as
+    one-dimensional bytes and keep it alive. If the user's limit on locked memory is too low, it is
+    not locked, and one line on standard error says so. Raises GpemuError if the host is out of
+    memory."""
 
     def __new__(cls, nbytes: int) -> PinnedMemory:
         size = _integer(nbytes, (1, _INT64[1]), "nbytes")
@@ -747,14 +748,14 @@ _gpemu_database_cost_model = _call(
 
 
 class CostModel(_Handle):
-    """What is known about training a model on a GPU. Made by Database, which it outlives."""
+    """The costs of training a model on a GPU. Made by Database, which it may outlive."""
 
     __slots__ = ()
     _destroy = _end("gpemu_cost_model_destroy")
 
     def step(self, batch: int) -> StepCost:
-        """Prices a step with `batch` samples. Raises InvalidArgumentError below 1, OutOfMemoryError
-        when it does not fit."""
+        """Returns the cost of a step with `batch` samples. Raises InvalidArgumentError below 1,
+        OutOfMemoryError if it does not fit."""
         cost = _StepCost(ctypes.sizeof(_StepCost))
         size = _integer(batch, _INT32, "batch")
         if status := _gpemu_cost_model_step(self._handle, size, byref(cost)):
@@ -779,9 +780,9 @@ class CostModel(_Handle):
 
 
 class Database(_Handle):
-    """GPUs, models and measurements: the installed database and the user's over it, or one file.
+    """GPUs, models and measurements: one file, or the installed database with the user's on top.
 
-    Raises NotFoundError or GpemuError when it cannot be read.
+    Raises NotFoundError or GpemuError if it cannot be read.
     """
 
     __slots__ = ()
@@ -798,7 +799,7 @@ class Database(_Handle):
         return self._all(_gpemu_database_gpu_count, _gpemu_database_gpu, _GpuInfo)
 
     def gpu(self, name: str) -> Gpu:
-        """Finds a GPU by name, alias or TOML file. Raises NotFoundError with the nearest names."""
+        """Finds a GPU by name, alias or TOML file. Raises NotFoundError with similar names."""
         return self._find(_gpemu_database_find_gpu, name, _GpuInfo)
 
     def models(self) -> list[Model]:
@@ -806,12 +807,12 @@ class Database(_Handle):
         return self._all(_gpemu_database_model_count, _gpemu_database_model, _ModelInfo)
 
     def model(self, name: str) -> Model:
-        """Finds a model. Raises NotFoundError with the nearest names."""
+        """Finds a model. Raises NotFoundError with similar names."""
         return self._find(_gpemu_database_find_model, name, _ModelInfo)
 
     def cost_model(self, model: str, gpu: str, precision: Optional[str] = None) -> CostModel:
-        """Reads what was measured; without a precision, the only one. Raises NotFoundError,
-        UnsupportedError when the pair was not measured."""
+        """Returns the costs of a pair; `precision` may be omitted if only one was measured. Raises
+        NotFoundError, UnsupportedError if the pair was not measured."""
         handle = c_void_p()
         names = _text(model, "model"), _text(gpu, "gpu"), _optional_text(precision, "precision")
         if status := _gpemu_database_cost_model(self._handle, *names, byref(handle)):

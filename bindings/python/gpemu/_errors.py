@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What gpemu raises."""
+"""The exceptions that gpemu raises."""
 
 from __future__ import annotations
 
 
 class GpemuError(RuntimeError):
-    """What the emulator refuses, and why.
+    """The emulator refused a call; the message says why.
 
     Attributes:
         code: the status of gpemu.h, a number.
@@ -17,7 +17,7 @@ class GpemuError(RuntimeError):
 
 
 class OutOfMemoryError(GpemuError, MemoryError):
-    """The device's memory does not suffice."""
+    """The device does not have enough memory."""
 
 
 class NotFoundError(GpemuError, LookupError):
@@ -25,14 +25,14 @@ class NotFoundError(GpemuError, LookupError):
 
 
 class InvalidArgumentError(GpemuError, ValueError):
-    """An argument is outside what the function takes."""
+    """An argument is outside its range."""
 
 
 class UnsupportedError(GpemuError):
     """The profiles cannot answer, e.g. a model that was not measured on a GPU."""
 
 
-# By the values of gpemu/base/error_codes.def.
+# Values from gpemu/base/error_codes.def.
 _BY_CODE: dict[int, type[GpemuError]] = {
     2: InvalidArgumentError,
     3: NotFoundError,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where GPEmu's classes take their numbers from: GPEmu's folder of CSV files, or our database."""
+"""The numbers behind GPEmu's classes: from GPEmu's folder of CSV files, or from our database."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ class Table:
             raise NotFoundError(f"{file}: no such profile") from None
         except (KeyError, TypeError, ValueError) as error:
             raise InvalidArgumentError(
-                f"{file}: no table of {batch_column} and {column}: {error}"
+                f"{file}: not a table of {batch_column} and {column}: {error}"
             ) from None
         if len(points) < 2:
-            raise InvalidArgumentError(f"{file}: {len(points)} rows; two are needed")
+            raise InvalidArgumentError(f"{file}: {len(points)} rows; at least two are needed")
         self._file = file
         self._batches = [batch for batch, _ in points]
         self._values = [value for _, value in points]
 
     def at(self, batch: int) -> float:
-        """Returns a row's value, between two rows the line's, and beyond the last row that of the
-        line from the row in the middle to the last. Refuses batches below the first row."""
+        """Returns the value of a row; between two rows, of the line through them; beyond the last
+        row, of the line from the middle row to the last. Refuses batches below the first row."""
         batches, values = self._batches, self._values
         if batch < batches[0]:
             raise InvalidArgumentError(
@@ -124,11 +124,11 @@ class _OwnDatabase:
 def open_tables(
     path: str | os.PathLike[str] | None, gpu: str, model: str
 ) -> _Folder | _OwnDatabase:
-    """Opens the numbers of a model on a GPU.
+    """Opens the tables of a model on a GPU.
 
     Args:
-        path: GPEmu's folder `profiled_data`, the file of a database of ours, or None for the
-            installed database.
+        path: GPEmu's folder `profiled_data`, one of our database files, or None for the installed
+            database.
     """
     if path is None:
         return _OwnDatabase(None, gpu, model)
@@ -143,9 +143,13 @@ def open_tables(
 
 
 def share(batch_size: int, num_gpus: int) -> int:
-    """Returns the batch of each of `num_gpus` GPUs: the largest of their shares."""
+    """Returns the batch of each of `num_gpus` GPUs: the largest share."""
     if num_gpus != int(num_gpus) or num_gpus < 1:
-        raise InvalidArgumentError(f"num_gpus is {num_gpus}; it is a count from 1")
+        raise InvalidArgumentError(
+            f"num_gpus is {num_gpus}; it must be a whole number of at least 1"
+        )
     if batch_size != int(batch_size) or batch_size < 1:
-        raise InvalidArgumentError(f"batch_size is {batch_size}; it is a count from 1")
+        raise InvalidArgumentError(
+            f"batch_size is {batch_size}; it must be a whole number of at least 1"
+        )
     return -(-int(batch_size) // int(num_gpus))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The classes of the `gpemu` package of GPEmu (VLDB 2025), under the same names and arguments.
+"""The classes of the `gpemu` package of GPEmu (VLDB 2025), with the same names and arguments.
 
-Written anew on gpemu's clock and profiles. Where theirs differ from what they promise, these keep
-the promise: `num_gpus` counts, batches beyond the tables are answered or refused with a reason,
+Rewritten on gpemu's clock and profiles. Where GPEmu's classes do not do what they promise, these
+do: `num_gpus` has an effect, batches beyond the tables get an answer or a reason for the refusal,
 and waits end at deadlines, so that lateness does not add up within a batch.
 
 Times are seconds, memory is MiB, as in GPEmu. `mode` is "sync" (a call returns when the work is
@@ -35,19 +35,19 @@ __all__ = [
 Path = Union[str, "os.PathLike[str]", None]
 
 _NS_PER_S = 1_000_000_000
-# asyncio's timers are rounded up to the milliseconds of epoll_wait(2); the rest is yielded away.
+# epoll_wait(2) rounds asyncio's timers up to milliseconds; the rest of a wait yields in a loop.
 _ASYNC_MARGIN_NS = 1_500_000
 
 
 def _duration_ns(name: str, seconds: float) -> int:
     if not 0 <= seconds < float("inf"):
-        raise InvalidArgumentError(f"{name} is {seconds}; it is a number of seconds from 0")
+        raise InvalidArgumentError(f"{name} is {seconds}; it must be 0 seconds or more")
     return round(seconds * _NS_PER_S)
 
 
 def _checked_mode(mode: str) -> str:
     if mode not in ("sync", "async"):
-        raise InvalidArgumentError(f"mode is {mode!r}; it is 'sync' or 'async'")
+        raise InvalidArgumentError(f"mode is {mode!r}; it must be 'sync' or 'async'")
     return mode
 
 
@@ -70,11 +70,11 @@ class ComputeTimeEmulator:
         model: a profiled model; unused with given times.
         batch_size: samples of the whole batch, over all GPUs.
         forward_time: seconds of the forward pass of the whole batch on one GPU.
-        backward_time: the same of backward pass and optimizer step.
+        backward_time: the same for backward pass and optimizer step.
         from_databse: takes both times from `database_path` instead; spelled as GPEmu does.
-        database_path: GPEmu's folder `profiled_data`, a database file of ours, or None for the
+        database_path: GPEmu's folder `profiled_data`, one of our database files, or None for the
             installed database.
-        mode: "sync" or "async", what `emulate_compute` does.
+        mode: "sync" or "async": what `emulate_compute` does.
         num_gpus: GPUs that share the batch.
         from_database: the same as `from_databse`.
 
@@ -162,11 +162,11 @@ class TransferTimeEmulator:
     """Takes the time of copying a batch of input to the GPU, from pageable memory.
 
     Args:
-        transfer_time: seconds of the whole batch to one GPU.
-        model_transfer_time: seconds of the model's weights, whose copies to all GPUs overlap. With
+        transfer_time: seconds for the whole batch to one GPU.
+        model_transfer_time: seconds for the model's weights, whose copies to all GPUs overlap. With
             our database: the weights at the rate of the largest batch.
 
-    The others, and what is raised, are those of ComputeTimeEmulator.
+    The other arguments and the exceptions are those of ComputeTimeEmulator.
     """
 
     def __init__(
@@ -222,13 +222,13 @@ class TransferTimeEmulator:
 
 
 class GPUMemoryEmulator:
-    """Tells whether training fits a GPU's memory.
+    """Checks whether training fits into a GPU's memory.
 
     Args:
         gpu_cap: MiB that the GPU has.
 
-    The others, and what is raised, are those of ComputeTimeEmulator; but a batch that our database
-    knows not to fit is refused by the methods, not at once.
+    The other arguments and the exceptions are those of ComputeTimeEmulator; but if our database
+    knows that a batch does not fit, the methods refuse it, not the constructor.
     """
 
     def __init__(
@@ -254,24 +254,24 @@ class GPUMemoryEmulator:
             self._refusal = f"Peak memory usage exceeds GPU capacity: {error}"
 
     def get_peak_memory(self) -> float:
-        """Returns the MiB that are held at most during a step.
+        """Returns the most memory in MiB that is held during a step.
 
         Raises:
-            OutOfMemoryError: the batch does not fit the GPU, so that its peak is not known.
+            OutOfMemoryError: the batch does not fit the GPU, so its peak is not known.
         """
         self._refuse()
         return self.peak_memory
 
     def get_persistent_memory(self) -> float:
-        """Returns the MiB that are held between steps; raises as get_peak_memory does."""
+        """Returns the memory in MiB that is held between steps; raises like get_peak_memory."""
         self._refuse()
         return self.persistent_memory
 
     def check_memory(self) -> bool:
-        """Returns True when training fits.
+        """Returns True if training fits.
 
         Raises:
-            OutOfMemoryError: it does not; "Peak memory usage exceeds GPU capacity" and why.
+            OutOfMemoryError: it does not fit; "Peak memory usage exceeds GPU capacity" and why.
         """
         self._refuse()
         if self.peak_memory > self.gpu_cap:
@@ -289,16 +289,16 @@ class GPUMemoryEmulator:
 class GPUPreprocessingEmulator:
     """Takes the time of preprocessing a batch on the GPU, and the host's cores that it occupies.
 
-    The cores really work, in threads that do not hold Python's lock; on a host with fewer cores
-    than that they share what there is.
+    The cores really work, in threads that do not hold Python's lock. If the host has fewer cores,
+    the threads share them.
 
     Args:
-        gpu_wait_time: seconds on one GPU of the whole batch; divided by `num_gpus`.
-        cpu_usage: percent of a core that all threads together use, 300 being three cores.
-        cpu_cores: threads to use them in; at most 100 percent each.
+        gpu_wait_time: seconds for the whole batch on one GPU; divided by `num_gpus`.
+        cpu_usage: percent of a core that all threads together use; 300 means three cores.
+        cpu_cores: threads that use them, at most 100 percent each.
         cpu_processing_time: seconds that the threads work.
-        mode: "sync" or "async", what `emulate_preprocessing` does.
-        time_slice: seconds that a thread which is ahead of its share sleeps.
+        mode: "sync" or "async": what `emulate_preprocessing` does.
+        time_slice: seconds that a thread sleeps when it is ahead of its share.
         num_gpus: GPUs that share the batch.
 
     Raises:
@@ -317,10 +317,13 @@ class GPUPreprocessingEmulator:
     ) -> None:
         share(1, num_gpus)
         if cpu_cores != int(cpu_cores) or cpu_cores < 1:
-            raise InvalidArgumentError(f"cpu_cores is {cpu_cores}; it is a count from 1")
+            raise InvalidArgumentError(
+                f"cpu_cores is {cpu_cores}; it must be a whole number of at least 1"
+            )
         if not 0 <= cpu_usage <= 100 * cpu_cores:
             raise InvalidArgumentError(
-                f"cpu_usage is {cpu_usage} %; {cpu_cores} cores have 0 to {100 * cpu_cores} %"
+                f"cpu_usage is {cpu_usage} %; for {cpu_cores} cores it must be "
+                f"0 to {100 * cpu_cores} %"
             )
         self.gpu_wait_time = gpu_wait_time / num_gpus
         self.cpu_usage = cpu_usage

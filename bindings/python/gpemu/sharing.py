@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPEmu's classes for programs that share one GPU, under the same names and arguments.
+"""GPEmu's classes for programs that share one GPU, with the same names and arguments.
 
-No broker is needed: the manager makes a named node of one device, and the programs of its machine
-queue their batches on it. Batches run one at a time, in the order of asking. The address of the
-broker and the queue only name the node, so that managers of several addresses are several GPUs.
+No broker is needed: the manager makes a named node with one device, and the programs on its machine
+queue their batches on it. Batches run one at a time, in the order of the requests. The addresses of
+the broker and of the queue only name the node: managers with different addresses offer different
+GPUs.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ __all__ = [
     "GPUSharingEmulatorRabbitMQ",
 ]
 
-# Programs bring their times along; of the device only its order of work counts. It is the one with
-# the most memory, since a context of every program takes some.
+# Programs bring their own times, so only the device's order of work matters. It is the GPU with the
+# most memory, because every program's context takes some.
 _GPU = "B200-SXM-180GB"
 _RETRY_NS = 10_000_000
 _KAFKA = "localhost:9092"
@@ -40,15 +41,15 @@ def _node_name(server: str, queue: str) -> str:
 
 
 class GPUSharingEmulator:
-    """Trains batches on a GPU that a GPUResourceManager of the same server shares out.
+    """Trains batches on the GPU that the GPUResourceManager of the same server offers.
 
     Args:
         server: names the GPU, together with `request_queue`.
-        from_database: takes the times from `database_path` instead of those given.
-        engine: ignored; it chose the broker.
+        from_database: takes the times from `database_path` instead of the arguments.
+        engine: ignored; in GPEmu it chooses the broker.
 
-    The others, and what is raised, are those of ComputeTimeEmulator. The first batch waits for the
-    manager, and says so.
+    The other arguments and the exceptions are those of ComputeTimeEmulator. The first batch waits
+    for the manager, and a line on standard error says so.
     """
 
     def __init__(
@@ -78,7 +79,7 @@ class GPUSharingEmulator:
         )
 
     def request_gpu_time(self, batch_id: int) -> None:
-        """Returns when the GPU has served those that asked before, and this batch."""
+        """Returns when the GPU has finished all earlier requests and this batch."""
         stream = self._stream = self._stream or self._wait_for_manager().device(0).stream()
         seconds = self.emulator.get_forward_time() + self.emulator.get_backward_time()
         stream.launch(_duration_ns("forward and backward time", seconds))
@@ -89,7 +90,7 @@ class GPUSharingEmulator:
         self.request_gpu_time(batch_id)
 
     def run(self, num_batches: int) -> None:
-        """Trains so many batches, one after the other."""
+        """Trains `num_batches` batches, one after the other."""
         for batch_id in range(num_batches):
             self.sync_train_batch_with_sharing(batch_id)
 
@@ -106,14 +107,14 @@ class GPUSharingEmulator:
 
 
 class GPUSharingEmulatorKafka(GPUSharingEmulator):
-    """GPUSharingEmulator whose server is called `kafka_server`."""
+    """GPUSharingEmulator with `server` named `kafka_server`."""
 
     def __init__(self, kafka_server: str = _KAFKA, *args, **kwargs) -> None:
         super().__init__(kafka_server, *args, **kwargs)
 
 
 class GPUSharingEmulatorRabbitMQ(GPUSharingEmulator):
-    """GPUSharingEmulator whose server is called `rabbitmq_server`, with a queue of any name."""
+    """GPUSharingEmulator with `server` named `rabbitmq_server`, and a queue of any name."""
 
     def __init__(
         self, rabbitmq_server: str = _RABBITMQ, request_queue: str = _QUEUE, *args, **kwargs
@@ -122,11 +123,11 @@ class GPUSharingEmulatorRabbitMQ(GPUSharingEmulator):
 
 
 class GPUResourceManager:
-    """Offers one GPU to the programs of this machine, as long as `start` runs.
+    """Offers one GPU to the programs on this machine while `start` runs.
 
     Args:
         server, request_queue: name the GPU.
-        engine: ignored; it chose the broker.
+        engine: ignored; in GPEmu it chooses the broker.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class GPUResourceManager:
 
     def start(self) -> None:
         """Serves until `stop` is called or Ctrl-C is pressed."""
-        # A node that programs of a former manager still use is served on.
+        # Programs may still use the node of an earlier manager; it is kept.
         try:
             node = _core.Node.open(self._name)
         except NotFoundError:
@@ -150,7 +151,7 @@ class GPUResourceManager:
         print("GPUResourceManager stopped.", flush=True)
 
     def stop(self) -> None:
-        """Lets `start` return; what is queued is still served."""
+        """Makes `start` return; queued batches still run."""
         self._stopped.set()
 
     def run_in_thread(self) -> threading.Thread:
@@ -161,14 +162,14 @@ class GPUResourceManager:
 
 
 class GPUResourceManagerKafka(GPUResourceManager):
-    """GPUResourceManager under the names of its variant for Kafka."""
+    """GPUResourceManager with the argument names of its Kafka variant."""
 
     def __init__(self, kafka_server: str = _KAFKA, request_topic: str = _QUEUE) -> None:
         super().__init__(kafka_server, request_topic)
 
 
 class GPUResourceManagerRabbitMQ(GPUResourceManager):
-    """GPUResourceManager under the names of its variant for RabbitMQ."""
+    """GPUResourceManager with the argument names of its RabbitMQ variant."""
 
     def __init__(self, rabbitmq_server: str = _RABBITMQ, request_queue: str = _QUEUE) -> None:
         super().__init__(rabbitmq_server, request_queue)

@@ -11,15 +11,15 @@
 
 namespace gpemu {
 
-/// What kind of failure happened. `error_codes.def` is the one table behind this enum, the C enum
-/// and the exit codes of the command.
+/// The kind of a failure. This enum, the C enum and the command's exit codes all come from the
+/// table in `error_codes.def`.
 enum class ErrorCode : std::uint8_t {
 #define X(name, c_name, value, exit_code, meaning) name = value,
 #include "gpemu/base/error_codes.def"
 #undef X
 };
 
-/// An expected failure: its kind, and a message that says what, where, and what to do.
+/// An expected failure: its kind, and a message that says what went wrong, where, and what to do.
 struct Error {
   ErrorCode code = ErrorCode::kInternal;
   std::string message;
@@ -29,7 +29,7 @@ struct Error {
 template <typename T>
 using Result = std::expected<T, Error>;
 
-/// Returns an error to be returned from a function that yields a Result.
+/// Makes an error for a function that returns a Result.
 template <typename... Args>
 [[nodiscard]] std::unexpected<Error> fail(ErrorCode code, fmt::format_string<Args...> format,
                                           Args&&... args) {

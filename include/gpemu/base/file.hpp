@@ -26,7 +26,7 @@ class FileDescriptor {
 
   [[nodiscard]] int get() const { return descriptor_; }
   [[nodiscard]] bool valid() const { return descriptor_ >= 0; }
-  /// Returns the descriptor, which is the caller's to close from now on.
+  /// Returns the descriptor, which the caller must now close.
   [[nodiscard]] int release() { return std::exchange(descriptor_, -1); }
 
  private:
@@ -35,24 +35,24 @@ class FileDescriptor {
 
 /// Returns the whole content of a file.
 ///
-/// Errors: kNotFound when there is none, kIo when it cannot be read or is a pipe with a name, which
-/// might never end, kInvalidArgument when it is larger than `max_bytes`.
+/// Errors: kNotFound if it does not exist; kIo if it cannot be read, or is a named pipe, which
+/// might never end; kInvalidArgument if it is larger than `max_bytes`.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             Bytes max_bytes = 256 * kMiB);
 
-/// Takes space on the disk for the first `size` bytes of a file after `offset`, so that a mapping
-/// of them can be written to. Returns 0, or the reason as errno would have it.
+/// Allocates disk space for `size` bytes of a file from `offset` on, so that a mapping of them can
+/// be written to. Returns 0 or an errno value.
 [[nodiscard]] int take_space(const FileDescriptor& file, std::size_t offset, std::size_t size);
 
-/// Returns whether a path names a device, a pipe or a socket: nothing that may be replaced.
+/// Returns whether a path names a device, a pipe or a socket, which must not be replaced.
 [[nodiscard]] bool is_special_file(const std::filesystem::path& path);
 
 /// Replaces a file's content as a whole: readers see the old content or the new, never a part.
-/// The new content goes to a temporary file in the same folder first, which no failure leaves
-/// behind; it has no name until it is complete, where the file system can do that, so that nothing
-/// stays of a process that is ended either. The file keeps its permissions; a new one has those
-/// that the process's umask leaves. A symbolic link stays, and the file that it names is replaced;
-/// a special file is written to as it is.
+/// The new content first goes to a temporary file in the same folder, which is removed after a
+/// failure. If the file system supports it, the temporary file has no name until it is complete, so
+/// a killed process leaves nothing behind either. An existing file keeps its permissions; a new one
+/// gets those of the process's umask. A symbolic link stays, and its target is replaced; a special
+/// file is written to directly.
 class AtomicFile {
  public:
   /// Errors: kIo with the path and the reason.
@@ -64,10 +64,10 @@ class AtomicFile {
   /// Drops what was not committed.
   ~AtomicFile();
 
-  /// Errors: kIo; kResourceLimit when the disk is full.
+  /// Errors: kIo; kResourceLimit if the disk is full.
   [[nodiscard]] Result<void> append(std::string_view content);
 
-  /// Gives the file its content. Nothing may be appended after it. Errors: as append.
+  /// Gives the file its content. Nothing may be appended afterwards. Errors: as append.
   [[nodiscard]] Result<void> commit();
 
  private:
@@ -75,15 +75,15 @@ class AtomicFile {
   [[nodiscard]] Result<void> flush();
 
   std::filesystem::path path_;
-  std::string temporary_;  ///< what it is called until it is complete; empty: it is written to.
-  bool named_ = false;     ///< whether a file of that name is there, to be dropped.
+  std::string temporary_;  ///< its name until it is complete; empty: the file itself is written to.
+  bool named_ = false;     ///< whether a file of that name exists and must be removed.
   FileDescriptor file_;
   std::string buffer_;
 };
 
-/// Replaces a file's content as a whole, as AtomicFile.
+/// Replaces a file's content as a whole, like AtomicFile.
 ///
-/// Errors: kIo with the path and the reason; kResourceLimit when the disk is full.
+/// Errors: kIo with the path and the reason; kResourceLimit if the disk is full.
 [[nodiscard]] Result<void> write_file_atomically(const std::filesystem::path& path,
                                                  std::string_view content);
 

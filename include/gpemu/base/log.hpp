@@ -8,18 +8,18 @@
 
 namespace gpemu {
 
-/// How loud a message is. The environment variable GPEMU_LOG (error, warning, info, debug) sets the
-/// threshold; the default is warning.
+/// The severity of a message. The environment variable GPEMU_LOG (error, warning, info, debug) sets
+/// the threshold; the default is warning.
 enum class LogLevel { kError, kWarning, kInfo, kDebug };
 
 /// Returns whether messages of this level are written.
 [[nodiscard]] bool log_enabled(LogLevel level);
 
-/// Writes "gpemu: " and a message as one line to standard error, in one system call, whatever the
-/// threshold. Does nothing where standard error cannot be written. Thread safety: any thread.
+/// Writes "gpemu: " and a message as one line to standard error, in one system call, regardless of
+/// the threshold. Does nothing if standard error cannot be written. Thread safety: any thread.
 void notice(std::string_view message);
 
-/// As notice, with the level before the message and nothing in it that is not printable.
+/// Like notice, with the level before the message, which is made printable.
 void log_line(LogLevel level, std::string_view message);
 
 template <typename... Args>

@@ -5,12 +5,12 @@
 
 namespace gpemu {
 
-/// An object of each thread that asks for it. It lies apart from the threads' variables, for which
-/// a library that is loaded late finds little room.
+/// One object for each thread that asks for it. It is not a thread-local variable, because a
+/// library that is loaded late has little space for these.
 template <typename Object>
 class PerThread {
  public:
-  /// Returns the calling thread's object, or null once the thread's variables have ended:
+  /// Returns the calling thread's object, or null after the thread's variables were destroyed:
   /// destructors of statics may still call.
   [[nodiscard]] static Object* get() { return object_ != nullptr ? object_ : make(); }
 

@@ -8,7 +8,7 @@
 
 namespace gpemu {
 
-/// Returns a + b, or the smallest or largest number where the sum lies beyond it.
+/// Returns a + b, or the smallest or largest number if the sum overflows.
 [[nodiscard]] constexpr std::int64_t saturating_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (!__builtin_add_overflow(a, b, &sum)) return sum;
@@ -16,7 +16,7 @@ namespace gpemu {
                : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Returns a - b, or the smallest or largest number where the difference lies beyond it.
+/// Returns a - b, or the smallest or largest number if the difference overflows.
 [[nodiscard]] constexpr std::int64_t saturating_subtract(std::int64_t a, std::int64_t b) {
   std::int64_t difference = 0;
   if (!__builtin_sub_overflow(a, b, &difference)) return difference;
@@ -24,7 +24,7 @@ namespace gpemu {
                : std::numeric_limits<std::int64_t>::max();
 }
 
-/// Returns the time that is `duration` after `time`, or the last one that there is.
+/// Returns the time that is `duration` after `time`, or the last representable time.
 [[nodiscard]] constexpr TimePoint saturating_add(TimePoint time, Duration duration) {
   return TimePoint(Duration(saturating_add(time.time_since_epoch().count(), duration.count())));
 }

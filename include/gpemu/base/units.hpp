@@ -9,8 +9,8 @@ namespace gpemu {
 /// A span of emulated or real time, in integer nanoseconds.
 using Duration = std::chrono::nanoseconds;
 
-/// The axis that points in time lie on. Its origin is the clock's own: CLOCK_MONOTONIC's for the
-/// real clock, zero for the virtual one.
+/// The axis of points in time. The clock sets its origin: that of CLOCK_MONOTONIC for the real
+/// clock, zero for the virtual one.
 struct Timeline {};
 using TimePoint = std::chrono::time_point<Timeline, Duration>;
 
@@ -31,14 +31,14 @@ inline constexpr Bytes kGiB = 1024 * kMiB;
   return static_cast<double>(bytes) / static_cast<double>(kMiB);
 }
 
-/// Returns the duration nearest to a number of nanoseconds, from halves the one farther from zero;
-/// the longest there is where the number lies beyond, and none of what is not a number.
+/// Returns the duration nearest to a number of nanoseconds; halves round away from zero. Larger
+/// numbers give the longest duration, and NaN gives zero.
 [[nodiscard]] constexpr Duration from_nanoseconds(double nanoseconds) {
   constexpr double kEnd = 0x1p63;  // about 292 years
   if (nanoseconds >= kEnd) return Duration::max();
   if (nanoseconds < -kEnd) return Duration::min();
   if (nanoseconds != nanoseconds) return Duration(0);
-  // Not std::llround, which is a call: each operation that is queued comes by here.
+  // Not std::llround, which is a function call: this runs for each operation that is queued.
   const auto whole = static_cast<std::int64_t>(nanoseconds);
   const double rest = nanoseconds - static_cast<double>(whole);
   return Duration(whole + (rest >= 0.5 ? 1 : 0) - (rest <= -0.5 ? 1 : 0));

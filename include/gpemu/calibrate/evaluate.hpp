@@ -13,16 +13,16 @@
 
 namespace gpemu::calibrate {
 
-/// How far what is predicted may know what it is compared with.
+/// How much a prediction may know about the measurement that it is compared with.
 enum class Protocol : std::uint8_t {
-  kInSample,   ///< fitted to the very steps.
+  kInSample,   ///< fitted to the same steps.
   kFamilyOut,  ///< a family of models at a time is left out of the fit, on all GPUs.
-  /// A GPU is left out. Its device parameters are those of the nearest GPU, over its own datasheet;
-  /// its host's are fitted to its steps at batch 1 and 2, and the others are compared.
+  /// A GPU is left out. Its device parameters are those of the nearest GPU, with its own datasheet;
+  /// its host parameters are fitted to its steps at batch 1 and 2, and the other steps are
+  /// compared.
   kGpuOut,
   /// A twelfth of the models at a time is left out of the fit, on all GPUs. Their steps at batch 32
-  /// correct what the fit says of them (StepTimes::predict_from), and the other batches are
-  /// compared.
+  /// correct the fit's predictions (StepTimes::predict_from), and the other batches are compared.
   kOneBatch,
 };
 
@@ -45,20 +45,20 @@ struct PredictedStep {
 
   /// Returns predicted / measured - 1 of both phases together.
   [[nodiscard]] double error() const;
-  /// Returns by what factor the longer of predicted and measured exceeds the other, less 1, which a
-  /// bar holds (cost::Estimate).
+  /// Returns the factor between predicted and measured, the larger over the smaller, less 1. A bar
+  /// (cost::Estimate) limits it.
   [[nodiscard]] double miss() const;
 };
 
 /// A model's family: its name up to the first digit or underscore, e.g. "resnext", "wide".
 [[nodiscard]] std::string_view family_of(std::string_view model);
 
-/// Returns the GPU whose efficiencies stand for those of `gpu` when it is left out, of the same or
-/// the neighbouring generation and kind of memory; empty for a GPU that was not measured.
+/// Returns the GPU whose efficiencies replace those of `gpu` when it is left out: one of the same
+/// or the neighbouring generation and kind of memory. Empty for a GPU that was not measured.
 [[nodiscard]] std::string_view nearest_gpu(std::string_view gpu);
 
-/// Fits and predicts under a protocol. `progress` is told after each fit how many of how many are
-/// done. Deterministic. Errors: those of fit().
+/// Fits and predicts under a protocol. `progress` is called after each fit with the number done and
+/// the total. Deterministic. Errors: those of fit().
 [[nodiscard]] Result<std::vector<PredictedStep>> evaluate(
     const JoinedRecordings& recorded, const std::vector<CalibratedGpu>& gpus, Protocol protocol,
     const std::function<void(int done, int all)>& progress = {});

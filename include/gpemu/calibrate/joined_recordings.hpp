@@ -22,13 +22,13 @@ struct JoinedRecordings {
   std::vector<std::vector<Phase>> steps;            ///< by model; forward, then backward.
 };
 
-/// Batches at which models are compared with what was measured.
+/// Batches at which models are compared with measurements.
 inline constexpr auto kBatches =
     std::to_array<int>({1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256});
 
 /// Joins recordings, each of one model with the phases "forward" and "backward".
 ///
-/// Errors: kInvalidArgument for a recording without them, or a model that is there twice.
+/// Errors: kInvalidArgument for a recording without them, or for a model that occurs twice.
 [[nodiscard]] Result<JoinedRecordings> join(std::span<const cost::Recording> recordings,
                                             std::span<const int> batches = kBatches);
 
@@ -54,7 +54,7 @@ class RecordedTimes final : public OperationTimes {
 };
 
 /// Returns the steps of the recorded models that were measured on a GPU, or lie between measured
-/// batches; models that were not measured are left out.
+/// batches. Models that were not measured are left out.
 ///
 /// Errors: those of reading the database.
 [[nodiscard]] Result<std::vector<StepTime>> measured_steps(const JoinedRecordings& recorded,

@@ -16,12 +16,12 @@ using cost::Phase;
 
 /// Indices of the parameters of a host.
 struct HostParameters {
-  int scale = 0;  ///< the time that a launch costs, in s, when its host_cost is 1.
-  /// What it takes to start a phase and to wait for the GPU at its end, in s; one for each phase.
+  int scale = 0;  ///< the time of a launch in s if its host_cost is 1.
+  /// The time to start a phase and to wait for the GPU at its end, in s; one per phase.
   std::vector<int> synchronise;
 };
 
-/// A time's derivatives by the logarithms of the few parameters that it depends on.
+/// A time's derivatives with respect to the logarithms of the few parameters on which it depends.
 struct Slopes {
   std::array<int, cost::kMostParameters> parameters{};  ///< their indices;
   std::array<double, cost::kMostParameters> values{};   ///< 0 beyond the last.
@@ -34,21 +34,21 @@ class OperationTimes {
   /// Returns how many operations and batches there are.
   [[nodiscard]] virtual int operations() const = 0;
   [[nodiscard]] virtual int batches() const = 0;
-  /// Writes the time of each operation at each batch, in seconds, shape (operations, batches), and
-  /// unless `slopes` is empty their derivatives, of the same shape.
+  /// Writes the time of each operation at each batch, in seconds, shape (operations, batches), and,
+  /// unless `slopes` is empty, the derivatives, of the same shape.
   virtual void price(std::span<const double> logarithms, std::span<double> seconds,
                      std::span<Slopes> slopes) const = 0;
 };
 
-/// How long the phases of a step were measured to take at one batch.
+/// The measured times of a step's phases at one batch.
 struct StepTime {
   int step = 0;   ///< index of the step.
   int batch = 0;  ///< index of the batch.
   std::vector<double> phase_seconds;
 };
 
-/// The measured steps of one GPU as what a fit compares: each phase, and with more than one phase
-/// the step as a whole.
+/// The measured steps of one GPU as a fit compares them: each phase and, if there are several, the
+/// step as a whole.
 class StepTimes final : public Measurements {
  public:
   /// `steps` has the phases of each step. Keeps references to `steps` and `times`.
@@ -59,11 +59,11 @@ class StepTimes final : public Measurements {
   void compare(std::span<const double> logarithms, std::span<double> residuals,
                std::span<double> derivatives) const override;
 
-  /// Returns what the model says of each measured step's phases, in seconds.
+  /// Returns the predicted times of each measured step's phases, in seconds.
   [[nodiscard]] std::vector<std::vector<double>> predict(std::span<const double> logarithms) const;
 
-  /// The same where of some steps, `known`, one batch was measured: these phases are corrected by
-  /// cost::scale_to() and cost::corrected_seconds(). `batches` has the samples of each batch.
+  /// The same if one batch of some steps, `known`, was measured: cost::scale_to() and
+  /// cost::corrected_seconds() correct their phases. `batches` has the samples of each batch.
   [[nodiscard]] std::vector<std::vector<double>> predict_from(std::span<const double> logarithms,
                                                               std::span<const StepTime> known,
                                                               std::span<const int> batches) const;

@@ -35,7 +35,7 @@ inline constexpr std::array<std::string_view, kOperationClassCount> kOperationCl
     "pooling", "elementwise", "reduction", "optimizer", "indexing",
     "sorting", "fft",         "copy",      "set",       "other"};
 
-/// Names of gpemu_operation_kind and gpemu_data_type, as records have them.
+/// Names of gpemu_operation_kind and gpemu_data_type, as written in records.
 inline constexpr std::array<std::string_view, GPEMU_OPERATION_WAIT + 1> kOperationKindNames = {
     "kernel",
     "matmul",
@@ -65,7 +65,7 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
   return kOperationClassNames[static_cast<std::size_t>(operation_class)];
 }
 
-/// Whether operations of a class are the layers of a network that have weights or states.
+/// Returns whether operations of a class are layers of a network with weights or states.
 [[nodiscard]] constexpr bool is_layer(OperationClass operation_class) {
   return operation_class == OperationClass::kMatmul ||
          operation_class == OperationClass::kConvolution ||
@@ -73,8 +73,8 @@ inline constexpr std::array<std::string_view, GPEMU_TYPE_COMPLEX128 + 1> kDataTy
          operation_class == OperationClass::kRecurrent;
 }
 
-/// What a launch of a kernel does. Where that is not known, the kind is GPEMU_OPERATION_KERNEL, and
-/// the class is what the name tells.
+/// What a launch of a kernel does. If that is not known, the kind is GPEMU_OPERATION_KERNEL, and
+/// the class follows from the name.
 struct DescribedOperation {
   gpemu_operation operation;
   OperationClass operation_class = OperationClass::kOther;

@@ -9,17 +9,17 @@
 
 namespace gpemu::cost {
 
-/// What a number rests on, best first.
+/// The evidence on which a number rests, best first.
 enum class Evidence : std::uint8_t {
   kMeasured,      ///< this very configuration was measured.
   kInterpolated,  ///< between two measured batch sizes.
   kExtrapolated,  ///< beyond the measured batch sizes, within what fits; memory: of another GPU.
-  kScaled,        ///< by the model of operations, corrected by another batch that was measured.
-  kCalibrated,    ///< of operations, by parameters fitted to this GPU's measurements.
-  kTransferred,   ///< the same by another GPU's parameters, or by those of other arithmetic.
+  kScaled,        ///< from the operation model, corrected by another batch that was measured.
+  kCalibrated,    ///< from the operation model, with parameters fitted to this GPU's measurements.
+  kTransferred,   ///< the same with parameters of another GPU or of other arithmetic.
   kAnalytic,      ///< from the datasheet's rates.
-  kGuessed,       ///< what the work is was guessed, too: kernels that are not recognised.
-  kEmulated,      ///< measured, but on an emulated GPU: says nothing of a real one.
+  kGuessed,       ///< the work was guessed too: kernels that are not recognised.
+  kEmulated,      ///< measured, but on an emulated GPU: says nothing about a real one.
 };
 
 inline constexpr std::array<std::string_view, 9> kEvidenceNames = {
@@ -30,7 +30,7 @@ inline constexpr std::array<std::string_view, 9> kEvidenceNames = {
   return kEvidenceNames[static_cast<std::size_t>(evidence)];
 }
 
-/// A duration with what it rests on.
+/// A duration with its evidence.
 struct Estimate {
   Duration time{};
   Evidence evidence = Evidence::kMeasured;

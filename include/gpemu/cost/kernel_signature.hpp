@@ -9,13 +9,13 @@
 
 namespace gpemu::cost {
 
-/// What a parameter of a kernel is, as far as its size follows from its type.
+/// The kinds of kernel parameters whose size follows from the type.
 enum class ParameterKind : std::uint8_t {
   kOther,         ///< a struct, a functor, a floating-point number.
   kInteger32,     ///< of 32 bits.
   kInteger64,     ///< of 64 bits.
-  kConstPointer,  ///< to what the kernel does not write.
-  kPointer,       ///< to what the kernel may write.
+  kConstPointer,  ///< to memory that the kernel does not write.
+  kPointer,       ///< to memory that the kernel may write.
 };
 
 /// A parameter of a kernel.
@@ -31,8 +31,8 @@ struct KernelParameter {
   }
 };
 
-/// Returns the parameters of the function that a mangled name names, in order; nothing where it is
-/// none of the Itanium C++ ABI. Takes some ten microseconds, for the names are long.
+/// Returns the parameters of the function with a mangled name, in order; nothing if the name is not
+/// one of the Itanium C++ ABI. Takes about ten microseconds, because the names are long.
 [[nodiscard]] std::optional<std::vector<KernelParameter>> kernel_parameters(
     std::string_view mangled_name);
 

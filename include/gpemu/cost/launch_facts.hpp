@@ -7,12 +7,13 @@
 
 namespace gpemu::cost {
 
-/// What a launch says of a kernel that is not recognised by its name: its arguments, and its code.
+/// What a launch shows about a kernel that is not recognised by its name: its arguments and its
+/// code.
 struct LaunchFacts {
   static constexpr int kMostPointers = 12;
   static constexpr int kMostIntegers = 12;
 
-  /// What a kernel's instructions calculate with.
+  /// The arithmetic of a kernel's instructions.
   enum class Arithmetic : std::uint8_t {
     kUnknown,  ///< the code cannot be read.
     kOther,
@@ -35,7 +36,7 @@ struct GuessedWork {
   double flops = 0;
 };
 
-/// Guesses what a kernel moves and calculates, from above rather than from below, so that it is not
+/// Guesses what a kernel moves and calculates, rather too much than too little, so that it is not
 /// faster than a GPU can be. docs/design/kernels.md has the rules.
 ///
 /// Units: `threads` of the grid. Complexity: the cube of the number of integers, no allocation.

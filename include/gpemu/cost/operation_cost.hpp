@@ -16,7 +16,7 @@ namespace gpemu::cost {
 
 struct OperationWork;  ///< operation_time.hpp
 
-/// What holds an operation back.
+/// What limits an operation's speed.
 enum class Limit : std::uint8_t { kCompute, kMemory, kLatency };
 
 struct OperationCost {
@@ -27,11 +27,11 @@ struct OperationCost {
 /// What is known of a kernel by its name alone. Cheap to copy; analyse a name once and keep it.
 struct KernelTraits {
   OperationClass operation_class = OperationClass::kOther;
-  /// What a launch whose elements are found is described as.
+  /// The kind that describes a launch once its elements are found.
   gpemu_operation_kind kind = GPEMU_OPERATION_KERNEL;
   gpemu_access access = GPEMU_ACCESS_CONTIGUOUS;
-  /// How the elements that one launch handles are found. Arguments are only looked at for kernels
-  /// of PyTorch, whose signatures are known.
+  /// How to find the elements that a launch handles. Only arguments of PyTorch's kernels are read,
+  /// because their signatures are known.
   enum class Elements : std::uint8_t {
     kFromThreads,        ///< one per thread of the grid.
     kFromArgument,       ///< an integer argument.
@@ -43,68 +43,68 @@ struct KernelTraits {
     kFromSelfAttention,  ///< blocks of rows of queries, as many keys as queries.
     kFromCycles,         ///< none: an integer argument counts cycles of the clock to wait for.
     kFromOffsets,    ///< an integer argument; the next one has sizes and strides of each tensor.
-    kFromInputs,     ///< an argument that tells the elements of each input, which the grid's
-                     ///< second dimension counts: PyTorch's concatenation.
+    kFromInputs,     ///< an argument with the elements of each input; the grid's second
+                     ///< dimension is the number of inputs: PyTorch's concatenation.
     kFromPooling,    ///< height and width of input, output and window, in this order, from
                      ///< an integer argument on, and the number of images.
     kFromDepthwise,  ///< the integer arguments of PyTorch's depthwise convolutions.
   };
   Elements elements = Elements::kFromThreads;
-  bool foreign = true;  ///< not one of PyTorch's: nobody has looked at what its threads do.
+  bool foreign = true;  ///< not one of PyTorch's: it is not known what its threads do.
   int tensors = 3;      ///< how often an element is read or written.
   gpemu_data_type type = GPEMU_TYPE_FP32;
   int argument = 0;         ///< where they look, but kFromReduction, -Chunks and -Lists: first.
   int second_argument = 0;  ///< where kFromProduct and -Pooling look as well.
-  int rows_per_block = 0;   ///< of queries; kFromSelfAttention only. 0: told by the argument.
+  int rows_per_block = 0;   ///< of queries; kFromSelfAttention only. 0: in the argument.
   int head_size = 0;        ///< kFromSelfAttention only.
   int lists = 0;            ///< of tensors; kFromLists only. kFromInputs: inputs at most.
   bool long_lists = false;  ///< kFromLists only: the layout for arguments of up to 32 KB.
   bool with_steps = false;  ///< kFromLists only: the layout of fused optimizers.
 };
 
-/// Analyses a mangled name. Takes microseconds, for the names are long.
+/// Analyses a mangled name. Takes microseconds, because the names are long.
 [[nodiscard]] KernelTraits kernel_traits(std::string_view mangled_name);
 
-/// What else is known of a launch.
+/// What else is known about a launch.
 struct LaunchContext {
   Bytes memory = std::numeric_limits<Bytes>::max();  ///< of the GPU: no tensor is larger.
   const LaunchFacts* facts = nullptr;                ///< of kernels that are not recognised.
 };
 
-/// Describes a launch without its arguments, which are read here: what comes back can be kept, and
-/// be priced on any GPU. Requires: launch.kind is GPEMU_OPERATION_KERNEL.
+/// Describes a launch. The arguments are read here, so the result can be kept and priced on any
+/// GPU. Requires: launch.kind is GPEMU_OPERATION_KERNEL.
 [[nodiscard]] DescribedOperation describe_kernel(const KernelTraits& traits,
                                                  const gpemu_operation& launch,
                                                  const LaunchContext& context = {});
 
-/// Predicts how long an operation takes on one GPU, by operation_seconds() with the parameters that
-/// were fitted to this GPU's measured steps, to those of the GPU that its file names, or where it
-/// names none with what is typical. docs/design/operation-costs.md has the equations.
+/// Predicts how long an operation takes on one GPU, by operation_seconds(). The parameters are
+/// those fitted to this GPU's measured steps, else those of the GPU that its file names, else
+/// typical ones. docs/design/operation-costs.md has the equations.
 ///
-/// Convolutions and products in arithmetic, tensor cores or not, on which those parameters do not
-/// rest are priced by spec.other_arithmetic.
+/// If those parameters were measured with tensor cores and a convolution or product does not use
+/// them, or the other way round, spec.other_arithmetic prices it.
 ///
 /// A pure function of its inputs; no operation costs nothing. Thread safety: any thread.
 class OperationCostModel {
  public:
   explicit OperationCostModel(profile::GpuSpec spec);
 
-  /// Prices an operation. Entries of the shape that are negative count as 0. A kernel that is not
-  /// described yet is analysed and described first, which takes microseconds.
+  /// Prices an operation. Negative entries of the shape count as 0. A kernel that is not described
+  /// yet is analysed and described first, which takes microseconds.
   [[nodiscard]] OperationCost price(const gpemu_operation& operation) const;
 
   [[nodiscard]] OperationCost price(const DescribedOperation& described) const;
 
-  /// Returns what takes most of an operation's time: its arithmetic, its bytes, or what is left
+  /// Returns what takes most of an operation's time: its arithmetic, its bytes, or what remains
   /// without both. Separate from price() because it takes as long, and only predictions need it.
   [[nodiscard]] Limit limit(const DescribedOperation& described) const;
 
  private:
-  /// Parameters, and what they rest on where they are used as they were fitted.
+  /// Parameters, and their evidence if they are used as they were fitted.
   struct Parameters {
     profile::OperationParameters values{};
     Evidence evidence = Evidence::kAnalytic;
-    /// The bars of a step: of these parameters' GPU and arithmetic, and of others.
+    /// The bars of a step: on the GPU and in the arithmetic of these parameters, and on others.
     double calibrated_error = 0;
     double transferred_error = 0;
   };
@@ -118,7 +118,7 @@ class OperationCostModel {
   profile::GpuSpec spec_;
   Parameters own_;
   Parameters other_arithmetic_;
-  bool tensor_cores_ = false;  ///< whether the products that own_ rests on ran on them.
+  bool tensor_cores_ = false;  ///< whether the products measured for own_ ran on them.
 };
 
 }  // namespace gpemu::cost

@@ -27,9 +27,9 @@ struct GpuRates {
   double multiprocessors = 0;
 };
 
-/// What an operation asks of a GPU, with tiles and waves counted: all that its time depends on
-/// besides parameters. Arithmetic operations are counted as the hardware does them, with the parts
-/// of tiles that are empty; bytes as often as they are read or written.
+/// The work of an operation on a GPU, with tiles and waves counted: everything that its time
+/// depends on apart from the parameters. Arithmetic operations are counted as the hardware does
+/// them, including the empty parts of tiles; bytes count each time they are read or written.
 struct OperationWork {
   enum class Kind : std::uint8_t {
     kNothing,
@@ -48,15 +48,15 @@ struct OperationWork {
   bool tensor_cores = false;
   double peak_flops = 0;  ///< of the arithmetic's type, per second.
   double flops = 0;
-  double least_flops = 0;  ///< without empty parts of tiles; 0 where algorithms can do with less.
+  double least_flops = 0;  ///< without empty parts of tiles; 0 if an algorithm may need less.
   double kernels = 1;      ///< one after the other, of a product.
   double depth = 1;        ///< terms of an output element's sum.
   double bytes = 0;
   double activation_bytes = 0;  ///< of a convolution's input and output.
   double turned_bytes = 0;      ///< moved to put the channels of a convolution's operands last.
   double channels = 0;          ///< of a normalization; 0: not known.
-  /// By Winograd's algorithm, 0 where it does not serve: with tiles of 2 x 2, in one kernel; with
-  /// tiles of 4 x 4, transformed in memory, where the bytes become `transform` times as many.
+  /// With Winograd's algorithm; 0 if it cannot be used. With tiles of 2 x 2, in one kernel; with
+  /// tiles of 4 x 4, transformed in memory, which multiplies the bytes by `transform`.
   double winograd_small_flops = 0;
   double winograd_large_flops = 0;
   double winograd_depth = 1;
@@ -70,7 +70,7 @@ struct OperationWork {
           .multiprocessors = static_cast<double>(spec.multiprocessors)};
 }
 
-/// Finds what an operation asks of a GPU. Complexity: constant, no allocation.
+/// Returns the work of an operation on a GPU. Complexity: constant, no allocation.
 [[nodiscard]] OperationWork operation_work(const gpemu_operation& operation,
                                            OperationClass operation_class,
                                            const profile::GpuSpec& spec);
@@ -92,7 +92,7 @@ struct ParameterList {
 [[nodiscard]] ParameterList parameters_of(const OperationWork& work);
 
 /// Returns how long an operation takes, in seconds. `parameters` has kOperationParameterCount
-/// entries, themselves and not their logarithms. T is double, or a number that carries derivatives.
+/// entries, not their logarithms. T is double, or a number that carries derivatives.
 /// docs/design/operation-costs.md has the equations.
 template <typename T>
 [[nodiscard]] T operation_seconds(const OperationWork& work, const GpuRates& gpu,

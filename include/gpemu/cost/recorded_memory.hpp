@@ -17,7 +17,7 @@ struct AffineEntry {
   friend bool operator==(const AffineEntry&, const AffineEntry&) = default;
 };
 
-/// Tensors of one size that are there at once.
+/// Tensors of one size that exist at the same time.
 struct TensorGroup {
   std::int64_t count = 0;
   AffineEntry bytes;  ///< of each.
@@ -27,24 +27,24 @@ struct TensorGroup {
 
 /// The tensors that a recorded step holds, for any batch.
 struct RecordedMemory {
-  /// At each moment that is the fullest at some batch; the batches ascend.
+  /// At each moment that is the fullest for some batch, with ascending batches.
   std::vector<std::vector<TensorGroup>> fullest;
   std::vector<TensorGroup> after;  ///< when the step is done.
 
   friend bool operator==(const RecordedMemory&, const RecordedMemory&) = default;
 };
 
-/// What PyTorch's allocator counts as allocated; without context and workspaces.
+/// The memory that PyTorch's allocator counts as allocated, without context and workspaces.
 struct AllocatedMemory {
   Bytes peak = 0;        ///< most during a step.
   Bytes persistent = 0;  ///< between steps.
 };
 
-/// Returns what PyTorch's caching allocator counts for a tensor that gets memory of its own.
+/// Returns how many bytes PyTorch's caching allocator counts for a tensor with its own memory.
 [[nodiscard]] Bytes allocated_bytes(Bytes bytes);
 
-/// Returns what a recorded step takes at a batch, each tensor as allocated_bytes() says. Requires:
-/// batch >= 1.
+/// Returns the memory of a recorded step at a batch, with each tensor as allocated_bytes() counts
+/// it. Requires: batch >= 1.
 [[nodiscard]] AllocatedMemory allocated_at(const RecordedMemory& memory, std::int64_t batch);
 
 }  // namespace gpemu::cost

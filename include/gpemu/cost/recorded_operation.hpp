@@ -14,7 +14,7 @@ namespace gpemu::cost {
 /// An operation of a recording, for any batch.
 struct RecordedOperation {
   gpemu_operation_kind kind = GPEMU_OPERATION_OTHER;
-  std::string name;  ///< of the library's function; of a kernel without what its templates say.
+  std::string name;  ///< of the library's function, or of a kernel without template arguments.
   OperationClass operation_class = OperationClass::kOther;
   gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
   gpemu_data_type compute_type = GPEMU_TYPE_UNKNOWN;
@@ -22,7 +22,7 @@ struct RecordedOperation {
   bool channels_last = false;
   std::array<AffineEntry, GPEMU_OPERATION_SHAPE_LENGTH> shape{};
 
-  /// The operation at a batch; its name is this one's.
+  /// Returns the operation at a batch; it refers to this object's name.
   [[nodiscard]] DescribedOperation at(std::int64_t batch) const;
   friend bool operator==(const RecordedOperation&, const RecordedOperation&) = default;
 };

@@ -26,19 +26,20 @@ struct Recording {
   std::vector<int> batches;  ///< that it was recorded at, ascending.
   std::vector<RecordedOperation> operations;
   std::vector<RecordedPhase> phases;
-  /// Of the phases together; nothing where what the program held is no function of the batch.
+  /// Of all phases together; nothing if the program's memory is not a function of the batch.
   std::optional<RecordedMemory> memory;
 };
 
 /// Recordings at fewer batches do not show whether a number is affine.
 inline constexpr int kFewestBatches = 3;
 
-/// Makes recordings, by model, from files that `gpemu run --ops` wrote. Operations between NVTX
-/// ranges "MODEL batch=BATCH PHASE" count; each such range is there once, at three batches or more.
+/// Makes recordings, by model, from files that `gpemu run --ops` wrote. Only operations inside NVTX
+/// ranges "MODEL batch=BATCH PHASE" count; each such range occurs once, and there are three batches
+/// or more.
 ///
-/// Errors: those of reading; kCorruptData with file and line for what is not in the format of
-/// operations; kInvalidArgument, with what it is and where, for recordings that are no function of
-/// the batch: other operations at another batch, or an entry of a shape that is not affine.
+/// Errors: those of reading; kCorruptData with file and line if the format is wrong;
+/// kInvalidArgument, with the place, if a recording is not a function of the batch: other
+/// operations at another batch, or an entry of a shape that is not affine.
 [[nodiscard]] Result<std::vector<Recording>> condense(
     const std::vector<std::filesystem::path>& files);
 

@@ -17,10 +17,10 @@ namespace gpemu::cost {
 /// Device memory that a training process holds at one batch size.
 struct MemoryCost {
   Bytes persistent = 0;  ///< weights, gradients, optimizer state, input: held between steps.
-  Bytes peak = 0;        ///< held at most during a step, as the framework's allocator counts.
-  /// Beyond the allocator: context, library workspaces, fragmentation. The device's capacity less
-  /// what was found usable for this model, so that peak + reserved is at most the capacity for each
-  /// batch that fits, and more for each that does not.
+  Bytes peak = 0;        ///< the most held during a step, as the framework's allocator counts.
+  /// Outside the allocator: context, library workspaces, fragmentation. It is the device's capacity
+  /// less the memory found usable for this model, so peak + reserved exceeds the capacity exactly
+  /// for the batches that do not fit.
   Bytes reserved = 0;
   Evidence evidence = Evidence::kMeasured;
   double relative_error = 0;  ///< of `peak`; see Estimate.
@@ -30,7 +30,7 @@ struct MemoryCost {
 struct StepCost {
   int batch = 0;
   Estimate forward;
-  /// Loss, backward pass and optimizer step. The published profiles measured them as one.
+  /// Loss, backward pass and optimizer step, which the published profiles measured as one.
   Estimate backward_optimizer;
   Estimate copy_pageable;  ///< of one batch of input, host to device; blocks the host.
   Estimate copy_pinned;    ///< the same from page-locked memory.
@@ -48,35 +48,35 @@ struct StepEvidence {
   /// the lifetimes of tensors, not from the GPU.
   std::vector<profile::Curve> curves;
   std::optional<profile::MemoryLimit> limit;
-  /// What the model asks a GPU for; it prices what nobody measured.
+  /// The model's recorded operations, which price batches and GPUs that were not measured.
   std::optional<Recording> recording;
 };
 
-/// The cost of training one model on one GPU at one precision, from measured profiles: what was
-/// measured, or lies between. Where the model's operations are recorded, the rest comes from the
-/// model of operations: beyond the last measured batch corrected by that (Evidence::kScaled), on a
-/// GPU where the model was not measured by the parameters fitted to that GPU (kCalibrated), or by
-/// those of the GPU that stands for it (kTransferred). docs/design/operation-costs.md says where
-/// their bars come from; both phases have that of a whole step.
+/// The cost of training one model on one GPU at one precision, from measured profiles: measured
+/// points and interpolations between them. If the model's operations are recorded, the operation
+/// model gives the rest. Beyond the last measured batch, that batch corrects it
+/// (Evidence::kScaled). On a GPU where the model was not measured, it uses the parameters fitted to
+/// that GPU (kCalibrated) or those of the GPU that its file names (kTransferred).
+/// docs/design/operation-costs.md explains the bars; both phases have the bar of a whole step.
 ///
 /// Immutable after creation: a pure function of its inputs, with no clock, randomness or I/O.
 /// Thread safety: const members may be called concurrently.
 class StepCostModel {
  public:
-  /// `precision` empty means the one that was measured, when there is only one. A model that was
+  /// An empty `precision` means the one that was measured, if there is only one. A model that was
   /// not measured on the GPU, but is recorded, has the precision that PyTorch uses there by
   /// default.
   ///
-  /// Errors: kNotFound when the GPU or model is unknown, kUnsupported when the pair was neither
-  /// measured at that precision nor is recorded, kInvalidArgument when it was at several and none
-  /// is named; the message lists what was measured.
+  /// Errors: kNotFound if the GPU or model is unknown, kUnsupported if the pair was neither
+  /// measured at that precision nor recorded, kInvalidArgument if it was measured at several and
+  /// none is named. The message lists what was measured.
   [[nodiscard]] static Result<StepCostModel> create(const profile::Database& database,
                                                     std::string_view model, std::string_view gpu,
                                                     std::string_view precision = {});
 
-  /// The same from evidence in hand, without a database.
+  /// The same from given evidence, without a database.
   ///
-  /// Errors: kUnsupported when a quantity has no curve or too few points, kCorruptData for records
+  /// Errors: kUnsupported if a quantity has no curve or too few points, kCorruptData for records
   /// that contradict themselves.
   [[nodiscard]] static Result<StepCostModel> from_evidence(StepEvidence records);
 
@@ -86,13 +86,13 @@ class StepCostModel {
 
   /// Returns the cost of a step with `batch` samples.
   ///
-  /// Errors: kInvalidArgument when batch < 1; kOutOfMemory when it does not fit, with the largest
-  /// batch that does. Complexity: logarithmic in the number of measured points, no allocation on
-  /// success; where the model of operations answers, linear in these, less than a millisecond.
+  /// Errors: kInvalidArgument if batch < 1; kOutOfMemory if it does not fit, with the largest batch
+  /// that does. Complexity: logarithmic in the number of measured points, no allocation on success.
+  /// With the operation model: linear in the number of operations, less than a millisecond.
   [[nodiscard]] Result<StepCost> step(int batch) const;
 
-  /// Returns the largest batch that fits: the largest that was measured to run where a larger one
-  /// was measured to run out of memory, else the largest whose peak leaves what the GPU reserves.
+  /// Returns the largest batch that fits: the largest that was measured to run if a larger one was
+  /// measured to run out of memory, else the largest whose peak fits beside the reserved memory.
   /// step() refuses exactly the batches above it.
   [[nodiscard]] int largest_batch() const;
 

@@ -7,8 +7,8 @@
 
 namespace gpemu::cuda {
 
-/// Returns the node that this process runs its CUDA work on, attaching to it if need be; null when
-/// there is none.
+/// Returns the node of this process's CUDA work, attaching to it if necessary; null if there is
+/// none.
 [[nodiscard]] std::shared_ptr<device::Node> own_node();
 
 }  // namespace gpemu::cuda

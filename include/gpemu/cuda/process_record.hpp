@@ -5,7 +5,7 @@
 
 namespace gpemu::cuda {
 
-/// How often something happened and the emulated time that it took.
+/// How often something happened, and its emulated time.
 struct RecordedTotal {
   std::int64_t count = 0;
   std::int64_t time_ns = 0;
@@ -22,31 +22,31 @@ struct RecordedDevice {
   std::int64_t first_ns = 0;  ///< start of the first operation, once there is one.
   std::int64_t last_ns = 0;   ///< when the last operation ends.
   std::int64_t busy_ns = 0;   ///< kernels or copies of this process ran.
-  /// Part of the rest: the program had asked for nothing. `computing` and `blocked` tell what the
-  /// thread did that asked next; they are estimates from its processor time, and where nothing is
-  /// known they sum to less.
+  /// Part of the rest: no work was queued. `computing` and `blocked` say what the thread did that
+  /// next asked for work. They are estimates from its CPU time; if that is not known, they sum to
+  /// less.
   std::int64_t unasked_ns = 0;
   std::int64_t computing_ns = 0;
   std::int64_t blocked_ns = 0;
 };
 
-/// A function that is not supported and was called.
+/// An unsupported function that was called.
 struct RecordedCall {
   char library[24] = {};
   char function[104] = {};
   std::int64_t count = 0;
 };
 
-/// What the program read of a kernel's or a library function's results that were not computed.
+/// Reads of results of a kernel or library function that were not computed.
 struct RecordedRead {
-  char writer[232] = {};  ///< its name, cut.
+  char writer[232] = {};  ///< its name, truncated.
   std::int64_t count = 0;
   std::int64_t bytes = 0;
 };
 
-/// What a process counts that uses emulated GPUs. It lies in the file `<pid>.record` of the folder
-/// that GPEMU_RECORD_DIR names, mapped while the process runs, so that it is whole however the
-/// process ends. Each field is written whole; `gpemu run` of the same version reads it.
+/// The counters of a process that uses emulated GPUs. They are in the file `<pid>.record` of the
+/// folder GPEMU_RECORD_DIR, which is mapped while the process runs, so they survive any end of the
+/// process. Each field is written atomically; `gpemu run` of the same version reads it.
 struct ProcessRecord {
   /// "gpemurec", and a number that changes with the layout.
   static constexpr std::uint64_t kMagic = 0x6365727570656700 + 3;
@@ -58,17 +58,17 @@ struct ProcessRecord {
 
   std::uint64_t magic = 0;
   std::int64_t process = 0;
-  std::int64_t not_kept_bytes = 0;  ///< that the program read though their content was not kept.
+  std::int64_t not_kept_bytes = 0;  ///< that the program read although their content was not kept.
   std::int64_t not_computed_bytes = 0;  ///< that the program read, of all writers.
-  std::int64_t moved_bytes = 0;         ///< by large copies beside the program.
-  std::int64_t moving_ns = 0;           ///< for how long these were moved.
-  std::int64_t late_ns = 0;           ///< how much later than on the timeline they ended, added up.
-  std::int64_t late_wait_ns = 0;      ///< for how long threads waited for bytes that were late.
-  std::int64_t not_locked_bytes = 0;  ///< of pinned memory, all that was taken added up.
-  std::int64_t wait_ns = 0;           ///< all threads together, for the GPUs.
-  std::int64_t lines = 0;             ///< of `<pid>.lines`.
-  std::int64_t lines_left_out = 0;    ///< for want of space.
-  std::int64_t calls_left_out = 0;    ///< of functions beyond kMaxCalls.
+  std::int64_t moved_bytes = 0;         ///< by large copies, in parallel with the program.
+  std::int64_t moving_ns = 0;           ///< how long moving them took.
+  std::int64_t late_ns = 0;       ///< by how much they ended later than on the timeline, in total.
+  std::int64_t late_wait_ns = 0;  ///< for how long threads waited for bytes that were late.
+  std::int64_t not_locked_bytes = 0;     ///< of pinned memory, in total over the run.
+  std::int64_t wait_ns = 0;              ///< all threads together, for the GPUs.
+  std::int64_t lines = 0;                ///< of `<pid>.lines`.
+  std::int64_t lines_left_out = 0;       ///< for lack of space.
+  std::int64_t calls_left_out = 0;       ///< of functions beyond kMaxCalls.
   RecordedTotal classes[kMaxClasses];    ///< by cost::OperationClass.
   RecordedTotal evidence[kMaxEvidence];  ///< by cost::Evidence.
   RecordedDevice devices[kMaxDevices];   ///< by the process's own numbers.

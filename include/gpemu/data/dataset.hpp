@@ -21,15 +21,15 @@ struct Sample {
 
 /// A folder of JPEG files with one sub-folder per class, as torchvision's ImageFolder reads it.
 ///
-/// Classes and files are in lexicographic order, so that a seed means the same order everywhere.
+/// Classes and files are in lexicographic order, so a seed gives the same order everywhere.
 /// Immutable. Thread safety: const members may be called concurrently.
 class FolderDataset {
  public:
   /// Here and below, `stop` may end the call early.
   ///
-  /// Errors: kNotFound when the folder does not exist, kIo when it cannot be read, kCorruptData
-  /// when there is no class folder or a class holds no JPEG file; each names the folder and what to
-  /// do. kInterrupted after `stop`.
+  /// Errors: kNotFound if the folder does not exist, kIo if it cannot be read, kCorruptData if
+  /// there is no class folder or a class has no JPEG file; the message names the folder and says
+  /// what to do. kInterrupted after `stop`.
   [[nodiscard]] static Result<FolderDataset> open(const std::filesystem::path& root,
                                                   const std::atomic<bool>* stop = nullptr);
 
@@ -39,7 +39,7 @@ class FolderDataset {
   [[nodiscard]] Bytes total_bytes() const { return total_bytes_; }
 
   /// Drops the files from the page cache (posix_fadvise), so that the next read comes from storage.
-  /// Dirty pages are written first. Pages that others have mapped stay.
+  /// Dirty pages are written first. Pages that other processes have mapped stay.
   ///
   /// Errors: kIo naming the file; kInterrupted after `stop`.
   [[nodiscard]] Result<void> drop_page_cache(const std::atomic<bool>* stop = nullptr) const;

@@ -17,15 +17,15 @@ struct Augmentation {
   bool flip = false;
 };
 
-/// Draws a random resized crop (8 to 100 % of the area, aspect ratio 3:4 to 4:3; the centre when
-/// ten tries do not fit) and a horizontal flip (one time in two).
+/// Draws a random resized crop (8 to 100 % of the area, aspect ratio 3:4 to 4:3; the centre if ten
+/// tries do not fit) and a horizontal flip (one time in two).
 ///
 /// Requires: size is positive. Source: defaults of torchvision's RandomResizedCrop and
 /// RandomHorizontalFlip.
 [[nodiscard]] Augmentation draw_augmentation(const ImageSize& size, sim::Rng& rng);
 
-/// Decodes JPEG images and makes training samples of them. Holds the decoder's state and buffers,
-/// so that an image costs no allocation of ours once they have grown.
+/// Decodes JPEG images and makes training samples of them. Keeps the decoder's state and buffers,
+/// so that gpemu allocates nothing per image once they have grown.
 ///
 /// Thread safety: none; each thread has its own.
 class ImageTransform {
@@ -36,17 +36,18 @@ class ImageTransform {
   ImageTransform& operator=(ImageTransform&&) noexcept;
   ~ImageTransform();
 
-  /// Makes a sample: random resized crop, resize (bilinear with antialiasing, as PIL's), horizontal
-  /// flip, float32, normalised with ImageNet's mean and standard deviation. Returns what was drawn.
+  /// Makes a sample: random resized crop, resize (bilinear with antialiasing, like PIL's),
+  /// horizontal flip, float32, normalised with ImageNet's mean and standard deviation. Returns the
+  /// random choices.
   ///
-  /// Only the rows down to the crop's end are decoded; damage below them goes unnoticed, but an
-  /// image that is cut off does not. Shape of `output`: [3, size, size].
+  /// Only the rows down to the crop's end are decoded: damage below them goes unnoticed, but a
+  /// truncated file does not. Shape of `output`: [3, size, size].
   ///
   /// Errors: kCorruptData saying what is wrong with the image; `output` is then unspecified.
   [[nodiscard]] Result<Augmentation> apply(std::span<const std::byte> jpeg, sim::Rng& rng,
                                            std::span<float> output);
 
-  /// Decodes a whole image to RGB and drops the pixels: what reading images costs at the least.
+  /// Decodes a whole image to RGB and drops the pixels: the least cost of reading images.
   ///
   /// Errors: kCorruptData.
   [[nodiscard]] Result<ImageSize> decode_only(std::span<const std::byte> jpeg);

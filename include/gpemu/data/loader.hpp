@@ -15,8 +15,7 @@
 
 namespace gpemu::data {
 
-/// Host memory for one batch, and how to give it back. The loader does not know whether it is
-/// pinned.
+/// Host memory for one batch, and its owner. The loader does not know whether it is pinned.
 struct HostBuffer {
   std::byte* data = nullptr;
   Bytes size = 0;
@@ -32,12 +31,11 @@ using HostAllocator = std::function<Result<HostBuffer>(Bytes size)>;
 struct LoaderOptions {
   int batch = 1;             ///< samples per batch.
   int workers = 1;           ///< threads that read, decode and transform.
-  int prefetch_batches = 2;  ///< batches that may be ready or in the making ahead of the reader.
+  int prefetch_batches = 2;  ///< batches that may be ready or in progress ahead of the reader.
   std::uint64_t seed = 0;
-  int crop = 224;         ///< height and width of the output.
-  bool drop_last = true;  ///< leave out a last batch that is not full.
-  bool stop_on_corrupt =
-      false;  ///< else a corrupt image is counted and its place filled with zeros.
+  int crop = 224;                ///< height and width of the output.
+  bool drop_last = true;         ///< leave out a last batch that is not full.
+  bool stop_on_corrupt = false;  ///< else a corrupt image is counted and replaced with zeros.
 };
 
 /// What the workers did for one batch, summed over its samples.
@@ -75,8 +73,8 @@ class Batch {
 /// Reads, decodes and augments images on worker threads and yields batches in order.
 ///
 /// The transform is the standard one of ImageNet training: random resized crop, horizontal flip,
-/// float32 CHW, normalised. What a sample becomes depends on (seed, epoch, sample) only, not on
-/// threads or timing. Thread safety: one reader; its workers are its own.
+/// float32 CHW, normalised. The result for a sample depends on (seed, epoch, sample) only, not on
+/// threads or timing. Thread safety: one reader; the worker threads belong to the loader.
 class Loader {
  public:
   /// Starts the workers. `dataset` must outlive the loader.
@@ -96,9 +94,9 @@ class Loader {
 
   /// Returns the next batch, blocking until it is ready, or nothing at the end of the epoch.
   ///
-  /// Errors: kIo when a file cannot be read; kCorruptData naming the file, with stop_on_corrupt;
-  /// the batch is dropped then and the next call goes on with the one after it. Those of the
-  /// allocator when the reader holds more batches at once than ever before.
+  /// Errors: kIo if a file cannot be read; with stop_on_corrupt, kCorruptData naming the file: the
+  /// batch is dropped, and the next call returns the batch after it. Those of the allocator if the
+  /// reader holds more batches at once than ever before.
   [[nodiscard]] Result<std::optional<Batch>> next();
 
   [[nodiscard]] int batches_per_epoch() const;

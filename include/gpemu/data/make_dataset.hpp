@@ -27,10 +27,10 @@ struct MakeDatasetOptions {
   int classes = 10;
   std::uint64_t seed = 0;
   int threads = 1;
-  /// In ascending order, at least one. In between, and beyond the first and last by the nearest
-  /// slope, sizes are interpolated in logarithmic space.
+  /// In ascending order, at least one. Sizes in between are interpolated in logarithmic space;
+  /// sizes beyond the first and last follow the nearest slope.
   std::vector<SizePercentile> sizes = default_size_percentiles();
-  /// Told how many images are done, from the threads, one call at a time.
+  /// Called with the number of finished images, from the threads, one call at a time.
   std::function<void(int done)> progress;
   /// Set from outside, e.g. by a signal handler, to stop early.
   const std::atomic<bool>* stop = nullptr;
@@ -41,10 +41,10 @@ struct MakeDatasetOptions {
 ///
 /// File sizes follow the distribution to a few percent, whatever the number of images. The same
 /// options give the same files. The folder appears as a whole at the end; until then the images are
-/// in a temporary folder beside it, which no error leaves behind.
+/// in a temporary folder beside it, which is removed after an error.
 ///
-/// Errors: kInvalidArgument naming the option, or when the folder exists and is not empty;
-/// kResourceLimit when the disk is full; kIo; kInterrupted after `stop`.
+/// Errors: kInvalidArgument naming the option, or if the folder exists and is not empty;
+/// kResourceLimit if the disk is full; kIo; kInterrupted after `stop`.
 [[nodiscard]] Result<void> make_dataset(const std::filesystem::path& folder,
                                         const MakeDatasetOptions& options);
 

@@ -11,7 +11,7 @@
 
 namespace gpemu::data {
 
-/// Reads one file after the other into a buffer that is kept between them.
+/// Reads one file after the other into a buffer that it reuses.
 ///
 /// Thread safety: none.
 class SampleReader {

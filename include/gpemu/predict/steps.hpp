@@ -31,36 +31,38 @@ struct FoundSteps {
   std::vector<StepRange> steps;  ///< whole ones, in their order.
 };
 
-/// What find_steps looks for.
+/// How find_steps searches.
 struct StepSearch {
-  /// Matches the name of an operation or range that comes once in a step; null: none is given.
+  /// Matches the name of an operation or range that occurs once per step; null: none is given.
   const std::regex* pattern = nullptr;
-  bool complete = true;  ///< whether the program has ended well; else only what is certain is told.
+  /// Whether the program ended without an error; else only certain steps are reported.
+  bool complete = true;
 };
 
-/// Finds the steps of a program. Work is taken to go around in a circle, so where a step begins
-/// does not matter. What follows the program's last cudaProfilerStart counts, if there is one. The
-/// first of these that answers does:
+/// Finds the steps of a program. Work is taken to be cyclic, so it does not matter where a step
+/// begins. If the program calls cudaProfilerStart, only work after the last call counts. The first
+/// of these signs that is present decides:
 ///
 /// 1. the pattern, if one is given: a step goes from one match to the next.
 /// 2. NVTX ranges whose name begins with the word step, iter, iteration, batch, train or
 ///    profilerstep: from one begin to the next.
 /// 3. the optimizer's work: kernels over lists of tensors, with matrix products, convolutions,
-///    attention or recurrent layers in between. Groups of them that differ, as those of two
-///    networks that train in turns, make up one step together, if they recur in turns.
-/// 4. where no optimizer works on lists, the shortest sequence of operations that recurs, three
-///    times or more. Until the program has ended well, only once it has made up some 20000
-///    operations: a network's equal layers recur, too.
+///    attention or recurrent layers in between. Different groups that alternate, as with two
+///    networks that train in turns, together make up one step.
+/// 4. if no optimizer works on lists, the shortest sequence of operations that repeats, three times
+///   or more. While the program has not ended without an error, the repetitions must make up some
+///   20000 operations, because equal layers of a network repeat as well.
 ///
-/// Errors: kNotFound when there are no steps, with what to do.
+/// Errors: kNotFound if there are no steps; the message says what to do.
 [[nodiscard]] Result<FoundSteps> find_steps(const record::ProgramWork& work,
                                             const StepSearch& search);
 
-/// Steps at the beginning that are left out: libraries choose algorithms, and memory is allocated.
+/// Steps at the beginning that are left out, because libraries choose algorithms and memory is
+/// allocated.
 inline constexpr int kWarmUpSteps = 2;
 
-/// Returns the step that stands for all: of up to `count` steps after the first ones, the one of
-/// median time on the GPU that it was recorded on. Requires: there is a step.
+/// Returns the step that represents all: among up to `count` steps after the warm-up, the one with
+/// the median time on the GPU of the recording. Requires: there is a step.
 [[nodiscard]] StepRange typical_step(const record::ProgramWork& work, const FoundSteps& found,
                                      int count);
 

@@ -9,13 +9,13 @@
 
 namespace gpemu::profile {
 
-/// A positive number of a model that a fit chooses. Fits handle its natural logarithm: what they
-/// expect, allow and differentiate by is relative.
+/// A positive number of a model that a fit chooses. Fits work with its natural logarithm: expected
+/// deviations, bounds and derivatives are relative.
 struct Parameter {
   std::string_view name;
-  double typical = 1;  ///< what is expected before any data, in the parameter's own unit.
-  /// Standard deviations of logarithms: of what all GPUs share from `typical`, and of one GPU's
-  /// value from what they share.
+  double typical = 1;  ///< the value expected without any data, in the parameter's own unit.
+  /// Standard deviations of logarithms: of the value shared by all GPUs from `typical`, and of one
+  /// GPU's value from the shared value.
   double shared_spread = 1;
   double own_spread = 1;
   double least = 0;  ///< physical bounds, 0 < least < most.
@@ -82,7 +82,7 @@ enum OperationParameter : std::uint8_t {
 
 inline constexpr int kOperationParameterCount = kHostBackward + 1;
 
-/// The parameters, with what is expected of them and their physical bounds. Their units:
+/// The parameters, with their expected values and physical bounds. Their units:
 ///
 /// * convolution_*, winograd_*, matmul: share of the peak rate that full tiles reach. Bound: 1.3,
 ///   for clocks above the datasheet's.
@@ -90,18 +90,19 @@ inline constexpr int kOperationParameterCount = kHostBackward + 1;
 ///   first_large_* (up to four input channels, filters up to 3 x 3 and beyond), grouped_*: factors
 ///   of convolution_*.
 /// * depthwise_*: arithmetic operations per clock of a multiprocessor; strided: bytes.
-/// * depth: multiply-adds of an output element's sum that take as long as to begin and end a tile.
+/// * depth: how many multiply-adds of an output element's sum take as long as starting and ending a
+///   tile.
 /// * *_bandwidth, normalization_forward and _backward, elementwise, concatenation, pooling_* and
 ///   reduction: share of the memory's bandwidth, 1 at most. normalization_block: bytes per clock
 ///   that a block moves, which handles one channel.
-/// * *latency, in s: what a kernel takes at least.
-/// * host_launch, in s, and how many of that the launch of an operation takes; host_part is that of
-///   an operation which its neighbour's launch brings along. host_forward and host_backward, in s:
-///   to begin a phase, and to notice its end.
+/// * *latency, in s: the least time of a kernel.
+/// * host_launch, in s; the other launches are multiples of it. host_part is for an operation that
+///   is launched together with its neighbour. host_forward and host_backward, in s: to start a
+///   phase and to notice its end.
 ///
-/// Source of what is expected: shares of 0.5 to 0.9 are usual in microbenchmarks; the spreads are
-/// wide enough to leave the choice to the data. docs/design/operation-costs.md tells how they were
-/// found.
+/// Source of the expected values: shares of 0.5 to 0.9 are usual in microbenchmarks; the spreads
+/// are wide enough to leave the choice to the data. docs/design/operation-costs.md says how they
+/// were found.
 inline constexpr auto kOperationParameters = std::to_array<Parameter>({
     Parameter{"convolution_forward", 0.7, 0.4, 0.5, 0.02, 1.3},
     Parameter{"convolution_data", 0.7, 0.4, 0.5, 0.02, 1.3},
@@ -159,18 +160,18 @@ inline constexpr auto kOperationParameters = std::to_array<Parameter>({
 });
 static_assert(kOperationParameters.size() == kOperationParameterCount);
 
-/// Parameters in the order of kOperationParameters, themselves and not their logarithms.
+/// Parameters in the order of kOperationParameters, not their logarithms.
 using OperationParameters = std::array<double, kOperationParameterCount>;
 
-/// The parameters of device and host apart: those of the host are the last.
+/// The host's parameters come after the device's.
 inline constexpr int kFirstHostParameter = kHostConvolution;
 
-/// Bars of a step's time, cost::Estimate::relative_error, as `gpemu cost eval` found them on steps
-/// that the parameters did not know.
+/// Bars of a step's time, cost::Estimate::relative_error, found by `gpemu cost eval` on steps that
+/// the parameters were not fitted to.
 struct CalibrationBars {
   double unseen_model = 0;  ///< of a model that was not measured on this GPU.
-  double known_batch = 0;   ///< of a model that was, at another batch, and corrected by that.
-  double other_gpu = 0;     ///< of another GPU that has these parameters.
+  double known_batch = 0;   ///< of a model that was, corrected by another batch.
+  double other_gpu = 0;     ///< of another GPU that uses these parameters.
 };
 
 /// What measured training steps show about a GPU and its host: parameters, and how they were
@@ -184,7 +185,7 @@ struct Calibration {
   double error = 0;  ///< mean absolute error of a step among those, as a share.
   /// Whether convolutions and products ran on tensor cores.
   bool tensor_cores = false;
-  std::optional<CalibrationBars> bars;  ///< absent where nobody evaluated the parameters.
+  std::optional<CalibrationBars> bars;  ///< absent if the parameters were not evaluated.
   OperationParameters parameters{};
 };
 

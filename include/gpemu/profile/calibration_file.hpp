@@ -9,11 +9,11 @@
 
 namespace gpemu::profile {
 
-/// Returns a GPU's file with this calibration in place of the one that it has, or at its end; every
-/// other byte stays. `other_arithmetic` names the GPU whose parameters hold for convolutions and
-/// products of the other arithmetic, with tensor cores or without; empty: none does.
+/// Returns a GPU's file with this calibration in place of its own, or at its end; no other byte
+/// changes. `other_arithmetic` names the GPU whose parameters apply to convolutions and products in
+/// the other arithmetic (with or without tensor cores); empty: none does.
 ///
-/// Errors: those of parse_gpu_spec(), of the old text and of the new.
+/// Errors: those of parse_gpu_spec() for the old text and for the new one.
 [[nodiscard]] Result<std::string> replace_calibration(std::string_view toml,
                                                       std::string_view origin,
                                                       const Calibration& calibration,

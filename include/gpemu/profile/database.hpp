@@ -21,14 +21,14 @@ struct PackEntry {
   bool from_user = false;  ///< in the user's database, not the installed one.
 };
 
-/// Follows the name of a GPU whose file was edited, see Database::gpu().
+/// Suffix of the name of a GPU whose file was edited; see Database::gpu().
 inline constexpr std::string_view kEditedSuffix = "-edited";
 
-/// Read-only view of the installed profile database and, over it, the user's own. Where both hold
-/// the same record the user's wins.
+/// Read-only view of the installed profile database, overlaid with the user's own: if both hold the
+/// same record, the user's wins.
 ///
-/// Opening reads no profiles; each query reads what it asks for.
-/// Thread safety: none; one thread at a time.
+/// Opening reads no profiles; each query reads what it needs. Thread safety: none; one thread at a
+/// time.
 class Database {
  public:
   struct Paths {
@@ -36,17 +36,17 @@ class Database {
     std::filesystem::path user;  ///< need not exist.
   };
 
-  /// Returns where the databases are. Installed: GPEMU_PROFILES if set, else
-  /// `share/gpemu/profiles.db` in the nearest folder above this library or program, which holds for
-  /// an installation and for a build tree. User's: `gpemu/profiles.db` below XDG_DATA_HOME, by
-  /// default `~/.local/share`.
+  /// Returns the paths of the databases. Installed: GPEMU_PROFILES if set, else
+  /// `share/gpemu/profiles.db` in the nearest folder above this library or program, both in an
+  /// installation and in a build tree. User's: `gpemu/profiles.db` in XDG_DATA_HOME, by default
+  /// `~/.local/share`.
   [[nodiscard]] static Paths default_paths();
 
   /// Errors: kNotFound without the installed database; kIncompatible for a file of another kind or
   /// version; kUnavailable while another process writes the user's; kIo, kCorruptData.
   [[nodiscard]] static Result<Database> open(const Paths& paths = default_paths());
 
-  /// Returns a database over the content of a database file, see build_database_image().
+  /// Returns a database from the content of a database file; see build_database_image().
   ///
   /// Errors: kIncompatible for content of another kind or version.
   [[nodiscard]] static Result<Database> from_image(std::string_view image);
@@ -58,11 +58,11 @@ class Database {
   /// Returns a GPU by name or alias, ignoring case, or by the path of a TOML file (a name with '/'
   /// or ending in ".toml"), with the calibrations of the GPUs that its file names.
   ///
-  /// A file that has the name of a GPU of the database, but other rates, describes a GPU that
-  /// nobody measured: its name becomes NAME-edited, and no measurement applies to it.
+  /// A file with the name of a GPU in the database, but other rates, describes a GPU that was not
+  /// measured: its name becomes NAME-edited, and no measurement applies to it.
   ///
-  /// Errors: kNotFound, with the nearest names; for a file those of load_gpu_spec(), and
-  /// kCorruptData when a GPU that it names has no calibration.
+  /// Errors: kNotFound, with similar names; for a file those of load_gpu_spec(), and kCorruptData
+  /// if a GPU that it names has no calibration.
   [[nodiscard]] Result<GpuSpec> gpu(std::string_view name_or_path) const;
   [[nodiscard]] Result<std::vector<std::string>> gpu_names() const;
 
@@ -72,30 +72,30 @@ class Database {
   [[nodiscard]] Result<ModelInfo> model(std::string_view name) const;
   [[nodiscard]] Result<std::vector<std::string>> model_names() const;
 
-  /// Returns what a model asks a GPU for, as docs/reference/recording-format.md has it; nothing
-  /// when nobody recorded it.
+  /// Returns a model's recording in the format of docs/reference/recording-format.md; nothing if
+  /// there is none.
   [[nodiscard]] Result<std::optional<std::string>> recording(std::string_view model) const;
 
-  /// Returns nothing when there is no such curve.
+  /// Returns nothing if there is no such curve.
   [[nodiscard]] Result<std::optional<Curve>> curve(const CurveKey& key) const;
 
   /// Returns the precisions for which (model, gpu) has curves, e.g. {"fp32"}.
   [[nodiscard]] Result<std::vector<std::string>> precisions(std::string_view model,
                                                             std::string_view gpu) const;
 
-  /// Returns nothing when nobody measured where (model, gpu, precision) stops fitting.
+  /// Returns nothing if it was not measured up to which batch (model, gpu, precision) fits.
   [[nodiscard]] Result<std::optional<MemoryLimit>> memory_limit(std::string_view model,
                                                                 std::string_view gpu,
                                                                 std::string_view precision) const;
 
-  /// Returns the keys of all curves, of one model or one GPU where a name is given, in order.
+  /// Returns the keys of all curves in order, restricted to a model or a GPU if a name is given.
   [[nodiscard]] Result<std::vector<CurveKey>> curve_keys(std::string_view model = {},
                                                          std::string_view gpu = {}) const;
 
-  /// Returns what packs there are, the user's first, by name.
+  /// Returns all packs, the user's first, by name.
   [[nodiscard]] Result<std::vector<PackEntry>> packs() const;
 
-  /// Returns one pack with everything in it; of two by the same name the user's.
+  /// Returns one pack with its whole content; of two with the same name, the user's.
   ///
   /// Errors: kNotFound, with the nearest names.
   [[nodiscard]] Result<Pack> pack(std::string_view name) const;

@@ -14,7 +14,7 @@
 
 namespace gpemu::profile {
 
-/// What is known about one kind of GPU, from a TOML file under `gpus/`. Rates are the datasheet's
+/// The specification of one kind of GPU, from a TOML file under `gpus/`. Rates are the datasheet's
 /// dense peaks. A number that the datasheet does not give is absent, never guessed.
 struct GpuSpec {
   std::string name;                  ///< gpemu's name, e.g. "V100-PCIE-32GB"; the file's name too.
@@ -26,12 +26,12 @@ struct GpuSpec {
 
   int multiprocessors = 0;
   int cuda_cores = 0;                    ///< FP32 lanes of all multiprocessors together.
-  std::optional<double> base_clock_mhz;  ///< without boost; what old boards ran at by default.
+  std::optional<double> base_clock_mhz;  ///< without boost; the default of old boards.
   double boost_clock_mhz = 0;
 
-  Bytes memory_bytes = 0;  ///< what the driver reports as total.
-  /// The memory that an allocator could really use in measured runs: the rest is context, workspace
-  /// and fragmentation. Absent where nobody measured it.
+  Bytes memory_bytes = 0;  ///< the total that the driver reports.
+  /// The memory that an allocator could really use in measured runs; the rest is context, workspace
+  /// and fragmentation. Absent if it was not measured.
   std::optional<Bytes> usable_memory_bytes;
   double memory_bandwidth_bytes_per_s = 0;
   int memory_bus_bits = 0;
@@ -49,31 +49,30 @@ struct GpuSpec {
 
   int pcie_generation = 0;
   int pcie_lanes = 0;
-  /// Rate of a large copy from pinned host memory, per direction, as achieved and not as signalled.
+  /// Rate of a large copy from pinned host memory, per direction: the rate achieved, not the link's
+  /// raw rate.
   double pinned_copy_bytes_per_s = 0;
   /// NVLink bandwidth to all peers together, per direction; absent on GPUs without NVLink.
   std::optional<double> nvlink_bytes_per_s;
-  /// How many GPUs of one node NVLink joins: 2 over a bridge, 8 on a baseboard; 1 without NVLink.
+  /// How many GPUs of one node NVLink joins: 2 with a bridge, 8 on a baseboard; 1 without NVLink.
   int nvlink_gpus = 1;
 
-  /// What prices operations: this GPU's own calibration, or, of a GPU that Database::gpu() returns,
-  /// that of the GPU whose efficiencies stand for its own. Absent where the file tells neither.
+  /// The calibration that prices operations: this GPU's own or, after Database::gpu(), that of the
+  /// GPU named by `calibrated_like`. Absent if the file has neither.
   std::optional<Calibration> calibration;
-  /// The calibration that prices convolutions and products of the other arithmetic than those that
-  /// `calibration` rests on, with tensor cores or without; only of a GPU that Database::gpu()
-  /// returns.
+  /// The calibration that prices convolutions and products in the arithmetic (with or without
+  /// tensor cores) that `calibration` was not measured with; only set by Database::gpu().
   std::optional<Calibration> other_arithmetic;
-  std::string calibrated_like;  ///< the GPU whose calibration stands for this one's, or empty.
+  std::string calibrated_like;        ///< the GPU whose calibration this one uses, or empty.
   std::string other_arithmetic_like;  ///< the GPU of `other_arithmetic`, or empty.
 
-  /// Where each number comes from: TOML path (e.g. "memory.bandwidth_gb_per_s") to citation.
+  /// The source of each number: TOML path (e.g. "memory.bandwidth_gb_per_s") to citation.
   std::map<std::string, std::string> sources;
 };
 
 /// Reads a GPU specification. `origin` names the text in messages, e.g. the file's path.
 ///
-/// Strict: a key that is not known, a number without a source and a source that nothing uses are
-/// faults too.
+/// Strict: unknown keys, numbers without a source and unused sources are faults too.
 ///
 /// Errors: kCorruptData for the first fault, as "origin:line: field: what is wrong".
 [[nodiscard]] Result<GpuSpec> parse_gpu_spec(std::string_view toml, std::string_view origin);

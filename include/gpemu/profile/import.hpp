@@ -16,20 +16,20 @@
 
 namespace gpemu::profile {
 
-/// Everything that was measured of one curve, in ascending batch order.
+/// All measurements of one curve, in ascending batch order.
 struct MeasuredCurve {
   CurveKey key;
   std::vector<CurvePoint> rows;
 };
 
-/// What became of the rows of some tables.
+/// What happened to the rows of some tables.
 struct RowCounts {
   int measured = 0;
-  int extrapolated = 0;  ///< filled in by whoever published the tables, not measured.
-  int dropped = 0;       ///< measured or not, they cannot be true, e.g. negative memory.
+  int extrapolated = 0;  ///< filled in by the publisher of the tables, not measured.
+  int dropped = 0;       ///< impossible, e.g. negative memory.
 };
 
-/// The measured rows of somebody's tables.
+/// The measured rows of outside tables.
 struct MeasuredData {
   std::vector<MeasuredCurve> curves;
   std::vector<MemoryLimit> limits;
@@ -39,18 +39,18 @@ struct MeasuredData {
 
 /// How outside tables name things.
 struct ImportNames {
-  /// Returns GpuSpec::name for a GPU's name in the tables, or an error when there is none.
+  /// Returns GpuSpec::name for a GPU's name in the tables, or an error if there is none.
   std::function<Result<std::string>(std::string_view)> gpu;
   /// The precision at which a GPU was measured, by GpuSpec::name; "fp32" for all others.
   std::map<std::string, std::string> precisions;
 };
 
-/// Reads the tables that GPEmu publishes, in its own folder layout or as one flat table per GPU,
-/// see docs/reference/pack-format.md. Extrapolated rows are told apart by flags in the flat tables.
-/// In the folder layout nothing marks them; they are found as runs that lie exactly on a polynomial
-/// (in compute tables at least three rows at the end).
+/// Reads the tables that GPEmu publishes, in its own folder layout or as one flat table per GPU;
+/// see docs/reference/pack-format.md. In flat tables, flags mark extrapolated rows. In the folder
+/// layout nothing marks them; they are found as runs that lie exactly on a polynomial (in compute
+/// tables at least three rows at the end).
 ///
-/// Errors: kNotFound when the folder holds neither layout or `names` does not know a GPU; kIo;
+/// Errors: kNotFound if the folder has neither layout or `names` does not know a GPU; kIo;
 /// kCorruptData with file and line.
 [[nodiscard]] Result<MeasuredData> read_gpemu_tables(const std::filesystem::path& folder,
                                                      const ImportNames& names);
@@ -63,11 +63,11 @@ struct FitTolerances {
   double persistent_memory = 0.01;
 };
 
-/// Returns a pack with the fewest points of each measured curve that keep within the tolerances.
-/// Of `models` it takes those that were measured.
+/// Returns a pack with the fewest points of each measured curve that stay within the tolerances,
+/// and those of `models` that were measured.
 ///
-/// Errors: kNotFound when a measured model is not among `models`; kInvalidArgument when the pack's
-/// name or a precision cannot be in a pack.
+/// Errors: kNotFound if a measured model is not among `models`; kInvalidArgument if the pack's name
+/// or a precision is not allowed in a pack.
 [[nodiscard]] Result<Pack> fit_pack(const MeasuredData& data, const PackInfo& info,
                                     std::span<const ModelInfo> models,
                                     const FitTolerances& tolerances);
@@ -84,7 +84,8 @@ struct PackComparison {
   /// By GPU and quantity, and over all GPUs under the name "all".
   std::map<std::string, std::array<Fidelity, kQuantityNames.size()>> fidelity;
   Fidelity times;  ///< forward and backward together, over all GPUs.
-  /// Points that are not measured rows, rows that no curve covers, limits that are not the data's.
+  /// Points that are not measured rows, rows that no curve covers, limits that differ from the
+  /// data.
   std::vector<std::string> faults;
 };
 

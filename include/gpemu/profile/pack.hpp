@@ -12,7 +12,7 @@
 
 namespace gpemu::profile {
 
-/// Reads a pack. It need not be good enough to be contributed, see check_pack().
+/// Reads a pack. It need not be good enough to be contributed; see check_pack().
 ///
 /// Errors: kNotFound, kIo; kCorruptData with the first fault's file and line.
 [[nodiscard]] Result<Pack> load_pack(const std::filesystem::path& folder);
@@ -23,13 +23,13 @@ namespace gpemu::profile {
 [[nodiscard]] Result<PackInfo> load_pack_info(const std::filesystem::path& file);
 [[nodiscard]] Result<std::vector<ModelInfo>> load_models(const std::filesystem::path& file);
 
-/// Writes a pack as a new folder; nothing is left behind when that fails.
+/// Writes a pack as a new folder. After a failure, nothing is left behind.
 ///
-/// Errors: kInvalidArgument when the folder exists and is not empty; kIo.
+/// Errors: kInvalidArgument if the folder exists and is not empty; kIo.
 [[nodiscard]] Result<void> write_pack(const Pack& pack, const std::filesystem::path& folder);
 
-/// Returns all faults of a pack that a reviewer would reject it for; none for a good pack.
-/// `known_gpus` are the names that a GPU folder may have; with none, every name passes.
+/// Returns all faults for which a reviewer would reject a pack; none for a good pack. `known_gpus`
+/// are the allowed names of GPU folders; if it is empty, every name passes.
 [[nodiscard]] std::vector<PackFault> check_pack(const std::filesystem::path& folder,
                                                 std::span<const std::string> known_gpus = {});
 

@@ -11,7 +11,7 @@
 
 namespace gpemu::profile {
 
-/// What a field of PackInfo says that nobody filled in; check_pack() asks for it.
+/// The value of a PackInfo field that was not filled in; check_pack() reports it.
 inline constexpr std::string_view kNotStated = "not stated";
 
 /// Where a pack's numbers come from, from its `pack.toml`.
@@ -25,12 +25,12 @@ struct PackInfo {
   std::string framework;  ///< e.g. "PyTorch", with versions as far as they are known.
   std::string host;       ///< hosts the GPUs were in.
   int samples = 0;        ///< measurements behind each number; 0 when not stated.
-  bool emulated = false;  ///< measured on emulated GPUs: says nothing of real ones.
-  /// What sets one GPU's measurements apart, by GpuSpec::name.
+  bool emulated = false;  ///< measured on emulated GPUs: says nothing about real ones.
+  /// Notes on what is special about one GPU's measurements, by GpuSpec::name.
   std::map<std::string, std::string> gpu_notes;
 };
 
-/// What a model asks of a GPU for, docs/reference/recording-format.md.
+/// A model's recorded operations; docs/reference/recording-format.md.
 struct ModelRecording {
   std::string model;
   std::string text;
@@ -49,7 +49,7 @@ struct Pack {
 /// A fault in a pack, as a compiler would report it.
 struct PackFault {
   std::filesystem::path file;
-  int line = 0;  ///< from 1; 0 when the fault is the whole file's.
+  int line = 0;  ///< from 1; 0 if the fault concerns the whole file.
   std::string message;
 };
 

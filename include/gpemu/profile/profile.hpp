@@ -11,12 +11,12 @@
 
 namespace gpemu::profile {
 
-/// What a curve tells as a function of the batch size.
+/// The quantity that a curve gives as a function of the batch size.
 enum class Quantity : std::uint8_t {
   kForward,            ///< ms of one forward pass.
   kBackwardOptimizer,  ///< ms of loss, backward pass and optimizer step, measured as one.
   kInputCopyPageable,  ///< ms of copying one batch from pageable host memory to the GPU.
-  kPeakMemory,         ///< MiB that the framework's allocator holds at most during a step.
+  kPeakMemory,         ///< the most MiB that the framework's allocator holds during a step.
   kPersistentMemory,   ///< MiB that it holds between steps.
 };
 
@@ -44,21 +44,21 @@ struct CurveKey {
   friend auto operator<=>(const CurveKey&, const CurveKey&) = default;
 };
 
-/// One measured point. Points are never extrapolated ones.
+/// One measured point, never an extrapolated one.
 struct CurvePoint {
   int batch = 0;
   double value = 0;  ///< ms or MiB, by the curve's quantity.
 };
 
 /// Measured points of one quantity, in ascending batch order, and how well straight lines between
-/// them reproduce everything that was measured.
+/// them reproduce all measurements.
 struct Curve {
   CurveKey key;
   std::string pack;       ///< name of the pack it comes from.
   bool emulated = false;  ///< whether that was measured on emulated GPUs.
   std::vector<CurvePoint> points;
-  int measured_rows = 0;  ///< how many rows the points stand for.
-  /// |interpolated / measured - 1| over those rows: mean, 90th and 95th percentile, largest. Where
+  int measured_rows = 0;  ///< how many rows the points represent.
+  /// |interpolated / measured - 1| over those rows: mean, 90th and 95th percentile, largest. If
   /// each row is a point, an estimate for the batches between them.
   double mean_relative_error = 0;
   double p90_relative_error = 0;
@@ -66,17 +66,17 @@ struct Curve {
   double max_relative_error = 0;
 };
 
-/// Where a model was measured to stop fitting.
+/// The batch sizes up to which a model was measured to fit.
 struct MemoryLimit {
   std::string model;
   std::string gpu;
   std::string precision;
   std::string pack;
   int largest_batch_measured = 0;                ///< the largest batch that ran.
-  std::optional<int> first_batch_out_of_memory;  ///< absent when every batch that was tried ran.
+  std::optional<int> first_batch_out_of_memory;  ///< absent if every batch that was tried ran.
 };
 
-/// What a model is, apart from any GPU.
+/// The properties of a model that do not depend on a GPU.
 struct ModelInfo {
   std::string name;
   std::uint64_t parameters = 0;

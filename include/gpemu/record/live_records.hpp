@@ -18,8 +18,8 @@ class LiveProcess {
  public:
   explicit LiveProcess(const std::filesystem::path& path);
 
-  /// Reads the lines that are whole by now, at most `most_bytes` of them; returns whether there
-  /// were any.
+  /// Reads the lines that are complete by now, at most `most_bytes`; returns whether there were
+  /// any.
   [[nodiscard]] Result<bool> read(std::size_t most_bytes);
 
   [[nodiscard]] const ProgramWork& work() const { return reader_.work(); }
@@ -30,7 +30,7 @@ class LiveProcess {
   WorkReader reader_;
 };
 
-/// Reads what the processes of a run record while they do.
+/// Reads the records of a run's processes while these write them.
 class LiveRun {
  public:
   explicit LiveRun(std::filesystem::path folder) : folder_(std::move(folder)) {}
@@ -40,7 +40,7 @@ class LiveRun {
 
   [[nodiscard]] int processes() const { return static_cast<int>(processes_.size()); }
 
-  /// Returns the process that asked for the most and its number; null when there is none.
+  /// Returns the process with the most work, with its number; null if there is none.
   [[nodiscard]] const std::pair<const std::string, LiveProcess>* main() const;
 
  private:

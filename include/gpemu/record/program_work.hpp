@@ -14,13 +14,13 @@
 
 namespace gpemu::record {
 
-/// One thing that a program asked a GPU for, said of itself, or waited for.
+/// One event of a program: work that it asked a GPU for, a mark, or a wait.
 struct WorkEvent {
   enum class Kind : std::uint8_t {
     kOperation,
     kCopyToDevice,
     kCopyFromDevice,
-    kRange,           ///< an NVTX range begins that lies in no other of its thread.
+    kRange,           ///< an outermost NVTX range of its thread begins.
     kWait,            ///< the host waited for the GPU.
     kProfilerStarts,  ///< cudaProfilerStart.
   };
@@ -28,21 +28,20 @@ struct WorkEvent {
   int index = 0;  ///< of the operation or copy, or of the range's name.
   std::int64_t stream = 0;
   std::int64_t thread = 0;
-  TimePoint time{};     ///< when it ended where it was recorded.
-  Duration duration{};  ///< of operations and copies, where they were recorded.
+  TimePoint time{};     ///< when it ended in the recording.
+  Duration duration{};  ///< of operations and copies, in the recording.
 };
 
-/// What a process did with its GPU, in the order in which it asked.
+/// What a process did with its GPU, in the order of its requests.
 struct ProgramWork {
-  /// Those that differ; their shapes have no slopes, names are the mangled ones. A copy over the
-  /// link to the host has its bytes as the shape.
+  /// The distinct ones. Their shapes have no slopes, and their names are mangled. For a copy over
+  /// the link to the host, the shape is the number of bytes.
   std::vector<cost::RecordedOperation> operations;
-  std::vector<std::string> names;  ///< of ranges, those that differ.
+  std::vector<std::string> names;  ///< the distinct names of ranges.
   std::vector<WorkEvent> events;
 };
 
-/// Reads a process's lines in the format of operations, as they come;
-/// docs/reference/operations-format.md.
+/// Reads a process's lines, one by one, in the format of docs/reference/operations-format.md.
 class WorkReader {
  public:
   /// `source` names the lines in messages.
@@ -62,7 +61,8 @@ class WorkReader {
   std::string source_;
   std::int64_t lines_ = 0;
   std::unordered_map<std::int64_t, std::string> texts_;
-  std::unordered_map<std::string, int> known_;  ///< operations, by all that tells them apart.
+  std::unordered_map<std::string, int>
+      known_;  ///< operations, by everything that distinguishes them.
   std::unordered_map<std::string, int> ranges_;
   std::map<std::int64_t, int> depth_;  ///< of ranges, by thread.
   ProgramWork work_;

@@ -9,8 +9,8 @@
 
 namespace gpemu::record {
 
-/// A folder for what the processes of a run record, removed at the end. One whose run was killed
-/// is removed by the next run of the same user.
+/// A folder for the records of a run's processes, removed at the end. If the run is killed, the
+/// next run of the same user removes the folder.
 class RecordFolder {
  public:
   /// Errors: kIo with the path and the reason.

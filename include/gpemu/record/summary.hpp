@@ -10,12 +10,12 @@
 
 namespace gpemu::record {
 
-/// Adds up what the processes of a run recorded: time by operation class and by evidence, what each
-/// device did, calls that were not supported. docs/reference/results-format.md has the fields.
+/// Adds up the records of a run's processes: time by operation class and by evidence, what each
+/// device did, unsupported calls. docs/reference/results-format.md has the fields.
 [[nodiscard]] nlohmann::ordered_json summarise(const std::vector<RecordedProcess>& processes,
                                                const std::vector<LoadedLibrary>& loaded = {});
 
-/// Returns what limits the program, in a sentence.
+/// Returns one sentence that says what limits the program.
 [[nodiscard]] std::string program_verdict(const nlohmann::ordered_json& summary);
 
 }  // namespace gpemu::record

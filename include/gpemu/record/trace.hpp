@@ -11,23 +11,23 @@
 namespace gpemu::record {
 
 /// Writes the operations of a run as a trace in the Trace Event Format, which Perfetto opens: each
-/// device of a process with its streams, and the NVTX ranges of the program's threads. `facts` say
-/// how the run came about.
+/// device of a process with its streams, and the NVTX ranges of the program's threads. `facts`
+/// describe how the run was made.
 ///
 /// Errors: those of for_each_entry and of AtomicFile.
 [[nodiscard]] Result<void> write_trace(const std::filesystem::path& path,
                                        const std::vector<RecordedProcess>& processes,
                                        const nlohmann::ordered_json& facts);
 
-/// Writes the operations of a run as docs/reference/operations-format.md describes. `facts` go
-/// into the first line, after the format.
+/// Writes the operations of a run in the format of docs/reference/operations-format.md. `facts` go
+/// into the first line, after the name of the format.
 ///
 /// Errors: as write_trace.
 [[nodiscard]] Result<void> write_operations(const std::filesystem::path& path,
                                             const std::vector<RecordedProcess>& processes,
                                             const nlohmann::ordered_json& facts);
 
-/// Returns the name of a C++ symbol as the source has it; other text as it is.
+/// Returns the name of a C++ symbol as written in the source; returns other text unchanged.
 [[nodiscard]] std::string demangled(const std::string& name);
 
 }  // namespace gpemu::record

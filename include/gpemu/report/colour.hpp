@@ -11,20 +11,20 @@ namespace gpemu::report {
 /// The colours of all plots: one per cause of time, the same in every report, and one per class of
 /// operation.
 enum class Colour : std::uint8_t {
-  kCompute,        ///< the GPU computes; of a step's two passes, the forward one.
-  kBackward,       ///< the backward pass and the optimizer.
-  kMemory,         ///< the bandwidth of the GPU's memory.
-  kLatency,        ///< what any kernel takes, however small.
-  kCopy,           ///< copies over the link.
-  kOthers,         ///< other GPUs, streams or processes: gradients' exchange, waits for their work.
-  kHostWork,       ///< the host's cores: preprocessing, the program's own code, launches.
-  kHostWait,       ///< the host waits for storage, or is blocked.
-  kUnknown,        ///< none of these, or not known.
-  kNone,           ///< nobody waits for it.
-  kTotal,          ///< the whole of which the others are parts.
-  kMatmul,         ///< the classes of operations from here on.
-  kConvolution,    //
-  kAttention,      //
+  kCompute,      ///< the GPU computes; if a step's two passes are shown, the forward pass.
+  kBackward,     ///< the backward pass and the optimizer.
+  kMemory,       ///< the bandwidth of the GPU's memory.
+  kLatency,      ///< the least time of any kernel.
+  kCopy,         ///< copies over the link.
+  kOthers,       ///< other GPUs, streams or processes: exchange of gradients, waits for their work.
+  kHostWork,     ///< the host's cores: preprocessing, the program's own code, launches.
+  kHostWait,     ///< the host waits for storage, or is blocked.
+  kUnknown,      ///< none of these, or not known.
+  kNone,         ///< nobody waits for it.
+  kTotal,        ///< the sum of the others.
+  kMatmul,       ///< the classes of operations from here on.
+  kConvolution,  //
+  kAttention,    //
   kNormalization,  //
   kPooling,        //
   kElementwise,    //
@@ -46,7 +46,7 @@ inline constexpr std::string_view kInk = "#1f2328";
 
 /// Source of the causes' colours: Okabe and Ito, "Color Universal Design", 2008; of the classes':
 /// Tol, "Colour Schemes", 2021, "muted". Both can be told apart with colour blindness. Dark pages
-/// get lighter ones in the place of those that would be too dark there.
+/// use lighter colours where these would be too dark.
 inline constexpr std::array<Shade, kColourCount> kShades = {{
     {"#0072b2", "#0072b2", kWhite}, {"#00476f", "#6a9fd8", kWhite}, {"#56b4e9", "#56b4e9", kInk},
     {"#f0e442", "#f0e442", kInk},   {"#e69f00", "#e69f00", kInk},   {"#cc79a7", "#cc79a7", kInk},
@@ -61,7 +61,7 @@ inline constexpr std::array<Shade, kColourCount> kShades = {{
   return kShades[static_cast<std::size_t>(colour)];
 }
 
-/// Returns the colour of the `index`th of several things that are no causes.
+/// Returns the colour of the `index`th of several things that are not causes.
 [[nodiscard]] constexpr Colour colour_at(std::size_t index) {
   constexpr std::array kOrder = {Colour::kCompute, Colour::kHostWait, Colour::kHostWork,
                                  Colour::kOthers,  Colour::kMemory,   Colour::kCopy,

@@ -7,7 +7,7 @@
 
 namespace gpemu::report {
 
-/// What a result should say about the machine that it was measured on.
+/// The facts that a result reports about the machine on which it was measured.
 struct HostFacts {
   std::string cpu;  ///< e.g. "AMD EPYC 7R13 Processor"; empty where the kernel does not tell.
   int cores = 0;    ///< that this process may use.

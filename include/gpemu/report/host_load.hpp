@@ -11,32 +11,33 @@
 
 namespace gpemu::report {
 
-/// How much of the host's cores a run had, and others beside it. Sums of several spans of time are
-/// meaningful.
+/// How much of the host's cores a run and other processes used. Values for several spans of time
+/// can be added.
 struct HostLoad {
   Duration elapsed{};
-  Duration own_cpu{};     ///< CPU time of the run's threads, or of the programs that it started.
-  Duration others_cpu{};  ///< CPU time that all else took of the cores that this process may use.
-  /// Time in which threads of this process were ready to run and had no core; nothing for programs
-  /// that it started, or where the kernel does not count it.
+  Duration own_cpu{};  ///< CPU time of the run's threads, or of the programs that it started.
+  Duration
+      others_cpu{};  ///< CPU time that everything else used of the cores that this process may use.
+  /// Time in which threads of this process were ready to run but had no core; nothing for programs
+  /// that it started, or if the kernel does not count it.
   std::optional<Duration> queued;
   std::int64_t preemptions = 0;  ///< how often a thread of the run was taken off its core.
 
   HostLoad& operator+=(const HostLoad& other);
 
-  /// Returns by how much others slowed the run's threads: the share of the time in which threads
-  /// wanted a core and waited for others to leave it. What threads of the run wait for each other
-  /// is no part of it.
+  /// Returns by how much others slowed the run's threads down: of the time in which threads wanted
+  /// a core, the share that they waited for other processes. Waits of the run's threads for each
+  /// other do not count.
   ///
-  /// Where `queued` is not known, the threads are taken to have waited for others only as far as
-  /// all of the `cores` were busy.
+  /// If `queued` is not known, the threads are assumed to have waited for others only while all
+  /// `cores` were busy.
   [[nodiscard]] double slowdown(int cores) const;
 
-  /// Whether that is more than stalls can be believed under.
+  /// Returns whether that is too much to trust measured stalls.
   [[nodiscard]] bool too_busy(int cores) const;
 };
 
-/// Measures the load from its construction on.
+/// Measures the load since its construction.
 class HostLoadMeter {
  public:
   /// Whose time counts as the run's own.
@@ -44,8 +45,8 @@ class HostLoadMeter {
 
   explicit HostLoadMeter(Scope scope);
 
-  /// Returns the load until now. Requires for kThisProcess: threads that matter have not ended; for
-  /// kChildren: the programs have, and were waited for.
+  /// Returns the load until now. Requires, for kThisProcess: the relevant threads are still
+  /// running; for kChildren: the programs have ended and were waited for.
   [[nodiscard]] HostLoad read() const;
 
  private:
@@ -62,7 +63,7 @@ class HostLoadMeter {
   Sample start_;
 };
 
-/// Returns the time that the cores of `allowed` were busy, as /proc/stat counts it.
+/// Returns how long the cores in `allowed` were busy, as /proc/stat counts it.
 [[nodiscard]] Duration busy_time(std::string_view proc_stat, const cpu_set_t& allowed,
                                  std::int64_t ticks_per_s);
 

@@ -7,8 +7,8 @@
 
 namespace gpemu::report {
 
-/// Returns JSON as indented text, or as one line. Names of files and processes need not be UTF-8:
-/// what is not is replaced.
+/// Returns JSON as indented text, or as one line. Bytes that are not UTF-8, which names of files
+/// and processes may contain, are replaced.
 template <typename Json>
 [[nodiscard]] std::string json_text(const Json& json) {
   return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";

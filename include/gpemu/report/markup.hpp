@@ -6,12 +6,12 @@
 
 namespace gpemu::report {
 
-/// Returns text as HTML and SVG have it, between tags and in quoted attributes. A control character
+/// Escapes text for HTML and SVG, between tags and in quoted attributes. A control character
 /// becomes a space.
 [[nodiscard]] std::string escaped(std::string_view text);
 
-/// Returns UTF-8 text of at most `most` characters, the last of which is an ellipsis where the text
-/// was longer. Requires: most > 0.
+/// Returns UTF-8 text of at most `most` characters; if the text was longer, the last one is an
+/// ellipsis. Requires: most > 0.
 [[nodiscard]] std::string shortened(std::string_view text, std::size_t most);
 
 /// Returns how many characters a UTF-8 text has.

@@ -9,21 +9,22 @@
 
 namespace gpemu::report {
 
-/// Checks that write_file_atomically() to `path` would succeed now, so that a run fails before it
-/// starts and not at its end. An empty path is fine: nothing will be written.
+/// Checks that write_file_atomically() to `path` would succeed now, so that a run fails at its
+/// start and not at its end. An empty path is valid: nothing will be written.
 ///
 /// Errors: kIo with the path and the reason.
 [[nodiscard]] Result<void> check_writable(const std::filesystem::path& path);
 
-/// Checks all files that a run shall write, and that no two are the same.
+/// Checks all files that a run will write, and that no two are the same.
 ///
 /// Errors: kIo as check_writable(); kInvalidArgument for a file named twice.
 [[nodiscard]] Result<void> check_outputs(const std::vector<std::filesystem::path>& paths);
 
-/// JSON to the file "-" is printed on standard output, which then gets nothing else.
+/// Returns whether JSON goes to standard output, for the file "-"; nothing else is printed there
+/// then.
 [[nodiscard]] bool is_printed(const std::filesystem::path& json);
 
-/// Returns the file that JSON goes to; empty where it is printed.
+/// Returns the file for JSON; empty if it is printed.
 [[nodiscard]] std::filesystem::path file_of(const std::filesystem::path& json);
 
 /// Writes JSON as a whole, or prints it.

@@ -20,11 +20,11 @@ struct PageCell {
   PageCell(std::string shown, std::string whole) : text(std::move(shown)), tip(std::move(whole)) {}
 
   std::string text;
-  std::string tip;  ///< shown where the pointer rests on it.
+  std::string tip;  ///< shown when the pointer rests on it.
 };
 
-/// A self-contained HTML page of results: nothing fetched, and nothing lost without its script,
-/// which shows values under the pointer and zooms timelines. Same input, same text.
+/// A self-contained HTML page of results. It fetches nothing and loses nothing without its script,
+/// which shows values under the pointer and zooms timelines. The same input gives the same text.
 class Page {
  public:
   using Rows = std::vector<std::vector<PageCell>>;
@@ -33,9 +33,9 @@ class Page {
 
   void heading(std::string_view text);
   void paragraph(std::string_view text);
-  /// The sentence to take away.
+  /// The main conclusion, in one sentence.
   void verdict(std::string_view text);
-  /// What makes the results doubtful.
+  /// A reason to doubt the results.
   void warning(std::string_view text);
   /// A table. Columns of numbers are aligned to the right; each has one unit, in its header.
   void table(const std::vector<std::string>& header, const Rows& rows);
@@ -55,7 +55,7 @@ class Page {
   std::string body_;
 };
 
-/// Adds how a result came about, under a heading.
+/// Adds the provenance of a result, under a heading.
 void add_provenance(Page& page, const Provenance& provenance);
 
 }  // namespace gpemu::report

@@ -7,21 +7,21 @@
 
 namespace gpemu::report {
 
-/// What goes on, and in which units it is counted.
+/// The activity, and the unit in which it is counted.
 struct ProgressKind {
   std::string label;           ///< e.g. "training".
   std::string unit = "steps";  ///< e.g. 3/30 steps.
   int images = 1;              ///< in one unit.
 };
 
-/// Returns how far it is as one line of at most `columns` columns: a bar that takes the room that
-/// is left, what is done, how fast it is and how long it still takes. Without room for a bar of
-/// eight columns there is none; `bar` false asks for none.
+/// Returns the progress as one line of at most `columns` columns: a bar that fills the free space,
+/// what is done, the speed and the remaining time. There is no bar if less than eight columns are
+/// free, or if `bar` is false.
 [[nodiscard]] std::string progress_line(const ProgressKind& kind, std::int64_t done,
                                         std::int64_t total, std::chrono::duration<double> elapsed,
                                         int columns, bool bar);
 
-/// Shows on standard error how far a run is: a bar that is redrawn where the terminal can do that,
+/// Shows a run's progress on standard error: a bar that is redrawn if the terminal can do that,
 /// else a line now and then. Thread safety: none.
 class Progress {
  public:

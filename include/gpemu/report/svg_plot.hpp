@@ -12,17 +12,17 @@
 namespace gpemu::report {
 
 /// Plots as self-contained SVG text: a white background, no script, no external font, all labels
-/// escaped, so that the text works as a file and inside an HTML page. Same input, same text. Why
-/// SVG and no library: docs/design/reports.md.
+/// escaped, so that the text works as a file and inside an HTML page. The same input gives the same
+/// text. Why SVG and no library: docs/design/reports.md.
 
-/// How wide a plot is: that of a page or a paper's text, or that of a telephone or of one column.
-/// Text has the same size in both.
+/// The width of a plot: for a page or a paper's text, or for a phone or a column. Text has the same
+/// size in both.
 enum class PlotWidth : std::uint8_t { kWide, kNarrow };
 
 struct PlotPoint {
   double x = 0;
   double y = 0;
-  /// The interval that y lies in, where it is known.
+  /// The interval in which y lies, if it is known.
   double low = std::numeric_limits<double>::quiet_NaN();
   double high = std::numeric_limits<double>::quiet_NaN();
 };
@@ -45,7 +45,7 @@ struct LinePlot {
 
 [[nodiscard]] std::string line_plot_svg(const LinePlot& plot, PlotWidth width = PlotWidth::kWide);
 
-/// What a part of a bar, or a span of a timeline, is.
+/// A kind of part of a bar or of span of a timeline.
 struct PlotPart {
   std::string name;
   Colour colour = Colour::kUnknown;
@@ -56,7 +56,7 @@ struct StackedBar {
   std::string label;
   std::vector<double> values;  ///< one per part, not negative; missing ones are zero.
   double relative_error = 0;   ///< the truth is between sum / (1 + this) and sum x (1 + this).
-  std::string note;            ///< in the place of the bar, if it has no values.
+  std::string note;            ///< in place of the bar, if it has no values.
 };
 
 /// Horizontal stacked bars over one axis, e.g. where the time of several runs went.
@@ -75,7 +75,7 @@ struct TimelineSpan {
   double begin = 0;
   double end = 0;
   std::size_t kind = 0;  ///< index into Timeline::kinds.
-  std::string name;      ///< shown where the pointer rests on it; empty: that of its kind.
+  std::string name;      ///< shown when the pointer rests on it; empty: the name of its kind.
 };
 
 struct TimelineLane {

@@ -11,9 +11,9 @@
 
 namespace gpemu::report {
 
-/// Write to standard output and standard error, made printable but for newlines. Everything that
-/// the command says goes through here. That standard output could not be written is known in the
-/// end, by finish_output().
+/// These write to standard output and standard error, made printable except for newlines. All
+/// output of the command goes through them. finish_output() reports if standard output could not be
+/// written.
 void write_output(std::string_view text);
 void write_error(std::string_view text);
 
@@ -26,35 +26,35 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
   write_error(fmt::format(format, std::forward<Args>(args)...));
 }
 
-/// Writes what standard output has buffered.
+/// Flushes standard output.
 ///
-/// Errors: kIo when something of the output could not be written, now or before; kResourceLimit
-/// when the disk is full.
+/// Errors: kIo if any output could not be written, now or earlier; kResourceLimit if the disk is
+/// full.
 [[nodiscard]] Result<void> finish_output();
 
-/// Opens standard input, output and error where the caller has closed them, so that no file that is
-/// opened later takes their place and gets what is printed. Printing to them still fails.
+/// Opens standard input, output and error if the caller has closed them, so that no file opened
+/// later takes their place and gets the output. Printing to them still fails.
 void fill_standard_descriptors();
 
-/// What the terminal can show, and how wide it is.
+/// The terminal's abilities and width.
 struct Terminal {
   int columns = 80;
   bool utf8 = false;     ///< by the locale, LC_ALL, LC_CTYPE or LANG.
-  bool redraws = false;  ///< standard error is a terminal whose line can be drawn again.
+  bool redraws = false;  ///< standard error is a terminal that can redraw a line.
 };
 
-/// How wide lines may be that nobody has said anything of.
+/// The width of lines if nothing limits it.
 inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
 
-/// Returns how wide tables and plots on standard output may be: the variable COLUMNS, else what its
-/// terminal says, else kAnyWidth, so that files and pipes get each row in one line.
+/// Returns how wide tables and plots on standard output may be: the variable COLUMNS, else the
+/// terminal's width, else kAnyWidth, so that files and pipes get each row on one line.
 [[nodiscard]] int output_columns();
 
-/// Returns the terminal's facts. Its width is the variable COLUMNS, else what the terminal of
-/// standard output or error says, else 80. TERM=dumb says that lines cannot be drawn again.
+/// Returns the terminal's properties. Its width is the variable COLUMNS, else that of the terminal
+/// of standard output or error, else 80. With TERM=dumb, lines cannot be redrawn.
 [[nodiscard]] Terminal terminal();
 
-/// Returns "±", or "+-" where the locale does not have it.
+/// Returns "±", or "+-" if the locale does not have it.
 [[nodiscard]] std::string_view plus_minus();
 
 }  // namespace gpemu::report

@@ -8,9 +8,9 @@
 
 namespace gpemu::report {
 
-/// Returns a plot as a few lines of text, for a look at its shape: each series is drawn with a
-/// letter of its own, straight from point to point. Both axes start at zero. Empty without points.
-/// No line is wider than `columns`, unless a name is.
+/// Returns a plot as a few lines of text that show its shape: each series is drawn with its own
+/// letter, straight from point to point. Both axes start at zero. Empty without points. No line is
+/// wider than `columns`, unless a name is.
 ///
 /// Requires: each series ascends in x, no value is negative, and 20 columns or more.
 [[nodiscard]] std::string terminal_plot(const LinePlot& plot, int columns = output_columns());

@@ -13,9 +13,9 @@ namespace gpemu::report {
 [[nodiscard]] std::string percent(double share, int decimals);
 
 /// A table for the terminal: a header, rows, columns as wide as their widest cell. Columns of
-/// numbers are aligned to the right. Cells are made printable. What is wider than the terminal
-/// continues below, under the first column once more; cells that are too wide by themselves are
-/// broken at their spaces.
+/// numbers are aligned to the right. Cells are made printable. A table that is wider than the
+/// terminal continues below, with the first column repeated; cells that are too wide are broken at
+/// their spaces.
 class TextTable {
  public:
   /// Requires: a column or more.

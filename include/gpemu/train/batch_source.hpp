@@ -17,13 +17,13 @@ struct SourceBatch {
   int samples = 0;
   bool on_device = false;  ///< already in device memory: nothing is copied.
   data::BatchWork work;    ///< what was done on the host to make it.
-  /// Keeps the host memory of the batch; let go once its copy has ended.
+  /// Keeps the host memory of the batch until its copy has ended.
   std::shared_ptr<void> buffer;
 };
 
-/// Where the training loop takes its batches from.
+/// The training loop's source of batches.
 ///
-/// Thread safety: none; the training loop is the one reader.
+/// Thread safety: none; the training loop is the only reader.
 class BatchSource {
  public:
   BatchSource() = default;
@@ -35,7 +35,7 @@ class BatchSource {
   [[nodiscard]] virtual Result<std::optional<SourceBatch>> next() = 0;
 };
 
-/// Batches that cost the host nothing: what the GPU could do at best.
+/// Batches that cost the host nothing; they show the best that the GPU can do.
 class SyntheticSource final : public BatchSource {
  public:
   enum class Place : std::uint8_t {
@@ -57,8 +57,8 @@ class SyntheticSource final : public BatchSource {
 /// Batches of a loader, over several epochs.
 class LoaderSource final : public BatchSource {
  public:
-  /// Ends after `epochs` epochs, or after `max_steps` batches where that is given. `loader` must
-  /// outlive the source; the source starts its epochs.
+  /// Ends after `epochs` epochs, or after `max_steps` batches if given. `loader` must outlive the
+  /// source; the source starts its epochs.
   LoaderSource(data::Loader& loader, int epochs, std::optional<std::int64_t> max_steps);
 
   [[nodiscard]] Result<std::optional<SourceBatch>> next() override;

@@ -26,7 +26,7 @@ struct TimeBreakdown {
   friend bool operator==(const TimeBreakdown&, const TimeBreakdown&) = default;
 };
 
-/// When the work of one step runs on one GPU. Where there is none, start equals end.
+/// When the work of one step runs on one GPU. For missing work, start equals end.
 struct GpuStep {
   device::Interval copy;
   device::Interval forward;
@@ -39,11 +39,11 @@ struct GpuStep {
 
 /// Accounts for every moment of one GPU, step by step in the order in which they run.
 ///
-/// A moment in which several things happen goes to the first of: compute, all-reduce, copy,
-/// waiting for a batch, other; idle time between the parts of one step is other. Waiting is divided
-/// between fetch and prep in proportion to the time that the workers spent on either for that
-/// batch. Integer nanoseconds: the parts sum exactly to the time from the start to the end of the
-/// last step.
+/// A moment with several activities counts for the first of: compute, all-reduce, copy, waiting for
+/// a batch, other. Idle time between the parts of one step is other. Waiting is divided between
+/// fetch and prep in proportion to the time that the workers spent on each for that batch. In
+/// integer nanoseconds, the parts sum exactly to the time from the start to the end of the last
+/// step.
 class StallAccount {
  public:
   explicit StallAccount(TimePoint start) : start_(start), accounted_until_(start) {}
@@ -53,7 +53,7 @@ class StallAccount {
   TimeBreakdown add_step(const GpuStep& step, const device::Interval& batch_wait,
                          const data::BatchWork& work);
 
-  /// Adds idle time up to `end`, when that is later than the last step.
+  /// Adds idle time up to `end` if that is later than the last step.
   void finish(TimePoint end);
 
   [[nodiscard]] const TimeBreakdown& time() const { return time_; }

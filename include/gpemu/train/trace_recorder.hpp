@@ -9,11 +9,12 @@
 
 namespace gpemu::train {
 
-/// Records what the engines and the host did, as a trace in Chrome's JSON format, which Perfetto
-/// and chrome://tracing open. One process per GPU with a track per engine, one for the host.
+/// Records the work of the engines and the host as a trace in Chrome's JSON format, which Perfetto
+/// and chrome://tracing open. One process per GPU with a track per engine, and one process for the
+/// host.
 ///
-/// Memory is bounded: once the text reaches its limit later steps are left out, and told.
-/// Thread safety: none.
+/// Memory is bounded: once the text reaches its limit, later steps are left out and counted. Thread
+/// safety: none.
 class TraceRecorder {
  public:
   static constexpr Bytes kDefaultMaxBytes = 64 * kMiB;
@@ -25,8 +26,8 @@ class TraceRecorder {
   /// Returns how many steps were left out.
   [[nodiscard]] std::int64_t steps_left_out() const { return steps_left_out_; }
 
-  /// Returns the whole trace. Units: microseconds since the first step's batch was asked for.
-  /// `facts` is a JSON object that says how the run came about; `otherData.run` has it.
+  /// Returns the whole trace. Units: microseconds since the request for the first step's batch.
+  /// `facts` is a JSON object that describes how the run was made; it goes to `otherData.run`.
   [[nodiscard]] std::string json(std::string_view facts = "{}") const;
 
  private:

@@ -20,7 +20,7 @@
 
 namespace gpemu::train {
 
-/// What each step of a run costs on each of its GPUs, which are all of one kind.
+/// The costs of each step of a run on each of its GPUs, which are all of one kind.
 struct StepPlan {
   cost::StepCost cost;        ///< of one GPU's share of the batch.
   cost::Estimate all_reduce;  ///< of the gradients; takes no time on one GPU.
@@ -32,20 +32,20 @@ struct StepPlan {
 /// gradients are one FP32 number per parameter, exchanged once per step after the slowest GPU's
 /// backward pass; exchanging them during it is not modelled.
 ///
-/// Errors: kInvalidArgument when the batch cannot be divided equally; those of StepCostModel::step.
+/// Errors: kInvalidArgument if the batch cannot be divided equally; those of StepCostModel::step.
 [[nodiscard]] Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus);
 
 struct TrainOptions {
-  /// Batches lie in page-locked memory and are copied asynchronously; else a copy blocks the host.
+  /// Batches are in page-locked memory and are copied asynchronously; else a copy blocks the host.
   bool pinned = true;
-  /// Copies run on a stream of their own beside the compute of the step before. Else they are
-  /// ordered with it, as PyTorch's `images.cuda(non_blocking=True)` is. Requires: pinned.
+  /// Copies run on their own stream, in parallel with the compute of the previous step. Else they
+  /// are ordered after it, like PyTorch's `images.cuda(non_blocking=True)`. Requires: pinned.
   bool overlap_copy = false;
-  /// Steps that may be queued or running before the host waits for the oldest. Source: CUDA queues
-  /// about a thousand launches, two to three steps of a common network.
+  /// How many steps may be queued or running before the host waits for the oldest. Source: CUDA
+  /// queues about a thousand launches, two to three steps of a common network.
   int run_ahead = 2;
-  /// Steps whose batches are on the device hold no host memory and are queued further ahead, up to
-  /// this much time, so that a host that wakes up late is not late for the GPU. Source: wake-ups
+  /// Steps whose batches are on the device hold no host memory. They are queued further ahead, up
+  /// to this much time, so that the GPU has work even if the host wakes up late. Source: wake-ups
   /// were late by up to 25 ms with four busy processes per core.
   Duration queued_time = std::chrono::milliseconds(100);
 };
@@ -60,16 +60,16 @@ struct ObservedStep {
   device::Interval batch_wait;  ///< the host waiting for the batch.
   device::Interval end_wait;    ///< the host waiting for the end of the step.
   std::vector<GpuStep> gpus;
-  TimePoint end;  ///< when the last GPU has done its part.
+  TimePoint end;  ///< when the last GPU has finished its part.
 };
 
-/// What is kept of each step. `observed_end` is when the host found the step to have ended: the
-/// same as `end` but for the lateness of the host. Where the host was waiting for a later batch, or
-/// for its copy, when the step ended, it is `end`: that is not lateness.
+/// What is kept of each step. `observed_end` is when the host saw the end of the step; it differs
+/// from `end` by the lateness of the host. If the host was waiting for a later batch, or for its
+/// copy, when the step ended, it equals `end`: that is not lateness.
 struct StepSample {
   TimePoint end;
   TimePoint observed_end;
-  /// The first GPU's time idle for want of the step's batch, as its TimeBreakdown shares it out.
+  /// The first GPU's idle time while the step's batch was missing, divided as in its TimeBreakdown.
   Duration fetch_wait{};
   Duration prep_wait{};
 };
@@ -94,12 +94,12 @@ struct TrainResult {
   TimeBreakdown first_step;
   std::int64_t first_step_samples = 0;
   data::BatchWork work;  ///< over all batches.
-  /// Emulated time of the first GPU by what it rests on; indexed by cost::Evidence.
+  /// Emulated time of the first GPU by evidence; indexed by cost::Evidence.
   std::array<Duration, cost::kEvidenceNames.size()> evidence{};
   Bytes memory_peak = 0;  ///< held on each GPU.
   Bytes memory_capacity = 0;
 
-  /// Returns where the first GPU's time went after the first step.
+  /// Returns the breakdown of the first GPU's time after the first step.
   [[nodiscard]] TimeBreakdown steady_time() const;
   /// Returns samples per second after the first step; of a single step, counting from the start.
   [[nodiscard]] double steady_samples_per_s() const;
@@ -123,17 +123,18 @@ enum class StepEnd : std::uint8_t { kTimeline, kObserved };
 /// devices' timelines, and accounts for every moment of the devices.
 ///
 /// The host waits only where a real one would: for a batch, for a pageable copy, and for the step
-/// `run_ahead` before, so that steps follow each other exactly and a late host costs nothing.
-/// Holds the run's device memory while it lives. Thread safety: none. Deterministic on the virtual
-/// clock with a deterministic source.
+/// that is `run_ahead` steps back. So steps follow each other without gaps, and a late host costs
+/// nothing. Holds the run's device memory while it lives. Thread safety: none. Deterministic on the
+/// virtual clock with a deterministic source.
 class Trainer {
  public:
   using Observer = std::function<void(const ObservedStep&)>;
 
-  /// `devices` are as many as the plan's GPUs, share one clock, and must outlive the trainer.
+  /// There must be as many `devices` as GPUs in the plan; they share one clock and must outlive the
+  /// trainer.
   ///
-  /// Errors: kOutOfMemory when a device has less memory free than the plan needs;
-  /// kInvalidArgument for options that exclude each other.
+  /// Errors: kOutOfMemory if a device has less free memory than the plan needs; kInvalidArgument
+  /// for options that exclude each other.
   [[nodiscard]] static Result<Trainer> create(const StepPlan& plan, const TrainOptions& options,
                                               std::span<device::Device* const> devices);
 
@@ -142,8 +143,8 @@ class Trainer {
   /// Gives back the device memory.
   ~Trainer();
 
-  /// Trains until the source ends or `stop` becomes true, which is looked at before each step.
-  /// Steps that are queued by then are waited for.
+  /// Trains until the source ends or `stop` becomes true, which is checked before each step. Waits
+  /// for the steps that are already queued.
   ///
   /// Errors: those of the source.
   [[nodiscard]] Result<TrainResult> run(BatchSource& source, const std::atomic<bool>& stop,

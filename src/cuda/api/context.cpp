@@ -112,7 +112,7 @@ gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) {
 gpemu_cuda_status gpemu_cuda_ensure_context(void) {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&state));
-  // Every call of the runtime comes here; threads need not take the line from each other.
+  // Every call of the runtime comes here; writing only if necessary keeps the cache line shared.
   if (!state->runtime_uses.load(std::memory_order_relaxed)) state->runtime_uses = true;
   return GPEMU_CUDA_SUCCESS;
 }

@@ -16,7 +16,7 @@ namespace cuda = gpemu::cuda;
 
 namespace {
 
-/// Yields up to *count entries and how many those are; without `out`, how many there are.
+/// Yields up to *count entries and their number; without `out`, the total number.
 template <typename Entry>
 void yield_entries(const std::vector<Entry>& entries, Entry* out, std::size_t* count) {
   if (out == nullptr) {

@@ -19,7 +19,7 @@ gpemu_cuda_status gpemu_cuda_multiply(const gpemu_cuda_product* product, const c
   constexpr int64_t kMostProducts = int64_t{1} << 20;
   if (product == nullptr || function == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (product->m == 0 || product->n == 0) return GPEMU_CUDA_SUCCESS;
-  // Each address in an array is a range of its own.
+  // Each address in an array is a separate range.
   if (product->m < 0 || product->n < 0 || product->k < 0 || product->batch < 0 ||
       (product->arrays != 0 && product->batch > kMostProducts)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;

@@ -9,13 +9,13 @@
 
 namespace gpemu::cuda {
 
-/// What is known of a kernel besides its name.
+/// What is known about a kernel in addition to its name.
 struct CodeFacts {
   std::vector<ParameterPlace> places;  ///< of its parameters.
-  std::string_view ptx;                ///< what it was made of; may be empty.
+  std::string_view ptx;                ///< its source in PTX; may be empty.
 };
 
-/// Asked only where a name leaves the sizes of parameters open, because it takes milliseconds.
+/// Called only if a name leaves the sizes of parameters open, because it takes milliseconds.
 using FindCode = std::function<CodeFacts()>;
 
 }  // namespace gpemu::cuda

@@ -21,7 +21,7 @@ struct Overloaded : Functions... {
   using Functions::operator()...;
 };
 
-/// Says what a kernel writes that nobody knows more of.
+/// Returns what a kernel writes if nothing else is known about it.
 WrittenEffect written_effect(const KernelName& name, const FindCode& find_code) {
   std::vector<ParameterPlace> places;
   if (find_code && has_unsized(name)) {
@@ -35,7 +35,7 @@ WrittenEffect written_effect(const KernelName& name, const FindCode& find_code) 
   return parameters ? WrittenEffect(*std::move(parameters)) : WrittenEffect();
 }
 
-/// Takes what was recognised, if anything was.
+/// Stores an effect if it was recognised.
 template <typename Effect>
 bool take(std::optional<Effect> recognised, KernelEffect* effect) {
   if (!recognised) return false;
@@ -43,7 +43,7 @@ bool take(std::optional<Effect> recognised, KernelEffect* effect) {
   return true;
 }
 
-/// Recognises a kernel of PyTorch. Returns whether what it writes is known with that.
+/// Recognises a kernel of PyTorch. Returns whether its writes are then known.
 bool recognise(const KernelName& name, const FindCode& find_code, KernelEffect* effect) {
   const std::string_view function = name.function;
   const bool pytorch = function.starts_with("at::native::");

@@ -19,30 +19,29 @@
 
 namespace gpemu::cuda {
 
-/// What a kernel's parameters or its text tell; std::monostate: nothing that it writes.
+/// The writes that a kernel's parameters or its text show; std::monostate: none.
 using WrittenEffect = std::variant<std::monostate, ParametersEffect, PtxFacts>;
 
-/// What a kernel is known to write, by its name and its parameters. What is not computed reads as
-/// zeros and is counted, for PyTorch's allocator uses memory again: never may the host read what
-/// lay there before.
+/// The known writes of a kernel, by its name and its parameters. Results that are not computed read
+/// as zeros and are counted. PyTorch's allocator reuses memory, so the host must never read the
+/// previous content.
 struct KernelEffect {
   WriterId writer = 0;  ///< 0: it writes nothing that is known.
   /// How a kernel of a framework is recognised; std::monostate: it is not.
   std::variant<std::monostate, FillEffect, ElementsEffect, StridedEffect, ReductionEffect,
                ListsEffect, NonzeroEffect, MotionEffect>
       recognised;
-  /// Of a kernel that is not recognised, or moves elements and may be launched with other
-  /// arguments.
+  /// For a kernel that is not recognised, or that moves elements and may have other arguments.
   WrittenEffect written;
 };
 
-/// Analyses a mangled name. Takes tens of microseconds, for the names are long.
+/// Analyses a mangled name. Takes tens of microseconds, because the names are long.
 [[nodiscard]] KernelEffect kernel_effect(std::string_view mangled_name, const FindCode& find_code);
 
-/// Finds out what a launch does from its arguments, which may be gone later.
+/// Describes a launch by its arguments, which may not exist later.
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
 
-/// Finds out what a launch does, and does it.
+/// Describes a launch, and performs it.
 void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch);
 
 }  // namespace gpemu::cuda

@@ -27,7 +27,7 @@ constexpr const char* kFill =
 constexpr const char* kAdd =
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_addIlEESt5arrayIPcLm3EELb0"
     "EEEviT0_T1_";
-// One of a functor that nobody knows.
+// One with an unknown functor.
 constexpr const char* kMix =
     "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_15CUDAFunctor_mixIlEESt5arrayIPcLm3EELb0"
     "EEEviT0_T1_";
@@ -127,7 +127,7 @@ TEST(KernelEffect, TakesStructsForWhatTheCompilerSaysOfThem) {
   ASSERT_EQ(effect.parameters.size(), 1U);
   EXPECT_EQ(effect.parameters[0].kind, ParametersEffect::Parameter::Kind::kWords);
   EXPECT_EQ(effect.parameters[0].bytes, 48U);
-  // Without it, nobody knows how far to look.
+  // Without it, the extent is not known.
   EXPECT_TRUE(is_unknown("_Z3runi6Params"));
 }
 
@@ -223,7 +223,7 @@ TEST_F(KernelEffectTest, ManagedMemoryHasWhatKernelsWrite) {
   launch(kFill, arguments.data());
   EXPECT_EQ(floats[0], 1.5F);
   EXPECT_EQ(floats[3], 7);
-  // Nobody sees the program read it, so what is not computed counts at once.
+  // The program's reads cannot be seen, so content that is not computed counts at once.
   const std::uint64_t before = gpemu_cuda_not_computed_bytes();
   std::array<void*, 2> own = {&count, &managed};
   launch("_Z3addiPf", own.data());
@@ -296,7 +296,7 @@ TEST_F(KernelEffectTest, ReductionsReadAsZeros) {
   reduction[2 + 11] = 32;
   reduction[2 + 12] = 4;
   reduction[2 + 13] = 128;
-  // Nobody sets the second result's address where there is one result.
+  // The second result's address is not set if there is only one result.
   const std::array<std::uint64_t, 3> pointers = {address_ + 256, address_, address_ + 64};
   std::memcpy(reinterpret_cast<char*>(reduction.data()) + 984, pointers.data(), sizeof(pointers));
   std::int32_t* const results = &reduction[(984 + 60) / 4];
@@ -582,7 +582,7 @@ TEST_F(KernelEffectTest, GradientsAreUnscaledAndSaidNotToBeFinite) {
   const float infinity = std::numeric_limits<float>::infinity();
   EXPECT_EQ(unscale({3, infinity}), (std::array<float, 3>{1.5F, infinity, 1}));
   EXPECT_EQ(gpemu_cuda_not_computed_bytes(), before);
-  // Where they are not known, nobody knows whether they are finite.
+  // If they are not known, it is not known whether they are finite.
   std::array<std::uint64_t, 3> tensors = {address_, address_ + 256, address_ + 256};
   std::array<void*, 3> mixed = {&list.counts[0], &functor, tensors.data()};
   launch(kMix, mixed.data());

@@ -13,7 +13,7 @@ void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed 
 }
 
 void sort_ranges(KernelWork* work) {
-  // What is taken to reach into another parameter's memory must not hide where that begins.
+  // A range that seems to reach into another parameter's memory must not hide where that begins.
   std::ranges::stable_sort(work->ranges, {}, &KernelWork::Range::address);
 }
 

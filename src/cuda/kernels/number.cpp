@@ -24,8 +24,8 @@ void write(std::byte* to, T value) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-/// A NaN of FP64 from one's sign and payload, which stands at the top of these 52 bits, or of FP64.
-/// Processors' own conversions would make a signalling one quiet.
+/// Makes a NaN of FP64 from a sign and a payload, which is at the top of its 52 bits. Conversions
+/// by the processor would make a signalling NaN quiet.
 double nan_of(bool negative, std::uint64_t payload) {
   return std::bit_cast<double>((negative ? 0xfffULL : 0x7ffULL) << 52 | payload);
 }
@@ -90,7 +90,7 @@ std::uint16_t float_to_bfloat(std::uint32_t bits) {
   return static_cast<std::uint16_t>(bits >> 16);
 }
 
-/// Rounds towards zero; what is beyond the range becomes the nearest number in it. Source: `cvt` in
+/// Rounds towards zero; numbers beyond the range become the nearest number in it. Source: `cvt` in
 /// NVIDIA's PTX ISA.
 template <typename T>
 std::int64_t clamped(double real) {
@@ -101,9 +101,9 @@ std::int64_t clamped(double real) {
   return static_cast<std::int64_t>(real);
 }
 
-/// As kernels of PyTorch convert: to unsigned char by way of 64 bits (c10/util/TypeCast.h), to the
-/// other types of at most 32 bits by way of 32, as NVIDIA's compiler does. NaN becomes the least
-/// number, but 0 on the way from FP32 to 32 bits. Source: `cvt` in NVIDIA's PTX ISA.
+/// Converts as kernels of PyTorch do: to unsigned char by way of 64 bits (c10/util/TypeCast.h), to
+/// the other types of at most 32 bits by way of 32, as NVIDIA's compiler does. NaN becomes the
+/// least number, but 0 on the way from FP32 to 32 bits. Source: `cvt` in NVIDIA's PTX ISA.
 std::int64_t to_whole(double real, NumberType from, NumberType to) {
   const bool wide = to == NumberType::kInt64 || to == NumberType::kUint8;
   if (std::isnan(real)) {
@@ -167,8 +167,9 @@ std::int64_t to_whole(double real, NumberType from, NumberType to) {
   }
 }
 
-/// By way of memory, for no type holds all that another one does. Whole numbers are rounded once,
-/// to FP32 for the smaller types, too. Source: the constructors in c10/util/Half.h and BFloat16.h.
+/// Converts by way of memory, because no type contains all values of another. Whole numbers are
+/// rounded once, to FP32 also for the smaller types. Source: the constructors in c10/util/Half.h
+/// and BFloat16.h.
 [[gnu::always_inline]] inline Number convert(Number number, NumberType from, NumberType to) {
   if (from == to) return number;
   if (is_real(from) && to == NumberType::kBool) return {.whole = number.real != 0};

@@ -10,7 +10,7 @@
 
 namespace gpemu::cuda {
 
-/// What an element of a tensor is. The numbers are PyTorch's. Source: c10/core/ScalarType.h.
+/// The type of a tensor's elements. The numbers are PyTorch's. Source: c10/core/ScalarType.h.
 enum class NumberType : std::int8_t {
   kUint8 = 0,
   kInt8 = 1,
@@ -36,10 +36,10 @@ struct Number {
          type == NumberType::kFloat64 || type == NumberType::kBFloat16;
 }
 
-/// Returns the size of an element, 0 of kUnknown.
+/// Returns the size of an element, 0 for kUnknown.
 [[nodiscard]] Bytes number_bytes(NumberType type);
 
-/// What arithmetic of FP32 and conversions make of a NaN: 0x7fffffff in FP32. Source:
+/// The result of FP32 arithmetic and conversions for a NaN: 0x7fffffff in FP32. Source:
 /// "Floating-Point Standard" in NVIDIA's CUDA C++ Programming Guide.
 inline constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
 
@@ -47,15 +47,14 @@ inline constexpr double kNan = std::bit_cast<double>(0x7fffffffe0000000);
 [[nodiscard]] Number load_number(const std::byte* from, NumberType type);
 
 /// Writes an element; reals are rounded to the nearest, by way of FP32 to the smaller types, as
-/// GPUs and PyTorch do. What was read as the same type has its bits again.
+/// GPUs and PyTorch do. A number read as the same type keeps its bits.
 void store_number(Number number, NumberType type, std::byte* to);
 
-/// Returns the number as one of another type has it: rounded, cut off or clamped as kernels of
-/// PyTorch do.
+/// Converts a number to another type: rounded, truncated or clamped like PyTorch's kernels do.
 [[nodiscard]] Number convert_number(Number number, NumberType from, NumberType to);
 
-/// The same for many elements, several times as fast: they lie `stride` bytes apart. What is read
-/// is converted to another type at once.
+/// The same for many elements, several times as fast: they are `stride` bytes apart and are
+/// converted to another type at once.
 void load_numbers(const std::byte* from, Bytes stride, NumberType type, NumberType as,
                   std::span<Number> to);
 void store_numbers(std::span<const Number> numbers, NumberType type, std::byte* to);

@@ -17,8 +17,8 @@ namespace {
 
 using Parameter = ParametersEffect::Parameter;
 
-/// Kernels that change some of their parameters in place: weights and statistics stay what they
-/// were copied as. Source: the kernels' signatures in PyTorch's native/cuda.
+/// Kernels that change some of their parameters in place: weights and statistics keep the values
+/// that were copied. Source: the kernels' signatures in PyTorch's native/cuda.
 struct InPlace {
   std::string_view part;
   std::uint32_t argument = 0;
@@ -35,7 +35,7 @@ bool is_scalar(std::string_view type) {
          type.starts_with("__int128") || type.starts_with('(');
 }
 
-/// Describes a parameter by its type. Returns false where it leads to no memory that is written.
+/// Describes a parameter by its type. Returns false if it does not lead to written memory.
 bool read_parameter(std::string_view type, const ParameterPlace* place, Parameter* parameter) {
   if (type.ends_with('*')) {
     type.remove_suffix(1);
@@ -162,7 +162,7 @@ std::optional<ParametersEffect> parameters_effect(const KernelName& name,
       effect.integers.push_back(parameter.argument);
     }
     const ParameterPlace* const place = i < places.size() ? &places[i] : nullptr;
-    // Of other languages' kernels only the sizes are known: what fills a word may be an address.
+    // For kernels of other languages only the sizes are known: any word may be an address.
     if (!read_parameter(named ? std::string_view(name.parameters[i]) : "?", place, &parameter)) {
       continue;
     }

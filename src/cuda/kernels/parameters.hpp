@@ -14,7 +14,8 @@
 
 namespace gpemu::cuda {
 
-/// What the pointers among a kernel's parameters lead to, where nothing else is known of it.
+/// The memory to which a kernel's pointer parameters lead, if nothing else is known about the
+/// kernel.
 struct ParametersEffect {
   /// A parameter that leads to memory which the kernel may write.
   struct Parameter {
@@ -44,15 +45,15 @@ struct ParametersEffect {
 /// Whether the name leaves the size of a parameter open.
 [[nodiscard]] bool has_unsized(const KernelName& name);
 
-/// Reads the parameters by their types; `places` may be empty. Returns nothing where none leads to
-/// memory that is written.
+/// Reads the parameters by their types; `places` may be empty. Returns nothing if none leads to
+/// written memory.
 [[nodiscard]] std::optional<ParametersEffect> parameters_effect(
     const KernelName& name, const std::vector<ParameterPlace>& places);
 
 void describe_parameters(const ParametersEffect& effect, const gpemu_cuda_launch& launch,
                          KernelWork* work);
 
-/// Returns those of a launch's integers of 4 bytes that sizes may be.
+/// Returns those of a launch's 4-byte integers that may be sizes.
 [[nodiscard]] std::vector<Bytes> integers_of(const std::vector<std::uint32_t>& arguments,
                                              const gpemu_cuda_launch& launch);
 

@@ -24,11 +24,11 @@ GPU_FILES = pathlib.Path(__file__).resolve().parents[3] / "gpus"
 
 
 class Skipped(Exception):
-    """Raised by a test that cannot say anything here; its text says why."""
+    """Raised by a test that cannot run here; its text says why."""
 
 
 class Refused(Exception):
-    """Raised by a test when the emulator says clearly that it does not support what is tested."""
+    """Raised by a test if the emulator clearly reports that the feature is not supported."""
 
 
 def refused_or(work, *words):

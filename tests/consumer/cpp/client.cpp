@@ -7,8 +7,8 @@
 #include <gpemu/run/settings.hpp>
 #include <gpemu/train/trainer.hpp>
 
-// Looks a GPU up in the installed database, which GPEMU_PROFILES names, asks for a cost on it, and
-// for what a program on it would be told; and reads the records of a run that was not.
+// Looks up a GPU in the installed database, which GPEMU_PROFILES names, asks for a cost on it and
+// for the settings of a program on it, and reads the records of a run that does not exist.
 int main() {
   const auto database = gpemu::profile::Database::open();
   if (!database) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the shims ask libgpemu.so for, recorded by a fake of it.
+// The calls of the shims to libgpemu.so, recorded by a fake of it.
 #include <string>
 #include <vector>
 

@@ -22,8 +22,8 @@ namespace {
 
 constexpr int kMaxTensors = 8;
 
-/// Parts of the names of functors whose results are of other types than their arguments. Source:
-/// the kernels in PyTorch's native/cuda.
+/// Parts of the names of functors whose results have other types than their arguments. Source: the
+/// kernels in PyTorch's native/cuda.
 constexpr std::array<std::string_view, 15> kBoolFunctors = {
     "CompareFunctor", "CompareEqFunctor", "isnan",   "isinf",   "isposinf", "isneginf",
     "isfinite",       "logical_",         "Logical", "signbit", "compare_", "isin_",
@@ -60,8 +60,8 @@ std::uint32_t result_bytes(std::string_view functor) {
   return std::ranges::any_of(kComplexFunctors, is_in) ? 2 * bytes : bytes;
 }
 
-/// What is changed in place, as weights are, stays as it was copied. Without a formula, the size of
-/// the elements is a guess.
+/// Tensors changed in place, such as weights, keep the values that were copied. Without a formula,
+/// the size of the elements is a guess.
 template <typename Effect>
 Uncomputed how_written(const Effect& effect, const std::uint64_t* tensors, int count, int outputs,
                        int output) {
@@ -71,8 +71,8 @@ Uncomputed how_written(const Effect& effect, const std::uint64_t* tensors, int c
   return effect.formula ? Uncomputed::kWritten : Uncomputed::kOpen;
 }
 
-/// Reads the types that tensors have in memory where the kernel converts them: the loader's and the
-/// storer's first members. Source: LoadWithCast and StoreWithCast in MemoryAccess.cuh.
+/// Reads the types of tensors in memory if the kernel converts them: the loader's and the storer's
+/// first members. Source: LoadWithCast and StoreWithCast in MemoryAccess.cuh.
 bool read_types(int tensors, const void* loader, const void* storer,
                 std::array<NumberType, 4>* types) {
   for (int i = 0; i < tensors && i < 4; ++i) {
@@ -84,8 +84,8 @@ bool read_types(int tensors, const void* loader, const void* storer,
   return true;
 }
 
-/// Returns the size of what a storer stores, of which the type's number in PyTorch comes first; the
-/// largest where it is not known. Source: c10/core/ScalarType.h.
+/// Returns the size of the elements that a storer writes, by the type's number in PyTorch, its
+/// first member; the largest size if the number is not known. Source: c10/core/ScalarType.h.
 Bytes stored_bytes(const void* storer) {
   constexpr std::array<std::uint8_t, 30> kBytes = {1, 1, 2, 4, 8, 2, 4, 8, 4, 8, 16, 1, 1, 1, 4,
                                                    2, 1, 1, 1, 1, 1, 1, 2, 1, 1, 1,  1, 2, 4, 8};
@@ -93,7 +93,7 @@ Bytes stored_bytes(const void* storer) {
   return type < kBytes.size() ? kBytes.at(type) : 16;
 }
 
-/// Has the values computed, where they may be.
+/// Adds the computation of the values, if it is possible.
 void add_computation(const ElementWork& elements, KernelWork* work) {
   const TensorView& result = elements.tensors[0];
   const Bytes count = result.places.count();
@@ -107,7 +107,7 @@ void add_computation(const ElementWork& elements, KernelWork* work) {
   work->compute = [elements] { return compute_elements(elements); };
 }
 
-/// The types that the tensors have in memory where the kernel converts nothing.
+/// The types of the tensors in memory if the kernel converts nothing.
 std::array<NumberType, 4> types_of(const Formula& formula) {
   return {formula.result, formula.types[0], formula.types[1], formula.types[2]};
 }
@@ -155,7 +155,7 @@ struct Strided {
   }
 };
 
-/// Reads the lambda of so many tensors, or nothing where it does not look like one. Source:
+/// Reads the lambda for `tensors` tensors; returns false if it does not look like one. Source:
 /// gpu_kernel_impl_nocast in CUDALoops.cuh; OffsetCalculator.cuh.
 bool read_strided(const void* lambda, int tensors, Strided* strided) {
   const auto* const bytes = static_cast<const std::byte*>(lambda);
@@ -198,7 +198,7 @@ int strided_tensors(std::string_view functor) {
   return 1 + static_cast<int>(split_list(functor.substr(open + 1, end - open - 2)).size());
 }
 
-/// Where a strided kernel's lambda holds the functor: behind the addresses.
+/// Returns the functor in a strided kernel's lambda, which comes after the addresses.
 const std::byte* functor_of(const Strided& strided, const gpemu_cuda_launch& launch) {
   const auto tensors = static_cast<Bytes>(strided.tensors);
   const Bytes functor_at =
@@ -206,8 +206,8 @@ const std::byte* functor_of(const Strided& strided, const gpemu_cuda_launch& lau
   return static_cast<const std::byte*>(launch.arguments[1]) + functor_at;
 }
 
-/// Has a strided kernel computed: behind the functor come, where the kernel converts, the tensors'
-/// types. Source: gpu_kernel_impl in CUDALoops.cuh.
+/// Adds the computation of a strided kernel. If the kernel converts, the tensors' types come after
+/// the functor. Source: gpu_kernel_impl in CUDALoops.cuh.
 void compute_strided(const StridedEffect& effect, const Formula& formula, const std::byte* functor,
                      const Strided& strided, KernelWork* work) {
   std::array<NumberType, 4> types = types_of(formula);
@@ -357,7 +357,7 @@ StridedEffect strided_effect(std::string_view function) {
 std::optional<ElementsEffect> jitted_effect(std::string_view name, const FindCode& find_code) {
   if (!find_code || !name.ends_with("_kernel")) return std::nullopt;
   const auto places = find_code().places;
-  // Of the one for strides, calculators of offsets and what loads and stores follow.
+  // In the kernel for strides, calculators of offsets, the loader and the storer follow.
   constexpr std::size_t kStridedParameters = 7;
   if (!contains(name, "_vectorized") && places.size() < kStridedParameters) return std::nullopt;
   if (places.size() < 2 || places[0].bytes != 4 || places[1].bytes % 8 != 0) return std::nullopt;

@@ -61,8 +61,9 @@ void describe_elements(const ElementsEffect& effect, const gpemu_cuda_launch& la
 void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& launch,
                       KernelWork* work);
 
-/// Leaves the results of the commonest kernels not computed, where nothing else is to be done;
-/// returns whether that is so. What describe_elements and perform do, in a tenth of the time.
+/// Marks the results of the commonest kernels as not computed if nothing else is to be done;
+/// returns whether that is so. It does the work of describe_elements and perform in a tenth of the
+/// time.
 [[nodiscard]] bool leave_elements(const ElementsEffect& effect, WriterId writer,
                                   void* const* arguments);
 

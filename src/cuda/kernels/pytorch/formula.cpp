@@ -81,7 +81,7 @@ constexpr std::array kLambdas = {
     Named{"::masked_fill_kernel", Operation::kMaskedFill},
 };
 
-/// Functors that are classes, as what the wrappers of PyTorch hold.
+/// Functors that are classes, as in PyTorch's wrappers.
 constexpr std::array kClasses = {
     Named{"MulFunctor<", Operation::kMultiply},
     Named{"DivFunctor<", Operation::kDivide},
@@ -184,9 +184,9 @@ std::optional<Formula> read_wrapper(std::string_view functor, std::size_t open, 
   return formula;
 }
 
-/// The size of a lambda that may capture something: what it does, and behind it a pointer of the
-/// compiler's, for such lambdas of PyTorch are for the host, too. Seen in what PyTorch 2.8 passes;
-/// they are `__nv_hdl_wrapper_t` in the names of the host's functions.
+/// The size of a lambda with captures: the captures, and after them a pointer of the compiler,
+/// because these lambdas of PyTorch exist for the host too. Seen in the arguments that PyTorch 2.8
+/// passes; the names of the host's functions contain `__nv_hdl_wrapper_t`.
 constexpr Bytes lambda_bytes(Bytes captured) {
   return (captured + 7) / 8 * 8 + 8;
 }
@@ -220,7 +220,7 @@ std::optional<Formula> read_scalar_lambda(std::string_view functor, NumberType t
 }
 
 /// A division by a number that the host knows is a product with its reciprocal, which the lambda
-/// holds as the type that is computed with. Source: BinaryDivTruncKernel.cu.
+/// holds in the type of the computation. Source: BinaryDivTruncKernel.cu.
 Formula divide_by_scalar(NumberType type) {
   const NumberType held = work_type(type);
   return {.operation = Operation::kMultiplyTrunc,
@@ -253,7 +253,7 @@ std::optional<Formula> read_lambda(std::string_view functor) {
   if (*operation == Operation::kDivideTrunc && arguments.size() == 1 && is_real(type)) {
     return divide_by_scalar(type);
   }
-  // A lambda with fewer arguments holds the others in a way of its own.
+  // A lambda with fewer arguments holds the others in its own way.
   if (arguments.size() != inputs_of(*operation)) return std::nullopt;
   Formula formula{.operation = *operation, .tensors = static_cast<int>(arguments.size())};
   for (std::size_t i = 0; i < arguments.size(); ++i) formula.types[i] = number_type(arguments[i]);
@@ -411,7 +411,7 @@ double round_half_even(double value) {
   }
 }
 
-/// What arithmetic of a type makes of a number.
+/// Rounds a number as arithmetic of a type does.
 double rounded(double value, NumberType type) {
   std::array<std::byte, 8> bytes{};
   store_number({.real = value}, type, bytes.data());
@@ -479,7 +479,7 @@ double one_and_exp(double value, NumberType type) {
     case Operation::kAtan2:
       return std::atan2(a, b);
     case Operation::kHypot:
-      // That of double would need glibc 2.35 at run time where the rest needs 2.34.
+      // The version for double would need glibc 2.35 at run time; the rest needs 2.34.
       return static_cast<double>(std::hypot(static_cast<long double>(a), b));
     case Operation::kCopySign:
       return std::copysign(a, b);
@@ -578,7 +578,7 @@ constexpr bool keeps_nan(Operation operation) {
          operation == Operation::kCopySign;
 }
 
-/// What arithmetic of a type makes of a result.
+/// Converts a result as arithmetic of a type does.
 [[gnu::always_inline]] inline Number arithmetic_result(double real, NumberType type) {
   return {.real = std::isnan(real) && type != NumberType::kFloat64 ? kNan : real};
 }
@@ -693,7 +693,7 @@ FunctorState read_functor(const Formula& formula, const std::byte* functor) {
 
 namespace {
 
-/// Computes one element. With a constant for the operation, what is left of this is its own code.
+/// Computes one element. With a constant for the operation, only that operation's code remains.
 [[gnu::always_inline]] inline std::optional<Number> evaluate_one(Operation operation,
                                                                  const Formula& formula,
                                                                  const FunctorState& state,
@@ -747,7 +747,7 @@ bool evaluate_each(const Formula& formula, const FunctorState& state,
   for (std::size_t i = 0; i < results.size(); ++i) {
     const auto value = evaluate_one(kOperation, formula, state, a[i], b[i], c[i]);
     if (!value) return false;
-    // By its members: as a whole it would be waited for until it has gone through memory.
+    // Member by member: a copy of the whole would have to go through memory first.
     results[i].real = value->real;
     results[i].whole = value->whole;
   }

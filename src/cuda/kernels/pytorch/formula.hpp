@@ -12,7 +12,7 @@
 
 namespace gpemu::cuda {
 
-/// What is done with elements. `a`, `b` and `c` are the inputs in their order.
+/// The operations on elements. `a`, `b` and `c` are the inputs in their order.
 enum class Operation : std::uint8_t {
   kCopy,
   kNegate,
@@ -59,7 +59,7 @@ enum class Operation : std::uint8_t {
   kClamp,  ///< by the functor's limits.
   kAdd,    ///< a + alpha * b, with the functor's alpha.
   kMultiply,
-  kMultiplyTrunc,  ///< cut off: a division by a number, whose reciprocal the functor holds.
+  kMultiplyTrunc,  ///< truncated: a division by a number, whose reciprocal the functor holds.
   kDivide,
   kDivideFloor,
   kDivideTrunc,
@@ -84,8 +84,8 @@ enum class Operation : std::uint8_t {
   kMaskedFill,    ///< b ? the functor's value : a.
 };
 
-/// What an element-wise kernel computes: read from its functor's name, so that values are known
-/// where its inputs are.
+/// What an element-wise kernel computes, read from its functor's name, so that its results are
+/// known if its inputs are.
 struct Formula {
   Operation operation = Operation::kCopy;
   int tensors = 1;                    ///< that are read; the functor may bring a further input.
@@ -93,17 +93,17 @@ struct Formula {
   NumberType result = NumberType::kUnknown;
   int scalar = -1;  ///< which input is the functor's; -1: none.
   NumberType scalar_type = NumberType::kUnknown;
-  Bytes functor_bytes = 1;  ///< its size, where the operation uses what it holds.
+  Bytes functor_bytes = 1;  ///< its size, if the operation uses its content.
 };
 
-/// Reads a functor's demangled name, or nothing where it is not known. Source: the functors in
+/// Reads a functor's demangled name; returns nothing if it is not known. Source: the functors in
 /// PyTorch's native/cuda.
 [[nodiscard]] std::optional<Formula> read_formula(std::string_view functor);
 
-/// Returns the type that a demangled name means, or kUnknown.
+/// Returns the type with a demangled name, or kUnknown.
 [[nodiscard]] NumberType number_type(std::string_view name);
 
-/// What a functor holds, read at a launch.
+/// The content of a functor, read at a launch.
 struct FunctorState {
   Number scalar;          ///< of scalar inputs, alpha, values.
   Number lower, upper;    ///< of clamps.
@@ -111,8 +111,8 @@ struct FunctorState {
 };
 [[nodiscard]] FunctorState read_functor(const Formula& formula, const std::byte* functor);
 
-/// Computes elements of the inputs, in their order, each as long as the results. Returns false
-/// where the operation is not defined.
+/// Computes elements from the inputs, in their order, each as long as the results. Returns false if
+/// the operation is not defined.
 [[nodiscard]] bool evaluate(const Formula& formula, const FunctorState& state,
                             std::span<const std::vector<Number>> tensors,
                             std::span<Number> results);

@@ -14,19 +14,19 @@
 namespace gpemu::cuda {
 namespace {
 
-/// How many tensors and blocks one launch takes at most, by the number of lists; where each tensor
-/// has a scalar, too, fewer. Source: MultiTensorApply.cuh.
+/// How many tensors and blocks one launch takes at most, by the number of lists; fewer if each
+/// tensor also has a scalar. Source: MultiTensorApply.cuh.
 constexpr std::array<Bytes, 5> kMostTensors = {110, 64, 48, 36, 30};
 constexpr std::array<Bytes, 5> kMostWithScalars = {96, 64, 48, 36, 30};
 constexpr std::array<Bytes, 2> kMostWithComplexScalars = {72, 60};
 constexpr Bytes kMostBlocks = 320;
 
-/// As many times more has a kernel with CUDA 13, whose parameters are larger than kSmallParameters.
+/// The factor for kernels of CUDA 13, whose parameters are larger than kSmallParameters.
 constexpr Bytes kWideLists = 7;
 constexpr Bytes kSmallParameters = 4096;
 
-/// Whether lists are wide: some versions' names say it, else the size does. Takes that of the name
-/// from its template arguments.
+/// Returns whether lists are wide: some versions' names show it, else the size does. Removes that
+/// argument from the template arguments.
 bool are_wide(const FindCode& find_code, std::vector<std::string_view>* lists) {
   if (!lists->empty() && (lists->back() == "true" || lists->back() == "false")) {
     const bool wide = lists->back() == "true";
@@ -65,7 +65,7 @@ std::optional<ListsEffect> lists_effect(const KernelName& name, const FindCode& 
   const auto arguments = template_arguments(
       name.parameters[1],
       std::string_view(name.parameters[1]).substr(0, name.parameters[1].find('<')));
-  // What is stored is of the first type.
+  // The results have the first type.
   if (!arguments.empty() && type_bytes(arguments[0]) != 0) {
     effect.element_bytes = type_bytes(arguments[0]);
     effect.type = number_type(arguments[0]);

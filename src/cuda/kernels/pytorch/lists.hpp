@@ -27,7 +27,7 @@ struct ListsEffect {
   NumberType type = NumberType::kUnknown;  ///< of the results.
 };
 
-/// Returns nothing where the lists are not what they should be.
+/// Returns nothing if the lists are not as expected.
 [[nodiscard]] std::optional<ListsEffect> lists_effect(const KernelName& name,
                                                       const FindCode& find_code);
 

@@ -21,7 +21,8 @@ constexpr Bytes align(Bytes offset) {
   return (offset + 7) / 8 * 8;
 }
 
-/// All that the elements of a tensor may be, and what indices may add to that.
+/// Returns the range in which the elements of a tensor may be, including the offsets that indices
+/// may add.
 KernelWork::Range span_of(std::uint64_t address, const Places& places, Bytes further,
                           Bytes element_bytes, Uncomputed how) {
   return {.address = address - places.before(),
@@ -29,7 +30,7 @@ KernelWork::Range span_of(std::uint64_t address, const Places& places, Bytes fur
           .how = how};
 }
 
-/// What the indices of a move may add to an address at most.
+/// Returns the most that the indices of a move may add to an address.
 Bytes reach(const ElementMove& move) {
   Bytes bytes = 0;
   for (const ElementMove::Index& index : move.indices) {
@@ -38,7 +39,7 @@ Bytes reach(const ElementMove& move) {
   return bytes;
 }
 
-/// What a move may write. Where indices choose the places, the others stay as they are.
+/// Returns what a move may write. If indices choose the places, all other places stay as they are.
 KernelWork::Range target_of(const ElementMove& move) {
   KernelWork::Range range = span_of(move.to, move.to_places, move.shifts_target ? reach(move) : 0,
                                     move.element_bytes, Uncomputed::kWritten);
@@ -62,7 +63,7 @@ void add_reads(const ElementMove& move, KernelWork* work) {
   }
 }
 
-/// Has a move done, and says what it reads and writes.
+/// Adds a move to the work, with its reads and writes.
 void add_move(ElementMove move, bool combines, KernelWork* work) {
   work->ranges.push_back(target_of(move));
   if (combines) work->ranges.back().how = Uncomputed::kUpdated;
@@ -73,7 +74,7 @@ void add_move(ElementMove move, bool combines, KernelWork* work) {
 
 // ---- Lambdas over a calculator of offsets: what they hold follows it in the order of its use
 
-/// What a lambda holds behind its calculator.
+/// The content of a lambda after its calculator.
 class Held {
  public:
   Held(const void* lambda, Bytes tensors)
@@ -370,7 +371,7 @@ bool describe_cat(const CatEffect& effect, const gpemu_cuda_launch& launch, Kern
     work->ranges.push_back(target_of(move));
     if (move.to_places.count() <= Bytes{kMostElements}) add_reads(move, work);
   }
-  // Each tensor by itself: those that are known stay so.
+  // Each tensor by itself, so that known ones stay known.
   work->compute = [moves = std::move(moves), writer = work->writer] {
     for (const ElementMove& move : moves) {
       const KernelWork::Range range = target_of(move);
@@ -408,7 +409,7 @@ struct NamedMotion {
   Motion motion = Motion::kNone;
 };
 
-/// By parts of the functions' names; what is named first is part of what follows.
+/// By parts of the functions' names; an earlier name may be part of a later one.
 constexpr std::array kMotions = {
     NamedMotion{"index_elementwise_kernel<128, 4, at::native::flip_kernel_impl<", Motion::kFlip},
     NamedMotion{"::index_put_kernel_impl<", Motion::kIndexPut},
@@ -497,7 +498,7 @@ Motion read_motion(const KernelName& name) {
   return Motion::kNone;
 }
 
-/// Reads what a motion needs of the template's arguments. Returns false where they are others.
+/// Reads the template arguments that a motion needs. Returns false if they are not as expected.
 bool read_motion_types(const KernelName& name, MotionEffect* effect) {
   const std::string_view function = name.function;
   const auto arguments_of = [function](std::string_view of) {

@@ -13,7 +13,7 @@
 
 namespace gpemu::cuda {
 
-/// What a kernel of PyTorch does that moves elements as they are.
+/// The kernels of PyTorch that move elements without changing them.
 enum class Motion : std::uint8_t {
   kNone,
   kFlip,
@@ -37,7 +37,7 @@ struct CatEffect {
   std::uint32_t element_bytes = 4;
   int dimensions = 0;
   int most_tensors = 0;
-  int strided_tensors = 0;  ///< as many, or 1 where all are contiguous.
+  int strided_tensors = 0;  ///< the number of these, or 1 if all are contiguous.
   int vector = 1;           ///< elements that are taken as one.
 };
 
@@ -59,11 +59,12 @@ struct MotionEffect {
   SequenceEffect sequence;
 };
 
-/// Recognises one. Returns nothing for others, or where the template's arguments are others.
+/// Recognises one. Returns nothing for other kernels, or if the template's arguments are not as
+/// expected.
 [[nodiscard]] std::optional<MotionEffect> motion_effect(const KernelName& name);
 
-/// Describes a launch of one. Returns false, and adds nothing, where the arguments are not what
-/// they should be.
+/// Describes a launch of one. Returns false, and adds nothing, if the arguments are not as
+/// expected.
 [[nodiscard]] bool describe_motion(const MotionEffect& effect, const gpemu_cuda_launch& launch,
                                    KernelWork* work);
 

@@ -20,7 +20,7 @@ NumberType nonzero_type(std::string_view function) {
   return arguments.size() == 1 ? number_type(arguments[0]) : NumberType::kUnknown;
 }
 
-/// Reads elements of a type and finds out which are not zero; nothing where they are not known.
+/// Reads elements of a type and returns which are not zero; nothing if they are not known.
 std::optional<std::vector<std::int64_t>> find_nonzero(std::uint64_t address, NumberType type,
                                                       Bytes count) {
   const Bytes width = number_bytes(type);

@@ -14,7 +14,7 @@ namespace gpemu::cuda {
 
 /// Two kernels of CUB as PyTorch's nonzero launches them.
 struct NonzeroEffect {
-  bool finds = false;  ///< the selection of the places of what is not zero; else their count.
+  bool finds = false;          ///< selects the places of non-zero elements; else counts them.
   bool address_first = false;  ///< of what the iterator holds.
   std::uint8_t count_bytes = 4;
   NumberType input_type = NumberType::kUnknown;

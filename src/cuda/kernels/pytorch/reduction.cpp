@@ -12,9 +12,9 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Has a reduction computed, whose configuration begins at `config`. Behind the addresses come
-/// those of three buffers, the place of the first element and two flags: whether the result is
-/// added to what is there, and is final. Source: as describe_reduction.
+/// Adds the computation of a reduction whose configuration begins at `config`. After the addresses
+/// come those of three buffers, the place of the first element and two flags: whether the result is
+/// accumulated, and whether it is final. Source: as describe_reduction.
 void compute_from(const ReductionEffect& effect, const std::byte* argument, Bytes config,
                   KernelWork* work) {
   constexpr Bytes kConfigBytes = 64, kInputBytes = 4 + 25 * 12 + 25 * 4;
@@ -54,9 +54,9 @@ void compute_from(const ReductionEffect& effect, const std::byte* argument, Byte
 
 }  // namespace
 
-/// The one argument holds, after two small members, the configuration, two calculators of offsets
-/// for up to 25 dimensions, the input's address and those of the results. Source: struct ReduceOp
-/// and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh.
+/// The only argument contains, after two small members, the configuration, two calculators of
+/// offsets for up to 25 dimensions, the input's address and those of the results. Source: struct
+/// ReduceOp and ReduceConfig in PyTorch's Reduce.cuh, OffsetCalculator.cuh.
 void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& launch,
                         KernelWork* work) {
   constexpr Bytes kMaxOffset = 64;
@@ -73,7 +73,7 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
     }
     const auto count = static_cast<Bytes>(std::max(read<std::int32_t>(argument, offset + 8), 0));
     const Bytes source = (offset + kConfigBytes + kCalculatorBytes + 7) / 8 * 8;
-    // Where a block is one thread, other members look like it.
+    // If a block is one thread, other members look the same.
     if (device_bytes_at(read<std::uint64_t>(argument, source), 1) == 0 ||
         device_bytes_at(read<std::uint64_t>(argument, source + 8), 1) == 0) {
       continue;
@@ -81,8 +81,8 @@ void describe_reduction(const ReductionEffect& effect, const gpemu_cuda_launch& 
     const Uncomputed how =
         effect.reduction == Reduction::kUnknown ? Uncomputed::kOpen : Uncomputed::kWritten;
     add_range(work, read<std::uint64_t>(argument, source + 8), count * effect.element_bytes, how);
-    // The second result, of minima with their places, is one of indices. Where the number of
-    // results is 1, nobody has set its address.
+    // The second result, of minima with their places, contains indices. If there is only one
+    // result, its address is not set.
     if (read<std::int32_t>(argument, source + 60) == 2) {
       add_range(work, read<std::uint64_t>(argument, source + 16), count * 8, how);
     }

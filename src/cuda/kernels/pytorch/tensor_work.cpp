@@ -12,10 +12,10 @@
 namespace gpemu::cuda {
 namespace {
 
-/// The most bytes between the first and the last element of what is read or written.
+/// The most bytes between the first and the last element of a tensor.
 constexpr Bytes kMostBytes = Bytes{kMostElements} * 16;
 
-/// What lies in memory from a tensor's start to its end.
+/// The memory from a tensor's start to its end.
 struct Loaded {
   std::vector<std::byte> bytes;
 
@@ -43,7 +43,7 @@ constexpr bool is_negative(Bytes stride) {
   return static_cast<std::int64_t>(stride) < 0;
 }
 
-/// Stores results in as few pieces as there are runs of elements side by side.
+/// Stores results, one piece for each run of adjacent elements.
 void store(const std::vector<std::byte>& values, const TensorView& to, Bytes width) {
   const Bytes count = to.places.count();
   if (to.places.dimensions == 1 && to.places.strides[0] == width) {
@@ -128,7 +128,7 @@ bool compute_elements(const ElementWork& work) {
   if (!evaluate(formula, work.state, std::span(numbers).first(inputs), results)) return false;
   std::vector<std::byte> values(count * std::max(width, number_bytes(formula.result)));
   if (formula.result != result.type) {
-    // Through the functor's own type, which may hold less than the arithmetic.
+    // Through the functor's own type, which may be smaller than that of the arithmetic.
     store_numbers(results, formula.result, values.data());
     load_numbers(values.data(), number_bytes(formula.result), formula.result, result.type, results);
   }
@@ -140,7 +140,8 @@ bool compute_elements(const ElementWork& work) {
 
 namespace {
 
-/// Adds to each offset what a tensor of indices says. Returns whether all are known and allowed.
+/// Adds the shifts by a tensor of indices to offsets. Returns whether all indices are known and
+/// allowed.
 bool shift(const ElementMove::Index& index, std::vector<std::int64_t>* offsets) {
   Loaded loaded;
   if (index.places.count() != offsets->size() ||
@@ -196,7 +197,7 @@ bool compute_move(const ElementMove& move) {
   } else {
     for (Bytes i = 0; i < count; ++i) std::ranges::copy(move.value, &values[i * width]);
   }
-  // What lies side by side is stored at once.
+  // Adjacent elements are stored at once.
   for (std::size_t start = 0, end = 0; start < count; start = end) {
     for (end = start + 1; end < count; ++end) {
       if (to[end] - to[end - 1] != static_cast<std::int64_t>(width)) break;
@@ -213,7 +214,7 @@ bool compute_sequence(const Sequence& sequence) {
   std::vector<std::byte> values(sequence.count * width);
   for (Bytes i = 0; i < sequence.count; ++i) {
     const auto at = static_cast<std::int64_t>(i);
-    // The compiler joins product and sum.
+    // The compiler fuses product and sum.
     Number value{
         .real = sequence.work_type == NumberType::kFloat32
                     ? std::fma(static_cast<float>(sequence.step.real), static_cast<float>(at),
@@ -282,7 +283,7 @@ Reduction read_reduction(std::string_view operations) {
 
 namespace {
 
-/// What a reduction has of the elements so far.
+/// The state of a reduction.
 struct Accumulator {
   Number value;
   Bytes place = 0;
@@ -377,7 +378,7 @@ bool compute_reduction(const ReductionWork& work) {
   store(values, result, out_width);
   const bool two = work.reduction == Reduction::kMaximumWithPlace ||
                    work.reduction == Reduction::kMinimumWithPlace;
-  if (two) {  // The places lie as the values do, in wider elements.
+  if (two) {  // The places have the layout of the values, with wider elements.
     TensorView second{work.outputs[1], NumberType::kInt64, work.output_places};
     for (Bytes& stride : second.places.strides) stride = stride / out_width * 8;
     store(places, second, 8);

@@ -21,15 +21,15 @@ struct Places {
   std::array<Bytes, kMostDimensions> strides{};  ///< in bytes; negative ones modulo 2^64.
 
   [[nodiscard]] Bytes count() const;
-  /// Bytes from the first element's start to that of the one furthest behind it.
+  /// Returns the bytes from the first element to the furthest one after it.
   [[nodiscard]] Bytes extent() const;
-  /// The same to the one furthest before it: 0 without negative strides.
+  /// The same to the furthest one before it: 0 without negative strides.
   [[nodiscard]] Bytes before() const;
   [[nodiscard]] Bytes offset(Bytes index) const;
   void add(Bytes size, Bytes stride);
 };
 
-/// Elements side by side.
+/// Returns the places of adjacent elements.
 [[nodiscard]] Places in_a_row(Bytes count, Bytes element_bytes);
 
 struct TensorView {
@@ -45,10 +45,10 @@ struct ElementWork {
   std::array<TensorView, 4> tensors;
 };
 
-/// Computes it where all inputs are known and the tensors are small. Returns whether it did.
+/// Computes it if all inputs are known and the tensors are small. Returns whether it did.
 [[nodiscard]] bool compute_elements(const ElementWork& work);
 
-/// Elements that are moved as they are, between places that a tensor of indices may shift.
+/// Elements that are moved unchanged, between places that a tensor of indices may shift.
 struct ElementMove {
   struct Index {
     std::uint64_t address = 0;
@@ -77,11 +77,11 @@ struct Sequence {
   Number first, step;
 };
 
-/// Computes it where it is small. Returns whether it did.
+/// Computes it if it is small. Returns whether it did.
 [[nodiscard]] bool compute_sequence(const Sequence& sequence);
 
-/// Gradients that are multiplied in place, and where it is said whether all are finite, in FP32: 0
-/// or 1.
+/// Gradients that are multiplied in place, and the FP32 flag that shows whether one is not finite:
+/// 0 or 1.
 struct Unscale {
   struct Piece {
     std::uint64_t address = 0;
@@ -89,7 +89,7 @@ struct Unscale {
   };
   NumberType type = NumberType::kUnknown;
   std::vector<Piece> gradients;
-  std::uint64_t found = 0;   ///< stays where all are finite.
+  std::uint64_t found = 0;   ///< the flag's address; unchanged if all are finite.
   std::uint64_t factor = 0;  ///< in FP32.
 };
 
@@ -111,7 +111,7 @@ enum class Reduction : std::uint8_t {
   kUnknown,
 };
 
-/// Reads what ReduceOp does from its operations' demangled name.
+/// Reads the reduction of a ReduceOp from its operation's demangled name.
 [[nodiscard]] Reduction read_reduction(std::string_view operations);
 
 struct ReductionWork {

@@ -8,11 +8,11 @@
 
 namespace gpemu::cuda {
 
-/// Part of the names of kernels that multiply gradients in place. Their lambda holds where to say
-/// that one is not finite, then where the factor lies. Source: AmpKernels.cu.
+/// Part of the names of kernels that multiply gradients in place. Their lambda contains the address
+/// of the flag for non-finite gradients, then the factor's address. Source: AmpKernels.cu.
 inline constexpr std::string_view kUnscale = "non_finite_check_and_unscale_cuda_";
 
-/// Has gradients multiplied: those of the ranges that are written so far.
+/// Adds the multiplication of gradients: those in the ranges written so far.
 void describe_unscale(const void* lambda, NumberType type, KernelWork* work);
 
 }  // namespace gpemu::cuda

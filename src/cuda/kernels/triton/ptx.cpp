@@ -15,9 +15,9 @@
 namespace gpemu::cuda {
 namespace {
 
-/// Which parameters a register was made of.
+/// The parameters from which a register was computed.
 using Origins = std::uint64_t;
-/// Besides, it may have been loaded from memory.
+/// It may also have been loaded from memory.
 constexpr Origins kLoaded = Origins{1} << 63;
 constexpr std::size_t kMostParameters = 62;
 
@@ -37,7 +37,7 @@ std::string_view unpadded(std::string_view text) {
   return text;
 }
 
-/// The text without comments and lines that are no instructions.
+/// Returns the text without comments and lines that are not instructions.
 std::string plain_text(std::string_view text) {
   std::string plain;
   plain.reserve(text.size());
@@ -84,7 +84,7 @@ Statement read_statement(std::string_view text) {
   return {.operation = text.substr(0, end), .operands = split_operands(text.substr(end))};
 }
 
-/// Calls `found` for each name in an operand; numbers are none.
+/// Calls `found` for each name in an operand, but not for numbers.
 template <typename Found>
 void for_each_name(std::string_view operand, Found found) {
   for (std::size_t at = 0; at < operand.size();) {
@@ -101,7 +101,8 @@ void for_each_name(std::string_view operand, Found found) {
   }
 }
 
-/// The bytes of an operation's type, which its name ends with, and of all elements of a vector.
+/// Returns the size of an operation's type, with which its name ends, and of all elements of a
+/// vector.
 std::pair<std::uint32_t, Bytes> access_bytes(std::string_view operation) {
   const std::size_t dot = operation.rfind('.');
   std::string_view type = operation.substr(dot == std::string_view::npos ? 0 : dot + 1);
@@ -221,7 +222,7 @@ class KernelReader {
     });
   }
 
-  /// Follows what a statement makes of registers.
+  /// Follows the effect of a statement on registers.
   void follow(const Statement& statement) {
     const std::string_view operation = statement.operation;
     const auto& operands = statement.operands;
@@ -273,7 +274,7 @@ class KernelReader {
                            starts("tcgen05");
     if (elsewhere && !copies) return;
     if (!reads && !writes) {
-      // Whoever names an address may write there: wmma.store does.
+      // Any statement with an address may write there, as wmma.store does.
       known_ &=
           std::ranges::none_of(statement.operands,
                                [](std::string_view operand) { return operand.starts_with('['); }) ||
@@ -329,7 +330,7 @@ class KernelReader {
   std::unordered_map<std::string_view, std::size_t> by_name_;
   Origins pointers_ = 0;  ///< the parameters that may be addresses.
   std::vector<Statement> statements_;
-  std::unordered_map<std::string_view, std::size_t> labels_;  ///< the statement behind each.
+  std::unordered_map<std::string_view, std::size_t> labels_;  ///< the statement after each.
   std::vector<std::pair<std::size_t, std::size_t>> loops_;    ///< of statements.
   std::unordered_map<std::string_view, Origins> origins_;     ///< of registers.
   std::vector<Use> uses_;                                     ///< of parameters.

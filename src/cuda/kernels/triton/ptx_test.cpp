@@ -42,7 +42,7 @@ TEST(Ptx, TellsUpdatesAndLoops) {
   ASSERT_EQ(facts->written.size(), 2U);
   EXPECT_TRUE(facts->written[0].updates);
   EXPECT_TRUE(facts->written[0].in_loop);
-  // What is read after it was written is new.
+  // A value that is read after it was written is new.
   EXPECT_FALSE(facts->written[1].updates);
   EXPECT_EQ(facts->written[1].element_bytes, 8U);
 }

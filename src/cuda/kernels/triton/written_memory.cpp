@@ -13,9 +13,9 @@
 namespace gpemu::cuda {
 namespace {
 
-/// How far a kernel whose text is known writes at most: what all its threads write, but no more
-/// than the product of its integers, which are sizes, for each block; in loops the product of the
-/// two largest.
+/// Returns the most that a kernel with known text writes: the bytes of all its threads, but for
+/// each block no more than the product of its integers, which are sizes; in loops, the product of
+/// the two largest.
 Bytes written_bytes(const PtxFacts& facts, const gpemu_cuda_launch& launch,
                     const WrittenParameter& parameter) {
   constexpr Bytes kMost = Bytes{1} << 40;
@@ -31,9 +31,9 @@ Bytes written_bytes(const PtxFacts& facts, const gpemu_cuda_launch& launch,
   return parameter.in_loop ? std::max(of_threads, of_sizes) : std::min(of_threads, of_sizes);
 }
 
-/// A pointer of a kernel whose text is known. What begins there is new, unless it is read as well.
-/// Of torch.compile's reductions the first integer counts the results: what lies behind these may
-/// have been written or belong to others, so it stays and counts as not updated.
+/// Describes a pointer of a kernel with known text. The memory that begins there is new, unless it
+/// is read as well. In torch.compile's reductions the first integer counts the results: memory
+/// after these may have been written or belong to others, so it stays and counts as not updated.
 void describe_written(const PtxFacts& facts, const gpemu_cuda_launch& launch,
                       const WrittenParameter& parameter, std::uint64_t address, KernelWork* work) {
   const Bytes most = written_bytes(facts, launch, parameter);

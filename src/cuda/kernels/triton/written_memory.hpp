@@ -8,7 +8,7 @@
 
 namespace gpemu::cuda {
 
-/// Finds out what a launch writes of a kernel whose text is known, as Triton's is, and so those of
+/// Finds out what a launch of a kernel with known text writes, as with kernels of Triton and
 /// torch.compile.
 void describe_text(const PtxFacts& facts, const gpemu_cuda_launch& launch, KernelWork* work);
 
