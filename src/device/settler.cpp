@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <ctime>
 #include <mutex>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "gpemu/base/saturate.hpp"
+#include "gpemu/base/signals.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -44,31 +44,13 @@ void ask_for_short_slice() {
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/// Starts a thread that gets no signals: they belong to the program.
-template <typename Function>
-std::thread start_without_signals(Function function) {
-  struct Blocked {
-    Blocked() {
-      sigset_t all;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    }
-    Blocked(const Blocked&) = delete;
-    Blocked& operator=(const Blocked&) = delete;
-    ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-    sigset_t before{};
-  };
-  const Blocked blocked;
-  return std::thread(std::move(function));
-}
-
 }  // namespace
 
 Settler::Settler(Schedule& schedule, Segment& segment, sim::Clock& clock)
-    : schedule_(schedule),
-      own_(segment.process(segment.identity())),
-      clock_(clock),
-      thread_(start_without_signals([this] { run(); })) {}
+    : schedule_(schedule), own_(segment.process(segment.identity())), clock_(clock) {
+  const SignalsHeld held;
+  thread_ = std::thread([this] { run(); });
+}
 
 Settler::~Settler() {
   stops_ = true;
