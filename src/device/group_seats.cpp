@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <set>
 #include <string>
-#include <sys/random.h>
 #include <thread>
+
+#include "identity.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -15,15 +16,6 @@ using layout::SeatRecord;
 /// How often to try again if the room is taken by other processes, which may not have needed it.
 constexpr int kMostSeatAttempts = 100;
 constexpr auto kPause = std::chrono::microseconds(100);
-
-std::uint64_t new_key(const Segment& segment) {
-  std::uint64_t key = 0;
-  if (::getrandom(&key, sizeof key, 0) != sizeof key) {
-    static std::atomic<std::uint64_t> groups{0};
-    key = segment.identity() + (++groups << 16);
-  }
-  return key & (layout::kLeft - 1);
-}
 
 bool replace(std::atomic<std::uint64_t>& value, std::uint64_t from, std::uint64_t to) {
   return value.compare_exchange_strong(from, to);
@@ -97,7 +89,7 @@ Result<GroupId> reserve_seats(const Segment& segment, int parties) {
     return fail(ErrorCode::kInvalidArgument, "a group has 1 to {} parties, not {}",
                 layout::kSeatCapacity, parties);
   }
-  const std::uint64_t key = new_key(segment);
+  const std::uint64_t key = unique_number();
   const auto count = static_cast<std::size_t>(parties);
   auto first = claim_row(segment, count, key);
   for (int attempt = 0; !first && attempt < kMostSeatAttempts; ++attempt) {

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "identity.hpp"
 #include "process_id.hpp"
 
 namespace gpemu::device {
@@ -50,19 +50,6 @@ Result<void> write_static_part(const FileDescriptor& file, const std::vector<std
 /// use a node never come near this limit. Those that attack it can cause refusals, but not delay
 /// others.
 constexpr int kMostAttempts = 1000;
-
-/// Returns a number that no other attachment has.
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  while (number << 10 == 0) {
-    if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-      // Early in the boot of the machine. Time and pid are good enough.
-      number = static_cast<std::uint64_t>(sim::RealClock().now().time_since_epoch().count()) ^
-               static_cast<std::uint64_t>(own_pid()) << 32;
-    }
-  }
-  return number;
-}
 
 bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
@@ -180,7 +167,7 @@ void Segment::claim_slot(std::size_t slot) {
   layout::ProcessRecord& process = processes_[slot];
   if (process.used.load() != 0) trim_all();
   clear_holdings(slot);
-  identity_ = (random_number() << 8 | slot) & (layout::kLeft - 1);
+  identity_ = unique_number() << 8 | slot;
   process.identity = identity_;
   process.pid = owner_pid_;
   process.pid_namespace = own_pid_namespace();
