@@ -71,7 +71,7 @@ Rendezvous::~Rendezvous() {
     static_cast<void>(state_.release());
     return;
   }
-  abort();
+  static_cast<void>(abort());
 }
 
 Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost) {
@@ -108,24 +108,27 @@ Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> time
   }
 }
 
-RoundStatistics Rendezvous::statistics() const {
+Result<RoundStatistics> Rendezvous::statistics() const {
+  GPEMU_TRY(state_->segment.check_owner());
   const std::lock_guard lock(state_->schedule.mutex);
   const Lateness& lateness = state_->schedule.lateness();
   Settler* const settler = state_->node->settler_.get();
-  return {.rounds = lateness.total(),
-          .median_late = lateness.median(),
-          .latest = lateness.latest(),
-          .settling = settler == nullptr ? Duration() : settler->cpu_time()};
+  return RoundStatistics{.rounds = lateness.total(),
+                         .median_late = lateness.median(),
+                         .latest = lateness.latest(),
+                         .settling = settler == nullptr ? Duration() : settler->cpu_time()};
 }
 
-void Rendezvous::abort() {
+Result<void> Rendezvous::abort() {
+  GPEMU_TRY(state_->segment.check_owner());
   {
     const std::lock_guard lock(state_->schedule.mutex);
-    if (std::exchange(state_->aborted, true)) return;
+    if (std::exchange(state_->aborted, true)) return {};
     state_->schedule.abort(state_->party, state_->clock.now());
     state_->schedule.remove(state_->party);
   }
   leave_seat(state_->segment, state_->party.seats(), state_->seat, state_->key);
+  return {};
 }
 
 }  // namespace gpemu::device
