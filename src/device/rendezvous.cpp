@@ -40,7 +40,7 @@ Rendezvous::Rendezvous(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 Result<GroupId> Rendezvous::create_group(Node& node, int parties) {
   GPEMU_TRY(node.segment_->check_owner());
-  return reserve_seats(*node.segment_, parties);
+  return node.segment_->seats().reserve(parties);
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
   GPEMU_TRY(segment.check_owner());
-  GPEMU_ASSIGN(const Seats seats, take_seat(segment, group, seat));
+  GPEMU_ASSIGN(const Seats seats, segment.seats().take(group, seat));
   node->start_to_settle(clock);
   const auto index = static_cast<std::size_t>(seat);
   auto state = std::unique_ptr<State>(new State{.node = std::move(node),
@@ -127,7 +127,7 @@ Result<void> Rendezvous::abort() {
     state_->schedule.abort(state_->party, state_->clock.now());
     state_->schedule.remove(state_->party);
   }
-  leave_seat(state_->segment, state_->party.seats(), state_->seat, state_->key);
+  state_->segment.seats().leave(state_->party.seats(), state_->seat, state_->key);
   return {};
 }
 

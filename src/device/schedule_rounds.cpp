@@ -9,6 +9,7 @@
 #include "gpemu/sim/clock.hpp"
 
 #include "schedule.hpp"
+#include "segment.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -232,7 +233,7 @@ void Schedule::find_failures() {
   for (Party* const party : parties_) {
     if (party->failed != nullptr) continue;
     for (const layout::SeatRecord& seat : party->seats()) {
-      if (!party->lacks(seat) || can_come(segment_, seat)) continue;
+      if (!party->lacks(seat) || segment_.seats().can_come(seat)) continue;
       // It may have come before it died.
       settle_rounds();
       if (!party->lacks(seat)) continue;

@@ -74,6 +74,11 @@ Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<L
   segment->locks_ = std::move(locks);
   GPEMU_TRY(segment->map());
   GPEMU_TRY(segment->register_process());
+  auto* const seats = reinterpret_cast<layout::SeatRecord*>(
+      segment->memory_.data() + layout::Offsets(segment->facts_.devices.size()).seats);
+  segment->seats_ = std::make_unique<GroupSeats>(
+      Seats(seats, layout::kSeatCapacity), segment->name(), segment->identity(),
+      [self = segment.get()](std::uint64_t identity) { return self->is_alive(identity); });
   return segment;
 }
 
@@ -93,7 +98,6 @@ Result<void> Segment::map() {
                 layout::kProcessCapacity};
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
                devices * layout::kProcessCapacity};
-  seats_ = {reinterpret_cast<layout::SeatRecord*>(memory + offsets.seats), layout::kSeatCapacity};
   clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
   clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
   own_ = std::vector<OwnUse>(devices);

@@ -17,6 +17,7 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/sim/shared_clock.hpp"
+#include "group_seats.hpp"
 
 #include "layout.hpp"
 #include "lock_file.hpp"
@@ -95,7 +96,7 @@ class Segment {
     return holdings(device)[static_cast<std::size_t>(slot_)];
   }
   /// Returns the seats of all groups of the node.
-  [[nodiscard]] std::span<layout::SeatRecord> seats() const { return seats_; }
+  [[nodiscard]] GroupSeats& seats() const { return *seats_; }
   /// Returns the identity of this attachment, which differs from all others, also later ones in its
   /// slot.
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
@@ -160,12 +161,12 @@ class Segment {
   std::span<layout::EngineRecord> engines_;
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
-  std::span<layout::SeatRecord> seats_;
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
   std::vector<OwnUse> own_;  ///< by device.
   std::ptrdiff_t slot_ = -1;
   std::uint64_t identity_ = 0;
+  std::unique_ptr<GroupSeats> seats_;
   pid_t owner_pid_ = 0;
 };
 
