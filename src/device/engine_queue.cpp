@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "gpemu/base/saturate.hpp"
+
+#include "segment.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -23,14 +26,22 @@ TimePoint at(std::int64_t ns) {
 
 }  // namespace
 
+EngineQueue::EngineQueue(layout::EngineRecord& engine, layout::HoldingRecord::Use& own, Trim trim)
+    : record_(&engine), holding_(&own), trim_(std::move(trim)) {}
+
+EngineQueue::EngineQueue(Segment& segment, int device, std::size_t engine)
+    : EngineQueue(segment.engines(device)[engine], segment.own_holding(device).engines[engine],
+                  [&segment, device, engine](TimePoint now, std::int64_t own_tail_ns) {
+                    segment.trim(device, engine, now, own_tail_ns);
+                  }) {}
+
 void EngineQueue::count(Duration busy, Bytes bytes) {
-  layout::CountRecord& queued = holding_->engines[engine_].queued;
-  Segment::OwnUse::Engine& own = own_->engines[engine_];
-  own.busy_ns = saturating_add(own.busy_ns, busy.count());
-  queued.busy_ns.store(own.busy_ns, std::memory_order_relaxed);
-  queued.operations.store(++own.operations, std::memory_order_relaxed);
-  own.bytes += bytes;
-  queued.bytes.store(own.bytes, std::memory_order_relaxed);
+  layout::CountRecord& queued = holding_->queued;
+  busy_ns_ = saturating_add(busy_ns_, busy.count());
+  queued.busy_ns.store(busy_ns_, std::memory_order_relaxed);
+  queued.operations.store(++operations_, std::memory_order_relaxed);
+  bytes_ += bytes;
+  queued.bytes.store(bytes_, std::memory_order_relaxed);
 }
 
 void EngineQueue::promise(Duration busy) {
@@ -102,12 +113,12 @@ void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Durat
 /// would make this process wait for work that nobody has queued.
 void EngineQueue::drop_work_of_dead(TimePoint now) {
   const TimePoint others_end = at(record_->tail_ns.load());
-  const TimePoint expected = std::max(now, at(own_->engines[engine_].tail_ns));
+  const TimePoint expected = std::max(now, at(tail_ns_));
   if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
   const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
   if (now - looked_for_dead_ < kLookPeriod && !is_damage) return;
   looked_for_dead_ = now;
-  segment_->trim(device_, engine_, now);
+  trim_(now, tail_ns_);
 }
 
 /// Puts time at the end of the engine's timeline, not before `earliest`. Several processes may do
@@ -116,21 +127,20 @@ void EngineQueue::drop_work_of_dead(TimePoint now) {
 /// process's own tail instead.
 EngineQueue::Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
   drop_work_of_dead(now);
-  std::int64_t& own = own_->engines[engine_].tail_ns;
-  std::atomic<std::int64_t>& published = holding_->engines[engine_].tail_ns;
   std::int64_t tail = record_->tail_ns.load(std::memory_order_relaxed);
-  const std::int64_t latest = saturating_add(std::max(ns(now), own), layout::kLongestQueue.count());
+  const std::int64_t latest =
+      saturating_add(std::max(ns(now), tail_ns_), layout::kLongestQueue.count());
   std::int64_t start = 0;
   std::int64_t end = 0;
   std::int64_t queued = 0;
   do {
-    queued = tail <= latest ? tail : own;
+    queued = tail <= latest ? tail : tail_ns_;
     start = std::max(ns(earliest), queued);
     end = saturating_add(start, cost.count());
     // Before the exchange, so that no process cuts the timeline before this work's end.
-    published.store(std::max(own, end), std::memory_order_relaxed);
+    holding_->tail_ns.store(std::max(tail_ns_, end), std::memory_order_relaxed);
   } while (!record_->tail_ns.compare_exchange_weak(tail, end));
-  own = std::max(own, end);
+  tail_ns_ = std::max(tail_ns_, end);
   if (start > std::max(queued, ns(now))) {
     layout::GapRecord& gap = record_->gaps[record_->gap_count++ % std::size(record_->gaps)];
     gap.start_ns = std::max(queued, ns(now));

@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
 
-#include "segment.hpp"
+#include "layout.hpp"
 
 namespace gpemu::device {
+
+class Segment;
 
 /// The time that this process has on one engine, and what other processes see of it.
 ///
@@ -18,13 +22,14 @@ namespace gpemu::device {
 /// schedule's mutex.
 class EngineQueue {
  public:
-  EngineQueue(Segment& segment, int device, std::size_t engine)
-      : segment_(&segment),
-        device_(device),
-        engine_(engine),
-        record_(&segment.engines(device)[engine]),
-        own_(&segment.own(device)),
-        holding_(&segment.own_holding(device)) {}
+  /// Ends the engine's queue after the last work of living processes, or now if that is later.
+  /// `own_tail_ns`: the end of this process's own work.
+  using Trim = std::function<void(TimePoint now, std::int64_t own_tail_ns)>;
+
+  /// `engine`: the engine's record, which all processes change. `own`: what others see of this one.
+  EngineQueue(layout::EngineRecord& engine, layout::HoldingRecord::Use& own, Trim trim);
+  /// Queues on an engine of a segment.
+  EngineQueue(Segment& segment, int device, std::size_t engine);
 
   /// Counts queued work, with the engine time that it takes.
   void count(Duration busy, Bytes bytes);
@@ -59,13 +64,14 @@ class EngineQueue {
   void drop_work_of_dead(TimePoint now);
   Turn reserve(TimePoint now, TimePoint earliest, Duration cost);
 
-  Segment* segment_;
-  int device_;
-  std::size_t engine_;
-  layout::EngineRecord* record_;    ///< of all processes.
-  Segment::OwnUse* own_;            ///< of this process.
-  layout::HoldingRecord* holding_;  ///< of this process, for others.
-  std::vector<Turn> turns_;         ///< in order of time; no two meet.
+  layout::EngineRecord* record_;         ///< of all processes.
+  layout::HoldingRecord::Use* holding_;  ///< of this process, for others; the originals follow.
+  std::int64_t tail_ns_ = 0;
+  std::int64_t busy_ns_ = 0;
+  std::uint64_t operations_ = 0;
+  Bytes bytes_ = 0;
+  Trim trim_;
+  std::vector<Turn> turns_;  ///< in order of time; no two meet.
   Duration promised_{};
   TimePoint settled_end_{};
   TimePoint looked_for_dead_{};

@@ -292,10 +292,6 @@ void Segment::trim_all() {
   }
 }
 
-void Segment::trim(int device, std::size_t engine, TimePoint now) {
-  trim(device, engine, now, own(device).engines[engine].tail_ns);
-}
-
 void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t own_tail_ns) {
   // A private node ends with its only process.
   if (!locks_) return;

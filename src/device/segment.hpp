@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -42,15 +41,7 @@ class Segment {
   /// What this attachment has on one device. This is the original; the segment has a copy for
   /// others.
   struct OwnUse {
-    struct Engine {
-      std::int64_t tail_ns = 0;
-      std::int64_t busy_ns = 0;
-      std::uint64_t operations = 0;
-      Bytes bytes = 0;
-    };
-    std::array<Engine, kEngineCount> engines{};  ///< guarded by the schedule's mutex.
-    /// Guards the rest, among the threads of this process.
-    std::mutex mutex;
+    std::mutex mutex;  ///< guards the rest, among the threads of this process.
     Bytes memory = 0;
     std::int32_t contexts = 0;
   };
@@ -66,9 +57,9 @@ class Segment {
   ~Segment();
 
   /// Ends an engine's queue after the last work of living processes, or now if that is later. Asks
-  /// for one lock per registered process, about 0.3 us each. Requires: the schedule's mutex is
-  /// held.
-  void trim(int device, std::size_t engine, TimePoint now);
+  /// for one lock per registered process, about 0.3 us each. `own_tail_ns`: the end of this
+  /// process's own work, 0 without any.
+  void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
 
   /// Takes device memory unless that is more than is free. Returns whether it did.
   [[nodiscard]] bool take_memory(int device, Bytes bytes);
@@ -143,8 +134,6 @@ class Segment {
   [[nodiscard]] DeviceTables tables(int device) const;
   [[nodiscard]] Slots alive() const;
   [[nodiscard]] Slots others_alive() const;
-  /// Ends the queue after the work of others, or at `own_tail_ns` if that is later.
-  void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
   /// Gives back engine time that no living process has reserved.
   void trim_all();
   [[nodiscard]] bool fits(int device, Bytes bytes) const;
