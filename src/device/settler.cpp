@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settler.hpp"
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdint>
 #include <ctime>
@@ -9,6 +8,7 @@
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#include <utility>
 
 #include "gpemu/base/saturate.hpp"
 #include "gpemu/base/signals.hpp"
@@ -46,8 +46,8 @@ void ask_for_short_slice() {
 
 }  // namespace
 
-Settler::Settler(Schedule& schedule, Segment& segment, sim::Clock& clock)
-    : schedule_(schedule), own_(segment.process(segment.identity())), clock_(clock) {
+Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock)
+    : look_(std::move(look)), own_(own), clock_(clock) {
   const SignalsHeld held;
   thread_ = std::thread([this] { run(); });
 }
@@ -74,21 +74,23 @@ void Settler::run() {
     // Before anything is read: a process that changes something increments this afterwards.
     const std::uint32_t seen = own_.bell;
     if (stops_) return;
-    const Schedule::NextLook next = look(clock_.now());
+    const Schedule::NextLook next = look_(clock_.now());
     // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;
     clock_.wait_for_change(own_.bell, seen, next.time);
   }
 }
 
-Schedule::NextLook Settler::look(TimePoint now) {
-  const std::lock_guard lock(schedule_.mutex);
-  schedule_.advance(now);
-  if (now >= saturating_add(looked_for_failures_, kFailurePeriod)) {
-    schedule_.find_failures();
-    looked_for_failures_ = now;
-  }
-  return schedule_.plan_look(now, saturating_add(looked_for_failures_, kFailurePeriod));
+Settler::Look look_at(Schedule& schedule) {
+  return [&schedule, looked_for_failures = TimePoint()](TimePoint now) mutable {
+    const std::lock_guard lock(schedule.mutex);
+    schedule.advance(now);
+    if (now >= saturating_add(looked_for_failures, kFailurePeriod)) {
+      schedule.find_failures();
+      looked_for_failures = now;
+    }
+    return schedule.plan_look(now, saturating_add(looked_for_failures, kFailurePeriod));
+  };
 }
 
 }  // namespace gpemu::device
