@@ -16,8 +16,8 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/sim/shared_clock.hpp"
-#include "group_seats.hpp"
 
+#include "group_seats.hpp"
 #include "layout.hpp"
 #include "lock_file.hpp"
 #include "mapping.hpp"
@@ -46,10 +46,16 @@ class Segment {
     std::int32_t contexts = 0;
   };
 
+  /// `clock`: of the times for which processes queue work, by default the node's own; it must
+  /// outlive the segment. A process that begins or ends reads it, to drop work of dead processes
+  /// that has not run by then.
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_file(
-      const NodeConfig& config, const std::filesystem::path& folder);
+      const NodeConfig& config, const std::filesystem::path& folder,
+      const sim::Clock* clock = nullptr);
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_anonymous(const NodeConfig& config);
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> open_file(const NodePath& path);
+  /// `clock`: as for create_file.
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> open_file(
+      const NodePath& path, const sim::Clock* clock = nullptr);
 
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -100,6 +106,9 @@ class Segment {
   /// Returns a name for that process, for a message.
   [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
   [[nodiscard]] OwnUse& own(int device) { return own_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] const OwnUse& own(int device) const {
+    return own_[static_cast<std::size_t>(device)];
+  }
   /// The clock of the node, for all its processes.
   [[nodiscard]] sim::SharedClock& clock() const { return *clock_; }
   [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
@@ -120,7 +129,8 @@ class Segment {
   Segment() = default;
   [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(NodePath path,
                                                               std::unique_ptr<LockFile> locks,
-                                                              NodeFacts facts);
+                                                              NodeFacts facts,
+                                                              const sim::Clock* clock);
   /// Errors: kResourceLimit if the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
@@ -152,7 +162,8 @@ class Segment {
   std::span<layout::HoldingRecord> holdings_;
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
-  std::vector<OwnUse> own_;  ///< by device.
+  const sim::Clock* queue_clock_ = nullptr;  ///< of the times at which work is queued.
+  std::vector<OwnUse> own_;                  ///< by device.
   std::ptrdiff_t slot_ = -1;
   std::uint64_t identity_ = 0;
   std::unique_ptr<GroupSeats> seats_;
