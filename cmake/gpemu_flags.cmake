@@ -10,11 +10,14 @@ target_compile_options(gpemu_flags INTERFACE
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>
   $<$<BOOL:${GPEMU_WARNINGS_AS_ERRORS}>:-Werror>)
 
+# Of several files compiled as one, each sees what the others name, and g++ takes all of them for
+# headers. The preset tidy compiles each file by itself, with these warnings. A target that links
+# this must link it after gpemu_flags.
+add_library(gpemu_unity_flags INTERFACE)
+target_compile_options(gpemu_unity_flags INTERFACE
+  -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
 if(CMAKE_UNITY_BUILD)
-  # If several files are compiled as one, each sees the others' names, and g++ treats all of them as
-  # headers. The preset dev compiles each file by itself, with these warnings.
-  target_compile_options(gpemu_flags INTERFACE
-    -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  target_link_libraries(gpemu_flags INTERFACE gpemu_unity_flags)
 endif()
 
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <sys/random.h>
@@ -12,6 +11,8 @@
 #include <unistd.h>
 
 #include <fmt/format.h>
+
+#include "gpemu/base/signals.hpp"
 
 namespace gpemu {
 namespace {
@@ -55,22 +56,6 @@ FileDescriptor open_unnamed(const std::filesystem::path& folder, mode_t mode) {
   return file.valid() && ::access(path_of(file).c_str(), F_OK) == 0 ? std::move(file)
                                                                     : FileDescriptor();
 }
-
-/// While it exists, no signal ends this thread.
-class SignalsHeld {
- public:
-  SignalsHeld() {
-    sigset_t all;
-    ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &old_);
-  }
-  SignalsHeld(const SignalsHeld&) = delete;
-  SignalsHeld& operator=(const SignalsHeld&) = delete;
-  ~SignalsHeld() { ::pthread_sigmask(SIG_SETMASK, &old_, nullptr); }
-
- private:
-  sigset_t old_{};
-};
 
 }  // namespace
 

@@ -81,7 +81,7 @@ gpemu_status gpemu_rendezvous_statistics(gpemu_rendezvous* rendezvous,
                                          gpemu_round_statistics* statistics) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_rendezvous_statistics", rendezvous, statistics));
-    const gpemu::device::RoundStatistics rounds = rendezvous->party->statistics();
+    GPEMU_ASSIGN(const gpemu::device::RoundStatistics rounds, rendezvous->party->statistics());
     const gpemu_round_statistics filled{.struct_size = 0,
                                         .rounds = rounds.rounds,
                                         .median_late_ns = rounds.median_late.count(),

@@ -2,7 +2,8 @@
 #include "mover.hpp"
 
 #include <algorithm>
-#include <csignal>
+
+#include "gpemu/base/signals.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -62,12 +63,8 @@ bool Mover::ensure_thread(Lane lane) {
   if (thread.started) return true;
   thread.mover = this;
   thread.lane = lane;
-  // The program's signals must go to its own threads.
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  const SignalsHeld held;
   thread.started = ::pthread_create(&thread.id, nullptr, start, &thread) == 0;
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   return thread.started;
 }
 

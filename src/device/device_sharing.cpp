@@ -2,7 +2,9 @@
 #include "device_sharing.hpp"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
+#include <utility>
 
 #include "gpemu/base/saturate.hpp"
 
@@ -24,11 +26,8 @@ TimePoint from_ns(std::int64_t ns) {
 /// First in, first out: a process gets time after everything that any process has reserved before.
 class FirstInFirstOut : public DeviceSharing {
  public:
-  FirstInFirstOut(Segment& segment, int device)
-      : segment_(segment),
-        device_(device),
-        own_(segment.own(device)),
-        holding_(segment.own_holding(device)) {}
+  FirstInFirstOut(std::span<layout::EngineRecord> engines, layout::HoldingRecord& own, Trim trim)
+      : engines_(engines), own_(own), trim_(std::move(trim)) {}
 
   [[nodiscard]] bool allows_others() const override { return true; }
 
@@ -37,9 +36,9 @@ class FirstInFirstOut : public DeviceSharing {
   /// than any process queues is damage; the time then comes after this process's own tail instead.
   Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override {
     drop_work_of_dead(engine, now);
-    layout::EngineRecord& record = this->record(engine);
-    std::int64_t& own = own_.engines[engine].tail_ns;
-    std::atomic<std::int64_t>& published = holding_.engines[engine].tail_ns;
+    layout::EngineRecord& record = engines_[engine];
+    std::int64_t& own = tails_ns_[engine];
+    std::atomic<std::int64_t>& published = own_.engines[engine].tail_ns;
     std::int64_t tail = record.tail_ns.load(std::memory_order_relaxed);
     const std::int64_t latest =
         saturating_add(std::max(to_ns(now), own), layout::kLongestQueue.count());
@@ -64,32 +63,32 @@ class FirstInFirstOut : public DeviceSharing {
 
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override {
     drop_work_of_dead(engine, now);
-    const TimePoint tail = from_ns(record(engine).tail_ns.load(std::memory_order_relaxed));
+    const TimePoint tail = from_ns(engines_[engine].tail_ns.load(std::memory_order_relaxed));
     return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
                                                                              : std::max(from, tail);
   }
 
- private:
-  [[nodiscard]] layout::EngineRecord& record(std::size_t engine) const {
-    return segment_.engines(device_)[engine];
+  [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override {
+    return from_ns(engines_[engine].tail_ns) <= std::max(now, from_ns(tails_ns_[engine]));
   }
 
+ private:
   /// Before this process queues after it, drops the work of dead processes, and repairs damage that
   /// would make this process wait for work that nobody has queued.
   void drop_work_of_dead(std::size_t engine, TimePoint now) {
-    const TimePoint others_end = from_ns(record(engine).tail_ns.load());
-    const TimePoint expected = std::max(now, from_ns(own_.engines[engine].tail_ns));
+    const TimePoint others_end = from_ns(engines_[engine].tail_ns.load());
+    const TimePoint expected = std::max(now, from_ns(tails_ns_[engine]));
     if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
     const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
     if (now - looked_for_dead_[engine] < kLookPeriod && !is_damage) return;
     looked_for_dead_[engine] = now;
-    segment_.trim(device_, engine, now);
+    trim_(engine, now, tails_ns_[engine]);
   }
 
-  Segment& segment_;
-  int device_;
-  Segment::OwnUse& own_;            ///< of this process.
-  layout::HoldingRecord& holding_;  ///< of this process, for others.
+  std::span<layout::EngineRecord> engines_;
+  layout::HoldingRecord& own_;  ///< of this process, for others; the originals follow.
+  std::array<std::int64_t, kEngineCount> tails_ns_{};
+  Trim trim_;
   std::array<TimePoint, kEngineCount> looked_for_dead_{};
 };
 
@@ -102,14 +101,16 @@ class Exclusive final : public FirstInFirstOut {
 
 }  // namespace
 
-std::unique_ptr<DeviceSharing> make_sharing(Segment& segment, int device) {
-  switch (segment.facts().policy) {
+std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
+                                            std::span<layout::EngineRecord> engines,
+                                            layout::HoldingRecord& own, Trim trim) {
+  switch (policy) {
     case SharingPolicy::kExclusive:
-      return std::make_unique<Exclusive>(segment, device);
+      return std::make_unique<Exclusive>(engines, own, std::move(trim));
     case SharingPolicy::kFifo:
       break;
   }
-  return std::make_unique<FirstInFirstOut>(segment, device);
+  return std::make_unique<FirstInFirstOut>(engines, own, std::move(trim));
 }
 
 }  // namespace gpemu::device

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_state.hpp"
 
-#include "segment.hpp"
+#include "layout.hpp"
 
 namespace gpemu::device {
 
@@ -39,9 +41,19 @@ class DeviceSharing {
 
   /// Returns when time that is reserved now starts, but not before `from`.
   [[nodiscard]] virtual TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) = 0;
+
+  /// Returns whether no other process has work on an engine after this one's, or after `now`.
+  [[nodiscard]] virtual bool is_last(std::size_t engine, TimePoint now) const = 0;
 };
 
-/// Returns the policy of a node for one device. The segment must outlive it.
-[[nodiscard]] std::unique_ptr<DeviceSharing> make_sharing(Segment& segment, int device);
+/// Ends an engine's queue after the last work of living processes, or now if that is later.
+/// `own_tail_ns`: the end of this process's own work.
+using Trim = std::function<void(std::size_t engine, TimePoint now, std::int64_t own_tail_ns)>;
+
+/// Returns a policy for one device. `engines`: the records of its engines, which all processes
+/// change. `own`: what others see of this process.
+[[nodiscard]] std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
+                                                          std::span<layout::EngineRecord> engines,
+                                                          layout::HoldingRecord& own, Trim trim);
 
 }  // namespace gpemu::device

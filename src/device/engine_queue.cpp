@@ -2,7 +2,7 @@
 #include "engine_queue.hpp"
 
 #include <algorithm>
-#include <iterator>
+#include <utility>
 
 #include "gpemu/base/saturate.hpp"
 
@@ -19,13 +19,12 @@ TimePoint at(std::int64_t ns) {
 }  // namespace
 
 void EngineQueue::count(Duration busy, Bytes bytes) {
-  layout::CountRecord& queued = holding_->engines[engine_].queued;
-  Segment::OwnUse::Engine& own = own_->engines[engine_];
-  own.busy_ns = saturating_add(own.busy_ns, busy.count());
-  queued.busy_ns.store(own.busy_ns, std::memory_order_relaxed);
-  queued.operations.store(++own.operations, std::memory_order_relaxed);
-  own.bytes += bytes;
-  queued.bytes.store(own.bytes, std::memory_order_relaxed);
+  layout::CountRecord& queued = holding_->queued;
+  busy_ns_ = saturating_add(busy_ns_, busy.count());
+  queued.busy_ns.store(busy_ns_, std::memory_order_relaxed);
+  queued.operations.store(++operations_, std::memory_order_relaxed);
+  bytes_ += bytes;
+  queued.bytes.store(bytes_, std::memory_order_relaxed);
 }
 
 void EngineQueue::promise(Duration busy) {
@@ -49,8 +48,7 @@ Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost, bool o
 }
 
 bool EngineQueue::is_alone(TimePoint now) const {
-  return promised_ == Duration() ||
-         at(record_->tail_ns) <= std::max(now, at(own_->engines[engine_].tail_ns));
+  return promised_ == Duration() || sharing_->is_last(engine_, now);
 }
 
 /// Returns which part of this process's time serves work that may start at `from`.

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
 
 #include "device_sharing.hpp"
-#include "segment.hpp"
+#include "layout.hpp"
 
 namespace gpemu::device {
 
@@ -18,12 +19,11 @@ namespace gpemu::device {
 /// work as it likes. Thread safety: guarded by the schedule's mutex.
 class EngineQueue {
  public:
-  EngineQueue(DeviceSharing& sharing, Segment& segment, int device, std::size_t engine)
-      : sharing_(&sharing),
-        engine_(engine),
-        record_(&segment.engines(device)[engine]),
-        own_(&segment.own(device)),
-        holding_(&segment.own_holding(device)) {}
+  /// `engine`: of the device. `record`: the engine's, which all processes change. `own`: what
+  /// others see of this process on it.
+  EngineQueue(DeviceSharing& sharing, std::size_t engine, layout::EngineRecord& record,
+              layout::HoldingRecord::Use& own)
+      : sharing_(&sharing), engine_(engine), record_(&record), holding_(&own) {}
 
   /// Counts queued work, with the engine time that it takes.
   void count(Duration busy, Bytes bytes);
@@ -59,10 +59,12 @@ class EngineQueue {
 
   DeviceSharing* sharing_;
   std::size_t engine_;
-  layout::EngineRecord* record_;    ///< of all processes.
-  Segment::OwnUse* own_;            ///< of this process.
-  layout::HoldingRecord* holding_;  ///< of this process, for others.
-  std::vector<Turn> turns_;         ///< in order of time; no two meet.
+  layout::EngineRecord* record_;         ///< of all processes.
+  layout::HoldingRecord::Use* holding_;  ///< of this process, for others; the originals follow.
+  std::int64_t busy_ns_ = 0;
+  std::uint64_t operations_ = 0;
+  Bytes bytes_ = 0;
+  std::vector<Turn> turns_;  ///< in order of time; no two meet.
   Duration promised_{};
   TimePoint settled_end_{};
 };

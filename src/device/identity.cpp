@@ -1,9 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "identity.hpp"
 
-#include <cstdint>
+#include <atomic>
+#include <sys/random.h>
 
 #include <fmt/format.h>
+
+#include "gpemu/sim/clock.hpp"
+
+#include "process_id.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -31,6 +36,21 @@ std::string device_uuid(std::string_view node_name, std::size_t index) {
 std::string device_pci_bus_id(std::size_t index) {
   constexpr std::size_t kBusesPerDomain = 255;
   return fmt::format("{:08x}:{:02x}:00.0", index / kBusesPerDomain, index % kBusesPerDomain + 1);
+}
+
+std::uint64_t unique_number() {
+  static std::atomic<std::uint64_t> refusals{0};
+  std::uint64_t number = 0;
+  do {
+    if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+      // The kernel or a sandbox refuses. Time, pid and a count are good enough.
+      number = static_cast<std::uint64_t>(sim::RealClock().now().time_since_epoch().count()) ^
+               static_cast<std::uint64_t>(own_pid()) << 32;
+      number += ++refusals;
+    }
+    number &= (std::uint64_t{1} << 54) - 1;
+  } while (number == 0);
+  return number;
 }
 
 }  // namespace gpemu::device

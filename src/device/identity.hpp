@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -12,5 +13,8 @@ namespace gpemu::device {
 
 /// Returns a device's PCI address as NVML writes it, "domain:bus:device.function".
 [[nodiscard]] std::string device_pci_bus_id(std::size_t index);
+
+/// Returns a random number of 54 bits, not 0: another one in each call of any process.
+[[nodiscard]] std::uint64_t unique_number();
 
 }  // namespace gpemu::device

@@ -70,8 +70,10 @@ Node::~Node() {
 
 void Node::start_to_settle(sim::Clock& clock) {
   if (!clock.runs_by_itself()) return;
-  std::call_once(settler_started_,
-                 [&] { settler_ = std::make_unique<Settler>(*schedule_, *segment_, clock); });
+  std::call_once(settler_started_, [&] {
+    settler_ = std::make_unique<Settler>(look_at(*schedule_),
+                                         segment_->process(segment_->identity()), clock);
+  });
 }
 
 TimePoint Node::settle(TimePoint now) {

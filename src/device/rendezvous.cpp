@@ -40,7 +40,7 @@ Rendezvous::Rendezvous(std::unique_ptr<State> state) : state_(std::move(state)) 
 
 Result<GroupId> Rendezvous::create_group(Node& node, int parties) {
   GPEMU_TRY(node.segment_->check_owner());
-  return reserve_seats(*node.segment_, parties);
+  return node.segment_->seats().reserve(parties);
 }
 
 Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
@@ -49,7 +49,7 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
   GPEMU_TRY(segment.check_owner());
-  GPEMU_ASSIGN(const Seats seats, take_seat(segment, group, seat));
+  GPEMU_ASSIGN(const Seats seats, segment.seats().take(group, seat));
   node->start_to_settle(clock);
   const auto index = static_cast<std::size_t>(seat);
   auto state = std::unique_ptr<State>(new State{.node = std::move(node),
@@ -71,7 +71,7 @@ Rendezvous::~Rendezvous() {
     static_cast<void>(state_.release());
     return;
   }
-  abort();
+  static_cast<void>(abort());
 }
 
 Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost) {
@@ -108,24 +108,27 @@ Result<void> Rendezvous::wait(const Moment& moment, std::optional<Duration> time
   }
 }
 
-RoundStatistics Rendezvous::statistics() const {
+Result<RoundStatistics> Rendezvous::statistics() const {
+  GPEMU_TRY(state_->segment.check_owner());
   const Lock lock(state_->schedule.mutex);
   const Lateness& lateness = state_->schedule.lateness();
   Settler* const settler = state_->node->settler_.get();
-  return {.rounds = lateness.total(),
-          .median_late = lateness.median(),
-          .latest = lateness.latest(),
-          .settling = settler == nullptr ? Duration() : settler->cpu_time()};
+  return RoundStatistics{.rounds = lateness.total(),
+                         .median_late = lateness.median(),
+                         .latest = lateness.latest(),
+                         .settling = settler == nullptr ? Duration() : settler->cpu_time()};
 }
 
-void Rendezvous::abort() {
+Result<void> Rendezvous::abort() {
+  GPEMU_TRY(state_->segment.check_owner());
   {
     const Lock lock(state_->schedule.mutex);
-    if (std::exchange(state_->aborted, true)) return;
+    if (std::exchange(state_->aborted, true)) return {};
     state_->schedule.abort(state_->party, state_->clock.now());
     state_->schedule.remove(state_->party);
   }
-  leave_seat(state_->segment, state_->party.seats(), state_->seat, state_->key);
+  state_->segment.seats().leave(state_->party.seats(), state_->seat, state_->key);
+  return {};
 }
 
 }  // namespace gpemu::device

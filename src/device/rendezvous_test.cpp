@@ -133,7 +133,7 @@ TEST_F(RendezvousTest, AbortEndsOpenRoundsAndWhatFollowsRuns) {
   const Moment round = parties_[0]->arrive(*streams_[0], 5us).value();
   streams_[0]->launch(3us);
   clock_.wait_until(moment_at(50us));
-  parties_[0]->abort();
+  ASSERT_TRUE(parties_[0]->abort());
   EXPECT_TRUE(round.is_over(clock_.now()));
   streams_[0]->synchronize();
   EXPECT_EQ(clock_.now(), moment_at(53us));
@@ -225,6 +225,32 @@ TEST_F(ProcessesTest, SeatsOfProcessesThatHaveEndedAreFreeAgain) {
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   ASSERT_EQ(status, 0);
   EXPECT_TRUE(Rendezvous::create_group(*node, layout::kSeatCapacity));
+}
+
+TEST_F(ProcessesTest, AForkedChildIsRefusedAndChangesNothing) {
+  sim::VirtualClock clock;
+  const auto node = Node::create(config("test", 1), folder_).value();
+  const auto device = Device::open(node, 0, clock).value();
+  const auto stream = device->create_stream(StreamKind::kNonBlocking);
+  const GroupId group = Rendezvous::create_group(*node, 1).value();
+  const auto party = Rendezvous::join(node, group, 0, clock).value();
+  pid_t child = 0;
+  // An observer is called under the schedule's lock, so the child inherits it taken.
+  device->observe([&](TimePoint, TimePoint) {
+    child = ::fork();
+    if (child != 0) return;
+    ::alarm(60);  // Ends a child that waits for the lock.
+    const bool refused = party->abort().error().code == ErrorCode::kUnavailable &&
+                         party->statistics().error().code == ErrorCode::kUnavailable &&
+                         party->check().error().code == ErrorCode::kUnavailable;
+    std::_Exit(refused ? 0 : 1);
+  });
+  stream->launch(1us);
+  device->observe({});
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(party->arrive(*stream, 5us).value().time(), moment_at(6us));
 }
 
 TEST_F(ProcessesTest, TwoAttachmentsOnTheRealClockSeeTheSameEnds) {

@@ -5,6 +5,8 @@
 
 #include "gpemu/sim/clock.hpp"
 
+#include "segment.hpp"
+
 namespace gpemu::device {
 namespace {
 
@@ -246,7 +248,7 @@ void Schedule::find_failures() {
   for (Party* const party : parties_) {
     if (party->failed != nullptr) continue;
     for (const layout::SeatRecord& seat : party->seats()) {
-      if (!party->lacks(seat, timeline_.now()) || can_come(segment_, seat)) continue;
+      if (!party->lacks(seat, timeline_.now()) || segment_.seats().can_come(seat)) continue;
       // It may have come before it died.
       settle_rounds();
       if (!party->lacks(seat, timeline_.now())) continue;

@@ -21,6 +21,8 @@
 
 namespace gpemu::device {
 
+class Segment;
+
 /// All work that a process has queued on the devices of a node: its timeline, and the rounds of
 /// rendezvous that its work waits for.
 ///

@@ -72,6 +72,15 @@ class Model {
     }
   }
 
+  /// Returns the cost of all work of engines that has run.
+  [[nodiscard]] std::int64_t work() const {
+    std::int64_t work = 0;
+    for (const Work& one : all_) {
+      if (one.engine != kRound && one.end != kNever) work += one.cost;
+    }
+    return work;
+  }
+
   [[nodiscard]] std::int64_t end_of(const std::set<int>& numbers, std::int64_t at_least) const {
     for (const int number : numbers) at_least = std::max(at_least, all_[number].end);
     return at_least;
@@ -199,6 +208,13 @@ class Program {
     for (const Check& check : checks_) {
       if (const auto difference = compare(check)) return *difference + "\n" + log_;
     }
+    // The default streams come first, and look only at what the others have not done.
+    for (auto stream = streams_.rbegin(); stream != streams_.rend(); ++stream) {
+      static_cast<void>(stream->stream->idle());
+    }
+    if (const std::int64_t work = model_.work(); ran_.count() != work) {
+      return fmt::format("work of {} instead of {}\n{}", ran_.count(), work, log_);
+    }
     return std::nullopt;
   }
 
@@ -245,8 +261,12 @@ class Program {
     return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
   }
 
-  void add_streams(int device, int process) {
+  void open(int device, int process) {
     opened_.push_back(Device::open(nodes_[process], device, clock_).value());
+    opened_.back()->observe([this](TimePoint start, TimePoint end) { ran_ += end - start; });
+  }
+  void add_streams(int device, int process) {
+    open(device, process);
     Device& opened = *opened_.back();
     streams_.push_back({.process = process,
                         .device = device,
@@ -264,7 +284,7 @@ class Program {
   }
 
   void add_shared_stream(int process) {
-    opened_.push_back(Device::open(nodes_[process], 0, clock_).value());
+    open(0, process);
     streams_.push_back({.process = process,
                         .device = 0,
                         .kind = Kind::kNonBlocking,
@@ -449,6 +469,7 @@ class Program {
 
   sim::Rng random_;
   sim::VirtualClock clock_;
+  Duration ran_{};  ///< what the devices reported of the work that they did.
   std::vector<std::shared_ptr<Node>> nodes_;  ///< one for each process.
   std::vector<std::unique_ptr<Device>> opened_;
   std::vector<Stream_> streams_;

@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
@@ -13,6 +12,7 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "identity.hpp"
 #include "process_id.hpp"
 
 namespace gpemu::device {
@@ -51,19 +51,6 @@ Result<void> write_static_part(const FileDescriptor& file, const std::vector<std
 /// others.
 constexpr int kMostAttempts = 1000;
 
-/// Returns a number that no other attachment has.
-std::uint64_t random_number() {
-  std::uint64_t number = 0;
-  while (number << 10 == 0) {
-    if (::getrandom(&number, sizeof number, 0) != sizeof number) {
-      // Early in the boot of the machine. Time and pid are good enough.
-      number = static_cast<std::uint64_t>(sim::RealClock().now().time_since_epoch().count()) ^
-               static_cast<std::uint64_t>(own_pid()) << 32;
-    }
-  }
-  return number;
-}
-
 bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
@@ -79,14 +66,20 @@ Result<std::unique_ptr<LockFile>> lock_file(Open open, const Arguments&... argum
 }  // namespace
 
 Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<LockFile> locks,
-                                                NodeFacts facts) {
+                                                NodeFacts facts, const sim::Clock* clock) {
   std::unique_ptr<Segment> segment(new Segment());
   segment->owner_pid_ = own_pid();
   segment->path_ = std::move(path);
   segment->facts_ = std::move(facts);
   segment->locks_ = std::move(locks);
   GPEMU_TRY(segment->map());
+  segment->queue_clock_ = clock != nullptr ? clock : segment->clock_.get();
   GPEMU_TRY(segment->register_process());
+  auto* const seats = reinterpret_cast<layout::SeatRecord*>(
+      segment->memory_.data() + layout::Offsets(segment->facts_.devices.size()).seats);
+  segment->seats_ = std::make_unique<GroupSeats>(
+      Seats(seats, layout::kSeatCapacity), segment->name(), segment->identity(),
+      [self = segment.get()](std::uint64_t identity) { return self->is_alive(identity); });
   return segment;
 }
 
@@ -106,7 +99,6 @@ Result<void> Segment::map() {
                 layout::kProcessCapacity};
   holdings_ = {reinterpret_cast<layout::HoldingRecord*>(memory + offsets.holdings),
                devices * layout::kProcessCapacity};
-  seats_ = {reinterpret_cast<layout::SeatRecord*>(memory + offsets.seats), layout::kSeatCapacity};
   clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
   clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
   own_ = std::vector<OwnUse>(devices);
@@ -118,11 +110,12 @@ Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& con
   GPEMU_ASSIGN(
       NodeFacts facts,
       parse_static_part(static_part(config), layout::Offsets(config.devices.size()).end, path));
-  return adopt(std::move(path), nullptr, std::move(facts));
+  return adopt(std::move(path), nullptr, std::move(facts), nullptr);
 }
 
 Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
-                                                      const std::filesystem::path& folder) {
+                                                      const std::filesystem::path& folder,
+                                                      const sim::Clock* clock) {
   GPEMU_TRY(make_folder(folder));
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
@@ -133,7 +126,7 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   GPEMU_TRY(write_static_part(locks->file(), bytes, folder));
   GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
   GPEMU_CHECK(try_lock(locks->get(), LOCK_SH), "a new file is locked");
-  GPEMU_ASSIGN(auto segment, adopt(path, std::move(locks), std::move(facts)));
+  GPEMU_ASSIGN(auto segment, adopt(path, std::move(locks), std::move(facts), clock));
   const std::string self = fmt::format("/proc/self/fd/{}", segment->locks_->get());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {
     if (errno == EEXIST) {
@@ -146,7 +139,7 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   return segment;
 }
 
-Result<std::unique_ptr<Segment>> Segment::open_file(const NodePath& path) {
+Result<std::unique_ptr<Segment>> Segment::open_file(const NodePath& path, const sim::Clock* clock) {
   GPEMU_ASSIGN(std::unique_ptr<LockFile> locks, lock_file(open_segment, path, O_RDWR));
   struct stat status{};
   // Before the content is read, so that nobody removes a temporary node while it is being opened.
@@ -155,7 +148,7 @@ Result<std::unique_ptr<Segment>> Segment::open_file(const NodePath& path) {
     return fail(ErrorCode::kNotFound, "the node '{}' is being removed", path.name);
   }
   GPEMU_ASSIGN(NodeFacts facts, read_facts(locks->file(), path));
-  return adopt(path, std::move(locks), std::move(facts));
+  return adopt(path, std::move(locks), std::move(facts), clock);
 }
 
 Result<void> Segment::register_process() {
@@ -180,7 +173,7 @@ void Segment::claim_slot(std::size_t slot) {
   layout::ProcessRecord& process = processes_[slot];
   if (process.used.load() != 0) trim_all();
   clear_holdings(slot);
-  identity_ = (random_number() << 8 | slot) & (layout::kLeft - 1);
+  identity_ = unique_number() << 8 | slot;
   process.identity = identity_;
   process.pid = owner_pid_;
   process.pid_namespace = own_pid_namespace();
@@ -295,14 +288,10 @@ std::string Segment::describe_process(std::uint64_t identity) const {
 }
 
 void Segment::trim_all() {
-  const TimePoint now = clock_->now();
+  const TimePoint now = queue_clock_->now();
   for (std::size_t device = 0; device < facts_.devices.size(); ++device) {
     for (std::size_t i = 0; i < kEngineCount; ++i) trim(static_cast<int>(device), i, now, 0);
   }
-}
-
-void Segment::trim(int device, std::size_t engine, TimePoint now) {
-  trim(device, engine, now, own(device).engines[engine].tail_ns);
 }
 
 void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t own_tail_ns) {
@@ -339,7 +328,7 @@ Bytes Segment::memory_used(int device) const {
 bool Segment::fits(int device, Bytes bytes) const {
   const Bytes total = facts(device).memory_bytes;
   const Bytes others = memory_held(holdings(device), others_alive());
-  const Bytes held = own_[static_cast<std::size_t>(device)].memory;
+  const Bytes held = own(device).memory;
   return others <= total && held <= total - others && bytes <= total - others - held;
 }
 

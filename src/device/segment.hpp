@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <filesystem>
 #include <memory>
@@ -18,6 +17,7 @@
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
+#include "group_seats.hpp"
 #include "layout.hpp"
 #include "lock_file.hpp"
 #include "mapping.hpp"
@@ -41,23 +41,21 @@ class Segment {
   /// What this attachment has on one device. This is the original; the segment has a copy for
   /// others.
   struct OwnUse {
-    struct Engine {
-      std::int64_t tail_ns = 0;
-      std::int64_t busy_ns = 0;
-      std::uint64_t operations = 0;
-      Bytes bytes = 0;
-    };
-    std::array<Engine, kEngineCount> engines{};  ///< guarded by the schedule's mutex.
-    /// Guards the rest, among the threads of this process.
-    std::mutex mutex;
+    std::mutex mutex;  ///< guards the rest, among the threads of this process.
     Bytes memory = 0;
     std::int32_t contexts = 0;
   };
 
+  /// `clock`: of the times for which processes queue work, by default the node's own; it must
+  /// outlive the segment. A process that begins or ends reads it, to drop work of dead processes
+  /// that has not run by then.
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_file(
-      const NodeConfig& config, const std::filesystem::path& folder);
+      const NodeConfig& config, const std::filesystem::path& folder,
+      const sim::Clock* clock = nullptr);
   [[nodiscard]] static Result<std::unique_ptr<Segment>> create_anonymous(const NodeConfig& config);
-  [[nodiscard]] static Result<std::unique_ptr<Segment>> open_file(const NodePath& path);
+  /// `clock`: as for create_file.
+  [[nodiscard]] static Result<std::unique_ptr<Segment>> open_file(
+      const NodePath& path, const sim::Clock* clock = nullptr);
 
   Segment(const Segment&) = delete;
   Segment& operator=(const Segment&) = delete;
@@ -65,9 +63,9 @@ class Segment {
   ~Segment();
 
   /// Ends an engine's queue after the last work of living processes, or now if that is later. Asks
-  /// for one lock per registered process, about 0.3 us each. Requires: the schedule's mutex is
-  /// held.
-  void trim(int device, std::size_t engine, TimePoint now);
+  /// for one lock per registered process, about 0.3 us each. `own_tail_ns`: the end of this
+  /// process's own work, 0 without any.
+  void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
 
   /// Takes device memory unless that is more than is free. Returns whether it did.
   [[nodiscard]] bool take_memory(int device, Bytes bytes);
@@ -96,7 +94,7 @@ class Segment {
     return holdings(device)[static_cast<std::size_t>(slot_)];
   }
   /// Returns the seats of all groups of the node.
-  [[nodiscard]] std::span<layout::SeatRecord> seats() const { return seats_; }
+  [[nodiscard]] GroupSeats& seats() const { return *seats_; }
   /// Returns the identity of this attachment, which differs from all others, also later ones in its
   /// slot.
   [[nodiscard]] std::uint64_t identity() const { return identity_; }
@@ -109,6 +107,9 @@ class Segment {
   /// Returns a name for that process, for a message.
   [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
   [[nodiscard]] OwnUse& own(int device) { return own_[static_cast<std::size_t>(device)]; }
+  [[nodiscard]] const OwnUse& own(int device) const {
+    return own_[static_cast<std::size_t>(device)];
+  }
   /// The clock of the node, for all its processes.
   [[nodiscard]] sim::SharedClock& clock() const { return *clock_; }
   [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
@@ -129,7 +130,8 @@ class Segment {
   Segment() = default;
   [[nodiscard]] static Result<std::unique_ptr<Segment>> adopt(NodePath path,
                                                               std::unique_ptr<LockFile> locks,
-                                                              NodeFacts facts);
+                                                              NodeFacts facts,
+                                                              const sim::Clock* clock);
   /// Errors: kResourceLimit if the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
@@ -143,8 +145,6 @@ class Segment {
   [[nodiscard]] DeviceTables tables(int device) const;
   [[nodiscard]] Slots alive() const;
   [[nodiscard]] Slots others_alive() const;
-  /// Ends the queue after the work of others, or at `own_tail_ns` if that is later.
-  void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
   /// Gives back engine time that no living process has reserved.
   void trim_all();
   [[nodiscard]] bool fits(int device, Bytes bytes) const;
@@ -161,12 +161,13 @@ class Segment {
   std::span<layout::EngineRecord> engines_;
   std::span<layout::ProcessRecord> processes_;
   std::span<layout::HoldingRecord> holdings_;
-  std::span<layout::SeatRecord> seats_;
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
-  std::vector<OwnUse> own_;  ///< by device.
+  const sim::Clock* queue_clock_ = nullptr;  ///< of the times at which work is queued.
+  std::vector<OwnUse> own_;                  ///< by device.
   std::ptrdiff_t slot_ = -1;
   std::uint64_t identity_ = 0;
+  std::unique_ptr<GroupSeats> seats_;
   pid_t owner_pid_ = 0;
 };
 

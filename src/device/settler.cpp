@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settler.hpp"
 
-#include <algorithm>
 #include <cerrno>
-#include <csignal>
 #include <cstdint>
 #include <ctime>
+#include <mutex>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
+#include "gpemu/base/signals.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -45,31 +45,13 @@ void ask_for_short_slice() {
   ::syscall(SYS_sched_setattr, 0, &attributes, 0);
 }
 
-/// Starts a thread that gets no signals: they belong to the program.
-template <typename Function>
-std::thread start_without_signals(Function function) {
-  struct Blocked {
-    Blocked() {
-      sigset_t all;
-      ::sigfillset(&all);
-      ::pthread_sigmask(SIG_SETMASK, &all, &before);
-    }
-    Blocked(const Blocked&) = delete;
-    Blocked& operator=(const Blocked&) = delete;
-    ~Blocked() { ::pthread_sigmask(SIG_SETMASK, &before, nullptr); }
-    sigset_t before{};
-  };
-  const Blocked blocked;
-  return std::thread(std::move(function));
-}
-
 }  // namespace
 
-Settler::Settler(Schedule& schedule, Segment& segment, sim::Clock& clock)
-    : schedule_(schedule),
-      own_(segment.process(segment.identity())),
-      clock_(clock),
-      thread_(start_without_signals([this] { run(); })) {}
+Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock)
+    : look_(std::move(look)), own_(own), clock_(clock) {
+  const SignalsHeld held;
+  thread_ = std::thread([this] { run(); });
+}
 
 Settler::~Settler() {
   stops_ = true;
@@ -94,23 +76,26 @@ void Settler::run() {
     // Before anything is read: a process that changes something increments this afterwards.
     const std::uint32_t seen = own_.bell;
     if (stops_) return;
-    // What others have published may change until when this process's threads wait.
-    if (std::exchange(last, seen) != seen) schedule_.tell_news();
-    const Schedule::NextLook next = look(clock_.now());
+    const bool has_rung = std::exchange(last, seen) != seen;
+    const Schedule::NextLook next = look_(clock_.now(), has_rung);
     // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;
     clock_.wait_for_change(own_.bell, seen, next.time);
   }
 }
 
-Schedule::NextLook Settler::look(TimePoint now) {
-  const Lock lock(schedule_.mutex);
-  schedule_.advance(now);
-  if (now >= saturating_add(looked_for_failures_, kFailurePeriod / 2)) {
-    schedule_.find_failures();
-    looked_for_failures_ = now;
-  }
-  return schedule_.plan_look(now, saturating_add(looked_for_failures_, kFailurePeriod));
+Settler::Look look_at(Schedule& schedule) {
+  return [&schedule, looked_for_failures = TimePoint()](TimePoint now, bool has_rung) mutable {
+    const Lock lock(schedule.mutex);
+    schedule.advance(now);
+    // What others have published may change until when this process's threads wait.
+    if (has_rung) schedule.tell_news();
+    if (now >= saturating_add(looked_for_failures, kFailurePeriod / 2)) {
+      schedule.find_failures();
+      looked_for_failures = now;
+    }
+    return schedule.plan_look(now, saturating_add(looked_for_failures, kFailurePeriod));
+  };
 }
 
 }  // namespace gpemu::device

@@ -2,19 +2,25 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <thread>
 
 #include "gpemu/sim/clock.hpp"
 
+#include "layout.hpp"
 #include "schedule.hpp"
-#include "segment.hpp"
 
 namespace gpemu::device {
 
 /// The thread of a process that settles its open rounds while its other threads compute.
 class Settler {
  public:
-  Settler(Schedule& schedule, Segment& segment, sim::Clock& clock);
+  /// Settles what is due, and returns when to look again. `has_rung`: whether another process has
+  /// rung since the last look.
+  using Look = std::function<Schedule::NextLook(TimePoint now, bool has_rung)>;
+
+  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings.
+  Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock);
   Settler(const Settler&) = delete;
   Settler& operator=(const Settler&) = delete;
   ~Settler();
@@ -24,14 +30,16 @@ class Settler {
 
  private:
   void run();
-  [[nodiscard]] Schedule::NextLook look(TimePoint now);
 
-  Schedule& schedule_;
+  Look look_;
   layout::ProcessRecord& own_;
   sim::Clock& clock_;
-  TimePoint looked_for_failures_{};
   std::atomic<bool> stops_{false};
   std::thread thread_;
 };
+
+/// Returns a Settler's look at a schedule. While rounds are open, it checks every 20 ms whether the
+/// missing parties live.
+[[nodiscard]] Settler::Look look_at(Schedule& schedule);
 
 }  // namespace gpemu::device

@@ -16,6 +16,8 @@
 
 namespace gpemu::device {
 
+class Segment;
+
 /// When the work of a process runs on the engines of a node's devices.
 ///
 /// An engine does work in the order in which it becomes ready, and finishes the work that it has

@@ -11,8 +11,8 @@ using Duration = std::chrono::nanoseconds;
 
 /// The axis of points in time. The clock sets its origin: that of CLOCK_MONOTONIC for the real
 /// clock, zero for the virtual one.
-struct Timeline {};
-using TimePoint = std::chrono::time_point<Timeline, Duration>;
+struct NodeTime {};
+using TimePoint = std::chrono::time_point<NodeTime, Duration>;
 
 /// A size in bytes.
 using Bytes = std::uint64_t;

@@ -34,7 +34,8 @@ struct RoundStatistics {
 /// threads of one process. All must queue the same rounds in the same order; if not, rounds stay
 /// open, as NCCL's do.
 ///
-/// Thread safety: any thread, but only one thread may call arrive() at a time.
+/// In a forked child, which has no part in the node, all calls fail with kUnavailable. Thread
+/// safety: any thread, but only one thread may call arrive() at a time.
 class Rendezvous {
  public:
   /// Reserves seats for a new group. They are free again when all parties have left or died. When
@@ -77,9 +78,9 @@ class Rendezvous {
                                   std::optional<Duration> timeout = std::nullopt);
 
   /// Ends this party's open rounds now, and makes those of the others fail.
-  void abort();
+  [[nodiscard]] Result<void> abort();
 
-  [[nodiscard]] RoundStatistics statistics() const;
+  [[nodiscard]] Result<RoundStatistics> statistics() const;
 
  private:
   struct State;

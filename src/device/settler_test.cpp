@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settler.hpp"
+
+#include <array>
+#include <condition_variable>
+#include <csignal>
+#include <ctime>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "segment.hpp"
+
+namespace gpemu::device {
+namespace {
+
+using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+
+/// A look that does what the test says, and remembers when it was called.
+class Looks {
+ public:
+  /// Makes the next look return that.
+  void then(Schedule::NextLook next) { next_.push_back(next); }
+  [[nodiscard]] Settler::Look look() {
+    return [this](TimePoint now, bool) {
+      const std::lock_guard lock(mutex_);
+      times_.push_back(now);
+      changed_.notify_all();
+      return times_.size() <= next_.size() ? next_[times_.size() - 1] : Schedule::NextLook();
+    };
+  }
+  /// Returns when it was called, once that is so many times.
+  [[nodiscard]] std::vector<TimePoint> wait_for(std::size_t count) {
+    std::unique_lock lock(mutex_);
+    changed_.wait_for(lock, 60s, [&] { return times_.size() >= count; });
+    return times_;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::vector<Schedule::NextLook> next_;
+  std::vector<TimePoint> times_;
+};
+
+class SettlerTest : public testing::Test {
+ protected:
+  void ring() {
+    ++own_.bell;
+    sim::wake_all(own_.bell);
+  }
+
+  sim::VirtualClock clock_;
+  layout::ProcessRecord own_{};
+  Looks looks_;
+};
+
+using Times = std::vector<TimePoint>;
+
+TEST_F(SettlerTest, LooksWhenTheLastLookSaid) {
+  looks_.then({.time = TimePoint(5ms)});
+  looks_.then({.time = TimePoint(9ms)});
+  const Settler settler(looks_.look(), own_, clock_);
+  EXPECT_EQ(looks_.wait_for(3), (Times{TimePoint(), TimePoint(5ms), TimePoint(9ms)}));
+}
+
+TEST_F(SettlerTest, LooksWhenTheBellRings) {
+  const Settler settler(looks_.look(), own_, clock_);
+  for (std::size_t looks = 1; looks <= 100; ++looks) {
+    ASSERT_GE(looks_.wait_for(looks).size(), looks);
+    ring();
+  }
+}
+
+TEST_F(SettlerTest, LooksOnceMoreAfterItHasSaidThatItListens) {
+  // Another process that comes between the first look and that does not ring.
+  looks_.then({.listens = true});
+  looks_.then({.listens = true});
+  {
+    const Settler settler(looks_.look(), own_, clock_);
+    EXPECT_EQ(looks_.wait_for(2).size(), 2U);
+    EXPECT_EQ(own_.listening, 1U);
+  }
+  EXPECT_EQ(looks_.wait_for(2).size(), 2U) << "then it waits for its bell";
+}
+
+TEST_F(SettlerTest, DoesNotListenIfNothingIsToBeHeard) {
+  {
+    const Settler settler(looks_.look(), own_, clock_);
+    static_cast<void>(looks_.wait_for(1));
+  }
+  EXPECT_EQ(own_.listening, 0U);
+}
+
+TEST_F(SettlerTest, GetsNoSignalsOfTheProgram) {
+  sigset_t blocked;
+  ::sigemptyset(&blocked);
+  {
+    const Settler settler(
+        [&blocked, look = looks_.look()](TimePoint now, bool has_rung) {
+          ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
+          return look(now, has_rung);
+        },
+        own_, clock_);
+    static_cast<void>(looks_.wait_for(1));
+  }
+  EXPECT_EQ(::sigismember(&blocked, SIGINT), 1);
+  EXPECT_EQ(::sigismember(&blocked, SIGTERM), 1);
+}
+
+TEST_F(SettlerTest, SaysHowMuchCpuTimeItHasUsed) {
+  constexpr std::int64_t kUsed = 2'000'000;
+  Settler settler(
+      [look = looks_.look()](TimePoint now, bool has_rung) {
+        timespec used{};
+        while (used.tv_sec == 0 && used.tv_nsec < kUsed) {
+          ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+        }
+        return look(now, has_rung);
+      },
+      own_, clock_);
+  ASSERT_EQ(looks_.wait_for(1).size(), 1U);
+  EXPECT_GE(settler.cpu_time(), Duration(kUsed));
+}
+
+/// A process with a stream and a party, whose group has another party.
+class LookAtTest : public testing::Test {
+ protected:
+  LookAtTest() {
+    lane_.group->legacy = &lane_;
+    seats_[0].owner = seats_[1].owner = segment_->identity();
+    schedule_.add(lane_.group);
+    schedule_.add(party_, clock_);
+  }
+  ~LookAtTest() override { schedule_.remove(party_); }
+
+  std::unique_ptr<Segment> segment_ =
+      Segment::create_anonymous({.name = "n", .devices = {{.gpu = "A", .memory_bytes = kMiB}}})
+          .value();
+  std::array<layout::SeatRecord, 2> seats_{};
+  Lane lane_ = Lane(std::make_shared<LaneGroup>());
+  Party party_{seats_, 0};
+  Party other_{seats_, 1};
+  Schedule schedule_{*segment_, 1};
+  sim::VirtualClock clock_;
+  Settler::Look look_at_ = look_at(schedule_);
+  Schedule::NextLook look(TimePoint now) { return look_at_(now, false); }
+};
+
+TEST_F(LookAtTest, WithoutRoundsThereIsNothingToDo) {
+  EXPECT_EQ(look(TimePoint(1s)).time, TimePoint::max());
+}
+
+TEST_F(LookAtTest, ARoundGetsItsEndWithoutAnybodyElseLooking) {
+  schedule_.queue(lane_, 0, TimePoint(), 30us, 0);
+  const Moment round = schedule_.arrive(party_, lane_, TimePoint(), 5us);
+  EXPECT_EQ(look(TimePoint(10us)).time, TimePoint(20ms)) << "there is nothing to publish";
+  const std::uint32_t news = schedule_.news;
+  other_.add({.lane = nullptr, .mark = {}, .cost = 7us});
+  other_.publish({.time = TimePoint(10us)}, TimePoint(10us));
+  EXPECT_EQ(look(TimePoint(12us)).time, TimePoint::max()) << "nothing is open";
+  EXPECT_NE(schedule_.news, news);
+  EXPECT_EQ(round.time(), TimePoint(37us));
+}
+
+TEST_F(LookAtTest, ADeadPartyIsNoticedWithin20Milliseconds) {
+  static_cast<void>(look(TimePoint(1s)));
+  const Moment round = schedule_.arrive(party_, lane_, TimePoint(1s), 5us);
+  seats_[1].owner = layout::left(seats_[1].key);
+  EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 20ms));
+  static_cast<void>(look(TimePoint(1s + 10ms) - 1ns));
+  EXPECT_EQ(party_.failed, nullptr);
+  EXPECT_EQ(look(TimePoint(1s + 10ms)).time, TimePoint(1s + 30ms));
+  EXPECT_EQ(party_.failed, &seats_[1]);
+}
+
+}  // namespace
+}  // namespace gpemu::device
