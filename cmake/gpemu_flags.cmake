@@ -2,6 +2,7 @@
 add_library(gpemu_flags INTERFACE)
 target_compile_options(gpemu_flags INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion
+  $<$<CXX_COMPILER_ID:Clang>:-Wthread-safety>
   -Wno-missing-field-initializers  # designated initialisers leave out what has its default
   $<$<COMPILE_LANGUAGE:CXX>:-Wnon-virtual-dtor -Woverloaded-virtual>
   # g++ 12 sees overlapping copies in its own std::string (gcc.gnu.org/PR105651).

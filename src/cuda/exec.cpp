@@ -79,8 +79,7 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
     case GPEMU_CUDA_NODE_SET:
       return run_set(node, stream);
     case GPEMU_CUDA_NODE_HOST:
-      run_host_function(node.host_function, node.host_data, stream);
-      return GPEMU_CUDA_SUCCESS;
+      return run_host_function(node.host_function, node.host_data, stream);
     case GPEMU_CUDA_NODE_WAIT_EVENT:
       return wait_in_graph(node.event, stream);
     case GPEMU_CUDA_NODE_RECORD_EVENT:
@@ -239,7 +238,10 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
     }
     destroy_objects(unheld);
   };
-  call_at(exec.end, release, std::make_unique<UserObjects>(std::move(objects)).release());
+  auto held = std::make_unique<UserObjects>(std::move(objects));
+  // Without a thread to release them, the objects live until the process ends.
+  static_cast<void>(call_at(exec.end, release, held.get()));
+  static_cast<void>(held.release());
 }
 
 HandleTable<gpemu_cuda_exec>& execs() {

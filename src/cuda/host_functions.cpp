@@ -11,6 +11,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/thread.hpp"
+
 #include "attach.hpp"
 #include "mover.hpp"
 #include "waits.hpp"
@@ -20,11 +22,13 @@ namespace gpemu::cuda {
 /// Calls functions of the program at their emulated time, one after the other.
 class HostFunctions {
  public:
-  /// `stream` may be null: then nothing depends on the call.
-  void add(const device::Moment& time, void (*function)(void*), void* data,
-           gpemu_cuda_stream* stream) {
+  /// `stream` may be null: then nothing depends on the call. Returns whether there is a thread for
+  /// it.
+  [[nodiscard]] bool add(const device::Moment& time, void (*function)(void*), void* data,
+                         gpemu_cuda_stream* stream) {
     const std::lock_guard lock(mutex_);
-    if (!thread_.joinable()) thread_ = std::thread([this] { run(); });
+    if (!thread_.joinable()) thread_ = start_thread("gpemu-host", [this] { run(); });
+    if (!thread_.joinable()) return false;
     const std::uint64_t order = next_++;
     open_.insert(order);
     process().open_host_calls.store(open_.size(), std::memory_order_release);
@@ -32,6 +36,7 @@ class HostFunctions {
     if (stream != nullptr) follow_locked(*stream, {order});
     changed_.notify_all();
     if (awaited_) awaited_->wake_waiters();
+    return true;
   }
 
   void follow(gpemu_cuda_stream& stream, const HostCalls& others) {
@@ -187,13 +192,13 @@ HostFunctions& host_functions() {
 
 }  // namespace
 
-void add_host_function(const device::Moment& time, void (*function)(void*), void* data,
+bool add_host_function(const device::Moment& time, void (*function)(void*), void* data,
                        gpemu_cuda_stream& stream) {
-  host_functions().add(time, function, data, &stream);
+  return host_functions().add(time, function, data, &stream);
 }
 
-void call_at(const device::Moment& time, void (*function)(void*), void* data) {
-  host_functions().add(time, function, data, nullptr);
+bool call_at(const device::Moment& time, void (*function)(void*), void* data) {
+  return host_functions().add(time, function, data, nullptr);
 }
 
 void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others) {

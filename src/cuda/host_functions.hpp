@@ -9,13 +9,13 @@
 namespace gpemu::cuda {
 
 /// Calls a function of the program at its emulated time, on a thread of gpemu. Later work of the
-/// stream depends on it.
-void add_host_function(const device::Moment& time, void (*function)(void*), void* data,
-                       gpemu_cuda_stream& stream);
+/// stream depends on it. Returns false if the system starts no more threads; then it is not called.
+[[nodiscard]] bool add_host_function(const device::Moment& time, void (*function)(void*),
+                                     void* data, gpemu_cuda_stream& stream);
 
 /// Calls a function of gpemu there, after everything that ends by then is over. Nothing waits for
-/// it.
-void call_at(const device::Moment& time, void (*function)(void*), void* data);
+/// it. Returns false as add_host_function does.
+[[nodiscard]] bool call_at(const device::Moment& time, void (*function)(void*), void* data);
 
 void follow_slowly(gpemu_cuda_stream& stream, const HostCalls* others);
 void copy_host_calls_slowly(const gpemu_cuda_stream& stream, HostCalls& calls);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "gpemu/base/signals.hpp"
+#include "gpemu/base/thread.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -26,8 +26,8 @@ Mover::~Mover() {
     stopped_ = true;
   }
   wake(Lane::kEither);
-  for (const Thread& thread : threads_) {
-    if (thread.started) ::pthread_join(thread.id, nullptr);
+  for (Thread& one : threads_) {
+    if (one.thread.joinable()) one.thread.join();
   }
 }
 
@@ -58,22 +58,15 @@ void Mover::wake(Lane lane) {
 
 bool Mover::ensure_thread(Lane lane) {
   // A job for either lane comes after a job of one lane, whose thread runs.
-  if (lane == Lane::kEither && (threads_[0].started || threads_[1].started)) return true;
-  Thread& thread = threads_[lane == Lane::kToHost ? 1 : 0];
-  if (thread.started) return true;
-  thread.mover = this;
-  thread.lane = lane;
-  const SignalsHeld held;
-  thread.started = ::pthread_create(&thread.id, nullptr, start, &thread) == 0;
-  return thread.started;
-}
-
-void* Mover::start(void* thread) {
-  auto* const started = static_cast<Thread*>(thread);
-  ::pthread_setname_np(::pthread_self(),
-                       started->lane == Lane::kToHost ? "gpemu-to-host" : "gpemu-to-device");
-  started->mover->run(*started);
-  return nullptr;
+  if (lane == Lane::kEither && (threads_[0].thread.joinable() || threads_[1].thread.joinable())) {
+    return true;
+  }
+  Thread& own = threads_[lane == Lane::kToHost ? 1 : 0];
+  if (own.thread.joinable()) return true;
+  own.lane = lane;
+  own.thread = start_thread(lane == Lane::kToHost ? "gpemu-to-host" : "gpemu-to-dev",
+                            [this, &own] { run(own); });
+  return own.thread.joinable();
 }
 
 Mover::Entries::iterator Mover::find_ready(Lane lane) {

@@ -8,8 +8,8 @@
 #include <functional>
 #include <list>
 #include <mutex>
-#include <pthread.h>
 #include <span>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -97,17 +97,14 @@ class Mover {
   };
   using Entries = std::list<Entry>;
   struct Thread {
-    Mover* mover = nullptr;
     Lane lane = Lane::kEither;
-    bool started = false;
-    pthread_t id{};
+    std::thread thread;
     std::condition_variable changed;  ///< a job of its lane may begin.
   };
 
   /// More than programs have unfinished; beyond it the host waits, as for a driver's full queue.
   static constexpr std::size_t kMostJobs = 256;
 
-  static void* start(void* thread);
   void run(Thread& thread);
   /// Wakes the threads that do jobs of a lane.
   void wake(Lane lane);

@@ -121,8 +121,9 @@ Status run_operation(const cost::OperationCost& cost, const gpemu_operation& ope
   return GPEMU_CUDA_SUCCESS;
 }
 
-void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
-  add_host_function(stream.stream->tail(), function, data, stream);
+Status run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream) {
+  const bool added = add_host_function(stream.stream->tail(), function, data, stream);
+  return added ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
 }
 
 }  // namespace gpemu::cuda

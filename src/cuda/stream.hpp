@@ -33,7 +33,9 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
 [[nodiscard]] Status run_operation(const cost::OperationCost& cost,
                                    const gpemu_operation& operation, gpemu_cuda_stream& stream);
 
-/// Queues a call of a function of the program.
-void run_host_function(void (*function)(void*), void* data, gpemu_cuda_stream& stream);
+/// Queues a call of a function of the program. Errors: OPERATING_SYSTEM if no thread can be started
+/// for it.
+[[nodiscard]] Status run_host_function(void (*function)(void*), void* data,
+                                       gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "settler.hpp"
 
-#include <cerrno>
 #include <cstdint>
 #include <ctime>
-#include <mutex>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
-#include "gpemu/base/signals.hpp"
+#include "gpemu/base/thread.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -48,21 +46,22 @@ void ask_for_short_slice() {
 }  // namespace
 
 Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock)
-    : look_(std::move(look)), own_(own), clock_(clock) {
-  const SignalsHeld held;
-  thread_ = std::thread([this] { run(); });
-}
+    : look_(std::move(look)),
+      own_(own),
+      clock_(clock),
+      thread_(start_thread("gpemu settle", [this] { run(); })) {}
 
 Settler::~Settler() {
   stops_ = true;
   ++own_.bell;
   sim::wake_all(own_.bell);
-  thread_.join();
+  if (thread_.joinable()) thread_.join();
 }
 
 Duration Settler::cpu_time() {
   clockid_t clock{};
   timespec used{};
+  if (!thread_.joinable()) return {};
   if (::pthread_getcpuclockid(thread_.native_handle(), &clock) != 0) return {};
   ::clock_gettime(clock, &used);
   return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
@@ -70,7 +69,6 @@ Duration Settler::cpu_time() {
 
 void Settler::run() {
   ask_for_short_slice();
-  ::pthread_setname_np(::pthread_self(), "gpemu settle");
   std::uint32_t last = own_.bell;
   while (true) {
     // Before anything is read: a process that changes something increments this afterwards.

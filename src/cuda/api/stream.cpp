@@ -93,8 +93,7 @@ gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle strea
     node.host_data = data;
     return cuda::capture(*found, node);
   }
-  cuda::run_host_function(function, data, *found);
-  return GPEMU_CUDA_SUCCESS;
+  return cuda::run_host_function(function, data, *found);
 }
 
 gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest) {
