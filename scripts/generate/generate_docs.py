@@ -59,7 +59,7 @@ def models():
 
 # Where a page counts something: pattern with the number in a group, and what counts.
 COUNTS = {
-    "README.md": [(r"(\d+) GPUs from K80 to B200", gpus), (r"measured, (\d+) on six GPUs", models)],
+    "README.md": [(r"(\d+) kinds of GPU, from", gpus), (r"times of (\d+) models on six", models)],
     "docs/how-to/benchmarks.md": [(r"5,000 operations on (\d+) GPUs", gpus)],
     "docs/how-to/check-the-claims.md": [(r"memory of the (\d+) models", models),
                                         (r"The script runs the (\d+) torchvision", models)],
