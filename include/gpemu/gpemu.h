@@ -251,7 +251,8 @@ GPEMU_API gpemu_status gpemu_rendezvous_synchronize(gpemu_rendezvous* rendezvous
 typedef struct gpemu_round_statistics {
   size_t struct_size;
   uint64_t rounds;        /* whose ends are known */
-  int64_t median_late_ns; /* from a round's end until it was known; at most a millisecond */
+  int64_t median_late_ns; /* for how long nobody could tell a round's end after it; at
+                             most a millisecond */
   int64_t latest_ns;
   int64_t settling_cpu_ns; /* CPU time of the thread that settles rounds */
 } gpemu_round_statistics;

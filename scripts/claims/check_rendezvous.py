@@ -9,8 +9,8 @@ Python all the time. Programs: rounds that follow each other without a break; a 
 each round; and as that, but a different kernel in each process. It prints for each
 
   same ends    whether each round ended at the same time of the node's clock in all processes
-  late         how long after the end of a round a process knew it, the median over rounds: the
-               worst process
+  late         for how long after the end of a round nobody could tell it, because a process had
+               not published its arrival: the median over rounds, of the worst process
   host         the CPU time of the thread that settles rounds, for each round and process
 """
 

@@ -152,7 +152,7 @@ std::optional<TimePoint> Schedule::ready_time(Party& party, const Party::Round& 
     const Mark* const mark = task.waits_for.get();
     if (mark == round.mark.get()) break;
     if (mark == nullptr) continue;
-    if (mark->final_) {
+    if (mark->is_final()) {
       ready = std::max(ready, mark->time());
     } else if (!is_round_of(party, mark)) {
       return std::nullopt;
@@ -174,9 +174,9 @@ TimePoint Schedule::ready_known_at(Party& party, const Party::Round& round) {
       continue;
     }
     if (mark == round.mark.get()) break;
-    if (mark == nullptr || mark->final_ || is_round_of(party, mark)) continue;
-    if (!mark->placed_) return TimePoint::max();
-    known = std::max(known, mark->start_);
+    if (mark == nullptr || mark->is_final() || is_round_of(party, mark)) continue;
+    if (!mark->has_time()) return TimePoint::max();
+    known = std::max(known, mark->start());
   }
   return known;
 }

@@ -129,7 +129,7 @@ class Schedule {
   /// Finds parties that wait for a party that cannot come any more.
   void find_failures() GPEMU_REQUIRES(mutex);
 
-  /// How late the ends of rounds became known.
+  /// For how long after their ends rounds had no end, for those who asked.
   [[nodiscard]] const Lateness& lateness() const GPEMU_REQUIRES(mutex) { return lateness_; }
 
   /// Changes when a round gets its end or a party fails.

@@ -13,29 +13,29 @@ namespace gpemu::device {
 bool Moment::is_over(TimePoint now) const {
   if (time_ > now) return false;
   if (!mark_) return true;
-  if (!mark_->final_) {
-    const Lock lock(mark_->schedule_->mutex);
-    mark_->schedule_->advance(now);
-    if (!mark_->final_ && !mark_->placed_) return false;
+  if (!mark_->is_final()) {
+    const Lock lock(mark_->schedule().mutex);
+    mark_->schedule().advance(now);
+    if (!mark_->has_time()) return false;
   }
   return mark_->time() <= now;
 }
 
 TimePoint Moment::time() const {
   if (!mark_) return time_;
-  if (!mark_->final_) {
-    const Lock lock(mark_->schedule_->mutex);
-    mark_->schedule_->place_all();
-    if (!mark_->final_ && !mark_->placed_) return TimePoint::max();
+  if (!mark_->is_final()) {
+    const Lock lock(mark_->schedule().mutex);
+    mark_->schedule().place_all();
+    if (!mark_->has_time()) return TimePoint::max();
   }
   return std::max(time_, mark_->time());
 }
 
 bool Moment::is_open() const {
-  if (!mark_ || mark_->final_) return false;
-  const Lock lock(mark_->schedule_->mutex);
-  mark_->schedule_->place_all();
-  return !mark_->final_ && !mark_->placed_;
+  if (!mark_ || mark_->is_final()) return false;
+  const Lock lock(mark_->schedule().mutex);
+  mark_->schedule().place_all();
+  return !mark_->has_time();
 }
 
 void Moment::wait(sim::Clock& clock) const {
@@ -47,16 +47,16 @@ void Moment::wait(sim::Clock& clock) const {
 }
 
 std::uint32_t Moment::news() const {
-  return !mark_ || mark_->final_ ? 0 : mark_->schedule_->news.load();
+  return !mark_ || mark_->is_final() ? 0 : mark_->schedule().news.load();
 }
 
 void Moment::wake_waiters() const {
-  if (mark_ && !mark_->final_) mark_->schedule_->tell_news();
+  if (mark_ && !mark_->is_final()) mark_->schedule().tell_news();
 }
 
 void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const {
-  if (!mark_ || mark_->final_) return clock.wait_until(std::min(deadline, time()));
-  Schedule& schedule = *mark_->schedule_;
+  if (!mark_ || mark_->is_final()) return clock.wait_until(std::min(deadline, time()));
+  Schedule& schedule = mark_->schedule();
   const TimePoint now = clock.now();
   const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
   TimePoint next = TimePoint::max();
@@ -66,7 +66,7 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
     schedule.advance(now);
     schedule.place_all();
     const Schedule::NextLook look = schedule.next_look(now);
-    if (mark_->final_ || mark_->placed_) next = std::max(time_, mark_->time());
+    if (mark_->has_time()) next = std::max(time_, mark_->time());
     const bool nothing_comes_earlier = !look.listens && look.time >= next;
     // Work after a round may put off work that this end depends on, and so make the end earlier.
     next = std::min(next, look.time);

@@ -132,10 +132,22 @@ class LookAtTest : public testing::Test {
   LookAtTest() {
     lane_.group->legacy = &lane_;
     seats_[0].owner = seats_[1].owner = segment_->identity();
+    const Lock lock(schedule_.mutex);
     schedule_.add(lane_.group);
     schedule_.add(party_, clock_);
   }
-  ~LookAtTest() override { schedule_.remove(party_); }
+  ~LookAtTest() override {
+    const Lock lock(schedule_.mutex);
+    schedule_.remove(party_);
+  }
+  void launch(Duration cost) {
+    const Lock lock(schedule_.mutex);
+    schedule_.queue(lane_, 0, TimePoint(), cost, 0);
+  }
+  Moment arrive(TimePoint now, Duration cost) {
+    const Lock lock(schedule_.mutex);
+    return schedule_.arrive(party_, lane_, now, cost);
+  }
 
   std::unique_ptr<Segment> segment_ =
       Segment::create_anonymous({.name = "n", .devices = {{.gpu = "A", .memory_bytes = kMiB}}})
@@ -155,8 +167,8 @@ TEST_F(LookAtTest, WithoutRoundsThereIsNothingToDo) {
 }
 
 TEST_F(LookAtTest, ARoundGetsItsEndWithoutAnybodyElseLooking) {
-  schedule_.queue(lane_, 0, TimePoint(), 30us, 0);
-  const Moment round = schedule_.arrive(party_, lane_, TimePoint(), 5us);
+  launch(30us);
+  const Moment round = arrive(TimePoint(), 5us);
   EXPECT_EQ(look(TimePoint(10us)).time, TimePoint(20ms)) << "there is nothing to publish";
   const std::uint32_t news = schedule_.news;
   other_.add({.lane = nullptr, .mark = {}, .cost = 7us});
@@ -168,7 +180,7 @@ TEST_F(LookAtTest, ARoundGetsItsEndWithoutAnybodyElseLooking) {
 
 TEST_F(LookAtTest, ADeadPartyIsNoticedWithin20Milliseconds) {
   static_cast<void>(look(TimePoint(1s)));
-  const Moment round = schedule_.arrive(party_, lane_, TimePoint(1s), 5us);
+  const Moment round = arrive(TimePoint(1s), 5us);
   seats_[1].owner = layout::left(seats_[1].key);
   EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 20ms));
   static_cast<void>(look(TimePoint(1s + 10ms) - 1ns));

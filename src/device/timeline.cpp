@@ -152,7 +152,7 @@ void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
   const Mark* const mark = moment.mark_.get();
   TimePoint time = moment.time_;
   if (mark != nullptr) time = std::max(time, mark->time());
-  const bool is_known = mark == nullptr || mark->final_;
+  const bool is_known = mark == nullptr || mark->is_final();
   const TimePoint end = std::max(lane.expected_end, time);
   if (is_known && lane.tasks.empty()) {
     lane.expected_end = end;
@@ -161,14 +161,14 @@ void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
   }
   if (is_known && time <= now) return;
   const bool is_next = lane.placed == lane.tasks.size();
-  if (mark != nullptr && !mark->final_ && mark->open_ && !mark->placed_) {
+  if (mark != nullptr && mark->is_open()) {
     if (!lane.open) lane.ready = ready_at_end(lane);
     lane.open = true;
-    follow_rounds(lane, moment.mark_);
+    follow_rounds_of(lane, moment.mark_);
   } else if (lane.open) {
     lane.ready.time = std::max(lane.ready.time, time);
-    if (mark != nullptr && mark->loose_) lane.ready.epoch = 0;
-  } else if (mark != nullptr && mark->loose_) {
+    if (mark != nullptr && mark->is_loose()) lane.ready.epoch = 0;
+  } else if (mark != nullptr && mark->is_loose()) {
     lane.loose = true;
   }
   lane.expected_end = end;
@@ -178,7 +178,7 @@ void Timeline::wait(Lane& lane, TimePoint now, const Moment& moment) {
     task.waits_for = moment.mark_;
   }
   if (!is_next) return;
-  if (waiting_.empty() && (is_known || mark->placed_)) {
+  if (waiting_.empty() && (is_known || mark->has_time())) {
     ++lane.placed;
     return;
   }
@@ -331,11 +331,11 @@ Moment Timeline::last_end(Lane& lane, TimePoint now) {
   Task& last = lane.tasks.back();
   if (!last.mark) {
     last.mark = MarkReference(new Mark(schedule_, last.end));
-    last.mark->placed_ = lane.placed == lane.tasks.size();
-    last.mark->start_ = last_start(lane, lane.tasks.size() - 1);
-    last.mark->open_ = lane.open;
-    last.mark->loose_ = lane.loose;
-    if (lane.open) last.mark->ready_ = std::make_shared<const Ready>(lane.ready);
+    if (lane.placed == lane.tasks.size()) {
+      last.mark->place(last_start(lane, lane.tasks.size() - 1), last.end);
+    }
+    if (lane.open) last.mark->open(std::make_shared<const Ready>(lane.ready));
+    if (lane.loose) last.mark->loosen();
   }
   return {TimePoint{}, last.mark};
 }
@@ -371,7 +371,7 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
       drop_pieces(lane, now);
       continue;
     }
-    if (task.mark) std::exchange(task.mark, {})->final_ = true;
+    if (task.mark) std::exchange(task.mark, {})->settle();
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
       note_start(lane, engine, task.start, task.end);
@@ -429,20 +429,20 @@ Ready Timeline::ready_at_end(const Lane& lane) const {
 
 bool Timeline::update(Ready& ready) const {
   for (const Ready::Term& term : ready.terms) {
-    if (term.round->final_) {
+    if (term.round->is_final()) {
       ready.time = std::max(ready.time, saturating_add(term.round->time(), term.after));
     }
   }
-  std::erase_if(ready.terms, [](const Ready::Term& term) { return term.round->final_.load(); });
+  std::erase_if(ready.terms, [](const Ready::Term& term) { return term.round->is_final(); });
   return ready.epoch == epoch_;
 }
 
 /// Adds what an open mark depends on to what a lane depends on.
-void Timeline::follow_rounds(Lane& lane, const MarkReference& mark) {
-  if (!mark->ready_) return add_term(lane.ready, {.round = mark, .after = {}});
-  lane.ready.time = std::max(lane.ready.time, mark->ready_->time);
-  for (const Ready::Term& term : mark->ready_->terms) add_term(lane.ready, term);
-  if (mark->ready_->epoch != epoch_) lane.ready.epoch = 0;
+void Timeline::follow_rounds_of(Lane& lane, const MarkReference& mark) {
+  if (mark->ready() == nullptr) return add_term(lane.ready, {.round = mark, .after = {}});
+  lane.ready.time = std::max(lane.ready.time, mark->ready()->time);
+  for (const Ready::Term& term : mark->ready()->terms) add_term(lane.ready, term);
+  if (mark->ready()->epoch != epoch_) lane.ready.epoch = 0;
 }
 
 void Timeline::add_term(Ready& ready, const Ready::Term& term) {
@@ -499,7 +499,7 @@ void Timeline::loosen(Lane& lane, std::size_t engine) {
       if (other->loose || !has_work(*other, engine)) continue;
       other->loose = true;
       for (std::size_t i = 0; i < other->tasks.size(); ++i) {
-        if (Mark* const mark = other->tasks[i].mark.get(); mark != nullptr) mark->loose_ = true;
+        if (Mark* const mark = other->tasks[i].mark.get(); mark != nullptr) mark->loosen();
       }
     }
   }
@@ -508,7 +508,7 @@ void Timeline::loosen(Lane& lane, std::size_t engine) {
 MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration cost) {
   const TimePoint expected = saturating_add(std::max(now, lane.expected_end), cost);
   const MarkReference mark(new Mark(schedule_, expected));
-  mark->open_ = true;
+  mark->open(nullptr);
   wait(lane, now, Moment(now, mark));
   // The round comes after all that the lane waited for before.
   lane.ready.time = {};
@@ -517,9 +517,8 @@ MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration c
 }
 
 void Timeline::resolve(Mark& mark, TimePoint end, TimePoint reached) {
-  mark.time_ns_ = end.time_since_epoch().count();
-  mark.placed_ = true;
-  mark.final_ = true;
+  mark.place(end, end);
+  mark.settle();
   // Placed work that became ready later may be put off by work after the mark.
   const bool puts_off = std::ranges::any_of(
       engines_, [&](const EngineState& engine) { return engine.last_ready >= end; });
@@ -549,7 +548,7 @@ void Timeline::start_over(TimePoint now) {
     split(*lane);
     lane->placed = 0;
     for (std::size_t i = 0; i < lane->tasks.size(); ++i) {
-      if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->placed_ = false;
+      if (Mark* const mark = lane->tasks[i].mark.get(); mark != nullptr) mark->unplace();
     }
   }
   for (Lane* const lane : lanes) look_at(*lane);
@@ -583,7 +582,7 @@ bool Timeline::get_in_line(Lane& lane) {
     return false;
   }
   if (Mark* const mark = task.waits_for.get(); mark != nullptr) {
-    if (!mark->final_ && !mark->placed_) {
+    if (!mark->has_time()) {
       blocked_.emplace_back(mark, &lane);
       return false;
     }
@@ -603,9 +602,7 @@ void Timeline::give_time(Lane& lane) {
   }
   Mark* const mark = task.mark.get();
   if (mark == nullptr) return;
-  mark->placed_ = true;
-  mark->start_ = task.start;
-  mark->time_ns_ = task.end.time_since_epoch().count();
+  mark->place(task.start, task.end);
   release(*mark);
 }
 

@@ -154,7 +154,7 @@ class Timeline {
   static void split(Lane& lane);
   void push_work(Lane& lane, std::size_t engine_index, TimePoint ready, const Interval& interval);
   void wait(Lane& lane, TimePoint now, const Moment& moment);
-  void follow_rounds(Lane& lane, const MarkReference& mark);
+  void follow_rounds_of(Lane& lane, const MarkReference& mark);
   [[nodiscard]] Ready ready_at_end(const Lane& lane) const;
   static void add_term(Ready& ready, const Ready::Term& term);
   [[nodiscard]] bool find_other(const Lane& lane, std::size_t engine, TimePoint now);

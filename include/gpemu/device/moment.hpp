@@ -20,28 +20,60 @@ struct Ready;    ///< on which rounds a time depends.
 
 /// The end of a piece of queued work, shared by everything that waits for it. Work that is queued
 /// later may still move it, until the work itself has started.
+///
+/// Thread safety: is_final() and schedule() from any thread, and time() once the mark is final; the
+/// rest under the schedule's mutex.
 class Mark {
  public:
-  explicit Mark(Schedule& schedule, TimePoint time)
-      : time_ns_(time.time_since_epoch().count()), schedule_(&schedule) {}
+  Mark(Schedule& schedule, TimePoint expected)
+      : time_ns_(expected.time_since_epoch().count()), schedule_(&schedule) {}
+
+  /// Returns when the work ends; only as expected until it has its time.
+  [[nodiscard]] TimePoint time() const { return TimePoint(Duration(time_ns_.load())); }
+  /// Returns when the work starts. Requires: it has its time.
+  [[nodiscard]] TimePoint start() const { return start_; }
+  /// Returns whether the time cannot change any more.
+  [[nodiscard]] bool is_final() const { return final_; }
+  /// Returns whether the work has its time, which work that is queued later may change.
+  [[nodiscard]] bool has_time() const { return final_ || placed_; }
+  /// Returns whether the time is unknown because the work waits for rounds.
+  [[nodiscard]] bool is_open() const { return open_ && !has_time(); }
+  /// Returns how an open mark depends on rounds; null for the end of a round.
+  [[nodiscard]] const Ready* ready() const { return ready_.get(); }
+  /// Returns whether work of another stream may move it, whatever rounds do.
+  [[nodiscard]] bool is_loose() const { return loose_; }
+  /// Returns the schedule, which lives until the mark is final.
+  [[nodiscard]] Schedule& schedule() const { return *schedule_; }
+
+  /// Notes that the work waits for rounds. `ready`: as ready() returns it.
+  void open(std::shared_ptr<const Ready> ready) {
+    open_ = true;
+    ready_ = std::move(ready);
+  }
+  void loosen() { loose_ = true; }
+  /// Gives the work its time.
+  void place(TimePoint start, TimePoint end) {
+    start_ = start;
+    time_ns_ = end.time_since_epoch().count();
+    placed_ = true;
+  }
+  /// Takes the work's time away.
+  void unplace() { placed_ = false; }
+  /// Makes the time final.
+  void settle() { final_ = true; }
 
  private:
   friend class MarkReference;
-  friend class Moment;
-  friend class Schedule;
-  friend class Timeline;
-
-  [[nodiscard]] TimePoint time() const { return TimePoint(Duration(time_ns_.load())); }
 
   std::atomic<std::uint32_t> references_{0};
   std::atomic<bool> final_{false};
-  bool placed_ = false;  ///< whether the work has a place on the engine, which gives the time.
-  bool open_ = false;    ///< whether it may wait for a round that had no end when it was made.
+  bool placed_ = false;
+  bool open_ = false;
+  bool loose_ = false;
   std::atomic<std::int64_t> time_ns_;
-  bool loose_ = false;  ///< whether work of another stream may move it, whatever rounds do.
-  TimePoint start_{};   ///< of the work, if it is placed; then the mark is final.
-  std::shared_ptr<const Ready> ready_;  ///< if it is open.
-  Schedule* schedule_;                  ///< lives until the mark is final.
+  TimePoint start_{};
+  std::shared_ptr<const Ready> ready_;
+  Schedule* schedule_;
 };
 
 /// Counts the references to a mark. The last one to go deletes it.

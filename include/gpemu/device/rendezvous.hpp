@@ -18,8 +18,8 @@ namespace gpemu::device {
 /// How well a process keeps up with the rounds of all its groups.
 struct RoundStatistics {
   std::uint64_t rounds = 0;  ///< whose ends are known.
-  /// How long after the end of a round that end became known. Zero if it was known before. The
-  /// median is at most a millisecond.
+  /// For how long after the end of a round nobody could tell it, because a party had not published
+  /// its arrival. Usually zero: arrivals are published early. The median is at most a millisecond.
   Duration median_late{};
   Duration latest{};
   Duration settling{};  ///< CPU time of the thread that settles.
