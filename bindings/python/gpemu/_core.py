@@ -358,8 +358,8 @@ class RoundStatistics(NamedTuple):
 
     Attributes:
         rounds: how many have ended.
-        median_late_ns: for how long after a round's end nobody could tell it, because a party had not
-            published its arrival; at most a millisecond.
+        median_late_ns: for how long after a round's end nobody could tell it, because a party had
+            not published its arrival; at most a millisecond.
         latest_ns: the longest of these.
         settling_cpu_ns: the CPU time of the thread that settles rounds.
     """
