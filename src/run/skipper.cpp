@@ -2,13 +2,12 @@
 #include "gpemu/run/skipper.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <chrono>
+#include <cstddef>
 #include <limits>
 #include <linux/futex.h>
 #include <map>
-#include <optional>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -18,6 +17,7 @@
 
 #include "gpemu/sim/shared_clock.hpp"
 
+#include "skip_plan.hpp"
 #include "wait_watch.hpp"
 
 namespace gpemu::run {
@@ -27,22 +27,10 @@ using sim::ClockPage;
 using sim::TimedWait;
 using sim::WaitKind;
 
-/// Skipping less costs more than it saves.
-constexpr std::int64_t kLeastSkipNs = 150'000;
-/// The most that is skipped at once, because a page may contain any bytes.
-constexpr std::int64_t kMostSkipNs = 24LL * 3600 * 1'000'000'000;
-/// Timeouts of waits (not sleeps) that end within this time of each other end together.
-constexpr std::int64_t kTogetherNs = 500'000;
-/// How long before its end a sleep learns what was skipped meanwhile, so that it ends exactly.
-constexpr std::int64_t kRearmNs = 5'000'000;
 /// The shortest and the longest pause between two checks of all threads, and the pause while no
 /// thread waits for a time.
 constexpr std::int64_t kShortestPauseNs = 30'000, kLongestPauseNs = 500'000;
 constexpr std::int64_t kIdlePauseNs = 20'000'000;
-/// A wait that has been over for so long may belong to a thread that does not exist any more.
-constexpr std::int64_t kOverdueNs = 2'000'000;
-
-constexpr std::int64_t kForever = std::numeric_limits<std::int64_t>::max();
 
 void futex_wake(std::atomic<std::uint32_t>& word) {
   ::syscall(SYS_futex, &word, FUTEX_WAKE, std::numeric_limits<int>::max(), nullptr, nullptr, 0);
@@ -79,17 +67,18 @@ class Skipper::Loop {
     std::int64_t pause_ns = kShortestPauseNs;
     while (!stop_) {
       const std::uint32_t seen = page_.published;
-      const Plan plan = make_plan();
-      if (plan.waits == 0 || plan.held) {
+      const std::uint64_t state = page_.state;
+      const SkipPlan plan = make_plan();
+      if (carry_out(plan)) continue;
+      if (plan.timed.empty() || plan.held) {
         pause(seen, kIdlePauseNs);
         continue;
       }
-      const bool tried = !plan.due && plan.next_ns - plan.now_ns >= kLeastSkipNs;
-      if (tried && skip(plan.state)) {
+      if (plan.skip_us > 0 && skip(plan.timed, state)) {
         pause_ns = kShortestPauseNs;
         continue;
       }
-      pause(seen, std::clamp(plan.next_stale_ns - plan.now_ns, kShortestPauseNs, pause_ns));
+      pause(seen, std::clamp(plan.stale_in_ns, kShortestPauseNs, pause_ns));
       pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
     }
     page_.skipping = 0;
@@ -116,72 +105,43 @@ class Skipper::Loop {
   }
 
  private:
-  /// The page's pending waits.
-  struct Plan {
-    std::uint64_t state = 0;  ///< of the page, read before everything else.
-    std::int64_t now_ns = 0;
-    int waits = 0;
-    bool due = false;   ///< the wait of a thread is over: it is about to compute.
-    bool held = false;  ///< by a timer of the kernel's.
-    std::int64_t next_ns = kForever;
-    std::int64_t next_stale_ns = kForever;  ///< when a thread must learn what was skipped.
-  };
-
-  /// Reads all waits, and wakes the threads that must learn what was skipped.
-  Plan make_plan() {
-    Plan plan{.state = page_.state};
-    plan.now_ns = clock_.now().time_since_epoch().count();
+  /// Reads all waits and plans by them.
+  SkipPlan make_plan() {
+    const std::int64_t now_ns = clock_.now().time_since_epoch().count();
     const std::uint64_t skipped_us = page_.skipped_us();
-    std::int64_t first_sleep = kForever;
-    limits_.clear();
-    timed_.clear();
-    for (TimedWait& wait : page_.waits) {
+    waits_.clear();
+    for (std::size_t place = 0; place < ClockPage::kWaits; ++place) {
+      const TimedWait& wait = page_.waits[place];
       const pid_t thread = wait.thread;
       if (thread == 0) continue;
       const auto kind = static_cast<WaitKind>(wait.kind.load());
-      const std::int64_t until = wait.until_ns;
-      if (kind == WaitKind::kHold) {
-        plan.held = plan.held || (until > plan.now_ns && !forget_if_dead(wait, thread));
-        if (until <= plan.now_ns && until != sim::kNotYet) wait.thread.store(0);
-        continue;
-      }
-      ++plan.waits;
-      timed_.insert(thread);
-      if (until <= plan.now_ns) {
-        plan.due = true;
-        if (until < plan.now_ns - kOverdueNs) forget_if_dead(wait, thread);
-      } else if (kind == WaitKind::kSleep) {
-        first_sleep = std::min(first_sleep, until);
-      } else {
-        limits_.push_back(until);
-      }
-      if (wait.armed_us == skipped_us || until == sim::kNotYet) continue;
-      const std::int64_t tell_at = kind == WaitKind::kSleep ? until - kRearmNs : until;
-      if (tell_at <= plan.now_ns) {
-        if (kind == WaitKind::kSleep) {
-          wake(wait);
-        } else {
-          signal(wait, thread, skipped_us);
-        }
-      } else {
-        plan.next_stale_ns = std::min(plan.next_stale_ns, tell_at);
-      }
+      waits_.push_back({place, thread, kind, wait.until_ns, wait.armed_us});
     }
-    const auto first_limit = std::ranges::min_element(limits_);
-    std::int64_t limit = first_limit == limits_.end() ? kForever : *first_limit;
-    for (const std::int64_t until : limits_) {
-      if (until <= *first_limit + kTogetherNs) limit = std::max(limit, until);
+    return plan_skip(waits_, now_ns, skipped_us);
+  }
+
+  /// Wakes, signals and frees as planned. Returns whether it freed the place of a dead thread: then
+  /// the plan is out of date.
+  bool carry_out(const SkipPlan& plan) {
+    bool freed = false;
+    for (const SeenWait& seen : plan.to_check) {
+      if (forget_if_dead(page_.waits[seen.place], seen.thread)) freed = true;
     }
-    plan.next_ns = std::min(first_sleep, limit);
-    return plan;
+    for (const SeenWait& seen : plan.to_free) {
+      TimedWait& wait = page_.waits[seen.place];
+      if (wait.until_ns == seen.until_ns) wait.thread = 0;
+    }
+    for (const SeenWait& seen : plan.to_wake) wake(page_.waits[seen.place]);
+    for (const SeenWait& seen : plan.to_signal) signal(seen);
+    return freed;
   }
 
   /// Skips to the next time for which a thread waits, if all threads wait.
   ///
-  /// `state` is the page's before `timed_` was read: a wait that has ended since makes the exchange
-  /// at the end fail.
-  bool skip(std::uint64_t state) {
-    if (!watch_.all_wait([this](pid_t thread) { return timed_.contains(thread); })) {
+  /// `state` is the page's before `timed`, the threads that wait until a time, was read: a wait
+  /// that has ended since makes the exchange at the end fail.
+  bool skip(const std::set<pid_t>& timed, std::uint64_t state) {
+    if (!watch_.all_wait([&timed](pid_t thread) { return timed.contains(thread); })) {
       if (!watch_.one_runs()) ++in_the_way_[watch_.who_computes()];
       return false;
     }
@@ -195,16 +155,13 @@ class Skipper::Loop {
       }
     }
     // Every thread that sleeps now has published its wait, possibly after the first plan.
-    const Plan plan = make_plan();
-    if (plan.waits == 0 || plan.held || plan.due) return false;
-    const std::int64_t step_us = std::min(plan.next_ns - plan.now_ns, kMostSkipNs) / 1000;
-    if (step_us * 1000 < kLeastSkipNs) return false;
-    if (!page_.state.compare_exchange_strong(state, state + static_cast<std::uint64_t>(step_us))) {
-      return false;
-    }
-    skipped_ += std::chrono::microseconds(step_us);
+    const SkipPlan plan = make_plan();
+    if (carry_out(plan) || plan.skip_us == 0) return false;
+    const auto step_us = static_cast<std::uint64_t>(plan.skip_us);
+    if (!page_.state.compare_exchange_strong(state, state + step_us)) return false;
+    skipped_ += std::chrono::microseconds(plan.skip_us);
     ++skips_;
-    static_cast<void>(make_plan());  // Wakes the threads whose waits are over.
+    carry_out(make_plan());  // Wakes the threads whose waits are over.
     return true;
   }
 
@@ -219,14 +176,15 @@ class Skipper::Loop {
     futex_wake(wait.woken);
   }
 
-  void signal(TimedWait& wait, pid_t thread, std::uint64_t skipped_us) {
+  void signal(const SeenWait& seen) {
+    TimedWait& wait = page_.waits[seen.place];
     // Only once: a thread that misses it wakes when the host's time has come.
-    wait.armed_us = skipped_us;
-    const pid_t process = watch_.process_of(thread);
+    wait.armed_us = page_.skipped_us();
+    const pid_t process = watch_.process_of(seen.thread);
     if (process == 0) return;
     wait.signalling = 1;
-    if (wait.thread == thread && wait.until_ns != sim::kNotYet) {
-      ::syscall(SYS_tgkill, process, thread, sim::kWakeSignal);
+    if (wait.thread == seen.thread && wait.until_ns == seen.until_ns) {
+      ::syscall(SYS_tgkill, process, seen.thread, sim::kWakeSignal);
     }
     wait.signalling = 0;
   }
@@ -242,8 +200,7 @@ class Skipper::Loop {
   sim::SharedClock clock_;
   WaitWatch watch_;
   std::atomic<bool> stop_{false};
-  std::set<pid_t> timed_;  ///< threads that wait until a time.
-  std::vector<std::int64_t> limits_;
+  std::vector<SeenWait> waits_;  ///< kept only for its memory.
   Duration skipped_{};
   std::uint64_t skips_ = 0;
   std::map<std::string, std::uint64_t> in_the_way_;

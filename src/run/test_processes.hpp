@@ -5,6 +5,7 @@
 #include <atomic>
 #include <csignal>
 #include <functional>
+#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -41,6 +42,17 @@ inline constexpr bool kHasThreadSanitizer = true;
 #else
 inline constexpr bool kHasThreadSanitizer = false;
 #endif
+
+/// Returns whether a condition comes true. It gives up after 60,000 pauses of a millisecond,
+/// however slow the host is: then the test has hung.
+template <typename Condition>
+[[nodiscard]] bool eventually(const Condition& condition) {
+  for (int i = 0; i < 60'000; ++i) {
+    if (condition()) return true;
+    ::poll(nullptr, 0, 1);
+  }
+  return false;
+}
 
 /// Processes of a test below one that acts as the warden; they end with the object.
 class TestProcesses {
