@@ -6,8 +6,9 @@
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <initializer_list>
 #include <new>
-#include <string>
+#include <string_view>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/per_thread.hpp"
@@ -17,9 +18,8 @@
 namespace gpemu {
 
 template <std::size_t Size>
-void copy_text(char (&destination)[Size], const std::string& text) {
-  const std::size_t count = std::min(text.size(), Size - 1);
-  std::memcpy(destination, text.data(), count);
+void copy_text(char (&destination)[Size], std::string_view text) {
+  const std::size_t count = text.copy(destination, Size - 1);
   destination[count] = '\0';
 }
 
@@ -28,24 +28,26 @@ struct LastError {
   char message[1024] = "";
 };
 
-inline gpemu_status report(const Error& error) {
+inline gpemu_status report(ErrorCode code, std::string_view message) {
   LastError* const last = PerThread<LastError>::get();
-  if (last != nullptr) copy_text(last->message, error.message);
-  return static_cast<gpemu_status>(error.code);
+  if (last != nullptr) copy_text(last->message, message);
+  return static_cast<gpemu_status>(code);
 }
 
 /// Runs the body of an interface function, a callable that returns Result<void>. Errors and stray
-/// exceptions become a status.
+/// exceptions become a status and a message. Exceptions are reported without allocating.
 template <typename Body>
 gpemu_status guard(Body body) noexcept {
   try {
     if (LastError* const last = PerThread<LastError>::get()) last->message[0] = '\0';
     const Result<void> result = body();
-    return result ? GPEMU_OK : report(result.error());
+    return result ? GPEMU_OK : report(result.error().code, result.error().message);
   } catch (const std::bad_alloc&) {
-    return GPEMU_ERROR_RESOURCE_LIMIT;
+    return report(ErrorCode::kResourceLimit, "the host is out of memory; end other programs");
   } catch (const std::exception& exception) {
-    return report({ErrorCode::kInternal, exception.what()});
+    return report(ErrorCode::kInternal, exception.what());
+  } catch (...) {
+    return report(ErrorCode::kInternal, "an exception of an unknown type was thrown");
   }
 }
 
@@ -59,6 +61,14 @@ inline Result<void> check_duration(std::int64_t duration_ns, const char* functio
   if (duration_ns >= 0) return {};
   return fail(ErrorCode::kInvalidArgument, "{}: a duration of {} ns is negative", function,
               duration_ns);
+}
+
+/// Refuses a number for which an enumeration of the C interface has no name.
+template <typename Enum>
+Result<void> check_enum(const char* argument, Enum value, std::initializer_list<Enum> names) {
+  if (std::ranges::find(names, value) != names.end()) return {};
+  return fail(ErrorCode::kInvalidArgument, "{} is {}, which its type does not name", argument,
+              static_cast<int>(value));
 }
 
 /// Fills the caller's structure of `struct_size` bytes, which may be of an older, shorter version.

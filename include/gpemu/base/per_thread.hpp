@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <new>
 #include <utility>
 
 namespace gpemu {
@@ -10,8 +11,8 @@ namespace gpemu {
 template <typename Object>
 class PerThread {
  public:
-  /// Returns the calling thread's object, or null after the thread's variables were destroyed:
-  /// destructors of statics may still call.
+  /// Returns the calling thread's object, or null if the host is out of memory or after the
+  /// thread's variables were destroyed: destructors of statics may still call.
   [[nodiscard]] static Object* get() { return object_ != nullptr ? object_ : make(); }
 
  private:
@@ -28,7 +29,7 @@ class PerThread {
   static Object* make() {
     if (ended_) return nullptr;
     thread_local const End end;
-    return object_ = new Object();
+    return object_ = new (std::nothrow) Object();
   }
 
   [[gnu::tls_model("initial-exec")]] static inline thread_local constinit Object* object_ = nullptr;
