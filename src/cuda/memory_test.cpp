@@ -5,7 +5,6 @@
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <latch>
@@ -213,7 +212,7 @@ TEST_F(MemoryTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
 }
 
 TEST_F(MemoryTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
-  ::setenv("GPEMU_DROP_DATA", "1", 1);
+  process().settings.drop_data = true;
   constexpr Bytes kSize = 8 * kMiB;
   void* pinned = nullptr;
   ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
@@ -241,7 +240,7 @@ TEST_F(MemoryTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
-  ::unsetenv("GPEMU_DROP_DATA");
+  process().settings.drop_data = false;
 }
 
 /// Two pinned buffers, one of a device, and a mover that does nothing until the test lets it.
@@ -317,9 +316,9 @@ TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
     ASSERT_EQ(gpemu_cuda_event_record(end, stream_, 0), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_synchronize(end), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_elapsed(start, end, &time), GPEMU_CUDA_SUCCESS);
-    ::setenv("GPEMU_DROP_DATA", "1", 1);
+    process().settings.drop_data = true;
   }
-  ::unsetenv("GPEMU_DROP_DATA");
+  process().settings.drop_data = false;
   EXPECT_EQ(times[0], times[1]);
   EXPECT_GT(times[0], 0);
 }
