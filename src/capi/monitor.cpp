@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
@@ -60,7 +61,7 @@ bool is_set(const char* name) {
 
 /// Returns whether this process runs on a node that no other process can see.
 bool has_private_node() {
-  return is_set("GPEMU_GPU") && !is_set("GPEMU_NODE");
+  return is_set(variable::kGpu) && !is_set(variable::kNode);
 }
 
 Result<std::shared_ptr<device::NodeView>> node_to_watch() {

@@ -1,15 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "attach.hpp"
 
-#include <algorithm>
-#include <charconv>
 #include <cstdlib>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <pthread.h>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "gpemu/cuda/own_node.hpp"
@@ -20,6 +16,7 @@
 #include "device_info.hpp"
 #include "log.hpp"
 #include "recorder.hpp"
+#include "settings.hpp"
 #include "visible_devices.hpp"
 
 namespace gpemu::cuda {
@@ -39,40 +36,18 @@ namespace {
   return true;
 }();
 
-const char* environment(const char* name) {
-  const char* const value = std::getenv(name);
-  return value == nullptr ? "" : value;
-}
-
 /// Returns the indices of the node's devices that the program may see.
-std::vector<int> devices_to_show(const device::Node& node, TimePoint now) {
+std::vector<int> devices_to_show(const Process& state, TimePoint now) {
+  const device::Node& node = *state.node;
   std::vector<std::string> uuids;
   for (int i = 0; i < node.device_count(); ++i) uuids.push_back(node.device_snapshot(i, now).uuid);
-  const char* const selection = std::getenv("CUDA_VISIBLE_DEVICES");
-  return visible_devices(
-      selection == nullptr ? std::nullopt : std::optional<std::string_view>(selection), uuids);
+  return visible_devices(state.settings.visible_devices, uuids);
 }
 
-/// Returns a size in MiB from the environment, or `otherwise`.
-Result<Bytes> environment_mib(const char* name, Bytes otherwise) {
-  const std::string text = environment(name);
-  if (text.empty()) return otherwise;
-  std::uint32_t mib = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
-  if (error != std::errc() || end != text.data() + text.size() || mib == 0) {
-    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a number of MiB", name, text);
-  }
-  return mib * kMiB;
-}
-
-/// Finds a GPU by name: in the files of GPEMU_GPU_FILES (separated by ':'), which describe GPUs
-/// that the database does not have, or in the database.
-Result<profile::GpuSpec> find_gpu(const profile::Database& database, const std::string& name) {
-  const std::string files = environment("GPEMU_GPU_FILES");
-  for (std::string_view rest = files; !rest.empty();) {
-    const std::string_view path = rest.substr(0, rest.find(':'));
-    rest.remove_prefix(std::min(path.size() + 1, rest.size()));
-    if (path.empty()) continue;
+/// Finds a GPU by name: in the files that describe GPUs, or in the database.
+Result<profile::GpuSpec> find_gpu(const profile::Database& database,
+                                  const std::vector<std::string>& files, const std::string& name) {
+  for (const std::string& path : files) {
     GPEMU_ASSIGN(profile::GpuSpec spec, database.gpu(path));
     if (spec.name == name) return spec;
   }
@@ -80,47 +55,45 @@ Result<profile::GpuSpec> find_gpu(const profile::Database& database, const std::
 }
 
 Result<void> open_node(Process& state, const profile::Database& database) {
-  const std::string name = environment("GPEMU_NODE");
-  if (!name.empty()) {
+  const Settings& settings = state.settings;
+  if (!settings.node.empty()) {
     device::Node::end_when_cut_short();
-    GPEMU_ASSIGN(state.node, device::Node::open(name));
+    GPEMU_ASSIGN(state.node, device::Node::open(settings.node));
     state.clock = std::make_unique<sim::SharedClock>(state.node->clock_page());
     state.time_is_real = true;
     return {};
   }
-  const bool is_virtual = std::string_view(environment("GPEMU_CLOCK")) == "virtual";
-  if (is_virtual) {
+  if (settings.virtual_clock) {
     state.clock = std::make_unique<sim::VirtualClock>();
   } else {
     state.clock = std::make_unique<sim::RealClock>();
     state.time_is_real = true;
   }
-  const std::string gpu = environment("GPEMU_GPU");
-  if (gpu.empty()) {
+  if (settings.gpu.empty()) {
     return fail(ErrorCode::kNotFound,
                 "no emulated GPU: start the program with `gpemu run --gpu NAME -- PROGRAM`, or set "
                 "GPEMU_NODE or GPEMU_GPU");
   }
-  GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, gpu));
+  GPEMU_ASSIGN(const profile::GpuSpec spec, find_gpu(database, settings.gpu_files, settings.gpu));
   device::NodeConfig config{.name = "private", .devices = {device::device_config(spec)}};
   device::DeviceConfig& only = config.devices.front();
-  GPEMU_ASSIGN(only.memory_bytes, environment_mib("GPEMU_MEMORY_MIB", only.memory_bytes));
+  only.memory_bytes = settings.memory.value_or(only.memory_bytes);
   GPEMU_ASSIGN(state.node, device::Node::create_private(config));
   return {};
 }
 
 Result<void> attach_now(Process& state) {
-  GPEMU_ASSIGN(state.context_bytes, environment_mib("GPEMU_CONTEXT_MIB", device::kContextBytes));
+  GPEMU_ASSIGN(state.settings, read_settings(std::getenv));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();
   int ordinal = 0;
-  for (const int index : devices_to_show(*state.node, now)) {
+  for (const int index : devices_to_show(state, now)) {
     const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
     device.index = index;
-    GPEMU_ASSIGN(device.spec, find_gpu(database, snapshot.gpu));
+    GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings.gpu_files, snapshot.gpu));
     device.info = describe_device(device.spec, snapshot);
     device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
   }

@@ -3,7 +3,6 @@
 
 #include <array>
 #include <chrono>
-#include <cstdlib>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -42,11 +41,6 @@ constexpr Bytes kStagedBytes = 64 * kKiB;
 /// us, in which the host itself copies less than this. --drop-data drops copies from pinned memory
 /// from this size on: batches of inputs are larger; sizes, indices and labels are smaller.
 constexpr Bytes kLargeCopy = kMiB;
-
-/// Returns whether large copies from pinned memory are dropped (`gpemu run --drop-data`).
-bool drops_data() {
-  return std::getenv("GPEMU_DROP_DATA") != nullptr;
-}
 
 /// Returns the bytes from the first to the last on one side of a copy, or nothing beyond 64 bits.
 /// Requires: no size is 0.
@@ -253,7 +247,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
   const bool plain = copy.height == 1 && copy.depth == 1;
   const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
-                       to.on_device() && !to.shared && plain && drops_data();
+                       to.on_device() && !to.shared && plain && process().settings.drop_data;
   Movement movement{
       .copy = copy,
       .to = to,

@@ -7,14 +7,13 @@
 #include <mutex>
 #include <vector>
 
-#include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
-#include "gpemu/device/device_config.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "device_state.hpp"
 #include "made_once.hpp"
+#include "settings.hpp"
 
 struct gpemu_cuda_exec;
 struct gpemu_cuda_graph;
@@ -46,12 +45,14 @@ struct Process {
   // Of attach.hpp and context.hpp.
   std::mutex mutex;
   std::atomic<Phase> phase{Phase::kDetached};
+  /// Read when the process attaches and never again: the program may change its environment, which
+  /// races with every later getenv.
+  Settings settings;
   std::unique_ptr<sim::Clock> clock;
   bool time_is_real =
       false;  ///< virtual time stands still while no thread waits; valid as the clock.
   std::shared_ptr<device::Node> node;
   std::vector<std::unique_ptr<DeviceState>> devices;
-  Bytes context_bytes = device::kContextBytes;
 
   // Of stream_state.hpp.
   MadeOnce<HandleTable<gpemu_cuda_stream>> streams;

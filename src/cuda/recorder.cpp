@@ -32,10 +32,12 @@
 #include "log.hpp"
 #include "operation_lines.hpp"
 #include "process.hpp"
+#include "settings.hpp"
 
 namespace gpemu::cuda {
 
 struct Recorder {
+  RecordSettings settings;
   ProcessRecord* totals = nullptr;  ///< never null once made.
   std::unique_ptr<LineFile> lines;  ///< null if operations are not kept.
 
@@ -102,22 +104,29 @@ ProcessRecord* make_totals(const std::string& folder) {
   return new ProcessRecord;
 }
 
-Recorder* make_recorder() {
+/// An unsupported call may come before the process attaches, or after it failed to.
+RecordSettings record_settings(const Process& state) {
+  const Phase phase = state.phase.load(std::memory_order_acquire);
+  const bool were_read = phase == Phase::kAttached || phase == Phase::kForked;
+  return were_read ? state.settings.record : read_record_settings(std::getenv);
+}
+
+Recorder* make_recorder(const Process& state) {
   auto* const made = new Recorder;
-  const char* const folder = std::getenv("GPEMU_RECORD_DIR");
-  const std::string path = folder == nullptr ? "" : folder;
-  made->totals = make_totals(path);
+  made->settings = record_settings(state);
+  const std::string& folder = made->settings.folder;
+  made->totals = make_totals(folder);
   made->totals->process = ::getpid();
   std::atomic_ref(made->totals->magic).store(ProcessRecord::kMagic, std::memory_order_release);
-  if (!path.empty() && std::getenv("GPEMU_RECORD_OPERATIONS") != nullptr) {
-    made->lines = std::make_unique<LineFile>(fmt::format("{}/{}.lines", path, ::getpid()));
+  if (!folder.empty() && made->settings.operations) {
+    made->lines = std::make_unique<LineFile>(fmt::format("{}/{}.lines", folder, ::getpid()));
   }
   return made;
 }
 
 [[gnu::noinline]] Recorder& recorder_of(Process& state) {
   const std::lock_guard lock(state.recorder_mutex);
-  if (state.recorder.load() == nullptr) state.recorder = make_recorder();
+  if (state.recorder.load() == nullptr) state.recorder = make_recorder(state);
   return *state.recorder.load();
 }
 
@@ -307,11 +316,6 @@ void record_not_kept(Bytes bytes) {
 
 namespace {
 
-bool is_strict() {
-  const char* const strict = std::getenv("GPEMU_STRICT");
-  return strict != nullptr && *strict == '1';
-}
-
 /// Adds to a writer's entry, if there is room for one. Requires: the lock.
 void count_read(Recorder& state, Bytes bytes, WriterId writer) {
   const auto [entry, added] = state.reads.emplace(writer, static_cast<int>(state.reads.size()));
@@ -343,9 +347,9 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
     count_read(state, bytes, writer);
     polled = is_polled(state, address, bytes, writer);
   }
-  if (!first && !polled && !is_strict()) return;
+  if (!first && !polled && !state.settings.strict) return;
   const std::string name = readable_name(writer_name(writer));
-  if (is_strict()) {
+  if (state.settings.strict) {
     notice(fmt::format(
         "--strict ends the program: it reads {} bytes written by {}, whose values are not computed",
         bytes, name));
@@ -396,10 +400,11 @@ std::int64_t count_call(Recorder& state, std::string_view library, std::string_v
 }  // namespace
 
 void record_not_supported(std::string_view library, std::string_view function) {
-  if (count_call(recorder(), library, function) == 1) {
+  Recorder& state = recorder();
+  if (count_call(state, library, function) == 1) {
     tell(fmt::format("{} ({}) is not supported", function, library));
   }
-  if (is_strict()) {
+  if (state.settings.strict) {
     notice(fmt::format("--strict ends the program at {}", function));
     ::_exit(kStrictExitCode);
   }

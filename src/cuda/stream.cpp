@@ -2,9 +2,7 @@
 #include "stream.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
-#include <string_view>
 
 #include "gpemu/base/per_thread.hpp"
 
@@ -49,15 +47,6 @@ device::Interval queue(gpemu_cuda_stream& stream, device::Engine engine, Bytes b
   follow(stream);
   return engine == device::Engine::kCompute ? stream.stream->launch(duration)
                                             : stream.stream->copy(engine, bytes, duration);
-}
-
-/// Source: CUDA C++ Programming Guide, "CUDA Environment Variables": 1 makes launches block.
-bool launches_block() {
-  static const bool block = [] {
-    const char* const value = std::getenv("CUDA_LAUNCH_BLOCKING");
-    return value != nullptr && std::string_view(value) == "1";
-  }();
-  return block;
 }
 
 }  // namespace
@@ -111,7 +100,9 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .evidence = cost.estimate.evidence,
           .name = operation.name,
           .operation = &operation});
-  if (launches_block() && !stream.runs_graph) wait_until(stream.stream->last_end());
+  if (process().settings.launches_block && !stream.runs_graph) {
+    wait_until(stream.stream->last_end());
+  }
 }
 
 Status run_operation(const cost::OperationCost& cost, const gpemu_operation& operation,

@@ -7,6 +7,8 @@
 #include <unistd.h>
 #include <utility>
 
+#include "gpemu/base/variables.hpp"
+
 #include "lock_file.hpp"
 #include "mapping.hpp"
 #include "schedule.hpp"
@@ -51,7 +53,7 @@ void handle_forks() {
 }
 
 std::filesystem::path Node::default_directory() {
-  const char* directory = std::getenv("GPEMU_NODE_DIR");
+  const char* directory = std::getenv(variable::kNodeDir);
   if (directory != nullptr && *directory != '\0') return directory;
   return user_folder(::geteuid());
 }
@@ -128,7 +130,8 @@ Result<void> Node::remove(std::string_view name, bool force,
 }
 
 Result<std::string> Node::default_name(const std::filesystem::path& directory) {
-  if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') return name;
+  if (const char* name = std::getenv(variable::kNode); name != nullptr && *name != '\0')
+    return name;
   GPEMU_ASSIGN(std::vector<NodeEntry> nodes, list(directory));
   const auto damaged =
       std::erase_if(nodes, [](const NodeEntry& node) { return node.problem.has_value(); });

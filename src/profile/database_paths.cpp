@@ -4,6 +4,7 @@
 #include <system_error>
 #include <vector>
 
+#include "gpemu/base/variables.hpp"
 #include "gpemu/profile/database.hpp"
 
 namespace gpemu::profile {
@@ -28,7 +29,7 @@ std::vector<fs::path> own_files() {
 }
 
 fs::path installed_path() {
-  if (const char* path = std::getenv("GPEMU_PROFILES"); path != nullptr && *path != '\0') {
+  if (const char* path = std::getenv(variable::kProfiles); path != nullptr && *path != '\0') {
     return path;
   }
   const fs::path below = fs::path("share") / "gpemu" / "profiles.db";

@@ -16,6 +16,7 @@
 #include <CLI/CLI.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/record/process_records.hpp"
@@ -132,7 +133,7 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
 /// Errors: kInvalidArgument for a path that contains ':', which separates the paths.
 Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus) {
   std::vector<std::filesystem::path> files;
-  const char* const inherited = std::getenv("GPEMU_GPU_FILES");
+  const char* const inherited = std::getenv(variable::kGpuFiles);
   if (gpus.empty() && inherited != nullptr) {
     for (const auto file : std::views::split(std::string_view(inherited), ':')) {
       files.emplace_back(file.begin(), file.end());

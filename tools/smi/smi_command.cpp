@@ -17,6 +17,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/report/json_text.hpp"
@@ -74,7 +75,7 @@ json describe(const SmiDevice& device) {
 /// Returns the names of the nodes to show. A damaged one is reported, once, and left out.
 Result<std::vector<std::string>> node_names(const SmiOptions& options) {
   if (!options.node.empty()) return std::vector{options.node};
-  if (const char* name = std::getenv("GPEMU_NODE"); name != nullptr && *name != '\0') {
+  if (const char* name = std::getenv(variable::kNode); name != nullptr && *name != '\0') {
     return std::vector<std::string>{name};
   }
   GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::Node::list());

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+/// The names of the environment variables that one module sets for a program or passes on, and
+/// another reads there. docs/reference/environment.md says what they mean.
+namespace gpemu::variable {
+
+inline constexpr const char* kNode = "GPEMU_NODE";
+inline constexpr const char* kNodeDir = "GPEMU_NODE_DIR";
+inline constexpr const char* kProfiles = "GPEMU_PROFILES";
+inline constexpr const char* kGpu = "GPEMU_GPU";
+inline constexpr const char* kGpuFiles = "GPEMU_GPU_FILES";
+inline constexpr const char* kMemoryMib = "GPEMU_MEMORY_MIB";
+inline constexpr const char* kContextMib = "GPEMU_CONTEXT_MIB";
+inline constexpr const char* kClock = "GPEMU_CLOCK";
+inline constexpr const char* kDropData = "GPEMU_DROP_DATA";
+inline constexpr const char* kStrict = "GPEMU_STRICT";
+inline constexpr const char* kRecordDir = "GPEMU_RECORD_DIR";
+inline constexpr const char* kRecordOperations = "GPEMU_RECORD_OPERATIONS";
+
+}  // namespace gpemu::variable

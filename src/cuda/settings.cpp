@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settings.hpp"
+
+#include <charconv>
+#include <cstdint>
+#include <ranges>
+#include <string_view>
+#include <utility>
+
+#include "gpemu/base/variables.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// Returns a variable's value. An empty variable counts as unset.
+std::string value_of(const Lookup& lookup, const char* name) {
+  const char* const value = lookup(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Returns a size in MiB, or none.
+Result<std::optional<Bytes>> size_of(const Lookup& lookup, const char* name) {
+  const std::string text = value_of(lookup, name);
+  if (text.empty()) return std::nullopt;
+  std::uint32_t mib = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), mib);
+  if (error != std::errc() || end != text.data() + text.size() || mib == 0) {
+    return fail(ErrorCode::kInvalidArgument, "{} is \"{}\", not a number of MiB", name, text);
+  }
+  return mib * kMiB;
+}
+
+}  // namespace
+
+RecordSettings read_record_settings(const Lookup& lookup) {
+  return {.folder = value_of(lookup, variable::kRecordDir),
+          .operations = !value_of(lookup, variable::kRecordOperations).empty(),
+          .strict = value_of(lookup, variable::kStrict) == "1"};
+}
+
+Result<Settings> read_settings(const Lookup& lookup) {
+  Settings settings{.node = value_of(lookup, variable::kNode),
+                    .gpu = value_of(lookup, variable::kGpu),
+                    .virtual_clock = value_of(lookup, variable::kClock) == "virtual",
+                    // Source: CUDA C++ Programming Guide, "CUDA Environment Variables".
+                    .launches_block = value_of(lookup, "CUDA_LAUNCH_BLOCKING") == "1",
+                    .drop_data = !value_of(lookup, variable::kDropData).empty(),
+                    .record = read_record_settings(lookup)};
+  GPEMU_ASSIGN(settings.memory, size_of(lookup, variable::kMemoryMib));
+  GPEMU_ASSIGN(const std::optional<Bytes> context, size_of(lookup, variable::kContextMib));
+  settings.context_bytes = context.value_or(settings.context_bytes);
+  const std::string files = value_of(lookup, variable::kGpuFiles);
+  for (const auto file : std::views::split(std::string_view(files), ':')) {
+    if (!file.empty()) settings.gpu_files.emplace_back(file.begin(), file.end());
+  }
+  // Unlike the others, this one means something when it is empty: no device.
+  if (const char* const devices = lookup("CUDA_VISIBLE_DEVICES"); devices != nullptr) {
+    settings.visible_devices = devices;
+  }
+  return settings;
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
+#include "gpemu/device/device_config.hpp"
+
+namespace gpemu::cuda {
+
+/// Returns the value of an environment variable, or null, as std::getenv does.
+using Lookup = std::function<const char*(const char* name)>;
+
+/// What this process records, and whether what is not emulated ends it.
+struct RecordSettings {
+  std::string folder;       ///< of the records; empty if none is kept.
+  bool operations = false;  ///< whether each operation is recorded, too.
+  bool strict = false;      ///< see `gpemu run --strict`.
+};
+
+/// What the environment of this process asks for (docs/reference/environment.md).
+struct Settings {
+  std::string node;                    ///< whose devices the process uses; or:
+  std::string gpu;                     ///< the kind of the only device of a node of its own,
+  bool virtual_clock = false;          ///< its clock,
+  std::optional<Bytes> memory;         ///< and its memory, if not the real GPU's.
+  std::vector<std::string> gpu_files;  ///< that describe GPUs which the database does not have.
+  Bytes context_bytes = device::kContextBytes;  ///< of a device's memory, for each context.
+  std::optional<std::string> visible_devices;   ///< see visible_devices().
+  bool launches_block = false;  ///< whether a launch returns when its work has ended.
+  bool drop_data = false;       ///< whether large copies from pinned memory move no bytes.
+  RecordSettings record;
+};
+
+/// Returns what the variables ask for. Errors: kInvalidArgument for a size that is none.
+[[nodiscard]] Result<Settings> read_settings(const Lookup& lookup);
+
+/// Returns the part that also applies to a process without settings: one that has not attached, or
+/// could not.
+[[nodiscard]] RecordSettings read_record_settings(const Lookup& lookup);
+
+}  // namespace gpemu::cuda

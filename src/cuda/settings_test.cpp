@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "settings.hpp"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::cuda {
+namespace {
+
+/// Looks variables up in a map rather than in the environment.
+Lookup variables(std::map<std::string, std::string> values) {
+  return [values = std::move(values)](const std::string& name) {
+    const auto found = values.find(name);
+    return found == values.end() ? nullptr : found->second.c_str();
+  };
+}
+
+TEST(Settings, AreDefaultsWithoutVariables) {
+  const Result<Settings> settings = read_settings(variables({}));
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->node, "");
+  EXPECT_EQ(settings->gpu, "");
+  EXPECT_FALSE(settings->virtual_clock);
+  EXPECT_FALSE(settings->memory);
+  EXPECT_TRUE(settings->gpu_files.empty());
+  EXPECT_EQ(settings->context_bytes, device::kContextBytes);
+  EXPECT_FALSE(settings->visible_devices);
+  EXPECT_FALSE(settings->launches_block);
+  EXPECT_FALSE(settings->drop_data);
+  EXPECT_EQ(settings->record.folder, "");
+  EXPECT_FALSE(settings->record.operations);
+  EXPECT_FALSE(settings->record.strict);
+}
+
+TEST(Settings, TakeAnEmptyVariableAsUnsetExceptForTheChoiceOfDevices) {
+  const Result<Settings> settings = read_settings(variables({{"GPEMU_MEMORY_MIB", ""},
+                                                             {"GPEMU_CONTEXT_MIB", ""},
+                                                             {"GPEMU_DROP_DATA", ""},
+                                                             {"GPEMU_RECORD_OPERATIONS", ""},
+                                                             {"CUDA_VISIBLE_DEVICES", ""}}));
+  ASSERT_TRUE(settings);
+  EXPECT_FALSE(settings->memory);
+  EXPECT_EQ(settings->context_bytes, device::kContextBytes);
+  EXPECT_FALSE(settings->drop_data);
+  EXPECT_FALSE(settings->record.operations);
+  EXPECT_EQ(settings->visible_devices, "");
+}
+
+TEST(Settings, HaveNoFileBetweenTwoColons) {
+  const auto settings = read_settings(variables({{"GPEMU_GPU_FILES", ":/a.toml::/b.toml:"}}));
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->gpu_files, (std::vector<std::string>{"/a.toml", "/b.toml"}));
+}
+
+TEST(Settings, SwitchOnWith1) {
+  for (const char* const value : {"0", "1", "true"}) {
+    const auto settings =
+        read_settings(variables({{"CUDA_LAUNCH_BLOCKING", value}, {"GPEMU_STRICT", value}}));
+    ASSERT_TRUE(settings);
+    EXPECT_EQ(settings->launches_block, value == std::string("1"));
+    EXPECT_EQ(settings->record.strict, value == std::string("1"));
+  }
+}
+
+TEST(Settings, RefuseSizesThatAreNone) {
+  for (const char* const name : {"GPEMU_MEMORY_MIB", "GPEMU_CONTEXT_MIB"}) {
+    for (const char* const value : {"0", "-1", "1.5", "16G", "99999999999"}) {
+      const auto settings = read_settings(variables({{name, value}}));
+      ASSERT_FALSE(settings);
+      EXPECT_EQ(settings.error().code, ErrorCode::kInvalidArgument);
+      EXPECT_EQ(settings.error().message,
+                fmt::format("{} is \"{}\", not a number of MiB", name, value));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace gpemu::cuda
