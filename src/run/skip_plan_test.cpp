@@ -133,9 +133,9 @@ TEST(PlanSkip, SignalsLimitsThatHaveEnded) {
 }
 
 TEST(PlanSkip, BearsAnyBytes) {
-  const auto unknown = static_cast<WaitKind>(77);
-  const SkipPlan plan = plan_of({stale(until(sim::kNotYet + 1, wait_of(1, 0))),
-                                 stale(until(sim::kNotYet + 1, wait_of(-1, 0, unknown)))});
+  const SkipPlan plan =
+      plan_of({stale(until(sim::kNotYet + 1, wait_of(1, 0))),
+               stale(until(sim::kNotYet + 1, wait_of(-1, 0, WaitKind::kTimeout)))});
   EXPECT_EQ(plan.skip_us, 0);
   EXPECT_EQ(threads_of(plan.to_wake), Threads{1});
   EXPECT_EQ(threads_of(plan.to_signal), Threads{-1});

@@ -30,7 +30,7 @@ class SkipperTest : public testing::Test {
 
   SkipperTest() { page_->skipping = 1; }
 
-  Skipper::Options options_of(const TestProcesses& processes) const {
+  [[nodiscard]] Skipper::Options options_of(const TestProcesses& processes) const {
     return {.root = processes.root(), .segment = {}, .has_all = {}};
   }
 

@@ -137,8 +137,8 @@ TEST_F(WardenTest, EndsTheProgramIfTheWardenIsKilled) {
 TEST_F(WardenTest, EndsTheProgramIfItsOwnerIsKilled) {
   const pid_t owner = ::fork();
   if (owner == 0) {
-    const Warden warden = start(kWithOrphan, Leftovers::kLiveOn);
-    while (true) ::pause();
+    Warden warden = start(kWithOrphan, Leftovers::kLiveOn);
+    ::_exit(warden.wait());
   }
   // Only the owner's processes hold the pipe now.
   close_writer();
