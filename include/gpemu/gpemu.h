@@ -166,7 +166,8 @@ typedef struct gpemu_interval {
   int64_t end_ns;
 } gpemu_interval;
 
-/* Ended by gpemu_stream_destroy; queued work still runs. */
+/* Errors: INVALID_ARGUMENT for an unknown kind. Ended by gpemu_stream_destroy; queued work still
+ * runs. */
 GPEMU_API gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
                                            gpemu_stream** stream);
 /* Yields the legacy default stream. Ended by gpemu_stream_destroy as well. */
@@ -177,7 +178,8 @@ GPEMU_API void gpemu_stream_destroy(gpemu_stream* stream);
  * INT64_MAX ends there. Errors: INVALID_ARGUMENT for a negative duration. */
 GPEMU_API gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
                                            gpemu_interval* interval);
-/* Queues a copy on the copy engine of its direction; otherwise as gpemu_stream_launch. */
+/* Queues a copy on the copy engine of its direction; otherwise as gpemu_stream_launch. Errors:
+ * INVALID_ARGUMENT also for an unknown direction. */
 GPEMU_API gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction,
                                          uint64_t bytes, int64_t duration_ns,
                                          gpemu_interval* interval);

@@ -20,6 +20,8 @@ std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) 
 }
 
 Result<gpemu_node> create_node(const gpemu_node_config& config) {
+  GPEMU_TRY(check_enum("gpemu_node_create: clock", config.clock,
+                       {GPEMU_CLOCK_REAL, GPEMU_CLOCK_VIRTUAL}));
   const bool is_virtual = config.clock == GPEMU_CLOCK_VIRTUAL;
   if (is_virtual && config.name != nullptr) {
     return fail(ErrorCode::kInvalidArgument, "only a private node may have a virtual clock");

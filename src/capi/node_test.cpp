@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -26,6 +27,18 @@ TEST(CApiNode, RefusesBadConfigurations) {
   EXPECT_EQ(gpemu_node_create(&config, &node), GPEMU_ERROR_INVALID_ARGUMENT);
   config.struct_size = 1;
   EXPECT_EQ(gpemu_node_create(&config, &node), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(node, nullptr);
+}
+
+TEST(CApiNode, RefusesAClockWithoutAName) {
+  gpemu_node* node = nullptr;
+  const gpemu_node_config config{.struct_size = sizeof config,
+                                 .name = nullptr,
+                                 .gpu = "T4",
+                                 .device_count = 1,
+                                 .clock = std::bit_cast<gpemu_clock>(2)};
+  EXPECT_EQ(gpemu_node_create(&config, &node), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(gpemu_last_error(), "gpemu_node_create: clock is 2, which its type does not name");
   EXPECT_EQ(node, nullptr);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <bit>
 #include <cstdint>
 
 #include <gtest/gtest.h>
@@ -23,6 +24,19 @@ TEST_F(CApi, RunsWorkOnTheTimeline) {
   EXPECT_EQ(now(), 6 * kMillisecond);
   EXPECT_EQ(gpemu_stream_query(stream_), GPEMU_OK);
   EXPECT_EQ(gpemu_stream_launch(stream_, -1, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+}
+
+TEST_F(CApi, RefusesKindsAndDirectionsWithoutAName) {
+  gpemu_stream* stream = nullptr;
+  EXPECT_EQ(gpemu_stream_create(device_, std::bit_cast<gpemu_stream_kind>(2), &stream),
+            GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(gpemu_last_error(), "gpemu_stream_create: kind is 2, which its type does not name");
+  EXPECT_EQ(stream, nullptr);
+  EXPECT_EQ(gpemu_stream_copy(stream_, std::bit_cast<gpemu_copy_direction>(-1), 1, 1, nullptr),
+            GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(gpemu_last_error(),
+               "gpemu_stream_copy: direction is -1, which its type does not name");
+  EXPECT_EQ(gpemu_stream_query(stream_), GPEMU_OK) << "nothing was queued";
 }
 
 TEST_F(CApi, WorkThatEndsNeverIsNotDone) {
