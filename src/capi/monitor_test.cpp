@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/monitor.h"
 
+#include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <cstdlib>
@@ -14,19 +16,52 @@
 
 #include "gpemu/gpemu.h"
 
+#include "test_node.hpp"
+
 namespace {
 
-TEST(CApiMonitor, AForkedChildInheritsNoLock) {
+/// A node of two emulated V100s, the only one in a folder of the test.
+class CApiMonitor : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ =
+        std::filesystem::path(testing::TempDir()) / ("gpemu_capi_" + std::to_string(::getpid()));
+    ASSERT_EQ(::setenv("GPEMU_NODE_DIR", folder_.c_str(), 1), 0);
+    const gpemu_node_config config{
+        .struct_size = sizeof config, .name = "n", .gpu = "V100-PCIE-32GB", .device_count = 2};
+    ASSERT_EQ(gpemu_node_create(&config, &node_), GPEMU_OK) << gpemu_last_error();
+  }
+  void TearDown() override {
+    gpemu_node_close(node_);
+    std::filesystem::remove_all(folder_);
+    ::unsetenv("GPEMU_NODE_DIR");
+  }
+
+  std::filesystem::path folder_;
+  gpemu_node* node_ = nullptr;
+};
+
+/// The monitor is attached to that node, and this process has a context on its first device.
+class CApiMonitorAttached : public CApiMonitor {
+ protected:
+  void SetUp() override {
+    CApiMonitor::SetUp();
+    ASSERT_EQ(gpemu_device_open(node_, 0, &device_), GPEMU_OK) << gpemu_last_error();
+    ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  }
+  void TearDown() override {
+    EXPECT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+    gpemu_device_close(device_);
+    CApiMonitor::TearDown();
+  }
+
+  gpemu_device* device_ = nullptr;
+};
+
+TEST_F(CApiMonitor, AForkedChildInheritsNoLock) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "a forked child inherits locks of the sanitizer's allocator";
 #endif
-  const std::filesystem::path folder =
-      std::filesystem::path(testing::TempDir()) / ("gpemu_capi_" + std::to_string(::getpid()));
-  ASSERT_EQ(::setenv("GPEMU_NODE_DIR", folder.c_str(), 1), 0);
-  const gpemu_node_config config{
-      .struct_size = sizeof config, .name = "n", .gpu = "V100-PCIE-32GB", .device_count = 1};
-  gpemu_node* node = nullptr;
-  ASSERT_EQ(gpemu_node_create(&config, &node), GPEMU_OK) << gpemu_last_error();
   std::atomic<bool> stop = false;
   std::thread reader([&stop] {
     while (!stop) {
@@ -48,9 +83,132 @@ TEST(CApiMonitor, AForkedChildInheritsNoLock) {
   stop = true;
   reader.join();
   EXPECT_EQ(status, 0) << "a child waited for a lock until its alarm";
-  gpemu_node_close(node);
-  std::filesystem::remove_all(folder);
-  ::unsetenv("GPEMU_NODE_DIR");
+}
+
+TEST_F(CApiMonitor, AnswersOnlyWhileSomebodyIsAttached) {
+  int32_t count = 7;
+  EXPECT_EQ(gpemu_monitor_device_count(&count), GPEMU_ERROR_UNAVAILABLE);
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  ASSERT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  EXPECT_EQ(gpemu_monitor_device_count(&count), GPEMU_OK) << "one user is left";
+  EXPECT_EQ(count, 2);
+  ASSERT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  EXPECT_EQ(gpemu_monitor_detach(), GPEMU_ERROR_UNAVAILABLE);
+  gpemu_monitor_device device{.struct_size = sizeof device};
+  gpemu_monitor_state state{.struct_size = sizeof state};
+  gpemu_monitor_load load{.struct_size = sizeof load};
+  EXPECT_EQ(gpemu_monitor_get_device(0, &device), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(gpemu_monitor_get_load(0, &load), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(gpemu_monitor_get_processes(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(gpemu_monitor_get_process_loads(0, nullptr, &count), GPEMU_ERROR_UNAVAILABLE);
+  EXPECT_EQ(count, 2) << "on failure, no output is changed";
+}
+
+TEST(CApiMonitorDriver, HasAVersionWithoutBeingAttached) {
+  const std::string version = gpemu_monitor_driver_version();
+  EXPECT_EQ(std::ranges::count(version, '.'), 2) << version;
+  EXPECT_EQ(version.find_first_not_of("0123456789."), std::string::npos) << version;
+}
+
+TEST_F(CApiMonitorAttached, DescribesADevice) {
+  gpemu_device_info info{.struct_size = sizeof info};
+  ASSERT_EQ(gpemu_device_get_info(device_, &info), GPEMU_OK);
+  gpemu_monitor_device device{.struct_size = sizeof device};
+  ASSERT_EQ(gpemu_monitor_get_device(0, &device), GPEMU_OK) << gpemu_last_error();
+  EXPECT_STREQ(device.gpu, "V100-PCIE-32GB");
+  EXPECT_STREQ(device.architecture, "Volta");
+  EXPECT_STREQ(device.uuid, info.uuid);
+  EXPECT_STREQ(device.pci_bus_id, info.pci_bus_id);
+  EXPECT_EQ(device.compute_capability_major, 7);
+  EXPECT_EQ(device.compute_capability_minor, 0);
+  EXPECT_EQ(device.multiprocessors, 80);
+  EXPECT_EQ(device.exclusive, 0);
+  EXPECT_GT(device.max_power_w, device.idle_power_w);
+}
+
+TEST_F(CApiMonitorAttached, TellsMemoryAndProcessesOfADevice) {
+  uint64_t address = 0;
+  ASSERT_EQ(gpemu_device_allocate(device_, 1 << 20, &address), GPEMU_OK);
+  uint64_t free_bytes = 0;
+  uint64_t total_bytes = 0;
+  ASSERT_EQ(gpemu_device_memory(device_, &free_bytes, &total_bytes), GPEMU_OK);
+  gpemu_monitor_state state{.struct_size = sizeof state};
+  ASSERT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(state.memory_total, total_bytes);
+  EXPECT_EQ(state.memory_used, total_bytes - free_bytes);
+  EXPECT_EQ(state.process_count, 1);
+  EXPECT_GT(state.energy_mj, 0);
+  ASSERT_EQ(gpemu_monitor_get_state(1, &state), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(state.memory_used, 0);
+  EXPECT_EQ(state.process_count, 0);
+}
+
+TEST_F(CApiMonitorAttached, ListsProcessesAsFarAsThereIsRoom) {
+  int32_t count = 0;
+  ASSERT_EQ(gpemu_monitor_get_processes(0, nullptr, &count), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(count, 1);
+  std::array<gpemu_monitor_process, 2> processes{};
+  count = 2;
+  ASSERT_EQ(gpemu_monitor_get_processes(0, processes.data(), &count), GPEMU_OK);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(processes[0].pid, static_cast<uint32_t>(::getpid()));
+  EXPECT_EQ(processes[1].pid, 0);
+  ASSERT_EQ(gpemu_monitor_get_processes(1, processes.data(), &count), GPEMU_OK);
+  EXPECT_EQ(count, 0);
+}
+
+TEST_F(CApiMonitorAttached, TellsTheLoadOfAnIdleDevice) {
+  gpemu_monitor_load load{.struct_size = sizeof load};
+  ASSERT_EQ(gpemu_monitor_get_load(0, &load), GPEMU_OK) << gpemu_last_error();
+  EXPECT_GE(load.end_ns - load.start_ns, kMillisecond * 1000 / 6);
+  EXPECT_EQ(load.compute, 0);
+  EXPECT_EQ(load.copy_h2d, 0);
+  EXPECT_EQ(load.d2h_bytes_per_s, 0);
+  EXPECT_GT(load.power_w, 0);
+  EXPECT_GT(load.temperature_c, 0);
+  EXPECT_GT(load.sm_clock_mhz, 0);
+  EXPECT_EQ(load.performance_state, 0) << "this process has a context";
+  std::array<gpemu_monitor_process_load, 2> loads{};
+  int32_t count = 2;
+  ASSERT_EQ(gpemu_monitor_get_process_loads(0, loads.data(), &count), GPEMU_OK);
+  EXPECT_EQ(count, 1);
+  EXPECT_EQ(loads[0].pid, static_cast<uint32_t>(::getpid()));
+  EXPECT_EQ(loads[0].compute, 0);
+}
+
+TEST_F(CApiMonitorAttached, RefusesBadArguments) {
+  gpemu_monitor_device device{.struct_size = sizeof device + 1};
+  gpemu_monitor_state state{.struct_size = 0};
+  EXPECT_EQ(gpemu_monitor_get_device(0, &device), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_state(2, &state), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_get_state(-1, &state), GPEMU_ERROR_NOT_FOUND);
+  int32_t count = 1;
+  EXPECT_EQ(gpemu_monitor_get_processes(0, nullptr, &count), GPEMU_ERROR_INVALID_ARGUMENT);
+  count = -1;
+  EXPECT_EQ(gpemu_monitor_get_processes(0, nullptr, &count), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_device_count(nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_device(0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_state(0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_load(0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_processes(0, nullptr, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(gpemu_monitor_get_process_loads(0, nullptr, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+}
+
+TEST(CApiMonitorPrivate, HasNoLoad) {
+  ASSERT_EQ(::setenv("GPEMU_GPU", "T4", 1), 0);
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  gpemu_monitor_state state{.struct_size = sizeof state, .energy_mj = 7};
+  EXPECT_EQ(gpemu_monitor_get_state(0, &state), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(state.energy_mj, 0);
+  gpemu_monitor_load load{.struct_size = sizeof load};
+  EXPECT_EQ(gpemu_monitor_get_load(0, &load), GPEMU_ERROR_UNSUPPORTED);
+  int32_t count = 0;
+  EXPECT_EQ(gpemu_monitor_get_process_loads(0, nullptr, &count), GPEMU_ERROR_UNSUPPORTED);
+  EXPECT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  ::unsetenv("GPEMU_GPU");
 }
 
 }  // namespace
