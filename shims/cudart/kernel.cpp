@@ -129,6 +129,9 @@ GPEMU_SHIM_EXPORT unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, si
 
 GPEMU_SHIM_EXPORT int __cudaPopCallConfiguration(Dim3* grid, Dim3* block, size_t* shared,
                                                  void* stream) {
+  if (grid == nullptr || block == nullptr || shared == nullptr || stream == nullptr) {
+    return record(kInvalidValue);
+  }
   if (pending_launch_count == 0) {
     return record(52);  // cudaErrorMissingConfiguration
   }

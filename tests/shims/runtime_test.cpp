@@ -60,6 +60,25 @@ class CudaRuntime : public testing::TestWithParam<Runtime> {
 
 void* const kNull = nullptr;
 
+TEST_P(CudaRuntime, AConfigurationStaysUntilThereIsRoomForIt) {
+  struct Sizes {
+    unsigned x, y, z;
+  };
+  Sizes grid{};
+  Sizes block{};
+  size_t shared = 0;
+  void* stream = &shared;
+  ASSERT_EQ(call("__cudaPushCallConfiguration", Sizes{2, 1, 1}, Sizes{3, 1, 1}, size_t{5}, kNull),
+            kSuccess);
+  EXPECT_EQ(call("__cudaPopCallConfiguration", kNull, &block, &shared, &stream), kInvalidValue);
+  EXPECT_EQ(call("__cudaPopCallConfiguration", &grid, &block, &shared, kNull), kInvalidValue);
+  EXPECT_EQ(call("__cudaPopCallConfiguration", &grid, &block, &shared, &stream), kSuccess);
+  EXPECT_EQ(grid.x, 2U);
+  EXPECT_EQ(block.x, 3U);
+  EXPECT_EQ(shared, 5U);
+  EXPECT_EQ(stream, nullptr);
+}
+
 TEST_P(CudaRuntime, NullPointersAreRefusedAndRemembered) {
   EXPECT_EQ(call("cudaMalloc", kNull, size_t{16}), kInvalidValue);
   EXPECT_EQ(call("cudaGetLastError"), kInvalidValue);
