@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Factorisations and solves of batches of small matrices. Every matrix is reported as regular.
-#include <vector>
-
 #include "cublas.hpp"
+#include "write_pieces.hpp"
 
 namespace {
 
@@ -46,13 +45,20 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
   return status;
 }
 
+/// Writes `count` integers to memory of the device, value(0) first.
+template <typename Value>
+int write_array(int* array, uint64_t count, Value value) {
+  return write_pieces(count, value, [array](uint64_t first, const int* piece, uint64_t bytes) {
+    return status_of(gpemu_cuda_poke(address_of(array + first), piece, bytes));
+  });
+}
+
 /// Reports success of each matrix in an array of the device.
 int report(int status, int* info, int64_t count) {
   if (status != kSuccess || info == nullptr || count == 0) {
     return status;
   }
-  const std::vector<int> zeros(static_cast<size_t>(count));
-  return write(info, zeros.data(), zeros.size() * sizeof(int));
+  return write_array(info, static_cast<uint64_t>(count), [](uint64_t) { return 0; });
 }
 
 /// Reports that no matrix's rows were swapped; there may be nowhere to report it.
@@ -60,11 +66,9 @@ int report_pivots(int status, int* pivots, int n, int batch) {
   if (status != kSuccess || pivots == nullptr || n == 0 || batch == 0) {
     return status;
   }
-  std::vector<int> rows(static_cast<size_t>(n) * static_cast<size_t>(batch));
-  for (size_t i = 0; i < rows.size(); ++i) {
-    rows[i] = static_cast<int>(i % static_cast<size_t>(n)) + 1;
-  }
-  return write(pivots, rows.data(), rows.size() * sizeof(int));
+  const auto rows = static_cast<uint64_t>(n);
+  return write_array(pivots, rows * static_cast<uint64_t>(batch),
+                     [rows](uint64_t i) { return static_cast<int>(i % rows) + 1; });
 }
 
 /// Reports that the arguments were right in an integer of the host.

@@ -2,7 +2,6 @@
 #include "dense.hpp"
 
 #include <algorithm>
-#include <vector>
 
 #include <climits>
 
@@ -47,11 +46,7 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
       return kExecutionFailed;
     }
   }
-  const std::vector<int> zeros(static_cast<size_t>(count));
-  const gpemu_cuda_status status =
-      count == 0 ? GPEMU_CUDA_SUCCESS
-                 : gpemu_cuda_poke(address_of(info), zeros.data(), zeros.size() * sizeof(int));
-  return status == GPEMU_CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+  return write_array(info, static_cast<uint64_t>(count), [](uint64_t) { return 0; });
 }
 
 int leave_batch(int status, const void* handle, const char* function, gpemu_data_type type,

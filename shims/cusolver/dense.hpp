@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "cusolver.hpp"
+#include "write_pieces.hpp"
 
 /// The priced work of one factorisation, solve or decomposition.
 struct DenseWork {
@@ -19,6 +20,15 @@ struct DenseWork {
 /// `written` on is not computed.
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
                  std::initializer_list<const void*> written);
+
+/// Writes `count` integers to memory of the device, value(0) first.
+template <typename Value>
+int write_array(void* array, uint64_t count, Value value) {
+  const auto write = [array](uint64_t first, const int* piece, uint64_t bytes) {
+    return static_cast<int>(gpemu_cuda_poke(address_of(array) + first * sizeof(int), piece, bytes));
+  };
+  return write_pieces(count, value, write) == GPEMU_CUDA_SUCCESS ? kSuccess : kExecutionFailed;
+}
 
 /// Matrices whose addresses are in an array on the device.
 struct DenseBatch {

@@ -2,8 +2,6 @@
 // Factorisations and solves of dense matrices. The signatures are those of cusolverDn.h, with
 // pointers to matrices as void*.
 #include <algorithm>
-#include <numeric>
-#include <vector>
 
 #include "dense.hpp"
 
@@ -46,12 +44,8 @@ int report_pivots(int status, int* pivots, int count) {
   if (status != kSuccess || pivots == nullptr || count <= 0) {
     return status;
   }
-  std::vector<int> rows(static_cast<size_t>(count));
-  std::iota(rows.begin(), rows.end(), 1);
-  return gpemu_cuda_poke(address_of(pivots), rows.data(), rows.size() * sizeof(int)) ==
-                 GPEMU_CUDA_SUCCESS
-             ? kSuccess
-             : kExecutionFailed;
+  return write_array(pivots, static_cast<uint64_t>(count),
+                     [](uint64_t i) { return static_cast<int>(i) + 1; });
 }
 
 }  // namespace

@@ -12,6 +12,14 @@ namespace {
 
 using Indices = std::vector<int>;
 
+/// Returns whether memory of the device holds so many indices. The number is the caller's: without
+/// this, one that is out of range would take as much memory of the host.
+bool holds(const int* address, int64_t count) {
+  int last = 0;
+  return count == 0 || gpemu_cuda_peek(address_of(address + count - 1), &last, sizeof(last)) ==
+                           GPEMU_CUDA_SUCCESS;
+}
+
 int read(const int* address, Indices& indices) {
   const int status = indices.empty() ? GPEMU_CUDA_SUCCESS
                                      : gpemu_cuda_peek(address_of(address), indices.data(),
@@ -50,6 +58,9 @@ Indices positions_of(int entries) {
 }
 
 int compress_rows(const int* rows, int entries, int count, int* offsets, int base) {
+  if (!holds(rows, entries) || !holds(offsets, int64_t{count} + 1)) {
+    return kInvalidValue;
+  }
   Indices row_of(static_cast<size_t>(entries));
   if (const int status = read(rows, row_of); status != kSuccess) {
     return status;
@@ -69,6 +80,9 @@ int compress_rows(const int* rows, int entries, int count, int* offsets, int bas
 }
 
 int sort_by_row(int entries, int* rows, int* columns, int* permutation) {
+  if (!holds(rows, entries)) {
+    return kInvalidValue;
+  }
   Indices keys(static_cast<size_t>(entries));
   if (const int status = read(rows, keys); status != kSuccess) {
     return status;
@@ -85,6 +99,9 @@ int sort_by_row(int entries, int* rows, int* columns, int* permutation) {
 
 /// Sorts the columns within each row.
 int sort_rows(int count, int entries, const int* offsets, int* columns, int* permutation) {
+  if (!holds(offsets, int64_t{count} + 1) || !holds(columns, entries)) {
+    return kInvalidValue;
+  }
   Indices ends(static_cast<size_t>(count) + 1);
   Indices keys(static_cast<size_t>(entries));
   int status = read(offsets, ends);
@@ -138,7 +155,7 @@ GPEMU_SHIM_EXPORT int cusparseXcoo2csr(void* handle, const int* rows, int entrie
   return status == kSuccess ? compress_rows(rows, entries, count, offsets, base) : status;
 }
 GPEMU_SHIM_EXPORT int cusparseCreateIdentityPermutation(void* handle, int entries, int* positions) {
-  if (entries < 0 || (positions == nullptr && entries > 0)) {
+  if (entries < 0 || !holds(positions, entries)) {
     return kInvalidValue;
   }
   const int status = submit_sparse(handle, "cusparseCreateIdentityPermutation", GPEMU_TYPE_INT32, 0,

@@ -3,6 +3,7 @@
 // pivots and positions.
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <dlfcn.h>
 #include <vector>
 
@@ -119,6 +120,47 @@ TEST_F(Results, SortOfCompressedRowsStaysWithinThem) {
             0);
   EXPECT_EQ(read(columns, 5), (Numbers{1, 2, 3, 8, 9}));
   EXPECT_EQ(read(permutation, 5), (Numbers{1, 2, 0, 4, 3}));
+}
+
+TEST_F(Results, CountsBeyondTheArraysAreRefused) {
+  constexpr int kMany = 2147483647;
+  constexpr int kInvalidValue = 3;
+  int* const array = on_device({0, 1});
+  EXPECT_EQ(call("cusparseCreateIdentityPermutation", sparse_, kMany, array), kInvalidValue);
+  EXPECT_EQ(call("cusparseXcoo2csr", sparse_, array, kMany, 1, array, 0), kInvalidValue);
+  EXPECT_EQ(call("cusparseXcoo2csr", sparse_, array, 1, kMany, array, 0), kInvalidValue);
+  EXPECT_EQ(call("cusparseXcoosortByRow", sparse_, 1, 1, kMany, array, array, none_, none_),
+            kInvalidValue);
+  EXPECT_EQ(call("cusparseXcsrsort", sparse_, kMany, 1, 1, none_, array, array, none_, none_),
+            kInvalidValue);
+  EXPECT_EQ(call("cusparseXcsrsort", sparse_, 1, 1, kMany, none_, array, array, none_, none_),
+            kInvalidValue);
+  void* solver = nullptr;
+  ASSERT_EQ(call("cusolverDnCreate", &solver), 0);
+  EXPECT_NE(call("cusolverDnSpotrfBatched", solver, 0, 1, array, 1, array, kMany), 0);
+  EXPECT_EQ(call("cusolverDnDestroy", solver), 0);
+  void* blas = nullptr;
+  ASSERT_EQ(call("cublasCreate_v2", &blas), 0);
+  EXPECT_NE(call("cublasSgetrfBatched", blas, 1, array, 1, array, array, kMany), 0);
+  EXPECT_EQ(call("cublasDestroy_v2", blas), 0);
+}
+
+TEST_F(Results, BatchesReportToTheDeviceOnly) {
+  void* const matrix = on_device(Numbers(4));
+  Numbers address(sizeof(matrix) / sizeof(int));
+  std::memcpy(address.data(), &matrix, sizeof(matrix));
+  int* const matrices = on_device(address);
+  int* const pivots = on_device({0, 0, 7});
+  int* const info = on_device({7, 7});
+  int on_host = 7;
+  void* blas = nullptr;
+  ASSERT_EQ(call("cublasCreate_v2", &blas), 0);
+  EXPECT_EQ(call("cublasSgetrfBatched", blas, 2, matrices, 2, pivots, info, 1), 0);
+  EXPECT_EQ(read(pivots, 3), (Numbers{1, 2, 7}));
+  EXPECT_EQ(read(info, 2), (Numbers{0, 7}));
+  EXPECT_NE(call("cublasSgetrfBatched", blas, 2, matrices, 2, pivots, &on_host, 1), 0);
+  EXPECT_EQ(on_host, 7);
+  EXPECT_EQ(call("cublasDestroy_v2", blas), 0);
 }
 
 TEST_F(Results, FactorisationsSwapNoRows) {
