@@ -71,6 +71,10 @@ function(gpemu_add_shim_library target folder soname major)
       COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/shims/check_symbols.py"
               "$<TARGET_FILE:${target}>" "${functions}" "${major}")
     set_tests_properties(shims.symbols.${folder}.${soname} PROPERTIES LABELS shims)
+    add_test(NAME shims.bad_arguments.${folder}.${soname}
+      COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/shims/check_null_arguments.py"
+              "$<TARGET_FILE:${target}>" "${functions}" "${major}")
+    set_tests_properties(shims.bad_arguments.${folder}.${soname} PROPERTIES LABELS shims)
     if(NOT "${arg_NOT_SUPPORTED}" STREQUAL "")
       add_test(NAME shims.unsupported.${folder}.${soname}
         COMMAND Python3::Interpreter "${PROJECT_SOURCE_DIR}/tests/shims/check_unsupported.py"
