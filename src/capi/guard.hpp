@@ -63,12 +63,20 @@ inline Result<void> check_duration(std::int64_t duration_ns, const char* functio
               duration_ns);
 }
 
-/// Refuses a number for which an enumeration of the C interface has no name.
+/// Refuses a number for which an enumeration of the C interface has no name. A program in C may
+/// pass one, but C++ must not copy it as that type.
 template <typename Enum>
-Result<void> check_enum(const char* argument, Enum value, std::initializer_list<Enum> names) {
-  if (std::ranges::find(names, value) != names.end()) return {};
+Result<void> check_enum(const char* argument, const Enum& value,
+                        std::initializer_list<Enum> names) {
+  int number = 0;
+  static_assert(sizeof(number) == sizeof(value));
+  std::memcpy(&number, &value, sizeof(number));
+  if (std::ranges::find(names, number, [](Enum name) { return static_cast<int>(name); }) !=
+      names.end()) {
+    return {};
+  }
   return fail(ErrorCode::kInvalidArgument, "{} is {}, which its type does not name", argument,
-              static_cast<int>(value));
+              number);
 }
 
 /// Fills the caller's structure of `struct_size` bytes, which may be of an older, shorter version.

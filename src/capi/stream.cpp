@@ -26,7 +26,7 @@ using gpemu::Result;
 
 gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
                                  gpemu_stream** stream) {
-  return guard([=]() -> Result<void> {
+  return guard([&]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_create", device, stream));
     GPEMU_TRY(gpemu::check_enum("gpemu_stream_create: kind", kind,
                                 {GPEMU_STREAM_BLOCKING, GPEMU_STREAM_NON_BLOCKING}));
@@ -65,7 +65,7 @@ gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
 
 gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction, uint64_t bytes,
                                int64_t duration_ns, gpemu_interval* interval) {
-  return guard([=]() -> Result<void> {
+  return guard([&]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_copy", stream));
     GPEMU_TRY(stream->device.device->check_owner());
     GPEMU_TRY(gpemu::check_duration(duration_ns, "gpemu_stream_copy"));

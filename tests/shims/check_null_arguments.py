@@ -88,15 +88,24 @@ def functions_of(path, major):
         return [match[2] for match in matches if match and match[1] in (None, major)]
 
 
+def call(loaded, name, *arguments):
+    """Makes a call that must succeed, or the check checks nothing."""
+    status = getattr(loaded, name)(*arguments)
+    if status != 0:
+        sys.exit(f"{name} returned {status}")
+
+
 def start(loaded, soname):
     """Makes the calls without which a library refuses everything; also after a shutdown."""
     if soname.startswith("libcuda."):
-        context = ctypes.c_void_p()
-        loaded.cuInit(0)
-        loaded.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
-        loaded.cuCtxSetCurrent(context)
+        context = POINTER()
+        call(loaded, "cuInit", 0)
+        call(loaded, "cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
+        call(loaded, "cuCtxSetCurrent", context)
+    elif soname.startswith("libcudart."):
+        call(loaded, "cudaSetDevice", 0)
     elif soname.startswith("libnvidia-ml."):
-        loaded.nvmlInit_v2()
+        call(loaded, "nvmlInit_v2")
 
 
 def handle_of(name):
@@ -106,10 +115,8 @@ def handle_of(name):
 def new_handle(loaded, create, arguments):
     """Returns a handle for one call, which may end it."""
     handle = POINTER()
-    status = getattr(loaded, create)(*[ctypes.byref(handle) if argument is OUT else argument
-                                       for argument in arguments])
-    if status != 0:
-        sys.exit(f"{create} returned {status}")
+    call(loaded, create, *[ctypes.byref(handle) if argument is OUT else argument
+                           for argument in arguments])
     return handle
 
 
@@ -133,10 +140,9 @@ def call_all(library, fill, with_handle, names):
 def run(library, fill, with_handle, names):
     """Returns how the calls ended, the functions that were called, and what was logged."""
     environment = {**os.environ, "GPEMU_GPU": "V100-PCIE-32GB", "GPEMU_CLOCK": "virtual"}
-    for name in ("GPEMU_NODE", "GPEMU_RECORD_DIR", "GPEMU_STRICT"):
+    for name in ("CUDA_VISIBLE_DEVICES", "GPEMU_NODE", "GPEMU_RECORD_DIR", "GPEMU_STRICT"):
         environment.pop(name, None)
-    command = [sys.executable, __file__, "--call", library, fill,
-               *["--handle"] * with_handle]
+    command = [sys.executable, __file__, "--call", library, fill, *["--handle"] * with_handle]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True,
                               errors="replace", check=False, input="\n".join(names),
