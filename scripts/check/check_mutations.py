@@ -91,7 +91,8 @@ def main() -> int:
     subprocess.run(["rm", "-rf", COPY / "src"], check=True)
     COPY.mkdir(parents=True, exist_ok=True)
     archive = subprocess.Popen(["git", "archive", "HEAD"], cwd=ROOT, stdout=subprocess.PIPE)
-    subprocess.run(["tar", "-x", "-C", COPY], stdin=archive.stdout, check=True)
+    # With the present time, so that what an earlier run built of a mutation is built again.
+    subprocess.run(["tar", "-x", "-m", "-C", COPY], stdin=archive.stdout, check=True)
     configured = run("cmake", "--preset", "dev", "--log-level=WARNING")
     if configured.returncode != 0:
         sys.exit(configured.stdout)
