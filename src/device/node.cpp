@@ -59,8 +59,7 @@ std::filesystem::path Node::default_directory() {
 }
 
 Node::Node(std::unique_ptr<Segment> segment)
-    : segment_(std::move(segment)),
-      schedule_(std::make_unique<Schedule>(*segment_, segment_->facts().devices.size())) {}
+    : segment_(std::move(segment)), schedule_(std::make_unique<Schedule>(*segment_)) {}
 
 Node::~Node() {
   if (segment_->owned_by_this_process()) return;

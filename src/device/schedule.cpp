@@ -2,6 +2,8 @@
 #include "schedule.hpp"
 
 #include <algorithm>
+#include <span>
+#include <utility>
 
 #include "gpemu/sim/clock.hpp"
 
@@ -10,6 +12,21 @@
 namespace gpemu::device {
 namespace {
 
+std::vector<DeviceEngines> engines_of(Segment& segment) {
+  std::vector<DeviceEngines> devices;
+  for (int device = 0; std::cmp_less(device, segment.facts().devices.size()); ++device) {
+    const std::span<layout::EngineRecord> engines = segment.engines(device);
+    layout::HoldingRecord& own = segment.own_holding(device);
+    auto sharing = make_sharing(
+        segment.facts().policy, engines, own,
+        [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
+          segment.trim(device, engine, now, own_tail_ns);
+        });
+    devices.push_back({.sharing = std::move(sharing), .records = engines, .own = &own});
+  }
+  return devices;
+}
+
 /// Returns whether a mark is of a round of that party.
 bool is_round_of(Party& party, const Mark* mark) {
   return std::ranges::any_of(party.rounds(),
@@ -17,6 +34,8 @@ bool is_round_of(Party& party, const Mark* mark) {
 }
 
 }  // namespace
+
+Schedule::Schedule(Segment& segment) : segment_(segment), timeline_(this, engines_of(segment)) {}
 
 void Schedule::add(Party& party, sim::Clock& clock) {
   clock_ = &clock;

@@ -31,8 +31,7 @@ class Schedule {
  public:
   Mutex mutex;
 
-  Schedule(Segment& segment, std::size_t devices)
-      : segment_(segment), timeline_(*this, segment, devices) {}
+  explicit Schedule(Segment& segment);
 
   void add(std::shared_ptr<LaneGroup> group) GPEMU_REQUIRES(mutex) {
     timeline_.add(std::move(group));

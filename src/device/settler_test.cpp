@@ -156,7 +156,7 @@ class LookAtTest : public testing::Test {
   Lane lane_ = Lane(std::make_shared<LaneGroup>());
   Party party_{seats_, 0};
   Party other_{seats_, 1};
-  Schedule schedule_{*segment_, 1};
+  Schedule schedule_{*segment_};
   sim::VirtualClock clock_;
   Settler::Look look_at_ = look_at(schedule_);
   Schedule::NextLook look(TimePoint now) { return look_at_(now, false); }

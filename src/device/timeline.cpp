@@ -3,13 +3,10 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <span>
 #include <tuple>
 #include <utility>
 
 #include "gpemu/base/saturate.hpp"
-
-#include "segment.hpp"
 
 namespace gpemu::device {
 
@@ -23,20 +20,12 @@ struct Timeline::Later {
   }
 };
 
-Timeline::Timeline(Schedule& schedule, Segment& segment, std::size_t devices)
-    : schedule_(schedule) {
-  for (std::size_t i = 0; i < devices; ++i) {
-    const int device = static_cast<int>(i);
-    const std::span<layout::EngineRecord> engines = segment.engines(device);
-    layout::HoldingRecord& own = segment.own_holding(device);
-    sharing_.push_back(make_sharing(
-        segment.facts().policy, engines, own,
-        [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
-          segment.trim(device, engine, now, own_tail_ns);
-        }));
-    for (std::size_t engine = 0; engine < kEngineCount; ++engine) {
+Timeline::Timeline(Schedule* schedule, std::vector<DeviceEngines> devices) : schedule_(schedule) {
+  for (DeviceEngines& device : devices) {
+    sharing_.push_back(std::move(device.sharing));
+    for (std::size_t i = 0; i < kEngineCount; ++i) {
       engines_.push_back(
-          {.queue = EngineQueue(*sharing_.back(), engine, engines[engine], own.engines[engine]),
+          {.queue = EngineQueue(*sharing_.back(), i, device.records[i], device.own->engines[i]),
            .ready = {}});
     }
   }

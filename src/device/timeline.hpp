@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -11,12 +12,19 @@
 #include "gpemu/device/interval.hpp"
 #include "gpemu/device/moment.hpp"
 
+#include "device_sharing.hpp"
 #include "engine_queue.hpp"
 #include "lane.hpp"
+#include "layout.hpp"
 
 namespace gpemu::device {
 
-class Segment;
+/// The engines of a device, as this process uses them.
+struct DeviceEngines {
+  std::unique_ptr<DeviceSharing> sharing;
+  std::span<layout::EngineRecord> records;  ///< which all processes change.
+  layout::HoldingRecord* own = nullptr;     ///< what others see of this process.
+};
 
 /// When the work of a process runs on the engines of a node's devices.
 ///
@@ -33,8 +41,8 @@ class Segment;
 /// Thread safety: guarded by the schedule's mutex.
 class Timeline {
  public:
-  /// `schedule`: what the marks of this timeline belong to.
-  Timeline(Schedule& schedule, Segment& segment, std::size_t devices);
+  /// `schedule`: what the marks of this timeline belong to, or null.
+  Timeline(Schedule* schedule, std::vector<DeviceEngines> devices);
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
   /// Makes all marks final at their expected times.
@@ -176,7 +184,7 @@ class Timeline {
   void drop_started(LaneGroup& group, TimePoint now);
   void drop_pieces(Lane& lane, TimePoint now);
 
-  Schedule& schedule_;
+  Schedule* schedule_;
   std::vector<std::unique_ptr<DeviceSharing>> sharing_;  ///< by device.
   std::vector<EngineState> engines_;
   std::vector<EngineState*> waiting_;  ///< engines at which some lane is in line.

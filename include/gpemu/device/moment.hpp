@@ -25,8 +25,9 @@ struct Ready;    ///< on which rounds a time depends.
 /// rest under the schedule's mutex.
 class Mark {
  public:
-  Mark(Schedule& schedule, TimePoint expected)
-      : time_ns_(expected.time_since_epoch().count()), schedule_(&schedule) {}
+  /// `schedule`: null if nobody looks at the mark except its timeline.
+  Mark(Schedule* schedule, TimePoint expected)
+      : time_ns_(expected.time_since_epoch().count()), schedule_(schedule) {}
 
   /// Returns when the work ends; only as expected until it has its time.
   [[nodiscard]] TimePoint time() const { return TimePoint(Duration(time_ns_.load())); }

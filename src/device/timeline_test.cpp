@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "timeline.hpp"
+
+#include <array>
+#include <deque>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::device {
+namespace {
+
+constexpr std::size_t kCompute = static_cast<std::size_t>(Engine::kCompute);
+constexpr std::size_t kCopy = static_cast<std::size_t>(Engine::kCopyHostToDevice);
+
+TimePoint t(std::int64_t ns) {
+  return TimePoint(Duration(ns));
+}
+Moment at(std::int64_t ns) {
+  return Moment(t(ns));
+}
+
+/// Start and end of what ran, in nanoseconds.
+using Times = std::vector<std::pair<std::int64_t, std::int64_t>>;
+
+/// The timeline of a process that has one device to itself, without a node.
+class TimelineTest : public testing::Test {
+ protected:
+  TimelineTest() {
+    std::vector<DeviceEngines> devices;
+    devices.push_back({.sharing = make_sharing(SharingPolicy::kExclusive, records_, own_,
+                                               [](std::size_t, TimePoint, std::int64_t) {}),
+                       .records = records_,
+                       .own = &own_});
+    timeline_ = std::make_unique<Timeline>(nullptr, std::move(devices));
+  }
+
+  /// Adds a stream of a context of its own, so that its work is observed separately.
+  Lane& add_lane() {
+    auto group = std::make_shared<LaneGroup>();
+    Lane& lane = lanes_.emplace_back(group);
+    group->observer = [this, &lane](TimePoint start, TimePoint end) {
+      ran_[&lane].emplace_back(start.time_since_epoch().count(), end.time_since_epoch().count());
+    };
+    timeline_->add(std::move(group));
+    return lane;
+  }
+  /// Queues work in a lane at time 0.
+  Interval queue(Lane& lane, std::size_t engine, std::int64_t cost) {
+    return timeline_->queue(lane, engine, t(0), Duration(cost), 0);
+  }
+  void wait(Lane& lane, const Moment& moment) { timeline_->wait_in_stream(lane, t(0), moment); }
+  Moment last_end(Lane& lane) { return timeline_->last_end(lane, t(0)); }
+
+  /// Runs everything, and returns when the work of a lane ran.
+  Times times_of(const Lane& lane) {
+    timeline_->place_all();
+    timeline_->forget_started(TimePoint::max());
+    return ran_[&lane];
+  }
+
+  std::array<layout::EngineRecord, kEngineCount> records_{};
+  layout::HoldingRecord own_{};
+  std::deque<Lane> lanes_;
+  std::map<const Lane*, Times> ran_;
+  std::unique_ptr<Timeline> timeline_;
+};
+
+TEST_F(TimelineTest, WorkOfALaneRunsInOrderOnAllEngines) {
+  Lane& lane = add_lane();
+  queue(lane, kCopy, 3);
+  queue(lane, kCompute, 10);
+  EXPECT_EQ(queue(lane, kCopy, 4).start, t(13));
+  EXPECT_EQ(times_of(lane), (Times{{0, 3}, {3, 13}, {13, 17}}));
+}
+
+TEST_F(TimelineTest, WorkThatIsReadyFirstPutsOffWorkThatWasQueuedFirst) {
+  Lane& late = add_lane();
+  Lane& early = add_lane();
+  wait(late, at(5));
+  EXPECT_EQ(queue(late, kCompute, 10).start, t(5));
+  wait(early, at(1));
+  queue(early, kCompute, 8);
+  EXPECT_EQ(times_of(early), (Times{{1, 9}}));
+  EXPECT_EQ(times_of(late), (Times{{9, 19}}));
+}
+
+TEST_F(TimelineTest, OfWorkThatIsReadyAtOnceTheFirstQueuedRunsFirst) {
+  Lane& first = add_lane();
+  Lane& second = add_lane();
+  Lane& before = add_lane();
+  wait(second, at(5));
+  wait(first, at(5));
+  queue(first, kCompute, 10);
+  queue(second, kCompute, 10);
+  queue(before, kCompute, 7);  // Places all of them anew.
+  EXPECT_EQ(times_of(before), (Times{{0, 7}}));
+  EXPECT_EQ(times_of(first), (Times{{7, 17}}));
+  EXPECT_EQ(times_of(second), (Times{{17, 27}}));
+}
+
+TEST_F(TimelineTest, WorkThatTakesNoTimeIsDoneBeforeOthersStartAtThatTime) {
+  // At 10, two kernels without duration end, and then both copies are ready.
+  Lane& busy = add_lane();
+  Lane& kernel = add_lane();
+  Lane& first_copy = add_lane();
+  Lane& second_copy = add_lane();
+  Lane& other_kernel = add_lane();
+  queue(busy, kCompute, 10);
+  wait(kernel, at(5));
+  queue(kernel, kCompute, 0);
+  wait(first_copy, last_end(kernel));
+  queue(first_copy, kCopy, 3);
+  wait(second_copy, at(10));
+  queue(second_copy, kCopy, 5);
+  queue(other_kernel, kCompute, 0);  // Runs before the first kernel, so all are placed anew.
+  EXPECT_EQ(times_of(other_kernel), (Times{{10, 10}}));
+  EXPECT_EQ(times_of(first_copy), (Times{{10, 13}}));
+  EXPECT_EQ(times_of(second_copy), (Times{{13, 18}}));
+}
+
+TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
+  Lane& running = add_lane();
+  Lane& early = add_lane();
+  wait(running, at(5));
+  queue(running, kCompute, 10);
+  timeline_->pass(t(6));
+  timeline_->place_until(t(6));
+  timeline_->forget_started(t(6));
+  timeline_->queue(early, kCompute, t(6), Duration(1), 0);
+  EXPECT_EQ(times_of(running), (Times{{5, 15}}));
+  EXPECT_EQ(times_of(early), (Times{{15, 16}}));
+}
+
+TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
+  Lane& waiting = add_lane();
+  Lane& free = add_lane();
+  const MarkReference mark = timeline_->wait_for_open_mark(waiting, t(0), Duration(1));
+  queue(waiting, kCompute, 10);
+  wait(free, at(40));
+  queue(free, kCompute, 5);
+  EXPECT_TRUE(mark->is_open());
+  EXPECT_EQ(timeline_->next_start(), TimePoint::max()) << "nothing is in line";
+  timeline_->resolve(*mark.get(), t(35), t(35));
+  EXPECT_TRUE(mark->is_final());
+  EXPECT_EQ(times_of(waiting), (Times{{35, 45}})) << "it is ready before the other";
+  EXPECT_EQ(times_of(free), (Times{{45, 50}}));
+}
+
+TEST_F(TimelineTest, ALaneIsReadySoMuchAfterTheRoundForWhichItWaits) {
+  timeline_->follow_rounds();
+  Lane& lane = add_lane();
+  const MarkReference mark = timeline_->wait_for_open_mark(lane, t(0), Duration(1));
+  queue(lane, kCompute, 10);
+  queue(lane, kCopy, 4);
+  Ready ready = timeline_->ready(lane, t(0));
+  ASSERT_NE(ready.epoch, 0U);
+  ASSERT_EQ(ready.terms.size(), 1U);
+  EXPECT_EQ(ready.terms.front().round.get(), mark.get());
+  EXPECT_EQ(ready.terms.front().after, Duration(14));
+
+  timeline_->resolve(*mark.get(), t(30), t(30));
+  EXPECT_TRUE(timeline_->update(ready));
+  EXPECT_TRUE(ready.terms.empty());
+  EXPECT_EQ(ready.time, t(44));
+  EXPECT_EQ(times_of(lane), (Times{{30, 40}, {40, 44}}));
+}
+
+TEST_F(TimelineTest, WorkOfAnotherLaneOnTheEngineEndsWhatWasKnownOfALane) {
+  timeline_->follow_rounds();
+  Lane& lane = add_lane();
+  Lane& other = add_lane();
+  const MarkReference mark = timeline_->wait_for_open_mark(lane, t(0), Duration(1));
+  queue(lane, kCompute, 10);
+  Ready ready = timeline_->ready(lane, t(0));
+  EXPECT_FALSE(timeline_->is_used_by_other(lane, kCompute, t(0)));
+  EXPECT_TRUE(timeline_->is_used_by_other(other, kCompute, t(0)));
+  EXPECT_TRUE(timeline_->update(ready));
+  wait(other, at(3));
+  queue(other, kCompute, 5);
+  EXPECT_FALSE(timeline_->update(ready));
+  EXPECT_EQ(timeline_->ready(lane, t(0)).epoch, 0U);
+  timeline_->resolve(*mark.get(), t(4), t(4));
+}
+
+TEST_F(TimelineTest, AnAbandonedLaneRunsToItsEnd) {
+  auto group = std::make_shared<LaneGroup>();
+  Times ran;
+  group->observer = [&](TimePoint start, TimePoint end) {
+    ran.emplace_back(start.time_since_epoch().count(), end.time_since_epoch().count());
+  };
+  timeline_->add(group);
+  auto lane = std::make_unique<Lane>(group);
+  wait(*lane, at(5));
+  queue(*lane, kCompute, 10);
+  timeline_->abandon(std::move(lane), t(0));
+  timeline_.reset();
+  EXPECT_EQ(ran, (Times{{5, 15}}));
+}
+
+}  // namespace
+}  // namespace gpemu::device
