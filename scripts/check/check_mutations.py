@@ -76,7 +76,8 @@ def build_and_test(programs: int) -> str:
         return built.stdout[-2000:]
     environment = dict(os.environ, GPEMU_TEST_PROGRAMS=str(programs))
     try:
-        done = run(f"build/dev/{TEST}", "--gtest_filter=Schedule.*:TimelineTest.*", env=environment, timeout=600)
+        done = run(f"build/dev/{TEST}", "--gtest_filter=Schedule.*:TimelineTest.*",
+                   env=environment, timeout=600)
     except subprocess.TimeoutExpired:
         return "fails"  # It hangs.
     return "passes" if done.returncode == 0 else "fails"

@@ -15,17 +15,22 @@
 namespace gpemu::device {
 
 struct Device::State {
+  // The addresses of devices are far from each other and from zero, so an address shows its device.
+  explicit State(int device)
+      : index(device), next_address((static_cast<DeviceAddress>(device) + 1) << 44) {}
+
   std::shared_ptr<Node> node;
   Segment* segment;
   int index;
   sim::Clock* clock;
   /// Of this process and device, however often the device is open.
-  Segment::OwnUse* own;
+  DeviceClaims* claims;
   Schedule* schedule;
   std::shared_ptr<LaneGroup> lanes = std::make_shared<LaneGroup>();
 
-  std::unordered_map<DeviceAddress, Bytes> allocations;  ///< guarded by own->mutex.
-  DeviceAddress next_address;                            ///< likewise.
+  Mutex mutex;
+  std::unordered_map<DeviceAddress, Bytes> allocations GPEMU_GUARDED_BY(mutex);
+  DeviceAddress next_address GPEMU_GUARDED_BY(mutex);
   std::unique_ptr<Stream> default_stream;
 };
 
@@ -52,15 +57,12 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
   GPEMU_TRY(segment.add_context(index, schedule.allows_others(index)));
-  auto state = std::make_unique<State>();
+  auto state = std::make_unique<State>(index);
   state->node = std::move(node);
   state->segment = &segment;
-  state->index = index;
   state->clock = &clock;
-  state->own = &segment.own(index);
+  state->claims = &segment.claims(index);
   state->schedule = &schedule;
-  // The addresses of devices are far from each other and from zero, so an address shows its device.
-  state->next_address = (static_cast<DeviceAddress>(index) + 1) << 44;
   return std::unique_ptr<Device>(new Device(std::move(state)));
 }
 
@@ -70,8 +72,8 @@ Device::~Device() {
   if (!state_->segment->owned_by_this_process()) return;
   Bytes held = 0;
   for (const auto& [address, bytes] : state_->allocations) held += bytes;
-  if (held > 0) state_->segment->give_back_memory(state_->index, held);
-  state_->segment->remove_context(state_->index);
+  if (held > 0) state_->claims->give_back_memory(held);
+  state_->claims->remove_context();
 }
 
 int Device::index() const {
@@ -116,7 +118,7 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
   const Bytes rounded = bytes > total ? bytes
                                       : (bytes + kAllocationGranularity - 1) /
                                             kAllocationGranularity * kAllocationGranularity;
-  if (!segment.take_memory(state_->index, rounded)) {
+  if (!state_->claims->take_memory(rounded)) {
     const MemoryInfo info = memory_info();
     const std::string others = segment.largest_holders(state_->index);
     return fail(ErrorCode::kOutOfMemory,
@@ -126,7 +128,7 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
                 to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
                 others.empty() ? "" : ": ", others);
   }
-  const std::lock_guard lock(state_->own->mutex);
+  const Lock lock(state_->mutex);
   const DeviceAddress address = state_->next_address;
   state_->next_address += rounded;
   state_->allocations.emplace(address, rounded);
@@ -137,7 +139,7 @@ Result<void> Device::free(DeviceAddress address) {
   GPEMU_TRY(state_->segment->check_owner());
   Bytes bytes = 0;
   {
-    const std::lock_guard lock(state_->own->mutex);
+    const Lock lock(state_->mutex);
     const auto found = state_->allocations.find(address);
     if (found == state_->allocations.end()) {
       return fail(ErrorCode::kInvalidArgument,
@@ -146,15 +148,14 @@ Result<void> Device::free(DeviceAddress address) {
     bytes = found->second;
     state_->allocations.erase(found);
   }
-  state_->segment->give_back_memory(state_->index, bytes);
+  state_->claims->give_back_memory(bytes);
   return {};
 }
 
 MemoryInfo Device::memory_info() const {
   const Bytes total = state_->segment->facts(state_->index).memory_bytes;
   const Bytes used = state_->segment->memory_used(state_->index);
-  const std::lock_guard lock(state_->own->mutex);
-  return {.total = total, .free = total - used, .held = std::min(state_->own->memory, used)};
+  return {.total = total, .free = total - used, .held = std::min(state_->claims->memory(), used)};
 }
 
 void Device::synchronize() {

@@ -46,11 +46,6 @@ Result<void> write_static_part(const FileDescriptor& file, const std::vector<std
               errno_message(written < 0 ? errno : ENOSPC));
 }
 
-/// How often a process tries again after others changed something in between. Processes that only
-/// use a node never come near this limit. Those that attack it can cause refusals, but not delay
-/// others.
-constexpr int kMostAttempts = 1000;
-
 bool try_lock(int descriptor, int operation) {
   return ::flock(descriptor, operation | LOCK_NB) == 0;
 }
@@ -75,6 +70,7 @@ Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<L
   GPEMU_TRY(segment->map());
   segment->queue_clock_ = clock != nullptr ? clock : segment->clock_.get();
   GPEMU_TRY(segment->register_process());
+  segment->make_claims();
   auto* const seats = reinterpret_cast<layout::SeatRecord*>(
       segment->memory_.data() + layout::Offsets(segment->facts_.devices.size()).seats);
   segment->seats_ = std::make_unique<GroupSeats>(
@@ -101,7 +97,6 @@ Result<void> Segment::map() {
                devices * layout::kProcessCapacity};
   clock_page_ = reinterpret_cast<sim::ClockPage*>(memory + offsets.clock);
   clock_ = std::make_unique<sim::SharedClock>(*clock_page_);
-  own_ = std::vector<OwnUse>(devices);
   return {};
 }
 
@@ -167,6 +162,27 @@ Result<void> Segment::register_process() {
               "the node '{}' already has {} processes attached, which is the maximum; end "
               "some of them (`gpemu smi {}` shows them)",
               path_.name, processes_.size(), path_.name);
+}
+
+void Segment::make_claims() {
+  const auto slot = static_cast<std::size_t>(slot_);
+  for (int device = 0; std::cmp_less(device, facts_.devices.size()); ++device) {
+    claims_.push_back(std::make_unique<DeviceClaims>(
+        facts(device).memory_bytes, holdings(device), slot,
+        DeviceClaims::Others{
+            .attachments = [this] { return others_alive(); },
+            .is_own = [this](std::size_t other) { return is_this_process(processes_[other]); },
+            .pause =
+                [slot](int attempt) {
+                  // Of two, the one in the lower slot looks again first.
+                  std::this_thread::sleep_for(std::chrono::microseconds(
+                      (slot + 1) * static_cast<std::size_t>(std::min(attempt + 1, 20))));
+                }}));
+  }
+}
+
+bool Segment::is_this_process(const layout::ProcessRecord& process) const {
+  return process.pid == owner_pid_ && process.pid_namespace == own_pid_namespace();
 }
 
 void Segment::claim_slot(std::size_t slot) {
@@ -304,7 +320,7 @@ void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t 
   std::int64_t dropped = 0;
   int attempts = 0;
   do {
-    if (++attempts > kMostAttempts) return;
+    if (++attempts > DeviceClaims::kMostAttempts) return;
     needed = std::max(now, own_tail_ns);
     if (needed >= tail) return;
     // Look again for each exchange: a process that queued in between has published its end before.
@@ -323,45 +339,6 @@ void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t 
 
 Bytes Segment::memory_used(int device) const {
   return std::min(memory_held(holdings(device), alive()), facts(device).memory_bytes);
-}
-
-bool Segment::fits(int device, Bytes bytes) const {
-  const Bytes total = facts(device).memory_bytes;
-  const Bytes others = memory_held(holdings(device), others_alive());
-  const Bytes held = own(device).memory;
-  return others <= total && held <= total - others && bytes <= total - others - held;
-}
-
-bool Segment::take_memory(int device, Bytes bytes) {
-  OwnUse& use = own(device);
-  std::unique_lock lock(use.mutex);
-  std::atomic<std::uint64_t>& published = own_holding(device).memory;
-  for (int attempt = 0; attempt < kMostAttempts && fits(device, bytes); ++attempt) {
-    published = use.memory + bytes;
-    if (fits(device, bytes)) {
-      use.memory += bytes;
-      return true;
-    }
-    // Others claimed the same memory at the same time.
-    published = use.memory;
-    back_off(attempt, lock);
-  }
-  return false;
-}
-
-void Segment::give_back_memory(int device, Bytes bytes) {
-  OwnUse& use = own(device);
-  const std::lock_guard lock(use.mutex);
-  use.memory -= bytes;
-  own_holding(device).memory = use.memory;
-}
-
-void Segment::back_off(int attempt, std::unique_lock<std::mutex>& lock) const {
-  // The other threads of this process need not wait as well.
-  lock.unlock();
-  // If there are two, the one in the lower slot looks again first.
-  std::this_thread::sleep_for(std::chrono::microseconds((slot_ + 1) * std::min(attempt + 1, 20)));
-  lock.lock();
 }
 
 std::string Segment::largest_holders(int device) const {
@@ -391,45 +368,14 @@ std::string Segment::describe_with_state(const ProcessSnapshot& process) const {
   return text;
 }
 
-std::optional<ProcessSnapshot> Segment::other_user(int device) const {
-  const Slots others = others_alive();
-  const std::uint64_t pid_namespace = own_pid_namespace();
-  for (std::size_t slot = 0; slot < processes_.size(); ++slot) {
-    const layout::ProcessRecord& process = processes_[slot];
-    const bool is_own = process.pid == owner_pid_ && process.pid_namespace == pid_namespace;
-    if (others[slot] && !is_own && holdings(device)[slot].contexts != 0) {
-      return process_of(process);
-    }
-  }
-  return std::nullopt;
-}
-
 Result<void> Segment::add_context(int device, bool allows_others) {
   GPEMU_TRY(check_owner());
-  OwnUse& use = own(device);
-  std::unique_lock lock(use.mutex);
-  std::atomic<std::int32_t>& published = own_holding(device).contexts;
-  for (int attempt = 0; !allows_others && use.contexts == 0; ++attempt) {
-    const auto other = other_user(device);
-    if (other || attempt == kMostAttempts) {
-      return fail(
-          ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
-          other ? "held by " + describe_with_state(*other) : "other processes keep claiming it");
-    }
-    published = 1;
-    if (!other_user(device)) break;
-    // Another process claimed it at the same time.
-    published = 0;
-    back_off(attempt, lock);
-  }
-  published = ++use.contexts;
-  return {};
-}
-
-void Segment::remove_context(int device) {
-  OwnUse& use = own(device);
-  const std::lock_guard lock(use.mutex);
-  own_holding(device).contexts = --use.contexts;
+  const auto refusal = claims(device).add_context(!allows_others);
+  if (!refusal) return {};
+  return fail(
+      ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
+      refusal->holder ? "held by " + describe_with_state(process_of(processes_[*refusal->holder]))
+                      : "other processes keep claiming it");
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {

@@ -4,8 +4,6 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
-#include <mutex>
-#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -17,6 +15,7 @@
 #include "gpemu/device/node_state.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
+#include "device_claims.hpp"
 #include "group_seats.hpp"
 #include "layout.hpp"
 #include "lock_file.hpp"
@@ -28,24 +27,14 @@ namespace gpemu::device {
 
 /// A mapped node segment in which this process takes part: it has a slot in the registry.
 ///
-/// Nothing here waits for another process. If several processes must agree on something, each
-/// claims it first and then looks: if two claim something that only one can have, at least one of
-/// them sees the other, withdraws its claim and looks again. So a process that is stopped anywhere
-/// keeps what it claimed, and blocks nothing else.
+/// Nothing here waits for another process: one that is stopped anywhere keeps what it claimed, and
+/// blocks nothing else.
 ///
 /// Every process that takes part holds a shared lock (flock) on the segment file, in all versions:
 /// a temporary node whose file can be locked exclusively belongs to nobody. Thread safety: any
 /// thread.
 class Segment {
  public:
-  /// What this attachment has on one device. This is the original; the segment has a copy for
-  /// others.
-  struct OwnUse {
-    std::mutex mutex;  ///< guards the rest, among the threads of this process.
-    Bytes memory = 0;
-    std::int32_t contexts = 0;
-  };
-
   /// `clock`: of the times for which processes queue work, by default the node's own; it must
   /// outlive the segment. A process that begins or ends reads it, to drop work of dead processes
   /// that has not run by then.
@@ -67,9 +56,10 @@ class Segment {
   /// process's own work, 0 without any.
   void trim(int device, std::size_t engine, TimePoint now, std::int64_t own_tail_ns);
 
-  /// Takes device memory unless that is more than is free. Returns whether it did.
-  [[nodiscard]] bool take_memory(int device, Bytes bytes);
-  void give_back_memory(int device, Bytes bytes);
+  /// Returns what this attachment holds of a device.
+  [[nodiscard]] DeviceClaims& claims(int device) const {
+    return *claims_[static_cast<std::size_t>(device)];
+  }
   /// Returns the memory that all living processes hold, at most the device's.
   [[nodiscard]] Bytes memory_used(int device) const;
   /// Returns which other process holds most memory, for a message; "" if none holds any.
@@ -78,7 +68,6 @@ class Segment {
   /// Counts this process's contexts on a device. Errors: kUnavailable if another process has one,
   /// unless the policy allows others.
   [[nodiscard]] Result<void> add_context(int device, bool allows_others);
-  void remove_context(int device);
 
   [[nodiscard]] DeviceSnapshot snapshot(int device, TimePoint now) const;
 
@@ -106,10 +95,6 @@ class Segment {
   }
   /// Returns a name for that process, for a message.
   [[nodiscard]] std::string describe_process(std::uint64_t identity) const;
-  [[nodiscard]] OwnUse& own(int device) { return own_[static_cast<std::size_t>(device)]; }
-  [[nodiscard]] const OwnUse& own(int device) const {
-    return own_[static_cast<std::size_t>(device)];
-  }
   /// The clock of the node, for all its processes.
   [[nodiscard]] sim::SharedClock& clock() const { return *clock_; }
   [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
@@ -135,6 +120,8 @@ class Segment {
   /// Errors: kResourceLimit if the memory cannot be mapped or all slots are taken.
   [[nodiscard]] Result<void> map();
   [[nodiscard]] Result<void> register_process();
+  void make_claims();
+  [[nodiscard]] bool is_this_process(const layout::ProcessRecord& process) const;
   /// Clears the records of a slot's last holder, and writes the new holder.
   void claim_slot(std::size_t slot);
   void clear_holdings(std::size_t slot);
@@ -147,11 +134,7 @@ class Segment {
   [[nodiscard]] Slots others_alive() const;
   /// Gives back engine time that no living process has reserved.
   void trim_all();
-  [[nodiscard]] bool fits(int device, Bytes bytes) const;
-  /// Returns another process that has a context on a device.
-  [[nodiscard]] std::optional<ProcessSnapshot> other_user(int device) const;
   [[nodiscard]] std::string describe_with_state(const ProcessSnapshot& process) const;
-  void back_off(int attempt, std::unique_lock<std::mutex>& lock) const;
   void unlink_if_unused();
 
   NodePath path_;
@@ -163,8 +146,8 @@ class Segment {
   std::span<layout::HoldingRecord> holdings_;
   sim::ClockPage* clock_page_ = nullptr;
   std::unique_ptr<sim::SharedClock> clock_;
-  const sim::Clock* queue_clock_ = nullptr;  ///< of the times at which work is queued.
-  std::vector<OwnUse> own_;                  ///< by device.
+  const sim::Clock* queue_clock_ = nullptr;            ///< of the times at which work is queued.
+  std::vector<std::unique_ptr<DeviceClaims>> claims_;  ///< by device.
   std::ptrdiff_t slot_ = -1;
   std::uint64_t identity_ = 0;
   std::unique_ptr<GroupSeats> seats_;

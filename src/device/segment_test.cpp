@@ -87,7 +87,7 @@ TEST_F(SegmentTest, AProcessThatTakesTheSlotOfADeadOneDropsItsWork) {
   if (child == 0) {
     Segment* const own = open().release();  // As if it were killed.
     queue_until(*own, 1h);
-    ::_exit(own->take_memory(0, kMiB) ? 0 : 1);
+    ::_exit(own->claims(0).take_memory(kMiB) ? 0 : 1);
   }
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
@@ -135,23 +135,23 @@ TEST_F(SegmentTest, TrimsOnlyTheGivenEngine) {
 // ---- Memory and contexts
 
 TEST_F(SegmentTest, ProcessesShareTheMemoryOfADevice) {
-  ASSERT_TRUE(first_->take_memory(0, 768 * kKiB));
-  EXPECT_FALSE(second_->take_memory(0, 512 * kKiB));
-  EXPECT_TRUE(second_->take_memory(0, 256 * kKiB));
-  EXPECT_FALSE(second_->take_memory(0, 1));
-  EXPECT_TRUE(second_->take_memory(1, kMiB)) << "of another device";
+  ASSERT_TRUE(first_->claims(0).take_memory(768 * kKiB));
+  EXPECT_FALSE(second_->claims(0).take_memory(512 * kKiB));
+  EXPECT_TRUE(second_->claims(0).take_memory(256 * kKiB));
+  EXPECT_FALSE(second_->claims(0).take_memory(1));
+  EXPECT_TRUE(second_->claims(1).take_memory(kMiB)) << "of another device";
   EXPECT_EQ(first_->memory_used(0), kMiB);
-  EXPECT_EQ(std::as_const(*first_).own(0).memory, 768 * kKiB);
-  first_->give_back_memory(0, 512 * kKiB);
+  EXPECT_EQ(first_->claims(0).memory(), 768 * kKiB);
+  first_->claims(0).give_back_memory(512 * kKiB);
   EXPECT_EQ(second_->memory_used(0), 512 * kKiB);
-  EXPECT_TRUE(second_->take_memory(0, 512 * kKiB));
+  EXPECT_TRUE(second_->claims(0).take_memory(512 * kKiB));
 }
 
 TEST_F(SegmentTest, AProcessThatEndsGivesBackItsMemory) {
-  ASSERT_TRUE(second_->take_memory(0, kMiB));
+  ASSERT_TRUE(second_->claims(0).take_memory(kMiB));
   second_.reset();
   EXPECT_EQ(first_->memory_used(0), 0U);
-  EXPECT_TRUE(first_->take_memory(0, kMiB));
+  EXPECT_TRUE(first_->claims(0).take_memory(kMiB));
 }
 
 TEST_F(SegmentTest, OneProcessAtATimeUsesAnExclusiveDevice) {
@@ -171,9 +171,9 @@ TEST_F(SegmentTest, OneProcessAtATimeUsesAnExclusiveDevice) {
   };
   EXPECT_EQ(as_another_process(0), 1);
   EXPECT_EQ(as_another_process(1), 0);
-  first_->remove_context(0);
+  first_->claims(0).remove_context();
   EXPECT_EQ(as_another_process(0), 1) << "it has one left";
-  first_->remove_context(0);
+  first_->claims(0).remove_context();
   EXPECT_EQ(as_another_process(0), 0);
 }
 
@@ -220,9 +220,9 @@ TEST(AnonymousSegment, HasOneProcess) {
   EXPECT_TRUE(segment->is_alive(segment->identity()));
   EXPECT_FALSE(segment->is_alive(segment->identity() + layout::kProcessCapacity));
   EXPECT_TRUE(segment->all_others_among({}));
-  ASSERT_TRUE(segment->take_memory(0, kMiB));
+  ASSERT_TRUE(segment->claims(0).take_memory(kMiB));
   EXPECT_EQ(segment->memory_used(0), kMiB);
-  EXPECT_FALSE(segment->take_memory(0, 1));
+  EXPECT_FALSE(segment->claims(0).take_memory(1));
 }
 
 }  // namespace

@@ -13,8 +13,8 @@
 namespace gpemu::device {
 namespace {
 
-constexpr std::size_t kCompute = static_cast<std::size_t>(Engine::kCompute);
-constexpr std::size_t kCopy = static_cast<std::size_t>(Engine::kCopyHostToDevice);
+constexpr std::size_t kKernels = static_cast<std::size_t>(Engine::kCompute);
+constexpr std::size_t kCopies = static_cast<std::size_t>(Engine::kCopyHostToDevice);
 
 TimePoint t(std::int64_t ns) {
   return TimePoint(Duration(ns));
@@ -71,9 +71,9 @@ class TimelineTest : public testing::Test {
 
 TEST_F(TimelineTest, WorkOfALaneRunsInOrderOnAllEngines) {
   Lane& lane = add_lane();
-  queue(lane, kCopy, 3);
-  queue(lane, kCompute, 10);
-  EXPECT_EQ(queue(lane, kCopy, 4).start, t(13));
+  queue(lane, kCopies, 3);
+  queue(lane, kKernels, 10);
+  EXPECT_EQ(queue(lane, kCopies, 4).start, t(13));
   EXPECT_EQ(times_of(lane), (Times{{0, 3}, {3, 13}, {13, 17}}));
 }
 
@@ -81,9 +81,9 @@ TEST_F(TimelineTest, WorkThatIsReadyFirstPutsOffWorkThatWasQueuedFirst) {
   Lane& late = add_lane();
   Lane& early = add_lane();
   wait(late, at(5));
-  EXPECT_EQ(queue(late, kCompute, 10).start, t(5));
+  EXPECT_EQ(queue(late, kKernels, 10).start, t(5));
   wait(early, at(1));
-  queue(early, kCompute, 8);
+  queue(early, kKernels, 8);
   EXPECT_EQ(times_of(early), (Times{{1, 9}}));
   EXPECT_EQ(times_of(late), (Times{{9, 19}}));
 }
@@ -94,9 +94,9 @@ TEST_F(TimelineTest, OfWorkThatIsReadyAtOnceTheFirstQueuedRunsFirst) {
   Lane& before = add_lane();
   wait(second, at(5));
   wait(first, at(5));
-  queue(first, kCompute, 10);
-  queue(second, kCompute, 10);
-  queue(before, kCompute, 7);  // Places all of them anew.
+  queue(first, kKernels, 10);
+  queue(second, kKernels, 10);
+  queue(before, kKernels, 7);  // Places all of them anew.
   EXPECT_EQ(times_of(before), (Times{{0, 7}}));
   EXPECT_EQ(times_of(first), (Times{{7, 17}}));
   EXPECT_EQ(times_of(second), (Times{{17, 27}}));
@@ -109,14 +109,14 @@ TEST_F(TimelineTest, WorkThatTakesNoTimeIsDoneBeforeOthersStartAtThatTime) {
   Lane& first_copy = add_lane();
   Lane& second_copy = add_lane();
   Lane& other_kernel = add_lane();
-  queue(busy, kCompute, 10);
+  queue(busy, kKernels, 10);
   wait(kernel, at(5));
-  queue(kernel, kCompute, 0);
+  queue(kernel, kKernels, 0);
   wait(first_copy, last_end(kernel));
-  queue(first_copy, kCopy, 3);
+  queue(first_copy, kCopies, 3);
   wait(second_copy, at(10));
-  queue(second_copy, kCopy, 5);
-  queue(other_kernel, kCompute, 0);  // Runs before the first kernel, so all are placed anew.
+  queue(second_copy, kCopies, 5);
+  queue(other_kernel, kKernels, 0);  // Runs before the first kernel, so all are placed anew.
   EXPECT_EQ(times_of(other_kernel), (Times{{10, 10}}));
   EXPECT_EQ(times_of(first_copy), (Times{{10, 13}}));
   EXPECT_EQ(times_of(second_copy), (Times{{13, 18}}));
@@ -126,11 +126,11 @@ TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
   Lane& running = add_lane();
   Lane& early = add_lane();
   wait(running, at(5));
-  queue(running, kCompute, 10);
+  queue(running, kKernels, 10);
   timeline_->pass(t(6));
   timeline_->place_until(t(6));
   timeline_->forget_started(t(6));
-  timeline_->queue(early, kCompute, t(6), Duration(1), 0);
+  timeline_->queue(early, kKernels, t(6), Duration(1), 0);
   EXPECT_EQ(times_of(running), (Times{{5, 15}}));
   EXPECT_EQ(times_of(early), (Times{{15, 16}}));
 }
@@ -139,9 +139,9 @@ TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
   Lane& waiting = add_lane();
   Lane& free = add_lane();
   const MarkReference mark = timeline_->wait_for_open_mark(waiting, t(0), Duration(1));
-  queue(waiting, kCompute, 10);
+  queue(waiting, kKernels, 10);
   wait(free, at(40));
-  queue(free, kCompute, 5);
+  queue(free, kKernels, 5);
   EXPECT_TRUE(mark->is_open());
   EXPECT_EQ(timeline_->next_start(), TimePoint::max()) << "nothing is in line";
   timeline_->resolve(*mark.get(), t(35), t(35));
@@ -154,8 +154,8 @@ TEST_F(TimelineTest, ALaneIsReadySoMuchAfterTheRoundForWhichItWaits) {
   timeline_->follow_rounds();
   Lane& lane = add_lane();
   const MarkReference mark = timeline_->wait_for_open_mark(lane, t(0), Duration(1));
-  queue(lane, kCompute, 10);
-  queue(lane, kCopy, 4);
+  queue(lane, kKernels, 10);
+  queue(lane, kCopies, 4);
   Ready ready = timeline_->ready(lane, t(0));
   ASSERT_NE(ready.epoch, 0U);
   ASSERT_EQ(ready.terms.size(), 1U);
@@ -174,13 +174,13 @@ TEST_F(TimelineTest, WorkOfAnotherLaneOnTheEngineEndsWhatWasKnownOfALane) {
   Lane& lane = add_lane();
   Lane& other = add_lane();
   const MarkReference mark = timeline_->wait_for_open_mark(lane, t(0), Duration(1));
-  queue(lane, kCompute, 10);
+  queue(lane, kKernels, 10);
   Ready ready = timeline_->ready(lane, t(0));
-  EXPECT_FALSE(timeline_->is_used_by_other(lane, kCompute, t(0)));
-  EXPECT_TRUE(timeline_->is_used_by_other(other, kCompute, t(0)));
+  EXPECT_FALSE(timeline_->is_used_by_other(lane, kKernels, t(0)));
+  EXPECT_TRUE(timeline_->is_used_by_other(other, kKernels, t(0)));
   EXPECT_TRUE(timeline_->update(ready));
   wait(other, at(3));
-  queue(other, kCompute, 5);
+  queue(other, kKernels, 5);
   EXPECT_FALSE(timeline_->update(ready));
   EXPECT_EQ(timeline_->ready(lane, t(0)).epoch, 0U);
   timeline_->resolve(*mark.get(), t(4), t(4));
@@ -195,7 +195,7 @@ TEST_F(TimelineTest, AnAbandonedLaneRunsToItsEnd) {
   timeline_->add(group);
   auto lane = std::make_unique<Lane>(group);
   wait(*lane, at(5));
-  queue(*lane, kCompute, 10);
+  queue(*lane, kKernels, 10);
   timeline_->abandon(std::move(lane), t(0));
   timeline_.reset();
   EXPECT_EQ(ran, (Times{{5, 15}}));

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device_claims.hpp"
+
+#include <utility>
+
+namespace gpemu::device {
+
+DeviceClaims::DeviceClaims(Bytes capacity, std::span<layout::HoldingRecord> holdings,
+                           std::size_t slot, Others others)
+    : capacity_(capacity),
+      holdings_(holdings),
+      published_(holdings[slot]),
+      others_(std::move(others)) {}
+
+bool DeviceClaims::fits(Bytes bytes) const {
+  const Bytes others = memory_held(holdings_, others_.attachments());
+  return others <= capacity_ && memory_ <= capacity_ - others &&
+         bytes <= capacity_ - others - memory_;
+}
+
+bool DeviceClaims::take_memory(Bytes bytes) {
+  Lock lock(mutex_);
+  for (int attempt = 0; attempt < kMostAttempts && fits(bytes); ++attempt) {
+    published_.memory = memory_ + bytes;
+    if (fits(bytes)) {
+      memory_ += bytes;
+      return true;
+    }
+    // Others claimed the same memory at the same time.
+    published_.memory = memory_;
+    lock.unlock();  // The other threads of this process need not wait as well.
+    others_.pause(attempt);
+    lock.lock();
+  }
+  return false;
+}
+
+void DeviceClaims::give_back_memory(Bytes bytes) {
+  const Lock lock(mutex_);
+  memory_ -= bytes;
+  published_.memory = memory_;
+}
+
+Bytes DeviceClaims::memory() {
+  const Lock lock(mutex_);
+  return memory_;
+}
+
+std::optional<DeviceClaims::Refusal> DeviceClaims::add_context(bool alone) {
+  Lock lock(mutex_);
+  for (int attempt = 0; alone && contexts_ == 0; ++attempt) {
+    const auto other = other_user();
+    if (other || attempt == kMostAttempts) return Refusal{other};
+    published_.contexts = 1;
+    if (!other_user()) break;
+    // Another process claimed it at the same time.
+    published_.contexts = 0;
+    lock.unlock();  // The other threads of this process need not wait as well.
+    others_.pause(attempt);
+    lock.lock();
+  }
+  published_.contexts = ++contexts_;
+  return std::nullopt;
+}
+
+void DeviceClaims::remove_context() {
+  const Lock lock(mutex_);
+  published_.contexts = --contexts_;
+}
+
+std::optional<std::size_t> DeviceClaims::other_user() const {
+  const Slots others = others_.attachments();
+  for (std::size_t slot = 0; slot < holdings_.size(); ++slot) {
+    if (others[slot] && holdings_[slot].contexts != 0 && !others_.is_own(slot)) return slot;
+  }
+  return std::nullopt;
+}
+
+}  // namespace gpemu::device
