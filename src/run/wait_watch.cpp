@@ -181,6 +181,15 @@ bool WaitWatch::parse(std::string_view text, SystemCall& call) {
   return leading_number<std::uint64_t>(text, 16).value_or(0) >> 32 != 0;
 }
 
+/// Gives a system call that continues after the process was stopped the number that it had before:
+/// its arguments are the same. If it was not examined before, it keeps its number, and does not
+/// count. Source: restart_syscall(2).
+void WaitWatch::resume(SystemCall& call, const SystemCall& last) {
+  if (call.number == SYS_restart_syscall && call.arguments == last.arguments) {
+    call.number = last.number;
+  }
+}
+
 WaitWatch::Look WaitWatch::computes(pid_t id, std::string_view way) {
   computing_ = id;
   way_ = way;
@@ -223,6 +232,8 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   if (state == 'Z' && !in_call && !text.starts_with("running")) return ended(thread);
   if (state != 'S') return computes(id, state == 'R' ? kRuns : "waits for the host");
   if (!in_call) return computes(id, "waits in no system call");
+  resume(call, thread.last_call);
+  thread.last_call = call;
   thread.timed = false;
   thread.sockets.clear();
   if (!counts_as_waiting(thread, call)) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -59,6 +60,10 @@ class WaitWatch {
 
  private:
   static constexpr std::string_view kRuns = "runs";
+  struct SystemCall {
+    long number = -1;
+    std::array<std::uint64_t, 6> arguments{};
+  };
   struct Thread {
     pid_t process = 0;
     FileDescriptor runs, call;  ///< /proc/PID/task/TID/schedstat and syscall.
@@ -67,10 +72,7 @@ class WaitWatch {
     bool ended = false;
     bool timed = false;
     Connections::Sockets sockets;
-  };
-  struct SystemCall {
-    long number = 0;
-    std::uint64_t arguments[6] = {};
+    SystemCall last_call;  ///< the last one that was examined.
   };
   enum class Look { kSleeps, kSleepsAnew, kComputes };
 
@@ -86,6 +88,7 @@ class WaitWatch {
   [[nodiscard]] bool is_own_memory(pid_t process, std::uint64_t address);
   [[nodiscard]] Look computes(pid_t id, std::string_view way);
   [[nodiscard]] static bool parse(std::string_view text, SystemCall& call);
+  static void resume(SystemCall& call, const SystemCall& last);
 
   pid_t root_;
   std::string shared_file_;

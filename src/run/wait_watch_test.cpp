@@ -67,14 +67,16 @@ class WaitWatchTest : public testing::Test {
 
   static bool no_time(pid_t /*thread*/) { return false; }
 
-  /// Returns when all wait; never, if they never do.
   static void expect_waits(WaitWatch& watch) {
-    while (!watch.all_wait(no_time)) std::this_thread::yield();
+    EXPECT_TRUE(eventually([&] { return watch.all_wait(no_time); })) << watch.who_computes();
   }
 
   /// Returns when processes have been started.
   static void see(WaitWatch& watch, std::size_t processes) {
-    while (watch.processes().size() < processes) static_cast<void>(watch.all_wait(no_time));
+    EXPECT_TRUE(eventually([&] {
+      static_cast<void>(watch.all_wait(no_time));
+      return watch.processes().size() >= processes;
+    }));
   }
 
   /// Waits until a thread's state has been judged, and returns whether all ever wait.
@@ -86,9 +88,10 @@ class WaitWatchTest : public testing::Test {
   }
 
   static void expect_in_the_way(WaitWatch& watch, std::string_view way) {
-    while (!watch.who_computes().contains(way)) {
-      ASSERT_FALSE(watch.all_wait(no_time));
-    }
+    EXPECT_TRUE(eventually([&] {
+      EXPECT_FALSE(watch.all_wait(no_time));
+      return watch.who_computes().contains(way);
+    })) << watch.who_computes();
     EXPECT_FALSE(ever_waits(watch, 100));
   }
 };
@@ -205,8 +208,7 @@ TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
   WaitWatch watch(processes.root(), "");
   expect_in_the_way(watch, "a timeout of its own");
   // Unless it is known.
-  while (!watch.all_wait([](pid_t) { return true; })) {
-  }
+  EXPECT_TRUE(eventually([&] { return watch.all_wait([](pid_t) { return true; }); }));
 }
 
 TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
@@ -235,6 +237,36 @@ TEST_F(WaitWatchTest, AStoppedProcessIsNotWaiting) {
                            }});
   WaitWatch watch(processes.root(), "");
   expect_in_the_way(watch, "the host");
+}
+
+TEST_F(WaitWatchTest, AWaitThatGoesOnAfterAStopCountsAsBefore) {
+  for (const bool is_outside : {false, true}) {
+    int pipe[2] = {-1, -1};
+    ASSERT_EQ(::pipe(pipe), 0);
+    pollfd polled{.fd = is_outside ? pipe[0] : -1, .events = POLLIN, .revents = 0};
+    const Shared<std::atomic<pid_t>> sleeper;
+    TestProcesses processes({[&] {
+      *sleeper = ::getpid();
+      ::poll(&polled, 1, 3'600'000);
+    }});
+    WaitWatch watch(processes.root(), "");
+    const auto all_wait = [&] { return watch.all_wait([](pid_t) { return true; }); };
+    const auto is_in_the_way = [&] {
+      return !all_wait() && watch.who_computes().contains("outside");
+    };
+    const auto expect_state = [&] {
+      EXPECT_TRUE(is_outside ? eventually(is_in_the_way) : eventually(all_wait));
+    };
+    expect_state();
+    ASSERT_GT(*sleeper, 0);
+    ASSERT_EQ(::kill(*sleeper, SIGSTOP), 0);
+    EXPECT_TRUE(
+        eventually([&] { return !all_wait() && watch.who_computes().contains("the host"); }));
+    ASSERT_EQ(::kill(*sleeper, SIGCONT), 0);
+    expect_state();
+    ::close(pipe[0]);
+    ::close(pipe[1]);
+  }
 }
 
 TEST_F(WaitWatchTest, SeesAllThreads) {

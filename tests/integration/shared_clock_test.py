@@ -233,6 +233,7 @@ class SharedClock(unittest.TestCase):
         output, _ = self.run_program(
             "child = os.fork()\n"
             "if child == 0: time.sleep(HOUR); os._exit(0)\n"
+            "time.sleep(30)\n"  # Skipped once the child sleeps.
             "os.kill(child, signal.SIGSTOP); os.waitpid(child, os.WUNTRACED)\n"
             "begin, host = time.monotonic(), host_time()\n"
             "time.sleep(0.3)\n"
