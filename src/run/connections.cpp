@@ -86,6 +86,31 @@ void for_each_attribute(nlmsghdr& answer, Look look) {
   }
 }
 
+/// Returns the descriptors of a process's io_urings.
+std::vector<int> rings_of(pid_t process) {
+  std::vector<int> rings;
+  for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
+    const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
+    if (link == "anon_inode:[io_uring]") rings.push_back(descriptor);
+  });
+  return rings;
+}
+
+/// Returns whether all requests that an io_uring has got are done, and nobody else takes more out
+/// of its queue. A request that is done several times (IORING_TIMEOUT_MULTISHOT) is not seen.
+/// Source: io_uring/fdinfo.c of Linux.
+bool ring_is_idle(pid_t process, int descriptor) {
+  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
+  const auto value_of = [&info](std::string_view name) {
+    const std::size_t at = info.find(fmt::format("\n{}:", name));
+    if (at == std::string::npos) return std::optional<std::int64_t>();
+    return leading_number<std::int64_t>(std::string_view(info).substr(at + name.size() + 2));
+  };
+  const auto taken = value_of("CachedSqHead");
+  return taken && taken == value_of("SqTail") && taken == value_of("CachedCqTail") &&
+         value_of("SqThread") == -1 && info.contains("\nPollList:\nCqOverflowList:");
+}
+
 /// Returns address and port in one form for both families.
 std::string address_text(int family, const __be32* address, __be16 port) {
   std::array<std::uint32_t, 4> words{};
@@ -226,7 +251,7 @@ void Connections::look_again(const inet_diag_req_v2& request) {
               [&](nlmsghdr& answer) { take(request.sdiag_family, answer); });
 }
 
-void Connections::look_again(const Sockets& sockets) {
+void Connections::look_again_at_sockets(const std::set<std::uint64_t>& sockets) {
   // The kernel takes a millisecond to list all sockets. If two lists show no connection that is
   // being opened, there was none in between unless a process started to open one.
   const bool known = std::ranges::all_of(sockets, [this](std::uint64_t inode) {
@@ -249,6 +274,23 @@ void Connections::look_again(const Sockets& sockets) {
       look_again(tcp_.at(one).request);
     }
   }
+}
+
+void Connections::look_again(const Carriers& carriers) {
+  if (!carriers.sockets.empty()) look_again_at_sockets(carriers.sockets);
+  busy_rings_.clear();
+  for (const pid_t process : carriers.rings) {
+    if (!std::ranges::all_of(rings_of(process),
+                             [&](int ring) { return ring_is_idle(process, ring); })) {
+      busy_rings_.insert(process);
+    }
+  }
+}
+
+bool Connections::are_quiet(const Carriers& carriers) const {
+  return std::ranges::all_of(carriers.sockets, [this](auto socket) { return is_quiet(socket); }) &&
+         std::ranges::none_of(carriers.rings,
+                              [this](pid_t process) { return busy_rings_.contains(process); });
 }
 
 const Connections::TcpSocket* Connections::peer_of(const TcpSocket& socket) const {
@@ -275,7 +317,7 @@ bool Connections::is_quiet(std::uint64_t inode) const {
   return states && peer->not_sent == 0 && peer->sent == socket.received;
 }
 
-bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Sockets& sockets) {
+bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers) {
   const auto unix_is_inside = [&] {
     const auto found = unix_.find(inode);
     if (found == unix_.end()) return false;
@@ -295,18 +337,18 @@ bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Soc
   if (found == tcp_.end()) return false;
   const TcpSocket& socket = found->second;
   if (socket.state == kListening || socket.state == kCloseWait) {
-    sockets.insert(inode);
+    carriers.sockets.insert(inode);
     return direction == Direction::kRead;
   }
   // Acknowledgements free space to send, and they may be in transit.
   if (direction != Direction::kRead && socket.unacknowledged > 0) return false;
   const TcpSocket* const peer = peer_of(socket);
   if (peer == nullptr || !is_held(peer->inode)) return false;
-  sockets.insert(inode);
+  carriers.sockets.insert(inode);
   return true;
 }
 
-bool Connections::poll_set_is_inside(pid_t process, int descriptor, Sockets& sockets, int depth) {
+bool Connections::poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers, int depth) {
   // Source: proc_pid_fdinfo(5). tfd:  12 events:  19 data: 7f06e8000b70  pos:0 ino:1f9e sdev:8
   const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
   if (!info.starts_with("pos:")) return false;
@@ -332,42 +374,43 @@ bool Connections::poll_set_is_inside(pid_t process, int descriptor, Sockets& soc
     const Direction direction = (*events & kOut) == 0  ? Direction::kRead
                                 : (*events & kIn) == 0 ? Direction::kWrite
                                                        : Direction::kBoth;
-    if (!is_inside(process, *target, direction, sockets, depth + 1)) return false;
+    if (!is_inside(process, *target, direction, carriers, depth + 1)) return false;
   }
   return true;
 }
 
-bool Connections::disk_may_signal(pid_t process) {
-  bool ring = false;
-  for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
-    ring = ring ||
-           link_text(fmt::format("/proc/{}/fd/{}", process, descriptor)) == "anon_inode:[io_uring]";
-  });
+/// The kernel, too, may signal an eventfd: when it has done a request of the process.
+bool Connections::eventfd_is_inside(pid_t process, Carriers& carriers) {
   // Source: Documentation/admin-guide/sysctl/fs.rst: the number of events that all programs of the
   // host have reserved.
-  return ring || (text_of("/proc/sys/fs/aio-nr") != "0\n" &&
-                  text_of(fmt::format("/proc/{}/maps", process)).contains("/[aio]"));
+  if (text_of("/proc/sys/fs/aio-nr") != "0\n" &&
+      text_of(fmt::format("/proc/{}/maps", process)).contains("/[aio]")) {
+    return false;
+  }
+  if (!rings_of(process).empty()) carriers.rings.insert(process);
+  return true;
 }
 
-bool Connections::is_inside(pid_t process, int descriptor, Direction direction, Sockets& sockets) {
-  return is_inside(process, descriptor, direction, sockets, 0);
+bool Connections::is_inside(pid_t process, int descriptor, Direction direction,
+                            Carriers& carriers) {
+  return is_inside(process, descriptor, direction, carriers, 0);
 }
 
-bool Connections::is_inside(pid_t process, int descriptor, Direction direction, Sockets& sockets,
+bool Connections::is_inside(pid_t process, int descriptor, Direction direction, Carriers& carriers,
                             int depth) {
   if (depth > kDeepest) return false;
   const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
   if (link.starts_with("anon_inode:[eventpoll]")) {
-    return poll_set_is_inside(process, descriptor, sockets, depth);
+    return poll_set_is_inside(process, descriptor, carriers, depth);
   }
   if (from_outside_.contains(link)) return false;
   if (link.starts_with(kPipe)) return pipe_is_inside(link, direction);
   if (link.starts_with(kSocket)) {
     const auto inode = leading_number<std::uint64_t>(std::string_view(link).substr(kSocket.size()));
-    return inode && socket_is_inside(*inode, direction, sockets);
+    return inode && socket_is_inside(*inode, direction, carriers);
   }
   if (link == "anon_inode:[signalfd]") return true;
-  if (link == "anon_inode:[eventfd]") return !disk_may_signal(process);
+  if (link == "anon_inode:[eventfd]") return eventfd_is_inside(process, carriers);
   if (link == "anon_inode:[timerfd]") {
     const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
     return info.contains("it_value: (0, 0)");

@@ -29,20 +29,29 @@ class Connections {
   /// From now on, `processes` count as inside.
   void set_inside(std::vector<pid_t> processes);
 
-  /// TCP sockets at which threads wait, by inode.
-  using Sockets = std::set<std::uint64_t>;
+  /// What may deliver something while all threads sleep.
+  struct Carriers {
+    std::set<std::uint64_t> sockets;  ///< TCP sockets at which threads wait, by inode.
+    std::set<pid_t> rings;  ///< processes with an io_uring whose threads wait at an eventfd.
 
-  /// Returns whether only a process inside can end a wait at a descriptor. Adds the TCP sockets of
-  /// the wait to `sockets`: for these, is_quiet() must hold as well.
+    void add(const Carriers& other) {
+      sockets.insert(other.sockets.begin(), other.sockets.end());
+      rings.insert(other.rings.begin(), other.rings.end());
+    }
+    void clear() { *this = {}; }
+  };
+
+  /// Returns whether only a process inside can end a wait at a descriptor, or one of the carriers,
+  /// which it adds to `carriers`: for these, are_quiet() must hold as well.
   [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
-                               Sockets& sockets);
+                               Carriers& carriers);
 
-  /// Reads again the state of some TCP sockets and of their peers.
-  void look_again(const Sockets& sockets);
+  /// Reads again the state of carriers.
+  void look_again(const Carriers& carriers);
 
-  /// Returns whether, at the last look_again() for a socket, everything ever sent to it had
-  /// arrived.
-  [[nodiscard]] bool is_quiet(std::uint64_t socket) const;
+  /// Returns whether nothing was under way at the last look_again() for these carriers: everything
+  /// ever sent to the sockets had arrived, and all requests to the rings were done.
+  [[nodiscard]] bool are_quiet(const Carriers& carriers) const;
 
  private:
   struct TcpSocket {
@@ -59,13 +68,15 @@ class Connections {
     std::uint64_t peer = 0;
   };
 
-  [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction, Sockets& sockets,
-                               int depth);
+  [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
+                               Carriers& carriers, int depth);
   [[nodiscard]] bool pipe_is_inside(const std::string& link, Direction direction);
-  [[nodiscard]] bool socket_is_inside(std::uint64_t inode, Direction direction, Sockets& sockets);
-  [[nodiscard]] bool poll_set_is_inside(pid_t process, int descriptor, Sockets& sockets, int depth);
-  /// Returns whether a process may read files in a way whose end the kernel signals by an eventfd.
-  [[nodiscard]] static bool disk_may_signal(pid_t process);
+  [[nodiscard]] bool socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers);
+  [[nodiscard]] bool poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers,
+                                        int depth);
+  [[nodiscard]] static bool eventfd_is_inside(pid_t process, Carriers& carriers);
+  void look_again_at_sockets(const std::set<std::uint64_t>& sockets);
+  [[nodiscard]] bool is_quiet(std::uint64_t socket) const;
   /// Reads the descriptors of all processes inside.
   void read_held();
   [[nodiscard]] bool is_held(std::uint64_t inode);
@@ -77,6 +88,7 @@ class Connections {
   [[nodiscard]] const TcpSocket* peer_of(const TcpSocket& socket) const;
 
   std::set<std::string, std::less<>> from_outside_;
+  std::set<pid_t> busy_rings_;
   std::vector<pid_t> inside_;
   std::set<std::uint64_t> held_sockets_;
   std::set<std::string, std::less<>> read_pipes_, written_pipes_;

@@ -235,7 +235,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   resume(call, thread.last_call);
   thread.last_call = call;
   thread.timed = false;
-  thread.sockets.clear();
+  thread.carriers.clear();
   if (!counts_as_waiting(thread, call)) {
     return computes(id, "waits for something outside the run");
   }
@@ -301,7 +301,7 @@ bool WaitWatch::counts_as_waiting(Thread& thread, const SystemCall& call) {
 }
 
 bool WaitWatch::file_wait_counts(Thread& thread, int descriptor, Direction direction) {
-  return connections_.is_inside(thread.process, descriptor, direction, thread.sockets);
+  return connections_.is_inside(thread.process, descriptor, direction, thread.carriers);
 }
 
 bool WaitWatch::poll_counts(Thread& thread, const SystemCall& call) {
@@ -415,12 +415,12 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
       way_ = "is in another PID or time namespace";
       return false;
     }
-    Connections::Sockets sockets;
+    Connections::Carriers carriers;
     for (const auto& [id, thread] : threads_) {
-      sockets.insert(thread.sockets.begin(), thread.sockets.end());
+      carriers.add(thread.carriers);
     }
     // This comes before the pass: data that arrives later wakes a thread, and the pass sees that.
-    if (!sockets.empty()) connections_.look_again(sockets);
+    connections_.look_again(carriers);
     bool anew = false, lives = false;
     for (auto& [id, thread] : threads_) {
       const Look seen = look(id, thread, has_time);
@@ -431,11 +431,9 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
     if (anew) continue;
     if (!lives) return false;
     for (auto& [id, thread] : threads_) {
-      for (const std::uint64_t socket : thread.sockets) {
-        if (connections_.is_quiet(socket)) continue;
-        static_cast<void>(computes(id, "waits for bytes in transit"));
-        return false;
-      }
+      if (connections_.are_quiet(thread.carriers)) continue;
+      static_cast<void>(computes(id, "waits for bytes in transit, or for the kernel"));
+      return false;
     }
     // If no process or thread was started since the list was made, none was missed.
     const std::string listed = last_pid_;

@@ -71,7 +71,7 @@ class WaitWatch {
     bool known = false;  ///< it has slept since `run_count` in a wait that counts; or not:
     bool ended = false;
     bool timed = false;
-    Connections::Sockets sockets;
+    Connections::Carriers carriers;
     SystemCall last_call;  ///< the last one that was examined.
   };
   enum class Look { kSleeps, kSleepsAnew, kComputes };

@@ -5,6 +5,7 @@
 #include <atomic>
 #include <fcntl.h>
 #include <linux/futex.h>
+#include <linux/io_uring.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/epoll.h>
@@ -42,6 +43,26 @@ Ends tcp_connection() {
   const int server = ::accept(listener, nullptr, nullptr);
   ::close(listener);
   return {client, server};
+}
+
+/// Makes an io_uring with at most one request: to the kernel, to wait for an hour. Returns its
+/// descriptor, negative if the host does not allow it.
+int make_ring(bool has_request) {
+  io_uring_params facts{};
+  const auto ring = static_cast<int>(::syscall(SYS_io_uring_setup, 1, &facts));
+  if (ring < 0 || !has_request) return ring;
+  const auto map = [ring](std::size_t size, off_t offset) {
+    return static_cast<std::byte*>(
+        ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, ring, offset));
+  };
+  std::byte* const queue = map(facts.sq_off.array + sizeof(std::uint32_t), IORING_OFF_SQ_RING);
+  auto* const request = reinterpret_cast<io_uring_sqe*>(map(sizeof(io_uring_sqe), IORING_OFF_SQES));
+  const __kernel_timespec hour{.tv_sec = 3600, .tv_nsec = 0};
+  request->opcode = IORING_OP_TIMEOUT;
+  request->addr = reinterpret_cast<std::uint64_t>(&hour);
+  request->len = 1;
+  *reinterpret_cast<std::uint32_t*>(queue + facts.sq_off.tail) = 1;
+  return ::syscall(SYS_io_uring_enter, ring, 1, 0, 0, nullptr, 0) == 1 ? ring : -1;
 }
 
 void read_from(int file) {
@@ -224,6 +245,23 @@ TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
     WaitWatch watch(processes.root(), "");
     if (runs) {
       expect_in_the_way(watch, "outside");
+    } else {
+      expect_waits(watch);
+    }
+  }
+}
+
+TEST_F(WaitWatchTest, ARequestToTheKernelIsNoWaiting) {
+  const FileDescriptor probe(make_ring(false));
+  if (!probe.valid()) GTEST_SKIP() << "this host does not allow io_uring";
+  for (const bool has_request : {false, true}) {
+    TestProcesses processes({[has_request] {
+      eventfd_t value = 0;
+      if (make_ring(has_request) >= 0) ::eventfd_read(::eventfd(0, 0), &value);
+    }});
+    WaitWatch watch(processes.root(), "");
+    if (has_request) {
+      expect_in_the_way(watch, "for the kernel");
     } else {
       expect_waits(watch);
     }
