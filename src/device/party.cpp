@@ -35,15 +35,33 @@ Party::Round* Party::unpublished() {
 }
 
 void Party::publish(const Arrival& arrival, TimePoint now) {
-  layout::ArrivalRecord& record = own_.arrivals[published_ % kKept];
-  record.time_ns = arrival.time.time_since_epoch().count();
-  record.after_ns = arrival.after.count();
-  record.rounds_back = arrival.rounds_back;
-  record.is_final = arrival.is_final ? 1 : 0;
-  record.cost_ns = rounds_[published_ - ended_].cost.count();
-  record.published_ns = now.time_since_epoch().count();
-  own_.count = ++published_;
+  arrivals_[published_ % kKept] = {
+      .arrival = arrival, .cost = rounds_[published_ - ended_].cost, .at = now};
+  show(published_);
+  ++published_;
+  show_count();
   if (!arrival.is_final) promised_ = published_;
+}
+
+void Party::show(std::uint64_t round) {
+  const Published& own = arrivals_[round % kKept];
+  layout::ArrivalRecord& record = shown_.arrivals[round % kKept];
+  record.time_ns = own.arrival.time.time_since_epoch().count();
+  record.after_ns = own.arrival.after.count();
+  record.rounds_back = own.arrival.rounds_back;
+  record.is_final = own.arrival.is_final ? 1 : 0;
+  record.cost_ns = own.cost.count();
+  record.published_ns = own.at.time_since_epoch().count();
+}
+
+void Party::show_count() {
+  shown_.count = published_;
+  shown_.changes = changes_;
+}
+
+void Party::repair() {
+  for (std::uint64_t round = 0; round < kKept; ++round) show(round);
+  show_count();
 }
 
 std::optional<Party::Arrival> Party::arrival_of(const Round& round) const {
@@ -108,11 +126,11 @@ void Party::take_back(TimePoint now) {
   while (published_ < taken_back_) {
     // The first round has not ended, so what depends on it has not passed.
     const bool has_passed = published_ == ended_ && ready_of(published_) <= now;
-    if (own_.arrivals[published_ % kKept].is_final == 0 && !has_passed) break;
+    if (!arrivals_[published_ % kKept].arrival.is_final && !has_passed) break;
     ++published_;
   }
-  own_.count = published_;
-  ++own_.changes;
+  ++changes_;
+  show_count();
   promised_ = ended_;
 }
 
@@ -127,16 +145,15 @@ bool Party::took_back_too_late(TimePoint now) const {
 /// Returns when this party is ready for a round that is or was published. Requires: the end of the
 /// round on which that depends is known.
 TimePoint Party::ready_of(std::uint64_t round) const {
-  const layout::ArrivalRecord& record = own_.arrivals[round % kKept];
-  const TimePoint time{Duration(record.time_ns)};
-  if (record.rounds_back == 0) return time;
-  return std::max(
-      time, saturating_add(ends_[(round - record.rounds_back) % kKept], Duration(record.after_ns)));
+  const Arrival& arrival = arrivals_[round % kKept].arrival;
+  if (arrival.rounds_back == 0) return arrival.time;
+  return std::max(arrival.time,
+                  saturating_add(ends_[(round - arrival.rounds_back) % kKept], arrival.after));
 }
 
 void Party::restore() {
   published_ = promised_ = taken_back_;
-  own_.count = published_;
+  show_count();
 }
 
 std::optional<TimePoint> Party::end(TimePoint now) const {

@@ -38,7 +38,7 @@ class Party {
     bool is_final = true;
   };
 
-  Party(Seats seats, std::size_t seat) : seats_(seats), own_(seats[seat]) {}
+  Party(Seats seats, std::size_t seat) : seats_(seats), shown_(seats[seat]) {}
 
   void add(Round round) { rounds_.push_back(std::move(round)); }
   /// Returns the rounds whose ends are not known, in order.
@@ -62,6 +62,8 @@ class Party {
   [[nodiscard]] bool took_back_too_late(TimePoint now) const;
   /// Publishes again what was taken back.
   void restore();
+  /// Writes again what this party has published, in case its seat was damaged.
+  void repair();
 
   /// Returns when the first round ends, if all parties' arrivals are final.
   [[nodiscard]] std::optional<TimePoint> end(TimePoint now) const;
@@ -106,11 +108,21 @@ class Party {
   [[nodiscard]] static std::optional<Entry> read(const layout::SeatRecord& seat,
                                                  std::uint64_t round, const Ends& ends,
                                                  TimePoint now);
+  /// An arrival that was published.
+  struct Published {
+    Arrival arrival{};
+    Duration cost{};
+    TimePoint at{};
+  };
+  void show(std::uint64_t round);
+  void show_count();
   [[nodiscard]] TimePoint ready_of(std::uint64_t round) const;
   [[nodiscard]] Known known(std::uint64_t round, const Ends& ends, TimePoint now) const;
 
   Seats seats_;
-  layout::SeatRecord& own_;
+  layout::SeatRecord& shown_;  ///< what others see of the originals, which follow.
+  std::array<Published, layout::kArrivalsKept> arrivals_{};
+  std::uint64_t changes_ = 0;
   std::deque<Round> rounds_;
   std::uint64_t ended_ = 0;       ///< rounds before those in `rounds_`.
   std::uint64_t published_ = 0;   ///< rounds whose arrivals are published.

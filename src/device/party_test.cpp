@@ -46,6 +46,24 @@ TEST_F(PartyTest, ARoundEndsWhenBothHavePublished) {
   EXPECT_EQ(second_.end(now_), time_of(37us));
 }
 
+TEST_F(PartyTest, ADamagedSeatIsRepaired) {
+  for (Party* const party : {&first_, &second_}) {
+    add(*party, 5us);
+    party->publish({.time = time_of(10us)}, now_);
+  }
+  seats_[0].count = 77;
+  seats_[0].changes = 7;
+  for (layout::ArrivalRecord& arrival : seats_[0].arrivals) {
+    arrival.time_ns = Duration(100h).count();
+    arrival.rounds_back = 9;
+  }
+  EXPECT_EQ(second_.end(now_), std::nullopt);
+  first_.repair();
+  EXPECT_EQ(first_.end(now_), time_of(15us));
+  EXPECT_EQ(second_.end(now_), time_of(15us));
+  EXPECT_EQ(seats_[0].count, 1U);
+}
+
 TEST_F(PartyTest, ARoundEndsAfterTheOneBefore) {
   for (Party* const party : {&first_, &second_}) {
     add(*party, 50us);

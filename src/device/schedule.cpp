@@ -64,7 +64,11 @@ Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) 
 
 void Schedule::call_settler(const NextLook& look) {
   layout::ProcessRecord& own = segment_.process(segment_.identity());
-  if (look.time < planned_look_ || (look.listens && own.listening == 0)) ring(own);
+  // A thread that settles and does not plan to look finds no failures either.
+  const bool sleeps = planned_look_ == TimePoint::max();
+  if (!sleeps && look.time >= planned_look_ && (!look.listens || own.listening != 0)) return;
+  ring(own);
+  planned_look_ = TimePoint::min();  // It looks as soon as it runs.
 }
 
 /// Takes back all arrivals that are not final. Returns the time at which what was about to be
@@ -266,6 +270,7 @@ Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
 void Schedule::find_failures() {
   for (Party* const party : parties_) {
     if (party->failed != nullptr) continue;
+    if (!party->rounds().empty()) party->repair();
     for (const layout::SeatRecord& seat : party->seats()) {
       if (!party->lacks(seat, timeline_.now()) || segment_.seats().can_come(seat)) continue;
       // It may have come before it died.

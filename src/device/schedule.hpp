@@ -122,10 +122,11 @@ class Schedule {
   /// earlier.
   NextLook plan_look(TimePoint now, TimePoint latest) GPEMU_REQUIRES(mutex);
 
-  /// Makes the thread that settles look, if it would look later than that.
+  /// Makes the thread that settles look, if it would look later than that or never.
   void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
 
-  /// Finds parties that wait for a party that cannot come any more.
+  /// Finds parties that wait for a party that cannot come any more, and repairs the seats of
+  /// parties that wait.
   void find_failures() GPEMU_REQUIRES(mutex);
 
   /// For how long after their ends rounds had no end, for those who asked.

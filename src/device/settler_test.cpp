@@ -178,6 +178,18 @@ TEST_F(LookAtTest, ARoundGetsItsEndWithoutAnybodyElseLooking) {
   EXPECT_EQ(round.time(), TimePoint(37us));
 }
 
+TEST_F(LookAtTest, AThreadThatDoesNotPlanToLookIsCalledForANewRound) {
+  layout::ProcessRecord& own = segment_->process(segment_->identity());
+  EXPECT_EQ(look(TimePoint(1s)).time, TimePoint::max());
+  own.listening = 1;  // It listened for the rounds before.
+  const std::uint32_t bell = own.bell;
+  static_cast<void>(arrive(TimePoint(1s), 5us));
+  EXPECT_EQ(own.bell, bell + 1);
+  static_cast<void>(arrive(TimePoint(1s), 5us));
+  EXPECT_EQ(own.bell, bell + 1) << "it has not looked yet";
+  EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 20ms));
+}
+
 TEST_F(LookAtTest, ADeadPartyIsNoticedWithin20Milliseconds) {
   static_cast<void>(look(TimePoint(1s)));
   const Moment round = arrive(TimePoint(1s), 5us);

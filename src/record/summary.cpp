@@ -209,7 +209,7 @@ std::string program_verdict(const OrderedJson& summary) {
           ? ""
           : fmt::format("; {} operations on GPUs beyond the first {} of a process are not included",
                         left_out, cuda::ProcessRecord::kMaxDevices);
-  if (span <= 0) return "the program gave the emulated GPU no work" + beyond;
+  if (span <= 0) return "no CUDA call gave the emulated GPU work" + beyond;
   const double share = percent(busy, span);
   if (2 * busy >= span) {
     return fmt::format("limited by the GPU: it is busy {:.1f} % of the time{}", share, beyond);

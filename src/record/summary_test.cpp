@@ -40,7 +40,7 @@ TEST(ProgramVerdict, NamesWhatLimitsTheProgram) {
   EXPECT_EQ(verdict_of(process_with(10 * kMs, 5 * kMs, 5 * kMs)),
             "limited by ordering: work waits for other streams, devices or processes; the GPU is "
             "busy 10.0 % of the time");
-  EXPECT_EQ(program_verdict(summarise({})), "the program gave the emulated GPU no work");
+  EXPECT_EQ(program_verdict(summarise({})), "no CUDA call gave the emulated GPU work");
 }
 
 TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
