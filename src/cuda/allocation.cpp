@@ -60,10 +60,10 @@ AddressSpace* space_of(Memory& state, DeviceState& device) {
   // One written byte must not take a huge page.
   ::madvise(base, size, MADV_NOHUGEPAGE);
   ::madvise(base, size, MADV_DONTDUMP);
+  space.free.emplace(reinterpret_cast<std::uint64_t>(base), size);
   space.descriptor = descriptor;
   space.base = reinterpret_cast<std::uint64_t>(base);
   space.size = size;
-  space.free.emplace(space.base, size);
   forget_unmapped(state, space.base, size);
   device.end_with_context(ContextPart::kMemory, release_blocks);
   return &space;

@@ -69,11 +69,11 @@ File* file_of(const DeviceState& device) {
   File& file = physical_state().files[device.ordinal];
   if (file.descriptor >= 0) return &file;
   const Bytes size = round_up(device.info.total_memory * kFileFactor, kPage);
+  file.ranges.free.emplace(0, size);
   const int descriptor = make_sparse_file(size + size / kPage * kEntry);
   if (descriptor < 0) return nullptr;
   file.descriptor = descriptor;
   file.ranges.size = size;
-  file.ranges.free.emplace(0, size);
   return &file;
 }
 
