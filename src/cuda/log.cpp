@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "log.hpp"
 
+#include <exception>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -68,7 +69,13 @@ TellLater::TellLater() {
 TellLater::~TellLater() {
   if (first != this) return;
   first = nullptr;
-  for (const std::string& message : messages) call_receivers(message);
+  for (const std::string& message : messages) {
+    try {
+      call_receivers(message);
+    } catch (const std::exception& exception) {
+      static_cast<void>(status_after(exception));
+    }
+  }
 }
 
 void tell(std::string_view message) {

@@ -31,7 +31,7 @@ void yield_entries(const std::vector<Entry>& entries, Entry* out, std::size_t* c
 
 }  // namespace
 
-gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) {
+gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) try {
   if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_graph* const created = cuda::create_graph();
@@ -39,9 +39,10 @@ gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) {
   *graph = created;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
-                                         gpemu_cuda_graph_handle* clone) {
+                                         gpemu_cuda_graph_handle* clone) try {
   if (clone == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
@@ -52,8 +53,9 @@ gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
   *clone = copy;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) {
+gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
@@ -66,11 +68,12 @@ gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) {
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
                                        const gpemu_cuda_node_handle* dependencies, size_t count,
                                        const gpemu_cuda_node_parameters* parameters,
-                                       gpemu_cuda_node_handle* node) {
+                                       gpemu_cuda_node_handle* node) try {
   if (parameters == nullptr || node == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
@@ -83,11 +86,12 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
   GPEMU_CUDA_TRY(cuda::describe_node(*parameters, *device, &work));
   return cuda::add_node(*found, std::move(work), {dependencies, dependencies + count}, node);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
                                            const gpemu_cuda_node_handle* from,
                                            const gpemu_cuda_node_handle* to, size_t count,
-                                           int32_t connect) {
+                                           int32_t connect) try {
   if ((from == nullptr || to == nullptr) && count > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
@@ -95,9 +99,10 @@ gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::connect_nodes(*found, from, to, count, connect != 0);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cuda_node_handle* out,
-                                         size_t* count) {
+                                         size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
@@ -106,10 +111,11 @@ gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cu
   yield_entries(found->nodes, out, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
                                          gpemu_cuda_node_handle* from, gpemu_cuda_node_handle* to,
-                                         size_t* count) {
+                                         size_t* count) try {
   if (count == nullptr || (from == nullptr) != (to == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -129,9 +135,10 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
   yield_entries(ends, to, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
-                                               gpemu_cuda_node_handle* out, size_t* count) {
+                                               gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
@@ -140,9 +147,10 @@ gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
   yield_entries(found->dependencies, out, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
-                                             gpemu_cuda_node_handle* out, size_t* count) {
+                                             gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
@@ -151,9 +159,10 @@ gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
   yield_entries(cuda::dependents_of(*found), out, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
-                                      gpemu_cuda_node_parameters* parameters) {
+                                      gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
@@ -162,9 +171,10 @@ gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
   *parameters = found->work.parameters;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
-                                      const gpemu_cuda_node_parameters* parameters) {
+                                      const gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
@@ -180,8 +190,9 @@ gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
   found->work = std::move(work);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) {
+gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
@@ -196,3 +207,4 @@ gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) {
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

@@ -12,7 +12,7 @@ namespace cuda = gpemu::cuda;
 
 gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(void*),
                                                 uint32_t references,
-                                                gpemu_cuda_user_object_handle* handle) {
+                                                gpemu_cuda_user_object_handle* handle) try {
   if (destroy == nullptr || references == 0 || handle == nullptr) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -22,9 +22,10 @@ gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(vo
   *handle = created;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle handle,
-                                                uint32_t count) {
+                                                uint32_t count) try {
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_user_object* const found = cuda::user_objects().find(handle);
@@ -32,9 +33,10 @@ gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle ha
   found->references += count;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle handle,
-                                                 uint32_t count) {
+                                                 uint32_t count) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
@@ -48,10 +50,11 @@ gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle h
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle graph,
                                                       gpemu_cuda_user_object_handle handle,
-                                                      uint32_t count, int32_t move) {
+                                                      uint32_t count, int32_t move) try {
   GPEMU_CUDA_TRY(cuda::attach());
   const std::lock_guard lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
@@ -66,10 +69,11 @@ gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle gr
   found->objects[object] += count;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle graph,
                                                        gpemu_cuda_user_object_handle handle,
-                                                       uint32_t count) {
+                                                       uint32_t count) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
@@ -86,3 +90,4 @@ gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle g
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
