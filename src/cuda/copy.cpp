@@ -3,10 +3,11 @@
 
 #include <array>
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "attach.hpp"
 #include "copy_rule.hpp"
@@ -191,7 +192,7 @@ double rate_between(const DeviceState& device, const DeviceState& peer, double l
 /// Checks that a range lies in memory that a device can use.
 Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
   const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const Side side(state, address, bytes);
   *found = side;
   return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
@@ -229,7 +230,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   }
   if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const Side to(state, copy.destination, *to_extent);
   const Side from(state, copy.source, *from_extent);
   lock.unlock();
@@ -298,7 +299,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   const Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const Side side(state, node.set_address, extent);
   lock.unlock();
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {

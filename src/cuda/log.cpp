@@ -2,13 +2,13 @@
 #include "log.hpp"
 
 #include <exception>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "handle_table.hpp"
@@ -30,9 +30,9 @@ constexpr std::int32_t kError = 0;
 }  // namespace
 
 struct Logs {
-  std::mutex mutex;
+  Mutex mutex;
   HandleTable<gpemu_cuda_log>& table = *new HandleTable<gpemu_cuda_log>(kMaxLogs);
-  std::vector<gpemu_cuda_log*> all;  ///< guarded by the mutex.
+  std::vector<gpemu_cuda_log*> all GPEMU_GUARDED_BY(mutex);
 };
 
 namespace {
@@ -48,7 +48,7 @@ namespace {
 void call_receivers(std::string_view message) {
   std::vector<gpemu_cuda_log> receivers;
   {
-    const std::lock_guard lock(logs().mutex);
+    const Lock lock(logs().mutex);
     for (const gpemu_cuda_log* const log : logs().all) receivers.push_back(*log);
   }
   // Without the lock, because callbacks may register others.
@@ -90,14 +90,14 @@ void tell(std::string_view message) {
 Status register_log(gpemu_cuda_log_callback callback, void* data, gpemu_cuda_log** log) {
   gpemu_cuda_log* const created = logs().table.create(callback, data);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const std::lock_guard lock(logs().mutex);
+  const Lock lock(logs().mutex);
   logs().all.push_back(created);
   *log = created;
   return GPEMU_CUDA_SUCCESS;
 }
 
 Status unregister_log(gpemu_cuda_log_handle log) {
-  const std::lock_guard lock(logs().mutex);
+  const Lock lock(logs().mutex);
   gpemu_cuda_log* const found = logs().table.find(log);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   std::erase(logs().all, found);

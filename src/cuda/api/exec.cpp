@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec.hpp"
 
-#include <mutex>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
@@ -17,7 +17,7 @@ gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
                                                gpemu_cuda_exec_handle* exec) try {
   if (exec == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::instantiate(*found, exec);
@@ -29,7 +29,7 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_exec* const found = cuda::find_exec(exec);
     const gpemu_cuda_graph* const source = cuda::find_graph(graph);
     if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -45,7 +45,7 @@ gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_no
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::set_exec_node(*found, node, *parameters);
@@ -55,7 +55,7 @@ GPEMU_CUDA_CATCH
 gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
                                               gpemu_cuda_node_handle node, int32_t enabled) try {
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::enable_exec_node(*found, node, enabled != 0);
@@ -66,7 +66,7 @@ gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_exec* const found = cuda::find_exec(exec);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     cuda::destroy_exec(*found, released);
@@ -80,7 +80,7 @@ gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                           gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   return cuda::find_exec(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_HANDLE : GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH

@@ -2,10 +2,10 @@
 #include "graph.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
@@ -45,7 +45,7 @@ gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
                                          gpemu_cuda_graph_handle* clone) try {
   if (clone == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   gpemu_cuda_graph* const copy = cuda::clone_graph(*found);
@@ -59,7 +59,7 @@ gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_graph* const found = cuda::find_graph(graph);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     if (found->is_child || found->is_captured_into) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -78,7 +78,7 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   const cuda::TellLater later;
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(cuda::check_nodes(*found, dependencies, count));
@@ -94,7 +94,7 @@ gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
                                            int32_t connect) try {
   if ((from == nullptr || to == nullptr) && count > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::connect_nodes(*found, from, to, count, connect != 0);
@@ -105,7 +105,7 @@ gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cu
                                          size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   yield_entries(found->nodes, out, count);
@@ -120,7 +120,7 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   std::vector<gpemu_cuda_node*> starts, ends;
@@ -141,7 +141,7 @@ gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
                                                gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   yield_entries(found->dependencies, out, count);
@@ -153,7 +153,7 @@ gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
                                              gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   yield_entries(cuda::dependents_of(*found), out, count);
@@ -165,7 +165,7 @@ gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
                                       gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   *parameters = found->work.parameters;
@@ -178,7 +178,7 @@ gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (parameters->kind != found->work.parameters.kind ||
@@ -196,7 +196,7 @@ gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_node* const found = cuda::find_node(node);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     if (found->graph->is_child || found->graph->is_captured_into) {
