@@ -18,6 +18,8 @@
  *  5. Device addresses are in ranges that this process has reserved, so no host pointer equals one.
  *     The host must not dereference them, except in managed memory.
  *  6. All functions may be called from any thread.
+ *  7. If the host is out of memory, any function yields GPEMU_CUDA_ERROR_OUT_OF_MEMORY. Other
+ *     exceptions, also of callbacks, yield GPEMU_CUDA_ERROR_UNKNOWN. Both are logged.
  */
 #ifndef GPEMU_CUDA_H_
 #define GPEMU_CUDA_H_
@@ -74,7 +76,8 @@ enum {
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_IMPLICIT = 906,
   GPEMU_CUDA_ERROR_CAPTURED_EVENT = 907,
   GPEMU_CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD = 908,
-  GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910
+  GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE = 910,
+  GPEMU_CUDA_ERROR_UNKNOWN = 999
 };
 
 /* Counts a call that is not supported, and logs it once per function. Under `gpemu run --strict`,

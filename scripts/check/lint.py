@@ -140,6 +140,14 @@ def check_listed(path):
     yield 1, "no CMakeLists.txt names this file"
 
 
+def check_guarded(path, text):
+    """No exception leaves a function of gpemu/cuda.h."""
+    if path.startswith("src/cuda/"):
+        for found in re.finditer(r"(?m)^\w+ (gpemu_cuda_\w+)\([^{};]*\) \{", text):
+            yield text.count("\n", 0, found.end()) + 1, (
+                f"{found[1]} lets exceptions out; write ') try {{' and GPEMU_CUDA_CATCH")
+
+
 class Sources:
     """The words of the source tree, to look up what documents name."""
 
@@ -292,6 +300,7 @@ def faults_of(path, sources):
     yield from check_start(path, lines)
     yield from check_text(path, text, lines)
     yield from check_listed(path)
+    yield from check_guarded(path, text)
     if path != "scripts/check/lint_test.py":
         yield from check_references(path, lines)
     yield from check_variables(path, lines)

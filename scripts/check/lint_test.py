@@ -50,6 +50,15 @@ class HouseRules(unittest.TestCase):
         self.check_good("docs/x.md", "there is no more than one besides the others")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
 
+    def test_finds_functions_of_cuda_h_that_let_exceptions_out(self):
+        head = "gpemu_cuda_status gpemu_cuda_x(int a,\n    int b)"
+        fault = "gpemu_cuda_x lets exceptions out; write ') try {' and GPEMU_CUDA_CATCH"
+        self.assertEqual([*lint.check_guarded("src/cuda/api/x.cpp", head + " {\n}\n")],
+                         [(2, fault)])
+        self.assertEqual([*lint.check_guarded("src/cuda/api/x.cpp",
+                                              head + " try {\n}\nGPEMU_CUDA_CATCH\n")], [])
+        self.assertEqual([*lint.check_guarded("src/capi/x.cpp", head + " {\n}\n")], [])
+
     def test_finds_variables_that_no_page_lists(self):
         fault = "docs/reference/environment.md does not list GPEMU_NEW"
         for path, line in (("src/a/x.cpp", 'getenv("GPEMU_NEW")'),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/gpemu.h"
 
 #include "guard.hpp"
@@ -69,7 +69,7 @@ void gpemu_database_close(gpemu_database* database) {
 gpemu_status gpemu_database_gpu_count(gpemu_database* database, int32_t* count) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_gpu_count", database, count));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(const auto names, database->database.gpu_names());
     *count = static_cast<int32_t>(names.size());
     return {};
@@ -79,7 +79,7 @@ gpemu_status gpemu_database_gpu_count(gpemu_database* database, int32_t* count) 
 gpemu_status gpemu_database_gpu(gpemu_database* database, int32_t index, gpemu_gpu_info* info) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_gpu", database, info));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(const auto names, database->database.gpu_names());
     GPEMU_ASSIGN(const std::string name, gpemu::name_at(names, index));
     GPEMU_ASSIGN(const auto spec, database->database.gpu(name));
@@ -91,7 +91,7 @@ gpemu_status gpemu_database_find_gpu(gpemu_database* database, const char* name,
                                      gpemu_gpu_info* info) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_find_gpu", database, name, info));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(const auto spec, database->database.gpu(name));
     return gpemu::fill(info, gpemu::to_c(spec), "gpemu_database_find_gpu");
   });
@@ -100,7 +100,7 @@ gpemu_status gpemu_database_find_gpu(gpemu_database* database, const char* name,
 gpemu_status gpemu_database_model_count(gpemu_database* database, int32_t* count) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_model_count", database, count));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(const auto names, database->database.model_names());
     *count = static_cast<int32_t>(names.size());
     return {};
@@ -110,7 +110,7 @@ gpemu_status gpemu_database_model_count(gpemu_database* database, int32_t* count
 gpemu_status gpemu_database_model(gpemu_database* database, int32_t index, gpemu_model_info* info) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_model", database, info));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(const auto names, database->database.model_names());
     GPEMU_ASSIGN(const std::string name, gpemu::name_at(names, index));
     GPEMU_ASSIGN(const auto model, database->database.model(name));
@@ -122,7 +122,7 @@ gpemu_status gpemu_database_find_model(gpemu_database* database, const char* nam
                                        gpemu_model_info* info) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_find_model", database, name, info));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(const auto model, database->database.model(name));
     return gpemu::fill(info, gpemu::to_c(model), "gpemu_database_find_model");
   });
@@ -132,7 +132,7 @@ gpemu_status gpemu_database_cost_model(gpemu_database* database, const char* mod
                                        const char* precision, gpemu_cost_model** cost_model) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_database_cost_model", database, model, gpu, cost_model));
-    const std::lock_guard lock(database->mutex);
+    const gpemu::Lock lock(database->mutex);
     GPEMU_ASSIGN(auto created,
                  gpemu::cost::StepCostModel::create(database->database, model, gpu,
                                                     precision != nullptr ? precision : ""));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
-#include <mutex>
 #include <utility>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/gpemu.h"
 
 #include "guard.hpp"
@@ -14,8 +14,8 @@ namespace {
 /// Returns a copy of the event and the clock on which it was recorded.
 std::pair<device::Event, std::shared_ptr<sim::Clock>> read(const gpemu_event* event) {
   auto* const mutable_event = const_cast<gpemu_event*>(event);
-  const std::lock_guard lock(mutable_event->mutex);
-  return {event->event, event->clock};
+  const gpemu::Lock lock(mutable_event->mutex);
+  return {mutable_event->event, mutable_event->clock};
 }
 
 }  // namespace
@@ -44,7 +44,7 @@ gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_record", event, stream));
     GPEMU_TRY(stream->device.device->check_owner());
-    const std::lock_guard lock(event->mutex);
+    const gpemu::Lock lock(event->mutex);
     stream->stream->record(event->event);
     event->clock = stream->device.clock;
     return {};

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/step_cost.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/rendezvous.hpp"
@@ -31,9 +31,10 @@ struct gpemu_stream {
 };
 
 struct gpemu_event {
-  std::mutex mutex;
-  gpemu::device::Event event;                ///< guarded by mutex.
-  std::shared_ptr<gpemu::sim::Clock> clock;  ///< of the stream that recorded it; guarded by mutex.
+  gpemu::Mutex mutex;
+  gpemu::device::Event event GPEMU_GUARDED_BY(mutex);
+  /// Of the stream that recorded it.
+  std::shared_ptr<gpemu::sim::Clock> clock GPEMU_GUARDED_BY(mutex);
 };
 
 struct gpemu_rendezvous {
@@ -46,8 +47,8 @@ struct gpemu_cost_model {
 };
 
 struct gpemu_database {
-  std::mutex mutex;
-  gpemu::profile::Database database;  ///< guarded by mutex.
+  gpemu::Mutex mutex;
+  gpemu::profile::Database database GPEMU_GUARDED_BY(mutex);
 };
 
 namespace gpemu {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/gpemu.h"
 
@@ -17,8 +17,8 @@ namespace {
 /// Pinned blocks by address, so that they can be freed by address. One table per process, like its
 /// heap.
 struct PinnedBlocks {
-  std::mutex mutex;
-  std::unordered_map<void*, device::PinnedMemory> blocks;  ///< guarded by mutex.
+  gpemu::Mutex mutex;
+  std::unordered_map<void*, device::PinnedMemory> blocks GPEMU_GUARDED_BY(mutex);
 };
 
 PinnedBlocks& pinned_blocks() {
@@ -74,9 +74,9 @@ gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory) {
     GPEMU_ASSIGN(auto pinned, gpemu::device::PinnedMemory::allocate(bytes));
     if (!pinned.locked()) gpemu::tell_not_locked(bytes);
     void* const address = pinned.bytes().data();
-    auto& [mutex, blocks] = gpemu::pinned_blocks();
-    const std::lock_guard lock(mutex);
-    blocks.emplace(address, std::move(pinned));
+    auto& pinned_blocks = gpemu::pinned_blocks();
+    const gpemu::Lock lock(pinned_blocks.mutex);
+    pinned_blocks.blocks.emplace(address, std::move(pinned));
     *memory = address;
     return {};
   });
@@ -95,9 +95,9 @@ gpemu_status gpemu_pinned_lock(void* memory, uint64_t bytes) {
 
 gpemu_status gpemu_pinned_free(void* memory) {
   return guard([=]() -> Result<void> {
-    auto& [mutex, blocks] = gpemu::pinned_blocks();
-    const std::lock_guard lock(mutex);
-    if (memory == nullptr || blocks.erase(memory) == 1) return {};
+    auto& pinned_blocks = gpemu::pinned_blocks();
+    const gpemu::Lock lock(pinned_blocks.mutex);
+    if (memory == nullptr || pinned_blocks.blocks.erase(memory) == 1) return {};
     return fail(ErrorCode::kInvalidArgument, "{} is not a block of pinned memory", memory);
   });
 }

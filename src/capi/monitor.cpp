@@ -5,13 +5,13 @@
 #include <atomic>
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <pthread.h>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
@@ -26,9 +26,10 @@ namespace {
 /// The state of this process's monitor. Never destroyed, because other threads may read until the
 /// process ends.
 struct Watch {
-  std::mutex mutex;  ///< a thread that holds it takes no other lock, because a fork takes all.
-  int users = 0;     ///< guarded by mutex.
-  std::shared_ptr<device::Monitor> monitor;  ///< guarded by mutex; null without users.
+  gpemu::Mutex mutex;  ///< a thread that holds it takes no other lock, because a fork takes all.
+  int users = 0;       ///< guarded by mutex.
+  /// Null without users.
+  std::shared_ptr<device::Monitor> monitor GPEMU_GUARDED_BY(mutex);
 };
 
 Watch& watch() {
@@ -36,7 +37,7 @@ Watch& watch() {
   return *watch;
 }
 
-void unlock_after_fork() {
+void unlock_after_fork() GPEMU_RELEASES(watch().mutex) {
   if (watch().monitor) watch().monitor->unlock_after_fork();
   watch().mutex.unlock();
 }
@@ -46,7 +47,7 @@ void unlock_after_fork() {
 [[maybe_unused]] const bool kHandlesForks = [] {
   static_cast<void>(watch());
   ::pthread_atfork(
-      [] {
+      []() GPEMU_ACQUIRES(watch().mutex) {
         watch().mutex.lock();
         if (watch().monitor) watch().monitor->lock_for_fork();
       },
@@ -84,7 +85,7 @@ Result<std::shared_ptr<device::Monitor>> start_watching() {
 /// Returns the monitor, once `index` is known to be one of its devices.
 Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
   Watch& state = watch();
-  const std::lock_guard lock(state.mutex);
+  const gpemu::Lock lock(state.mutex);
   if (state.users == 0) {
     return fail(ErrorCode::kUnavailable, "call gpemu_monitor_attach first");
   }
@@ -167,7 +168,7 @@ gpemu_status gpemu_monitor_attach(void) {
   return guard([]() -> Result<void> {
     gpemu::Watch& state = gpemu::watch();
     {
-      const std::lock_guard lock(state.mutex);
+      const gpemu::Lock lock(state.mutex);
       if (state.users > 0) {
         ++state.users;
         return {};
@@ -181,7 +182,7 @@ gpemu_status gpemu_monitor_attach(void) {
       }
       return std::unexpected(std::move(monitor).error());
     }
-    const std::lock_guard lock(state.mutex);
+    const gpemu::Lock lock(state.mutex);
     if (state.users++ == 0) state.monitor = *std::move(monitor);
     return {};
   });
@@ -191,7 +192,7 @@ gpemu_status gpemu_monitor_detach(void) {
   return guard([]() -> Result<void> {
     gpemu::Watch& state = gpemu::watch();
     std::shared_ptr<gpemu::device::Monitor> ended;  // Without the lock: it may end a node.
-    const std::lock_guard lock(state.mutex);
+    const gpemu::Lock lock(state.mutex);
     if (state.users == 0) return fail(ErrorCode::kUnavailable, "nobody is attached");
     if (--state.users == 0) ended = std::move(state.monitor);
     return {};

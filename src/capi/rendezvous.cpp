@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/gpemu.h"
 
 #include "guard.hpp"
@@ -52,7 +52,7 @@ gpemu_status gpemu_rendezvous_arrive(gpemu_rendezvous* rendezvous, gpemu_stream*
     GPEMU_ASSIGN(gpemu::device::Moment moment,
                  rendezvous->party->arrive(*stream->stream, gpemu::Duration(cost_ns)));
     if (end == nullptr) return {};
-    const std::lock_guard lock(end->mutex);
+    const gpemu::Lock lock(end->mutex);
     end->event = gpemu::device::Event(std::move(moment));
     end->clock = stream->device.clock;
     return {};

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <mutex>
 #include <sys/mman.h>
 #include <unistd.h>
 #include <vector>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "attach.hpp"
 #include "log.hpp"
@@ -31,7 +32,7 @@ void release_blocks(DeviceState& device) {
   std::vector<std::uint64_t> addresses;
   {
     const Memory& state = memory();
-    const std::lock_guard lock(state.mutex);
+    const Lock lock(state.mutex);
     for (const auto& [address, block] : state.blocks) {
       if (block.ledger != 0 && block.device == device.ordinal) addresses.push_back(address);
     }
@@ -39,8 +40,7 @@ void release_blocks(DeviceState& device) {
   for (const std::uint64_t address : addresses) static_cast<void>(free_block(address, false));
 }
 
-/// Requires: the lock.
-AddressSpace* space_of(Memory& state, DeviceState& device) {
+AddressSpace* space_of(Memory& state, DeviceState& device) GPEMU_REQUIRES(state.mutex) {
   AddressSpace& space = state.spaces[device.ordinal];
   if (space.base != 0) return &space;
   const Bytes size = round_up(device.info.total_memory * kAddressSpaceFactor, kPage);
@@ -60,10 +60,10 @@ AddressSpace* space_of(Memory& state, DeviceState& device) {
   // One written byte must not take a huge page.
   ::madvise(base, size, MADV_NOHUGEPAGE);
   ::madvise(base, size, MADV_DONTDUMP);
+  space.free.emplace(reinterpret_cast<std::uint64_t>(base), size);
   space.descriptor = descriptor;
   space.base = reinterpret_cast<std::uint64_t>(base);
   space.size = size;
-  space.free.emplace(space.base, size);
   forget_unmapped(state, space.base, size);
   device.end_with_context(ContextPart::kMemory, release_blocks);
   return &space;
@@ -80,7 +80,7 @@ void finish_moves(std::uint64_t address) {
   Bytes bytes = 0;
   {
     const Memory& state = memory();
-    const std::lock_guard lock(state.mutex);
+    const Lock lock(state.mutex);
     const auto found = state.blocks.find(address);
     if (found == state.blocks.end()) return;
     bytes = found->second.bytes;
@@ -92,7 +92,7 @@ void finish_moves(std::uint64_t address) {
 Status free_block(std::uint64_t address, bool host) {
   finish_moves(address);
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = state.blocks.find(address);
   if (found == state.blocks.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Block& block = found->second;
@@ -127,7 +127,7 @@ Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind
   const auto ledger = device.device->allocate(taken);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   AddressSpace* const space = space_of(state, device);
   const auto start = space == nullptr ? std::nullopt : take_range(*space, taken);
   if (!start) {
@@ -162,7 +162,7 @@ Status allocate_host(Bytes bytes, std::uint32_t flags, void** pointer) {
   if (!pinned->locked()) record_not_locked(bytes);
   void* const start = pinned->bytes().data();
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   forget_unmapped(state, reinterpret_cast<std::uint64_t>(start), bytes);
   state.blocks.emplace(reinterpret_cast<std::uint64_t>(start), Block{.bytes = bytes,
                                                                      .kind = GPEMU_CUDA_MEMORY_HOST,
@@ -177,7 +177,7 @@ Status register_host(void* pointer, Bytes bytes, std::uint32_t flags) {
   const auto address = reinterpret_cast<std::uint64_t>(pointer);
   Memory& state = memory();
   const TellLater later;
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto next = state.blocks.lower_bound(address);
   if (block_at(state, address) != nullptr ||
       (next != state.blocks.end() && next->first - address < bytes)) {
@@ -198,7 +198,7 @@ Status register_host(void* pointer, Bytes bytes, std::uint32_t flags) {
 Status unregister_host(void* pointer) {
   finish_moves(reinterpret_cast<std::uint64_t>(pointer));
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = state.blocks.find(reinterpret_cast<std::uint64_t>(pointer));
   if (found == state.blocks.end() || found->second.kind != GPEMU_CUDA_MEMORY_HOST ||
       found->second.pinned) {
@@ -211,7 +211,7 @@ Status unregister_host(void* pointer) {
 
 gpemu_cuda_pointer describe_pointer(std::uint64_t address) {
   const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto* const block = block_at(state, address);
   if (block == nullptr) return {.device = -1};
   return {.kind = block->second.kind,

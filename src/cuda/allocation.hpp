@@ -3,14 +3,16 @@
 
 #include <cstdint>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "device_state.hpp"
 #include "memory_state.hpp"
 #include "status.hpp"
 
 namespace gpemu::cuda {
 
-/// Counts memory as held by this process. Requires: the lock.
-void count_held(Memory& state, int device, Bytes bytes);
+/// Counts memory as held by this process.
+void count_held(Memory& state, int device, Bytes bytes) GPEMU_REQUIRES(state.mutex);
 
 /// Takes memory of a device. Requires: bytes > 0. Errors: OUT_OF_MEMORY.
 [[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,

@@ -3,11 +3,11 @@
 
 #include <cstdlib>
 #include <memory>
-#include <mutex>
 #include <pthread.h>
 #include <string>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/profile/database.hpp"
@@ -28,8 +28,9 @@ namespace {
 [[maybe_unused]] const bool kHandlesForks = [] {
   device::handle_forks();
   handle_forks_of_recorder();
-  ::pthread_atfork([] { process().mutex.lock(); }, [] { process().mutex.unlock(); },
-                   [] {
+  ::pthread_atfork([]() GPEMU_ACQUIRES(process().mutex) { process().mutex.lock(); },
+                   []() GPEMU_RELEASES(process().mutex) { process().mutex.unlock(); },
+                   []() GPEMU_RELEASES(process().mutex) {
                      if (process().phase == Phase::kAttached) process().phase = Phase::kForked;
                      process().mutex.unlock();
                    });
@@ -110,7 +111,7 @@ Status status_of(Phase phase) {
 Status attach_first(Phase phase) {
   if (phase != Phase::kDetached) return status_of(phase);
   Process& state = process();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   if (state.phase != Phase::kDetached) return status_of(state.phase);
   const Result<void> attached = attach_now(state);
   state.phase = attached && !state.devices.empty() ? Phase::kAttached : Phase::kFailed;

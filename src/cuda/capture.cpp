@@ -8,6 +8,8 @@
 #include <thread>
 #include <unordered_set>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "event_state.hpp"
 #include "graph.hpp"
 #include "log.hpp"
@@ -41,18 +43,18 @@ constexpr std::uint32_t kExternal = 1;
 
 thread_local std::int32_t capture_mode = kGlobal;
 
-std::map<std::uint64_t, Capture>& captures() {
+std::map<std::uint64_t, Capture>& captures() GPEMU_REQUIRES(graph_mutex()) {
   return process().captures.get().open;
 }
 
-/// Requires: the lock.
-Capture* capture_of(std::uint64_t id) {
+Capture* capture_of(std::uint64_t id) GPEMU_REQUIRES(graph_mutex()) {
   const auto found = captures().find(id);
   return found == captures().end() ? nullptr : &found->second;
 }
 
-/// Takes all streams out of a capture and forgets it. Requires: the lock.
-void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bool keep_graph) {
+/// Takes all streams out of a capture and forgets it.
+void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bool keep_graph)
+    GPEMU_REQUIRES(graph_mutex()) {
   Capture& capture = captures().at(id);
   for (gpemu_cuda_stream* const stream : capture.streams) {
     stream->capture_id = 0;
@@ -65,8 +67,8 @@ void finish(std::uint64_t id, std::vector<gpemu_cuda_user_object*>& released, bo
 }
 
 /// Returns whether all work of the capture's other streams comes before the next work of its first
-/// stream. Requires: the lock.
-bool is_joined(const Capture& capture) {
+/// stream.
+bool is_joined(const Capture& capture) GPEMU_REQUIRES(graph_mutex()) {
   std::unordered_set<const gpemu_cuda_node*> before;
   std::vector<const gpemu_cuda_node*> open(capture.origin->frontier.begin(),
                                            capture.origin->frontier.end());
@@ -84,8 +86,9 @@ bool is_joined(const Capture& capture) {
       });
 }
 
-/// Adds nodes to the dependencies of the stream's next work. Requires: the lock.
-void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes) {
+/// Adds nodes to the dependencies of the stream's next work.
+void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes)
+    GPEMU_REQUIRES(graph_mutex()) {
   for (gpemu_cuda_node* const node : nodes) {
     auto& frontier = stream.frontier;
     if (std::find(frontier.begin(), frontier.end(), node) == frontier.end()) {
@@ -94,8 +97,8 @@ void join(gpemu_cuda_stream& stream, const std::vector<gpemu_cuda_node*>& nodes)
   }
 }
 
-/// Invalidates the captures whose rules were broken. Requires: the lock.
-Status refuse(Status status, std::initializer_list<Capture*> broken) {
+/// Invalidates the captures whose rules were broken.
+Status refuse(Status status, std::initializer_list<Capture*> broken) GPEMU_REQUIRES(graph_mutex()) {
   for (Capture* const capture : broken) {
     if (capture != nullptr) capture->invalidated = true;
   }
@@ -107,7 +110,7 @@ Status refuse(Status status, std::initializer_list<Capture*> broken) {
 Status check_legacy_stream(const gpemu_cuda_stream& stream, bool invalidate) {
   if (process().capture_count == 0 || stream.device->default_stream != &stream)
     return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
     const bool depends = std::any_of(
@@ -133,7 +136,7 @@ Status capture_work(gpemu_cuda_stream& stream, NodeWork work) {
 
 Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node) {
   const TellLater later;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   NodeWork work;
   GPEMU_CUDA_TRY(describe_node(node, *stream.device, &work));
   return capture_work(stream, std::move(work));
@@ -141,7 +144,7 @@ Status capture(gpemu_cuda_stream& stream, const gpemu_cuda_node_parameters& node
 
 Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& cost,
                          const gpemu_operation& operation) {
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   NodeWork work{
       .cost = cost, .operation = operation, .name = operation.name, .device = stream.device};
   work.parameters.kind = GPEMU_CUDA_NODE_KERNEL;
@@ -154,7 +157,7 @@ Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
     perform(work);
     return GPEMU_CUDA_SUCCESS;
   }
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   NodeWork node{.device = stream.device};
   node.parameters.kind = GPEMU_CUDA_NODE_EMPTY;
   node.memory = std::make_shared<const KernelWork>(std::move(work));
@@ -163,7 +166,7 @@ Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
 
 Status check_unsafe_call() {
   if (process().capture_count == 0 || capture_mode == kRelaxedCapture) return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   Status status = GPEMU_CUDA_SUCCESS;
   for (auto& [id, capture] : captures()) {
     const bool own =
@@ -176,18 +179,18 @@ Status check_unsafe_call() {
 
 Status refuse_captured(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   return refuse(GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED, {capture_of(stream.capture_id)});
 }
 
 Status refuse_captured(const gpemu_cuda_event& event) {
   if (event.capture_id == 0) return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   return refuse(GPEMU_CUDA_ERROR_CAPTURED_EVENT, {capture_of(event.capture_id)});
 }
 
 Status capture_record(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::uint32_t flags) {
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr || capture->invalidated)
     return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -204,13 +207,13 @@ Status capture_record(gpemu_cuda_event& event, gpemu_cuda_stream& stream, std::u
 
 void forget_capture(gpemu_cuda_event& event) {
   if (event.capture_id == 0) return;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   event.capture_id = 0;
   event.captured.clear();
 }
 
 Status capture_wait(gpemu_cuda_stream& stream, gpemu_cuda_event& event, std::uint32_t flags) {
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   Capture* const own = capture_of(stream.capture_id);
   Capture* const other = capture_of(event.capture_id);
   if (own != nullptr && own->invalidated) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
@@ -244,7 +247,7 @@ void leave_capture(gpemu_cuda_stream& stream) {
   if (!capturing(stream)) return;
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(graph_mutex());
+    const Lock lock(graph_mutex());
     Capture* const capture = capture_of(stream.capture_id);
     if (capture == nullptr) return;
     if (capture->origin == &stream) {
@@ -259,7 +262,7 @@ void leave_capture(gpemu_cuda_stream& stream) {
 
 Status begin_capture(gpemu_cuda_stream& stream, std::int32_t mode, gpemu_cuda_graph_handle graph) {
   if (stream.device->default_stream == &stream) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   if (stream.capture_id != 0) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
   gpemu_cuda_graph* const into = graph == nullptr ? create_graph() : find_graph(graph);
   if (into == nullptr) {
@@ -284,7 +287,7 @@ Status end_capture(gpemu_cuda_stream& stream, gpemu_cuda_graph** graph) {
   Status status = GPEMU_CUDA_SUCCESS;
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(graph_mutex());
+    const Lock lock(graph_mutex());
     const Capture* const capture = capture_of(stream.capture_id);
     if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
     if (capture->origin != &stream) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
@@ -307,7 +310,7 @@ Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info
   GPEMU_CUDA_TRY(check_legacy_stream(stream, false));
   *info = {};
   if (!capturing(stream)) return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   const Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr) return GPEMU_CUDA_SUCCESS;
   *info = {.status = capture->invalidated ? 2 : 1,
@@ -321,7 +324,7 @@ Status describe_capture(gpemu_cuda_stream& stream, gpemu_cuda_capture_info* info
 Status set_capture_dependencies(gpemu_cuda_stream& stream,
                                 const gpemu_cuda_node_handle* dependencies, std::size_t count,
                                 bool add) {
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   const Capture* const capture = capture_of(stream.capture_id);
   if (capture == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
   if (capture->invalidated) return GPEMU_CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;

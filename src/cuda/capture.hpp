@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 
 #include "event_state.hpp"
@@ -63,8 +64,9 @@ void leave_capture(gpemu_cuda_stream& stream);
 /// captures, at each launch of its graph. Errors: those of capture.
 [[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
 
-/// Captures the launch of an executable graph as a node. Requires: the lock.
-[[nodiscard]] Status capture_work(gpemu_cuda_stream& stream, NodeWork work);
+/// Captures the launch of an executable graph as a node.
+[[nodiscard]] Status capture_work(gpemu_cuda_stream& stream, NodeWork work)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Makes a stream capture, into a graph of the program or, for NULL, into a new one. Errors:
 /// INVALID_VALUE, INVALID_HANDLE, ILLEGAL_STATE, STREAM_CAPTURE_UNSUPPORTED, OUT_OF_MEMORY.

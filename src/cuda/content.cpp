@@ -6,13 +6,15 @@
 #include <iterator>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "process.hpp"
 
 namespace gpemu::cuda {
 struct Writers {
-  std::mutex mutex;
-  std::map<std::string, WriterId, std::less<>> ids;  ///< guarded.
-  std::vector<std::string> names{""};                ///< by id; guarded.
+  Mutex mutex;
+  std::map<std::string, WriterId, std::less<>> ids GPEMU_GUARDED_BY(mutex);
+  std::vector<std::string> names GPEMU_GUARDED_BY(mutex){""};  ///< by id.
 };
 
 namespace {
@@ -25,7 +27,7 @@ Writers& writers() {
 
 WriterId writer_id(std::string_view name) {
   Writers& state = writers();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = state.ids.find(name);
   if (found != state.ids.end()) return found->second;
   const auto id = static_cast<WriterId>(state.names.size());
@@ -36,7 +38,7 @@ WriterId writer_id(std::string_view name) {
 
 std::string writer_name(WriterId id) {
   Writers& state = writers();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   return id < state.names.size() ? state.names[id] : std::string();
 }
 
@@ -48,7 +50,7 @@ ContentMap::Ranges::const_iterator ContentMap::first_behind(std::uint64_t start)
 
 void ContentMap::assign_range(std::uint64_t start, Range assigned) {
   const std::uint64_t end = assigned.end;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const auto behind = first_behind(start);
   Ranges::iterator range = ranges_.erase(behind, behind);  // the same place, but mutable.
   // Programs copy to the same places and write the same tensors again and again.
@@ -103,17 +105,17 @@ ContentMap::Part ContentMap::part_of(std::uint64_t start, Bytes bytes, bool goes
 }
 
 ContentMap::Part ContentMap::part(std::uint64_t start, Bytes bytes) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return part_of(start, bytes, true);
 }
 
 ContentMap::Part ContentMap::assigned_part(std::uint64_t start, Bytes bytes) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return part_of(start, bytes, false);
 }
 
 bool ContentMap::are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const Part first = part_of(to, bytes, false);
   if (first.bytes < bytes || in_pages(first.content)) return false;
   const Part second = part_of(from, bytes, true);
@@ -121,7 +123,7 @@ bool ContentMap::are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) co
 }
 
 bool ContentMap::all_known(std::uint64_t start, Bytes bytes) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   const std::uint64_t end = start + bytes;
   for (auto range = first_behind(start); range != ranges_.end() && range->first < end; ++range) {
     if (!is_known(range->second.content)) return false;

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <string>
 #include <string_view>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 
 namespace gpemu::cuda {
@@ -99,15 +99,17 @@ class ContentMap {
 
   void assign_range(std::uint64_t start, Range assigned);
 
-  /// As part, or as assigned_part. Requires: the lock.
-  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes, bool goes_on) const;
+  /// As part, or as assigned_part.
+  [[nodiscard]] Part part_of(std::uint64_t start, Bytes bytes, bool goes_on) const
+      GPEMU_REQUIRES(mutex_);
 
-  /// Returns the first range that ends after `start`. Requires: the lock.
-  [[nodiscard]] Ranges::const_iterator first_behind(std::uint64_t start) const;
+  /// Returns the first range that ends after `start`.
+  [[nodiscard]] Ranges::const_iterator first_behind(std::uint64_t start) const
+      GPEMU_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::atomic<std::uint64_t> changes_{1};  ///< written with the lock.
-  Ranges ranges_;  ///< by start, disjoint, none of zeros; guarded by mutex_.
+  mutable Mutex mutex_;
+  std::atomic<std::uint64_t> changes_{1};   ///< written with the lock.
+  Ranges ranges_ GPEMU_GUARDED_BY(mutex_);  ///< by start, disjoint, none of zeros.
 };
 
 }  // namespace gpemu::cuda

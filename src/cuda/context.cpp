@@ -2,7 +2,8 @@
 #include "context.hpp"
 
 #include <memory>
-#include <mutex>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "log.hpp"
 #include "recorder.hpp"
@@ -14,7 +15,7 @@ namespace {
 /// Makes the primary context of a device if necessary. Errors: NO_DEVICE, OUT_OF_MEMORY.
 Status make_context(DeviceState& device) {
   Process& state = process();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   if (device.active) return GPEMU_CUDA_SUCCESS;
   std::unique_ptr<device::Device> first;
   if (device.device == nullptr) {
@@ -70,7 +71,7 @@ void end_context(DeviceState& device) {
     if (end != nullptr) end(device);
   }
   Process& state = process();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (!device.active.exchange(false)) return;
   const auto freed = device.device->free(device.context);
   GPEMU_CHECK(freed.has_value(), "the ledger knows a context's memory");

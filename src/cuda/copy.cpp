@@ -3,12 +3,14 @@
 
 #include <array>
 #include <chrono>
-#include <mutex>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "attach.hpp"
+#include "copy_rule.hpp"
 #include "host_functions.hpp"
 #include "memory_content.hpp"
 #include "mover.hpp"
@@ -32,10 +34,6 @@ constexpr double kPageableShare = 0.42;
 /// in host memory. Source: 12.9 of 25.6 GB/s on RTX 4090
 /// (github.com/tinygrad/open-gpu-kernel-modules/issues/6).
 constexpr double kStagedShare = 0.5;
-
-/// Up to this size, a pageable copy to the device only waits for its staging. Source: CUDA Runtime
-/// API, "API synchronization behavior".
-constexpr Bytes kStagedBytes = 64 * kKiB;
 
 /// The mover does asynchronous copies from this size on: waking its thread takes the host some 10
 /// us, in which the host itself copies less than this. --drop-data drops copies from pinned memory
@@ -120,17 +118,10 @@ void move_in_order(Movement&& movement, const gpemu_cuda_stream& stream, bool st
   move_beside(std::move(movement), stream, staged);
 }
 
-/// Copies within the host's memory, which the host does in its own time. Source: CUDA Runtime API,
-/// "API synchronization behavior": the host waits for the copy, and therefore for earlier work of
-/// the stream; a graph's launch does not.
-void run_on_host(Movement&& movement, gpemu_cuda_stream& stream) {
-  if (stream.runs_graph) {
-    copy_host_calls(stream, movement.calls);
-    return move_in_order(std::move(movement), stream, false);
-  }
+/// Waits for the earlier work of a stream.
+void wait_for_stream(gpemu_cuda_stream& stream) {
   wait_until(stream.stream->tail());
   wait_for_host_functions(stream);
-  move_now(movement);
 }
 
 bool fits_kind(gpemu_cuda_copy_kind kind, const Side& to, const Side& from) {
@@ -201,7 +192,7 @@ double rate_between(const DeviceState& device, const DeviceState& peer, double l
 /// Checks that a range lies in memory that a device can use.
 Status check_range(std::uint64_t address, Bytes bytes, Side* found) {
   const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const Side side(state, address, bytes);
   *found = side;
   return side.kind != GPEMU_CUDA_MEMORY_UNREGISTERED && side.inside
@@ -239,7 +230,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   }
   if (copy.destination == 0 || copy.source == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const Side to(state, copy.destination, *to_extent);
   const Side from(state, copy.source, *from_extent);
   lock.unlock();
@@ -257,33 +248,31 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
                    Access{.start = copy.source, .bytes = *from_extent}},
       .keep = !dropped,
       .calls = {}};
-  if (!to.on_device() && !from.on_device() && to.kind != GPEMU_CUDA_MEMORY_MANAGED &&
-      from.kind != GPEMU_CUDA_MEMORY_MANAGED) {
-    run_on_host(std::move(movement), stream);
+  const CopyRoute route = copy_route(to.kind, from.kind, bytes);
+  const CopyRule rule = copy_rule(route, stream.runs_graph ? CopyCall::kGraph
+                                         : blocking        ? CopyCall::kBlocking
+                                                           : CopyCall::kAsynchronous);
+  if (rule.wait == CopyWait::kEarlierWork) wait_for_stream(stream);
+  if (route == CopyRoute::kWithinHost) {
+    // The host does it in its own time.
+    if (rule.wait == CopyWait::kEarlierWork) {
+      move_now(movement);
+    } else {
+      copy_host_calls(stream, movement.calls);
+      move_in_order(std::move(movement), stream, false);
+    }
     return GPEMU_CUDA_SUCCESS;
   }
-  const bool pageable =
-      to.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || from.kind == GPEMU_CUDA_MEMORY_UNREGISTERED;
-  const bool staged = pageable && to.on_device() && bytes <= kStagedBytes;
-  // Source: CUDA Runtime API, "API synchronization behavior": before a copy from pageable memory,
-  // the host waits for the stream; for copies between devices it waits for nothing. A graph's
-  // launch returns at once, whatever its nodes copy.
-  if (blocking && staged && !stream.runs_graph) {
-    wait_until(stream.stream->tail());
-    wait_for_host_functions(stream);
-  }
   const device::Interval interval = queue_copy(stream, to, from, bytes);
-  const bool between_devices = to.on_device() && from.on_device();
-  const bool waits = (blocking || pageable) && !staged && !between_devices && !stream.runs_graph;
   copy_host_calls(stream, movement.calls);
-  if (!waits) {
+  if (rule.wait != CopyWait::kEnd) {
     // Other processes write shared memory, so the order of copies there is not known.
-    const bool beside = bytes >= kLargeCopy && movement.keep && !pageable && !to.is_shared() &&
-                        !from.is_shared() && !(between_devices && is_unkept(copy.source, bytes));
-    // A graph's nodes read their sources when they run.
-    const bool at_call = pageable && to.on_device() && !stream.runs_graph;
+    const bool movable = route == CopyRoute::kPinned ||
+                         (route == CopyRoute::kBetweenDevices && !is_unkept(copy.source, bytes));
+    const bool beside =
+        bytes >= kLargeCopy && movement.keep && !to.is_shared() && !from.is_shared() && movable;
     beside ? move_beside(std::move(movement), stream, false)
-           : move_in_order(std::move(movement), stream, at_call);
+           : move_in_order(std::move(movement), stream, rule.staged);
     return GPEMU_CUDA_SUCCESS;
   }
   const device::Moment end = stream.stream->last_end();
@@ -310,7 +299,7 @@ Status run_set(const gpemu_cuda_node_parameters& node, gpemu_cuda_stream& stream
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   const Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const Side side(state, node.set_address, extent);
   lock.unlock();
   if (side.kind == GPEMU_CUDA_MEMORY_UNREGISTERED || !side.inside) {

@@ -6,10 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
 #include <vector>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "attach.hpp"
 #include "capture.hpp"
@@ -34,10 +35,9 @@ constexpr std::size_t kMaxExecs = 1 << 16;
 constexpr Duration kSavedPerKernel = std::chrono::nanoseconds(400);
 
 /// Appends the steps of a graph, with child graphs in place of their nodes, and the objects that
-/// they keep. Steps without dependencies wait for `before`. Requires: the lock of graphs. Errors:
-/// INVALID_VALUE for circles.
+/// they keep. Steps without dependencies wait for `before`. Errors: INVALID_VALUE for circles.
 Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& before,
-               std::vector<Step>& steps, UserObjects& objects) {
+               std::vector<Step>& steps, UserObjects& objects) GPEMU_REQUIRES(graph_mutex()) {
   std::vector<gpemu_cuda_node*> sorted;
   GPEMU_CUDA_TRY(sort_nodes(graph, &sorted));
   for (const auto& [object, count] : graph.objects) objects[object] += count;
@@ -177,7 +177,7 @@ class Branches {
 
 /// A graph of an executable graph's steps, for streams that capture its launch.
 Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
-               std::vector<gpemu_cuda_user_object*>& released) {
+               std::vector<gpemu_cuda_user_object*>& released) GPEMU_REQUIRES(graph_mutex()) {
   gpemu_cuda_graph* const created = create_graph();
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   for (const Step& step : exec.steps) {
@@ -205,8 +205,9 @@ Status rebuild(const gpemu_cuda_exec& exec, gpemu_cuda_graph** graph,
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// Finds the step of a node. Requires: the locks of graphs and of the executable graph.
-Step* find_step(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node) {
+/// Finds the step of a node.
+Step* find_step(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node)
+    GPEMU_REQUIRES(graph_mutex(), exec.mutex) {
   if (find_node(node) == nullptr) return nullptr;
   const auto found = std::find_if(exec.steps.begin(), exec.steps.end(),
                                   [node](const Step& step) { return step.node == node; });
@@ -222,9 +223,10 @@ bool has_same_form(const std::vector<Step>& steps, const std::vector<Step>& othe
 }
 
 /// Releases references once no launch uses the objects. Source: CUDA C++ Programming Guide, "CUDA
-/// User Objects": a launch keeps them until it is over. Requires: the lock of graphs.
+/// User Objects": a launch keeps them until it is over.
 void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
-                            std::vector<gpemu_cuda_user_object*>& released) {
+                            std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex()) {
   if (objects.empty()) return;
   if (is_over(exec.end) && have_returned(exec.host_calls)) {
     return release_objects(objects, released);
@@ -233,7 +235,7 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
     const std::unique_ptr<UserObjects> held(static_cast<UserObjects*>(data));
     std::vector<gpemu_cuda_user_object*> unheld;
     {
-      const std::lock_guard lock(graph_mutex());
+      const Lock lock(graph_mutex());
       release_objects(*held, unheld);
     }
     destroy_objects(unheld);
@@ -256,7 +258,7 @@ gpemu_cuda_exec* find_exec(gpemu_cuda_exec_handle handle) {
 }
 
 gpemu_cuda_exec* pin_exec(gpemu_cuda_exec_handle handle) {
-  const std::lock_guard lock(graph_mutex());
+  const Lock lock(graph_mutex());
   gpemu_cuda_exec* const found = find_exec(handle);
   if (found != nullptr) ++found->launching;
   return found;
@@ -265,7 +267,7 @@ gpemu_cuda_exec* pin_exec(gpemu_cuda_exec_handle handle) {
 void unpin_exec(gpemu_cuda_exec& exec) {
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(graph_mutex());
+    const Lock lock(graph_mutex());
     --exec.launching;
     if (exec.dead) destroy_exec(exec, released);
   }
@@ -290,7 +292,7 @@ Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
   std::vector<Step> steps;
   UserObjects objects;
   GPEMU_CUDA_TRY(flatten(graph, {}, steps, objects));
-  const std::lock_guard exec_lock(exec.mutex);
+  const Lock exec_lock(exec.mutex);
   if (!has_same_form(exec.steps, steps)) {
     return GPEMU_CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE;
   }
@@ -304,7 +306,7 @@ Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
 
 Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
                      const gpemu_cuda_node_parameters& parameters) {
-  const std::lock_guard exec_lock(exec.mutex);
+  const Lock exec_lock(exec.mutex);
   Step* const step = find_step(exec, node);
   if (step == nullptr || step->work.parameters.kind != parameters.kind) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -316,7 +318,7 @@ Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
 }
 
 Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node, bool enabled) {
-  const std::lock_guard exec_lock(exec.mutex);
+  const Lock exec_lock(exec.mutex);
   Step* const step = find_step(exec, node);
   // Source: cudaGraphNodeSetEnabled: only kernels, memsets and memcpys.
   if (step == nullptr || step->work.parameters.kind > GPEMU_CUDA_NODE_SET) {
@@ -334,7 +336,7 @@ void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& r
 }
 
 Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
-  const std::lock_guard lock(exec.mutex);
+  const Lock lock(exec.mutex);
   stream.stream->wait(exec.end);
   Branches branches(exec, stream);
   follow(stream, &exec.host_calls);
@@ -367,7 +369,7 @@ Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
   std::vector<gpemu_cuda_user_object*> released;
   Status status = GPEMU_CUDA_SUCCESS;
   {
-    const std::lock_guard lock(graph_mutex());
+    const Lock lock(graph_mutex());
     NodeWork work{.device = stream.device};
     work.parameters.kind = GPEMU_CUDA_NODE_GRAPH;
     gpemu_cuda_graph* graph = nullptr;

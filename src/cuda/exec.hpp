@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "graph.hpp"
@@ -23,9 +23,10 @@ struct gpemu_cuda_exec {
   };
   std::vector<Step> steps;
   gpemu::cuda::UserObjects objects;
-  int launching = 0;                  ///< threads; guarded by the lock of graphs, as `dead`.
-  bool dead = false;                  ///< destroyed, but still being launched.
-  std::mutex mutex;                   ///< of what follows, and of `steps`.
+  int launching GPEMU_GUARDED_BY(gpemu::cuda::graph_mutex()) = 0;  ///< threads.
+  /// Destroyed, but still being launched.
+  bool dead GPEMU_GUARDED_BY(gpemu::cuda::graph_mutex()) = false;
+  gpemu::Mutex mutex;                 ///< of what follows, and of `steps`.
   gpemu::device::Moment end;          ///< of the last launch: the next one waits for it.
   gpemu::cuda::HostCalls host_calls;  ///< as `end`.
   /// For steps that run in parallel, by device.
@@ -34,34 +35,35 @@ struct gpemu_cuda_exec {
 
 namespace gpemu::cuda {
 
-/// Returns an executable graph that was not destroyed, or null. Requires: the lock of graphs.
-[[nodiscard]] gpemu_cuda_exec* find_exec(gpemu_cuda_exec_handle handle);
+/// Returns an executable graph that was not destroyed, or null.
+[[nodiscard]] gpemu_cuda_exec* find_exec(gpemu_cuda_exec_handle handle)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Returns an executable graph that exists until unpin_exec even if it is destroyed, or null.
 [[nodiscard]] gpemu_cuda_exec* pin_exec(gpemu_cuda_exec_handle handle);
 void unpin_exec(gpemu_cuda_exec& exec);
 
-/// Yields an executable graph. Requires: the lock of graphs. Errors: INVALID_VALUE for circles,
-/// OUT_OF_MEMORY.
-[[nodiscard]] Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec);
+/// Yields an executable graph. Errors: INVALID_VALUE for circles, OUT_OF_MEMORY.
+[[nodiscard]] Status instantiate(const gpemu_cuda_graph& graph, gpemu_cuda_exec** exec)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Makes it do what a graph of the same form does and keep that graph's objects. Its own objects
-/// are released as by destroy_exec. Requires: the lock of graphs. Errors:
-/// GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE.
+/// are released as by destroy_exec. Errors: GRAPH_EXEC_UPDATE_FAILURE, INVALID_VALUE.
 [[nodiscard]] Status update_exec(gpemu_cuda_exec& exec, const gpemu_cuda_graph& graph,
-                                 std::vector<gpemu_cuda_user_object*>& released);
+                                 std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex());
 
-/// Changes what a node does, or whether it runs. Requires: the lock of graphs. Errors:
-/// INVALID_VALUE, those of describe_node.
+/// Changes what a node does, or whether it runs. Errors: INVALID_VALUE, those of describe_node.
 [[nodiscard]] Status set_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
-                                   const gpemu_cuda_node_parameters& parameters);
+                                   const gpemu_cuda_node_parameters& parameters)
+    GPEMU_REQUIRES(graph_mutex());
 [[nodiscard]] Status enable_exec_node(gpemu_cuda_exec& exec, gpemu_cuda_node_handle node,
-                                      bool enabled);
+                                      bool enabled) GPEMU_REQUIRES(graph_mutex());
 
 /// Ends it, or lets the last thread that launches it end it. Puts objects without owners into
-/// `released`; if a launch is not over, they are destroyed later, in another thread. Requires: the
-/// lock of graphs.
-void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released);
+/// `released`; if a launch is not over, they are destroyed later, in another thread.
+void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Launches it on a stream, or captures its launch. Errors: those of its nodes, those of capture.
 [[nodiscard]] Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);

@@ -7,6 +7,8 @@
 #include <unordered_map>
 #include <unordered_set>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "event_state.hpp"
 #include "handle_table.hpp"
 #include "kernel.hpp"
@@ -38,7 +40,7 @@ Status describe_set(NodeWork* work) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status describe_child(NodeWork* work) {
+Status describe_child(NodeWork* work) GPEMU_REQUIRES(graph_mutex()) {
   const gpemu_cuda_graph* const child = graphs().find(work->parameters.child);
   if (child == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_graph* const copy = clone_graph(*child);
@@ -48,8 +50,9 @@ Status describe_child(NodeWork* work) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-/// Ends a node to which no other refers. Requires: the lock.
-void end_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released) {
+/// Ends a node to which no other refers.
+void end_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex()) {
   if (node.work.parameters.kind == GPEMU_CUDA_NODE_GRAPH) {
     destroy_graph(*node.work.parameters.child, released);
   }

@@ -3,9 +3,10 @@
 
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "device_state.hpp"
 #include "kernels/kernel_effect.hpp"
@@ -27,20 +28,17 @@ struct NodeWork {
       memory;  ///< the effect of a kernel or a library on it, or null.
 };
 
-/// Guards all graphs, captures and user objects, and the capture state of streams and events.
-[[nodiscard]] inline std::mutex& graph_mutex() {
-  return process().graph_mutex;
-}
-
-/// Describes a node that runs on `device`. Copies child graphs. Requires: the lock. Errors:
+/// Describes a node that runs on `device`. Copies child graphs. Errors:
 /// INVALID_VALUE, NOT_SUPPORTED, those of launches.
 [[nodiscard]] Status describe_node(const gpemu_cuda_node_parameters& parameters,
-                                   DeviceState& device, NodeWork* work);
+                                   DeviceState& device, NodeWork* work)
+    GPEMU_REQUIRES(graph_mutex());
 
-/// Adds a node. Requires: the lock; the dependencies are alive, in the graph and none twice.
+/// Adds a node. Requires: the dependencies are alive, in the graph and none twice.
 /// Errors: OUT_OF_MEMORY.
 [[nodiscard]] Status add_node(gpemu_cuda_graph& graph, NodeWork work,
-                              std::vector<gpemu_cuda_node*> dependencies, gpemu_cuda_node** node);
+                              std::vector<gpemu_cuda_node*> dependencies, gpemu_cuda_node** node)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Returns a live graph or null.
 [[nodiscard]] gpemu_cuda_graph* find_graph(gpemu_cuda_graph_handle handle);
@@ -48,37 +46,41 @@ struct NodeWork {
 /// Returns a new graph, or null if there are too many.
 [[nodiscard]] gpemu_cuda_graph* create_graph();
 
-/// Returns a copy, or null if there are too many. Requires: the lock.
-[[nodiscard]] gpemu_cuda_graph* clone_graph(const gpemu_cuda_graph& graph);
+/// Returns a copy, or null if there are too many.
+[[nodiscard]] gpemu_cuda_graph* clone_graph(const gpemu_cuda_graph& graph)
+    GPEMU_REQUIRES(graph_mutex());
 
-/// Ends a graph with its nodes and puts objects without owners into `released`. Requires: the lock.
-void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>& released);
+/// Ends a graph with its nodes and puts objects without owners into `released`.
+void destroy_graph(gpemu_cuda_graph& graph, std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex());
 
-/// Checks a list of nodes: alive, of this graph, none twice. Requires: the lock. Errors:
-/// INVALID_VALUE.
+/// Checks a list of nodes: alive, of this graph, none twice. Errors: INVALID_VALUE.
 [[nodiscard]] Status check_nodes(const gpemu_cuda_graph& graph,
-                                 const gpemu_cuda_node_handle* handles, std::size_t count);
+                                 const gpemu_cuda_node_handle* handles, std::size_t count)
+    GPEMU_REQUIRES(graph_mutex());
 
-/// Yields the nodes in an order in which each comes after its dependencies. Requires: the lock.
+/// Yields the nodes in an order in which each comes after its dependencies.
 /// Errors: INVALID_VALUE if they depend on each other in a circle.
 [[nodiscard]] Status sort_nodes(const gpemu_cuda_graph& graph,
-                                std::vector<gpemu_cuda_node*>* sorted);
+                                std::vector<gpemu_cuda_node*>* sorted)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Returns a live node or null.
 [[nodiscard]] gpemu_cuda_node* find_node(gpemu_cuda_node_handle handle);
 
-/// Makes nodes depend on others, each `to` on its `from`, or ends that. Requires: the lock. Errors:
-/// INVALID_VALUE.
+/// Makes nodes depend on others, each `to` on its `from`, or ends that. Errors: INVALID_VALUE.
 [[nodiscard]] Status connect_nodes(const gpemu_cuda_graph& graph,
                                    const gpemu_cuda_node_handle* from,
                                    const gpemu_cuda_node_handle* to, std::size_t count,
-                                   bool connect);
+                                   bool connect) GPEMU_REQUIRES(graph_mutex());
 
-/// Returns the nodes that depend on one. Requires: the lock.
-[[nodiscard]] std::vector<gpemu_cuda_node*> dependents_of(const gpemu_cuda_node& node);
+/// Returns the nodes that depend on one.
+[[nodiscard]] std::vector<gpemu_cuda_node*> dependents_of(const gpemu_cuda_node& node)
+    GPEMU_REQUIRES(graph_mutex());
 
-/// Removes a node from its graph and ends it, like destroy_graph. Requires: the lock.
-void destroy_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released);
+/// Removes a node from its graph and ends it, like destroy_graph.
+void destroy_node(gpemu_cuda_node& node, std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex());
 
 }  // namespace gpemu::cuda
 

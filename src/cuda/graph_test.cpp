@@ -12,6 +12,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "exec.hpp"
@@ -715,7 +716,7 @@ TEST_F(GraphTest, AForkedChildEndsThoughAThreadHeldTheLockOfGraphs) {
   ASSERT_EQ(gpemu_cuda_begin_capture(per_thread, 0, nullptr), GPEMU_CUDA_SUCCESS);
   std::latch held{1}, forked{1};
   std::thread holder([&] {
-    const std::lock_guard lock(graph_mutex());
+    const Lock lock(graph_mutex());
     held.count_down();
     forked.wait();
   });

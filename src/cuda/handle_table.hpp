@@ -5,13 +5,13 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <mutex>
 #include <new>
 #include <sys/mman.h>
 #include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/mutex.hpp"
 
 /// A function of LeakSanitizer, absent without it: objects to which the region points are in use.
 // NOLINTNEXTLINE(bugprone-reserved-identifier,readability-identifier-naming): the sanitizer's name.
@@ -41,7 +41,7 @@ class HandleTable {
   /// Returns a new object, or null if the table is full.
   template <typename... Args>
   Object* create(Args&&... args) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     Slot* slot = nullptr;
     if (!free_.empty()) {
       slot = free_.back();
@@ -73,7 +73,7 @@ class HandleTable {
   /// Calls a function with each live object. Requires: none is destroyed meanwhile.
   template <typename Function>
   void for_each(Function&& function) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (std::size_t i = 0; i < used_; ++i) {
       if (slots_[i].alive.load(std::memory_order_acquire)) {
         function(*std::launder(reinterpret_cast<Object*>(slots_[i].object)));
@@ -86,7 +86,7 @@ class HandleTable {
     Slot* const slot = reinterpret_cast<Slot*>(object);
     if (!slot->alive.exchange(false)) return;
     object->~Object();
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     free_.push_back(slot);
   }
 
@@ -101,9 +101,9 @@ class HandleTable {
 
   std::size_t capacity_;
   Slot* slots_ = nullptr;
-  std::mutex mutex_;
-  std::size_t used_ = 0;     ///< guarded by mutex_.
-  std::vector<Slot*> free_;  ///< guarded by mutex_.
+  Mutex mutex_;
+  std::size_t used_ GPEMU_GUARDED_BY(mutex_) = 0;
+  std::vector<Slot*> free_ GPEMU_GUARDED_BY(mutex_);
 };
 
 }  // namespace gpemu::cuda

@@ -2,15 +2,14 @@
 #include "host_functions.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 
 #include "attach.hpp"
@@ -26,7 +25,7 @@ class HostFunctions {
   /// it.
   [[nodiscard]] bool add(const device::Moment& time, void (*function)(void*), void* data,
                          gpemu_cuda_stream* stream) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (!thread_.joinable()) thread_ = start_thread("gpemu-host", [this] { run(); });
     if (!thread_.joinable()) return false;
     const std::uint64_t order = next_++;
@@ -40,34 +39,34 @@ class HostFunctions {
   }
 
   void follow(gpemu_cuda_stream& stream, const HostCalls& others) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     follow_locked(stream, others);
   }
 
   void copy(const gpemu_cuda_stream& stream, HostCalls& calls) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     calls = calls_of(stream);
   }
 
   bool have_returned(const HostCalls& calls) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return have_returned_locked(calls);
   }
   bool have_returned(const gpemu_cuda_stream& stream) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return have_returned_locked(calls_of(stream));
   }
 
   void wait(const HostCalls& calls) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     wait_locked(lock, calls);
   }
   void wait(const gpemu_cuda_stream& stream) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     wait_locked(lock, calls_of(stream));
   }
   void wait(const DeviceState& device) {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     wait_locked(lock, devices_[&device].all);
   }
 
@@ -84,8 +83,11 @@ class HostFunctions {
     HostCalls all, blocking;
   };
 
-  void merge(HostCalls& calls, const HostCalls& others) const {
-    std::erase_if(calls, [this](std::uint64_t order) { return !open_.contains(order); });
+  void merge(HostCalls& calls, const HostCalls& others) const GPEMU_REQUIRES(mutex_) {
+    std::erase_if(calls, [this](std::uint64_t order) GPEMU_REQUIRES(mutex_) {
+      const bool returned = !open_.contains(order);
+      return returned;
+    });
     for (const std::uint64_t order : others) {
       if (open_.contains(order) && std::ranges::find(calls, order) == calls.end()) {
         calls.push_back(order);
@@ -94,7 +96,7 @@ class HostFunctions {
   }
 
   /// Like device::Stream does for times.
-  void follow_locked(gpemu_cuda_stream& stream, const HostCalls& others) {
+  void follow_locked(gpemu_cuda_stream& stream, const HostCalls& others) GPEMU_REQUIRES(mutex_) {
     DeviceCalls& device = devices_[stream.device];
     merge(stream.host_calls, others);
     const bool waits_for_legacy =
@@ -109,31 +111,32 @@ class HostFunctions {
     return stream.device->default_stream == &stream;
   }
 
-  HostCalls calls_of(const gpemu_cuda_stream& stream) {
+  HostCalls calls_of(const gpemu_cuda_stream& stream) GPEMU_REQUIRES(mutex_) {
     return is_legacy(stream) ? devices_[stream.device].blocking : stream.host_calls;
   }
 
-  [[nodiscard]] bool have_returned_locked(const HostCalls& calls) const {
-    return std::ranges::none_of(calls,
-                                [this](std::uint64_t order) { return open_.contains(order); });
+  [[nodiscard]] bool have_returned_locked(const HostCalls& calls) const GPEMU_REQUIRES(mutex_) {
+    return std::ranges::none_of(calls, [this](std::uint64_t order) GPEMU_REQUIRES(mutex_) {
+      return open_.contains(order);
+    });
   }
 
   /// `calls` is a copy: while this waits, streams get more.
-  void wait_locked(std::unique_lock<std::mutex>& lock, const HostCalls calls) {
+  void wait_locked(Lock& lock, const HostCalls calls) GPEMU_REQUIRES(mutex_) {
     if (std::this_thread::get_id() == thread_.get_id()) return;
-    done_.wait(lock, [&] { return have_returned_locked(calls); });
+    done_.wait(lock, [&]() GPEMU_REQUIRES(mutex_) { return have_returned_locked(calls); });
   }
 
   /// Returns the call that is due first; of several, the one queued first. Requires: there is one.
-  std::vector<Call>::iterator next() {
+  std::vector<Call>::iterator next() GPEMU_REQUIRES(mutex_) {
     return std::ranges::min_element(
         calls_, {}, [](const Call& call) { return std::pair(call.time.time(), call.order); });
   }
 
   void run() {
-    std::unique_lock lock(mutex_);
+    Lock lock(mutex_);
     while (true) {
-      changed_.wait(lock, [this] { return !calls_.empty(); });
+      changed_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) { return !calls_.empty(); });
       const std::uint64_t order = next()->order;
       const std::uint32_t seen = next()->time.news();
       const TimePoint time = next()->time.time();
@@ -150,7 +153,8 @@ class HostFunctions {
       // stands still while no thread waits, so there is no need to sleep.
       const Duration ahead = time - clock().now() - sim::RealClock::kDefaultSpin;
       if (ahead > Duration::zero() && process().time_is_real) {
-        if (changed_.wait_for(lock, ahead, [&] { return next()->order != order; })) continue;
+        const auto comes_earlier = [&]() GPEMU_REQUIRES(mutex_) { return next()->order != order; };
+        if (changed_.wait_for(lock, ahead, comes_earlier)) continue;
       }
       lock.unlock();
       clock().wait_until(time);
@@ -174,13 +178,15 @@ class HostFunctions {
     }
   }
 
-  std::mutex mutex_;
-  std::condition_variable changed_, done_;
-  std::vector<Call> calls_;
-  std::set<std::uint64_t> open_;  ///< calls that have not returned, including those in `calls_`.
-  std::map<const DeviceState*, DeviceCalls> devices_;
-  std::optional<device::Moment> awaited_;  ///< an open moment for which the thread waits.
-  std::uint64_t next_ = 1;
+  Mutex mutex_;
+  Condition changed_, done_;
+  std::vector<Call> calls_ GPEMU_GUARDED_BY(mutex_);
+  /// Calls that have not returned, including those in `calls_`.
+  std::set<std::uint64_t> open_ GPEMU_GUARDED_BY(mutex_);
+  std::map<const DeviceState*, DeviceCalls> devices_ GPEMU_GUARDED_BY(mutex_);
+  /// An open moment for which the thread waits.
+  std::optional<device::Moment> awaited_ GPEMU_GUARDED_BY(mutex_);
+  std::uint64_t next_ GPEMU_GUARDED_BY(mutex_) = 1;
   std::thread thread_;
 };
 

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <cstring>
 #include <fcntl.h>
-#include <mutex>
 #include <optional>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,6 +15,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "allocation.hpp"
 #include "context.hpp"
@@ -36,12 +37,13 @@ struct Mapping {
 
 /// The objects that this process shares with others, and they with it.
 struct Imports {
-  std::mutex mutex;
-  std::map<std::uint64_t, Mapping> memory;  ///< by the address given out.
-  int descriptor = -1;                      ///< of the file of shared events.
-  std::atomic<std::int64_t>* times = nullptr;
-  std::size_t used = 0;  ///< of these.
-  std::vector<std::size_t> free;
+  Mutex mutex;
+  /// By the address given out.
+  std::map<std::uint64_t, Mapping> memory GPEMU_GUARDED_BY(mutex);
+  int descriptor GPEMU_GUARDED_BY(mutex) = -1;  ///< of the file of shared events.
+  std::atomic<std::int64_t>* times GPEMU_GUARDED_BY(mutex) = nullptr;
+  std::size_t used GPEMU_GUARDED_BY(mutex) = 0;  ///< of these.
+  std::vector<std::size_t> free GPEMU_GUARDED_BY(mutex);
 };
 
 namespace {
@@ -126,8 +128,8 @@ std::optional<int> ordinal_of(int index) {
   return std::nullopt;
 }
 
-/// Gives an event a place for its time that others can map. Requires: the lock.
-Status share_event(Imports& state, gpemu_cuda_event& event) {
+/// Gives an event a place for its time that others can map.
+Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUIRES(state.mutex) {
   constexpr Bytes kBytes = kMaxSharedEvents * sizeof(std::atomic<std::int64_t>);
   if (state.times == nullptr) {
     state.descriptor = make_sparse_file(kBytes);
@@ -157,10 +159,10 @@ Status share_event(Imports& state, gpemu_cuda_event& event) {
 /// Forgets other processes' memory on a device whose context ends.
 void close_imports(DeviceState& device) {
   Imports& state = imports();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   Memory& blocks = memory();
-  const std::lock_guard blocks_lock(blocks.mutex);
-  std::erase_if(state.memory, [&](const auto& entry) {
+  const Lock blocks_lock(blocks.mutex);
+  std::erase_if(state.memory, [&](const auto& entry) GPEMU_REQUIRES(blocks.mutex) {
     const auto block = blocks.blocks.find(entry.first);
     if (block->second.device != device.ordinal) return false;
     blocks.blocks.erase(block);
@@ -188,7 +190,7 @@ void stop_sharing(gpemu_cuda_event& event) {
     unmap({.start = address / kHostPage * kHostPage, .bytes = event.mapped_bytes});
     return;
   }
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   state.free.push_back(static_cast<std::size_t>(event.shared_ns - state.times));
 }
 
@@ -197,7 +199,7 @@ Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const auto* const found = block_at(state, address);
   if (found == nullptr || found->second.ledger == 0 ||
       found->second.kind != GPEMU_CUDA_MEMORY_DEVICE) {
@@ -229,7 +231,7 @@ Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   }
   device->end_with_context(ContextPart::kImports, close_imports);
   Imports& state = imports();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   for (auto& [start, other] : state.memory) {
     if (other.inode != mapping.inode || other.offset != mapping.offset) continue;
     unmap(mapping);
@@ -240,7 +242,7 @@ Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
   *address = mapping.start + ticket.offset % kHostPage;
   state.memory.emplace(*address, mapping);
   Memory& blocks = memory();
-  const std::lock_guard blocks_lock(blocks.mutex);
+  const Lock blocks_lock(blocks.mutex);
   forget_unmapped(blocks, mapping.start, mapping.bytes);
   blocks.blocks.emplace(*address, Block{.bytes = ticket.bytes,
                                         .kind = GPEMU_CUDA_MEMORY_DEVICE,
@@ -253,12 +255,12 @@ Status open_memory(const gpemu_cuda_ipc& ipc, std::uint64_t* address) {
 Status close_memory(std::uint64_t address) {
   finish_moves(address);
   Imports& state = imports();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = state.memory.find(address);
   if (found == state.memory.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (--found->second.users > 0) return GPEMU_CUDA_SUCCESS;
   Memory& blocks = memory();
-  const std::lock_guard blocks_lock(blocks.mutex);
+  const Lock blocks_lock(blocks.mutex);
   blocks.blocks.erase(address);
   unmap(found->second);
   state.memory.erase(found);
@@ -270,7 +272,7 @@ Status export_event(gpemu_cuda_event& event, gpemu_cuda_ipc* ipc) {
     return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   }
   Imports& state = imports();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (event.shared_ns == nullptr) GPEMU_CUDA_TRY(share_event(state, event));
   const auto place = static_cast<std::size_t>(event.shared_ns - state.times);
   write_ticket({.kind = Kind::kEvent,

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <optional>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/per_thread.hpp"
 
 #include "attach.hpp"
@@ -58,7 +59,7 @@ void decode(gpemu_cuda_kernel& kernel) {
       image = kernel.module->image ? &*kernel.module->image : nullptr;
     } else {
       KernelRegistry& state = registry();
-      const std::lock_guard lock(state.mutex);
+      const Lock lock(state.mutex);
       image = image_of(state, kernel.owner);
     }
     if (image == nullptr) return;
@@ -237,7 +238,7 @@ void register_kernel(const void* host_function, const char* name, const void* fa
   kernel->name = name;
   kernel->owner = fat_binary;
   KernelRegistry& state = registry();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   state.kernels[host_function] = kernel;
   ++state.changes;
   state.registered[fat_binary].push_back(host_function);
@@ -253,7 +254,7 @@ Status registered_kernel(const void* host_function, gpemu_cuda_kernel** kernel) 
     *kernel = last.kernel;
     return GPEMU_CUDA_SUCCESS;
   }
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = state.kernels.find(host_function);
   if (found == state.kernels.end()) return GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION;
   last = {.host_function = host_function, .kernel = found->second, .changes = changes};

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 
 #include "device_state.hpp"
@@ -20,9 +21,9 @@ void register_kernel(const void* host_function, const char* name, const void* fa
 /// Returns the device's compute capability in the form used by images.
 [[nodiscard]] int architecture_of(const DeviceState& device);
 
-/// Returns the image of a fat binary for the first device, read on first use, or null. Requires:
-/// the registry's lock.
-[[nodiscard]] const Image* image_of(KernelRegistry& state, const void* fat_binary);
+/// Returns the image of a fat binary for the first device, read on first use, or null.
+[[nodiscard]] const Image* image_of(KernelRegistry& state, const void* fat_binary)
+    GPEMU_REQUIRES(state.mutex);
 
 /// Returns what the compiler recorded about a kernel, as far as it is known. Requires: attached.
 [[nodiscard]] gpemu_cuda_kernel_info describe_kernel(gpemu_cuda_kernel& kernel,

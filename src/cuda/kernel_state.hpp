@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cuda.h"
@@ -59,14 +60,16 @@ struct Variable {
 
 /// The kernels and variables that the runtime registers at load.
 struct KernelRegistry {
-  std::mutex mutex;
+  Mutex mutex;
   std::atomic<std::uint64_t> changes{1};  ///< of `kernels`.
-  std::unordered_map<const void*, gpemu_cuda_kernel*> kernels;
-  std::unordered_map<const void*, Variable> variables;
-  std::map<std::pair<gpemu_cuda_module*, std::string>, gpemu_cuda_kernel*> module_kernels;
-  std::unordered_map<const void*, std::optional<Image>> images;  ///< of fat binaries, once read.
+  std::unordered_map<const void*, gpemu_cuda_kernel*> kernels GPEMU_GUARDED_BY(mutex);
+  std::unordered_map<const void*, Variable> variables GPEMU_GUARDED_BY(mutex);
+  std::map<std::pair<gpemu_cuda_module*, std::string>, gpemu_cuda_kernel*> module_kernels
+      GPEMU_GUARDED_BY(mutex);
+  /// Of fat binaries, once read.
+  std::unordered_map<const void*, std::optional<Image>> images GPEMU_GUARDED_BY(mutex);
   /// What each fat binary registered, of `kernels` and `variables`.
-  std::unordered_map<const void*, std::vector<const void*>> registered;
+  std::unordered_map<const void*, std::vector<const void*>> registered GPEMU_GUARDED_BY(mutex);
 };
 
 /// PyTorch registers some 20,000 kernels.

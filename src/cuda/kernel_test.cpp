@@ -13,6 +13,7 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "graph.hpp"
@@ -100,7 +101,7 @@ TEST_F(KernelTest, TheRegistryIsOpenWhileAVariableIsMade) {
   std::atomic<pid_t> number{0};
   std::thread maker;
   {
-    const std::lock_guard lock(graph_mutex());
+    const Lock lock(graph_mutex());
     maker = std::thread([&number] {
       std::int32_t thread_local_mode = 1;  // Allocations look at captures.
       EXPECT_EQ(gpemu_cuda_exchange_capture_mode(&thread_local_mode), GPEMU_CUDA_SUCCESS);

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "memory_state.hpp"
 
 namespace gpemu::cuda {
@@ -33,14 +35,14 @@ void add_integer(std::uint64_t value, LaunchFacts& facts) {
   facts.integers[facts.integer_count++] = static_cast<double>(value);
 }
 
-/// Collects the facts from the arguments of a launch. Requires: the lock of `memory`.
+/// Collects the facts from the arguments of a launch.
 struct Reader {
   const Memory& memory;
   LaunchFacts facts;
   std::array<std::uint64_t, LaunchFacts::kMostPointers> seen{};  ///< pointers, of those that count.
 
   /// Adds a pointer unless it is a repetition; returns whether it points to memory of a GPU.
-  bool add_pointer(std::uint64_t address) {
+  bool add_pointer(std::uint64_t address) GPEMU_REQUIRES(memory.mutex) {
     const auto* const block = block_at(memory, address);
     if (block == nullptr) return false;
     if (facts.pointers == LaunchFacts::kMostPointers) return true;
@@ -58,14 +60,14 @@ struct Reader {
   }
 
   /// Adds a word: a pointer if it may be one, else an integer of 64 bits.
-  void add_word(const void* from) {
+  void add_word(const void* from) GPEMU_REQUIRES(memory.mutex) {
     const auto value = read<std::uint64_t>(from);
     if (!add_pointer(value)) add_integer(value, facts);
   }
 
   /// Adds the pointers to memory of a GPU in a struct, and the words between them as integers of 32
   /// bits; the upper half of a 64-bit integer is 0.
-  void add_struct(const std::byte* from, Bytes bytes) {
+  void add_struct(const std::byte* from, Bytes bytes) GPEMU_REQUIRES(memory.mutex) {
     constexpr Bytes kPointer = 8, kInteger = 4;
     for (Bytes at = 0; at + kInteger <= bytes;) {
       const bool pointer = at % kPointer == 0 && at + kPointer <= bytes &&
@@ -102,9 +104,8 @@ LaunchFacts launch_facts(const std::vector<LaunchParameter>& parameters, void* c
                          LaunchFacts::Arithmetic arithmetic) {
   constexpr Bytes kLargestNumber = 8;
   if (parameters.empty() || arguments == nullptr) return {.arithmetic = arithmetic};
-  const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
-  Reader reader{.memory = state, .facts = {.arithmetic = arithmetic}};
+  Reader reader{.memory = memory(), .facts = {.arithmetic = arithmetic}};
+  const Lock lock(reader.memory.mutex);
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     const void* const from = arguments[i];
     if (from == nullptr) continue;

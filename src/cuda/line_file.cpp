@@ -7,6 +7,8 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "gpemu/base/mutex.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -23,7 +25,7 @@ LineFile::~LineFile() {
 }
 
 bool LineFile::add(std::string_view line) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   if (!file_.valid()) return false;
   // A line may begin in one window and end in the next; only its line feed makes it one.
   while (true) {

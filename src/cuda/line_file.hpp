@@ -2,10 +2,10 @@
 #pragma once
 
 #include <filesystem>
-#include <mutex>
 #include <string_view>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/mutex.hpp"
 
 namespace gpemu::cuda {
 
@@ -26,13 +26,13 @@ class LineFile {
   bool add(std::string_view line);
 
  private:
-  [[nodiscard]] bool map_next();
+  [[nodiscard]] bool map_next() GPEMU_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  FileDescriptor file_;
-  char* window_ = nullptr;
-  std::size_t offset_ = 0;  ///< of the window in the file.
-  std::size_t used_ = 0;    ///< of the window.
+  Mutex mutex_;
+  FileDescriptor file_ GPEMU_GUARDED_BY(mutex_);
+  char* window_ GPEMU_GUARDED_BY(mutex_) = nullptr;
+  std::size_t offset_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< of the window in the file.
+  std::size_t used_ GPEMU_GUARDED_BY(mutex_) = 0;    ///< of the window.
 };
 
 }  // namespace gpemu::cuda

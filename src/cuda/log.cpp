@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "log.hpp"
 
-#include <mutex>
+#include <exception>
 #include <string>
 #include <vector>
 
 #include <fmt/format.h>
 
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "handle_table.hpp"
@@ -29,9 +30,9 @@ constexpr std::int32_t kError = 0;
 }  // namespace
 
 struct Logs {
-  std::mutex mutex;
+  Mutex mutex;
   HandleTable<gpemu_cuda_log>& table = *new HandleTable<gpemu_cuda_log>(kMaxLogs);
-  std::vector<gpemu_cuda_log*> all;  ///< guarded by the mutex.
+  std::vector<gpemu_cuda_log*> all GPEMU_GUARDED_BY(mutex);
 };
 
 namespace {
@@ -47,7 +48,7 @@ namespace {
 void call_receivers(std::string_view message) {
   std::vector<gpemu_cuda_log> receivers;
   {
-    const std::lock_guard lock(logs().mutex);
+    const Lock lock(logs().mutex);
     for (const gpemu_cuda_log* const log : logs().all) receivers.push_back(*log);
   }
   // Without the lock, because callbacks may register others.
@@ -68,7 +69,13 @@ TellLater::TellLater() {
 TellLater::~TellLater() {
   if (first != this) return;
   first = nullptr;
-  for (const std::string& message : messages) call_receivers(message);
+  for (const std::string& message : messages) {
+    try {
+      call_receivers(message);
+    } catch (const std::exception& exception) {
+      static_cast<void>(status_after(exception));
+    }
+  }
 }
 
 void tell(std::string_view message) {
@@ -83,14 +90,14 @@ void tell(std::string_view message) {
 Status register_log(gpemu_cuda_log_callback callback, void* data, gpemu_cuda_log** log) {
   gpemu_cuda_log* const created = logs().table.create(callback, data);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  const std::lock_guard lock(logs().mutex);
+  const Lock lock(logs().mutex);
   logs().all.push_back(created);
   *log = created;
   return GPEMU_CUDA_SUCCESS;
 }
 
 Status unregister_log(gpemu_cuda_log_handle log) {
-  const std::lock_guard lock(logs().mutex);
+  const Lock lock(logs().mutex);
   gpemu_cuda_log* const found = logs().table.find(log);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   std::erase(logs().all, found);

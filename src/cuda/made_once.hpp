@@ -2,8 +2,9 @@
 #pragma once
 
 #include <atomic>
-#include <mutex>
 #include <utility>
+
+#include "gpemu/base/mutex.hpp"
 
 namespace gpemu::cuda {
 
@@ -26,7 +27,7 @@ class MadeOnce {
  private:
   template <typename... Arguments>
   [[gnu::noinline]] Object& make(Arguments&&... arguments) {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     if (made_.load(std::memory_order_relaxed) == nullptr) {
       made_.store(new Object(std::forward<Arguments>(arguments)...), std::memory_order_release);
     }
@@ -34,7 +35,7 @@ class MadeOnce {
   }
 
   std::atomic<Object*> made_{nullptr};
-  std::mutex mutex_;
+  Mutex mutex_;
 };
 
 }  // namespace gpemu::cuda

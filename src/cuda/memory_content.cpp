@@ -5,7 +5,8 @@
 #include <array>
 #include <cstring>
 #include <iterator>
-#include <mutex>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "recorder.hpp"
 
@@ -106,7 +107,7 @@ void Side::describe_outside(const Memory& state, std::uint64_t address) {
 
 Side side_of(std::uint64_t address, Bytes bytes) {
   const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   return {state, address, bytes};
 }
 

@@ -5,6 +5,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
+
 #include "memory_state.hpp"
 
 namespace gpemu::cuda {
@@ -12,8 +14,8 @@ namespace gpemu::cuda {
 /// A description of one side of a copy.
 struct Side {
   Side() = default;
-  /// Describes a range of addresses. Requires: the lock.
-  Side(const Memory& state, std::uint64_t address, Bytes extent);
+  /// Describes a range of addresses.
+  Side(const Memory& state, std::uint64_t address, Bytes extent) GPEMU_REQUIRES(state.mutex);
 
   gpemu_cuda_memory_kind kind = GPEMU_CUDA_MEMORY_UNREGISTERED;
   int device = -1;
@@ -36,8 +38,8 @@ struct Side {
 
  private:
   void describe_in(const Memory& state, const std::pair<const std::uint64_t, Block>& first,
-                   std::uint64_t address, Bytes extent);
-  void describe_outside(const Memory& state, std::uint64_t address);
+                   std::uint64_t address, Bytes extent) GPEMU_REQUIRES(state.mutex);
+  void describe_outside(const Memory& state, std::uint64_t address) GPEMU_REQUIRES(state.mutex);
 };
 
 /// Describes a range of addresses, which kernels and libraries write.
@@ -62,8 +64,9 @@ using UnknownParts = std::vector<std::pair<std::uint64_t, ContentMap::Part>>;
 /// the pages of parts that are not kept are zeros.
 void settle(ContentMap& contents, std::uint64_t start, Bytes bytes, UnknownParts& unknown);
 
-/// Makes a block accessible outside of this process's calls, and settles it. Requires: the lock.
-void share_block(Memory& state, std::uint64_t start, Block& block, UnknownParts& unknown);
+/// Makes a block accessible outside of this process's calls, and settles it.
+void share_block(Memory& state, std::uint64_t start, Block& block, UnknownParts& unknown)
+    GPEMU_REQUIRES(state.mutex);
 
 /// Counts unknown content that became shared as read, because reads by others cannot be seen.
 /// Requires: not the lock, because callbacks of the program may be called.

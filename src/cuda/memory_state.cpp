@@ -39,8 +39,13 @@ std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes) {
     if (range->second < bytes) continue;
     const std::uint64_t start = range->first;
     const Bytes rest = range->second - bytes;
-    space.free.erase(range);
-    if (rest > 0) space.free.emplace(start + bytes, rest);
+    // The node is reused: if a new one could not be allocated, the range would be lost.
+    auto node = space.free.extract(range);
+    if (rest > 0) {
+      node.key() = start + bytes;
+      node.mapped() = rest;
+      space.free.insert(std::move(node));
+    }
     return start;
   }
   return std::nullopt;

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <utility>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
@@ -54,11 +54,12 @@ struct AddressSpace {
 };
 
 struct Memory {
-  mutable std::mutex mutex;
-  std::map<std::uint64_t, Block> blocks;        ///< by start.
-  std::map<std::uint64_t, Bytes> reservations;  ///< of virtual memory management.
-  std::map<int, AddressSpace> spaces;           ///< by device.
-  std::uint64_t next_id = 1;
+  mutable Mutex mutex;
+  std::map<std::uint64_t, Block> blocks GPEMU_GUARDED_BY(mutex);  ///< by start.
+  /// Of virtual memory management.
+  std::map<std::uint64_t, Bytes> reservations GPEMU_GUARDED_BY(mutex);
+  std::map<int, AddressSpace> spaces GPEMU_GUARDED_BY(mutex);  ///< by device.
+  std::uint64_t next_id GPEMU_GUARDED_BY(mutex) = 1;
   ContentMap contents;
   StalePages stale;  ///< the only pages of memory that is not kept that may not be zeros.
 };
@@ -78,12 +79,13 @@ struct Memory {
 [[nodiscard]] std::optional<std::uint64_t> take_range(AddressSpace& space, Bytes bytes);
 void give_back_range(AddressSpace& space, std::uint64_t start, Bytes bytes);
 
-/// Returns the block that holds an address, or null. Requires: the lock.
+/// Returns the block that holds an address, or null.
 [[nodiscard]] const std::pair<const std::uint64_t, Block>* block_at(const Memory& state,
-                                                                    std::uint64_t address);
+                                                                    std::uint64_t address)
+    GPEMU_REQUIRES(state.mutex);
 
 /// Forgets registered memory that the program has since unmapped, because something else was just
-/// mapped there. Requires: the lock.
-void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes);
+/// mapped there.
+void forget_unmapped(Memory& state, std::uint64_t start, Bytes bytes) GPEMU_REQUIRES(state.mutex);
 
 }  // namespace gpemu::cuda

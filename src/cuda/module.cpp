@@ -3,11 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "allocation.hpp"
 #include "attach.hpp"
@@ -24,7 +25,7 @@ namespace {
 /// Forgets the addresses of the program's variables on a device whose context ends.
 void forget_variables(DeviceState& device) {
   KernelRegistry& state = registry();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   for (auto& entry : state.variables) entry.second.addresses.erase(device.ordinal);
   modules().for_each([&](gpemu_cuda_module& module) {
     std::erase_if(module.variables,
@@ -56,7 +57,7 @@ VariablePlace place_of(std::uint64_t& address, Bytes bytes, const Image* image,
 template <typename Find>
 Status locate_variable(DeviceState& device, const Find& find, std::uint64_t* address,
                        std::uint64_t* bytes) {
-  std::unique_lock lock(registry().mutex);
+  Lock lock(registry().mutex);
   std::optional<VariablePlace> place = find();
   std::uint64_t made = 0;
   if (place && *place->address == 0) {
@@ -107,7 +108,7 @@ Status load_module(const std::byte* bytes, Bytes limit, gpemu_cuda_module** modu
 
 void unload_module(gpemu_cuda_module& module) {
   KernelRegistry& state = registry();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const auto variables = std::exchange(module.variables, {});
   // Without the lock, because host functions for which it waits may launch kernels.
   lock.unlock();
@@ -127,7 +128,7 @@ void unload_module(gpemu_cuda_module& module) {
 Status find_kernel(gpemu_cuda_module& module, const char* name, gpemu_cuda_kernel** kernel) {
   if (module.image && !module.image->kernels.contains(name)) return GPEMU_CUDA_ERROR_NOT_FOUND;
   KernelRegistry& state = registry();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   gpemu_cuda_kernel*& entry = state.module_kernels[{&module, name}];
   if (entry == nullptr) {
     entry = kernels().create();
@@ -160,7 +161,7 @@ Status find_variable(gpemu_cuda_module& module, const char* name, std::uint64_t*
 void register_variable(const void* host_variable, const char* name, Bytes bytes,
                        const void* fat_binary) {
   KernelRegistry& state = registry();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   Variable& variable = state.variables[host_variable];
   variable.name = name;
   variable.owner = fat_binary;
@@ -171,7 +172,7 @@ void register_variable(const void* host_variable, const char* name, Bytes bytes,
 void unregister(const void* fat_binary) {
   KernelRegistry& state = registry();
   std::vector<std::uint64_t> addresses;
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const auto registered = state.registered.find(fat_binary);
   if (registered == state.registered.end()) return;
   for (const void* const name : registered->second) {
@@ -199,13 +200,12 @@ Status registered_variable(const void* host_variable, std::uint64_t* address,
                            std::uint64_t* bytes) {
   DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(current_device(&device));
-  KernelRegistry& state = registry();
-  const auto find = [&]() -> std::optional<VariablePlace> {
-    const auto found = state.variables.find(host_variable);
-    if (found == state.variables.end()) return std::nullopt;
+  const auto find = [&]() GPEMU_REQUIRES(registry().mutex) -> std::optional<VariablePlace> {
+    const auto found = registry().variables.find(host_variable);
+    if (found == registry().variables.end()) return std::nullopt;
     Variable& variable = found->second;
     return place_of(variable.addresses[device->ordinal], variable.bytes,
-                    image_of(state, variable.owner), variable.name);
+                    image_of(registry(), variable.owner), variable.name);
   };
   return locate_variable(*device, find, address, bytes);
 }

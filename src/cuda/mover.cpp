@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 
 namespace gpemu::cuda {
@@ -22,7 +23,7 @@ bool overlap(std::span<const Access> some, std::span<const Access> others) {
 
 Mover::~Mover() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopped_ = true;
   }
   wake(Lane::kEither);
@@ -32,8 +33,8 @@ Mover::~Mover() {
 }
 
 void Mover::add(Job job) {
-  std::unique_lock lock(mutex_);
-  done_.wait(lock, [this] { return entries_.size() < kMostJobs; });
+  Lock lock(mutex_);
+  done_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) { return entries_.size() < kMostJobs; });
   if (!ensure_thread(job.lane)) {
     wait_locked(lock,
                 [&](const Entry& entry) { return overlap(entry.job.accesses, job.accesses); });
@@ -81,10 +82,10 @@ Mover::Entries::iterator Mover::find_ready(Lane lane) {
 }
 
 void Mover::run(Thread& thread) {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (true) {
     auto entry = entries_.end();
-    thread.changed.wait(lock, [&] {
+    thread.changed.wait(lock, [&]() GPEMU_REQUIRES(mutex_) {
       if (stopped_) return true;
       if (!paused_) entry = find_ready(thread.lane);
       return entry != entries_.end();
@@ -102,9 +103,9 @@ void Mover::run(Thread& thread) {
 }
 
 template <typename Concerns>
-void Mover::wait_locked(std::unique_lock<std::mutex>& lock, Concerns concerns) {
+void Mover::wait_locked(Lock& lock, Concerns concerns) {
   const std::uint64_t given = next_number_;
-  done_.wait(lock, [&] {
+  done_.wait(lock, [&]() GPEMU_REQUIRES(mutex_) {
     return std::ranges::none_of(
         entries_, [&](const Entry& entry) { return entry.number < given && concerns(entry); });
   });
@@ -112,32 +113,32 @@ void Mover::wait_locked(std::unique_lock<std::mutex>& lock, Concerns concerns) {
 
 void Mover::wait_for_all() {
   if (!busy()) return;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   wait_locked(lock, [](const Entry&) { return true; });
 }
 
 void Mover::wait_until(TimePoint time) {
   if (!busy()) return;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   wait_locked(lock, [time](const Entry& entry) { return entry.job.end.is_over(time); });
 }
 
 bool Mover::is_done_until(TimePoint time) const {
   if (!busy()) return true;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return std::ranges::none_of(entries_,
                               [time](const Entry& entry) { return entry.job.end.is_over(time); });
 }
 
 void Mover::wait_for(std::span<const Access> accesses) {
   if (!busy()) return;
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   wait_locked(lock,
               [accesses](const Entry& entry) { return overlap(entry.job.accesses, accesses); });
 }
 
 bool Mover::overlaps_any(std::span<const Access> accesses) const {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return std::ranges::any_of(
       entries_, [accesses](const Entry& entry) { return overlap(entry.job.accesses, accesses); });
 }
@@ -146,19 +147,19 @@ void Mover::look_again() {
   if (!busy()) return;
   // A thread that has just checked must be waiting before it is woken.
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
   }
   wake(Lane::kEither);
 }
 
 void Mover::pause() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   paused_ = true;
 }
 
 void Mover::resume() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     paused_ = false;
   }
   wake(Lane::kEither);

@@ -3,16 +3,15 @@
 
 #include <array>
 #include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <list>
-#include <mutex>
 #include <span>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"
 
@@ -99,7 +98,7 @@ class Mover {
   struct Thread {
     Lane lane = Lane::kEither;
     std::thread thread;
-    std::condition_variable changed;  ///< a job of its lane may begin.
+    Condition changed;  ///< a job of its lane may begin.
   };
 
   /// More than programs have unfinished; beyond it the host waits, as for a driver's full queue.
@@ -108,22 +107,22 @@ class Mover {
   void run(Thread& thread);
   /// Wakes the threads that do jobs of a lane.
   void wake(Lane lane);
-  /// Returns a job that may begin, or the end. Requires: the lock.
-  Entries::iterator find_ready(Lane lane);
-  /// Returns whether a thread for the lane runs or could be started. Requires: the lock.
-  bool ensure_thread(Lane lane);
+  /// Returns a job that may begin, or the end.
+  Entries::iterator find_ready(Lane lane) GPEMU_REQUIRES(mutex_);
+  /// Returns whether a thread for the lane runs or could be started.
+  bool ensure_thread(Lane lane) GPEMU_REQUIRES(mutex_);
 
-  /// Waits until no earlier job for which `concerns` is true is unfinished. Requires: the lock.
+  /// Waits until no earlier job for which `concerns` is true is unfinished.
   template <typename Concerns>
-  void wait_locked(std::unique_lock<std::mutex>& lock, Concerns concerns);
+  void wait_locked(Lock& lock, Concerns concerns) GPEMU_REQUIRES(mutex_);
 
-  mutable std::mutex mutex_;
-  std::condition_variable done_;  ///< a job was done.
-  Entries entries_;               ///< unfinished, in the order given; guarded by mutex_.
-  std::uint64_t next_number_ = 0;
+  mutable Mutex mutex_;
+  Condition done_;                            ///< a job was done.
+  Entries entries_ GPEMU_GUARDED_BY(mutex_);  ///< unfinished, in the order given.
+  std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::array<Thread, 2> threads_;
-  bool paused_ = false;
-  bool stopped_ = false;
+  bool paused_ GPEMU_GUARDED_BY(mutex_) = false;
+  bool stopped_ GPEMU_GUARDED_BY(mutex_) = false;
   std::atomic<std::size_t> unfinished_{0};
 };
 

@@ -9,6 +9,8 @@
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/mutex.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -29,17 +31,17 @@ class Log {
  public:
   Mover::Work entry(char name) {
     return [this, name] {
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       text_ += name;
     };
   }
   std::string text() {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     return text_;
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::string text_;
 };
 

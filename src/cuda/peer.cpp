@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer.hpp"
 
-#include <mutex>
+#include "gpemu/base/mutex.hpp"
 
 #include "process.hpp"
 
@@ -16,13 +16,13 @@ PeerLink peer_link(const DeviceState& device, const DeviceState& peer) {
 
 Status enable_peer_access(DeviceState& device, const DeviceState& peer) {
   if (peer_link(device, peer) == PeerLink::kNone) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
-  const std::lock_guard lock(process().mutex);
+  const Lock lock(process().mutex);
   return device.peers.insert(peer.ordinal).second ? GPEMU_CUDA_SUCCESS
                                                   : GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;
 }
 
 Status disable_peer_access(DeviceState& device, const DeviceState& peer) {
-  const std::lock_guard lock(process().mutex);
+  const Lock lock(process().mutex);
   return device.peers.erase(peer.ordinal) > 0 ? GPEMU_CUDA_SUCCESS
                                               : GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED;
 }

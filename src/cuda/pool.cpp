@@ -7,9 +7,10 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
-#include <mutex>
 #include <set>
 #include <vector>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "allocation.hpp"
 #include "capture.hpp"
@@ -44,12 +45,13 @@ struct InUse {
 };
 
 struct Pools {
-  std::mutex mutex;
+  Mutex mutex;
   HandleTable<gpemu_cuda_pool>& table = *new HandleTable<gpemu_cuda_pool>(kMaxPools);
-  std::map<std::uint64_t, InUse> in_use;
-  std::set<gpemu_cuda_pool*> all;
-  std::map<int, gpemu_cuda_pool*> defaults, currents;  ///< by device.
-  std::atomic<bool> idle{false};                       ///< whether any pool may hold idle memory.
+  std::map<std::uint64_t, InUse> in_use GPEMU_GUARDED_BY(mutex);
+  std::set<gpemu_cuda_pool*> all GPEMU_GUARDED_BY(mutex);
+  std::map<int, gpemu_cuda_pool*> defaults GPEMU_GUARDED_BY(mutex);  ///< by device.
+  std::map<int, gpemu_cuda_pool*> currents GPEMU_GUARDED_BY(mutex);  ///< by device.
+  std::atomic<bool> idle{false};  ///< whether any pool may hold idle memory.
 };
 
 namespace {
@@ -116,7 +118,7 @@ Status grow(gpemu_cuda_pool& pool, Bytes bytes, gpemu_cuda_stream& stream, std::
 /// Frees all memory of a device's pools and resets them.
 void empty_pools(DeviceState& device) {
   Pools& state = pools();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   std::erase_if(state.in_use, [&](const auto& entry) {
     if (entry.second.pool->device != &device) return false;
     static_cast<void>(free_block(entry.first, false));
@@ -134,8 +136,8 @@ void empty_pools(DeviceState& device) {
   state.currents.erase(device.ordinal);
 }
 
-/// Returns a new pool, or null if there are too many. Requires: the lock.
-gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) {
+/// Returns a new pool, or null if there are too many.
+gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) GPEMU_REQUIRES(pools().mutex) {
   gpemu_cuda_pool* const pool = pools().table.create();
   if (pool == nullptr) return nullptr;
   pool->device = &device;
@@ -145,15 +147,14 @@ gpemu_cuda_pool* make_pool(DeviceState& device, Bytes max_bytes) {
   return pool;
 }
 
-/// Requires: the lock.
-gpemu_cuda_pool* default_of(DeviceState& device) {
+gpemu_cuda_pool* default_of(DeviceState& device) GPEMU_REQUIRES(pools().mutex) {
   gpemu_cuda_pool*& pool = pools().defaults[device.ordinal];
   if (pool == nullptr) pool = make_pool(device, 0);
   return pool;
 }
 
-/// Finds a pool; NULL is the current device's default. Requires: the lock.
-Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
+/// Finds a pool; NULL is the current device's default.
+Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) GPEMU_REQUIRES(pools().mutex) {
   if (handle == nullptr) {
     DeviceState* device = nullptr;
     GPEMU_CUDA_TRY(current_device(&device));
@@ -165,16 +166,17 @@ Status find(gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
                                                 : GPEMU_CUDA_SUCCESS;
 }
 
-/// Finds the pool for a stream's allocations; NULL is its device's current one. Requires: the lock.
-Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool) {
+/// Finds the pool for a stream's allocations; NULL is its device's current one.
+Status find_for(gpemu_cuda_stream& stream, gpemu_cuda_pool_handle handle, gpemu_cuda_pool** pool)
+    GPEMU_REQUIRES(pools().mutex) {
   if (handle != nullptr) return find(handle, pool);
   const auto current = pools().currents.find(stream.device->ordinal);
   *pool = current == pools().currents.end() ? default_of(*stream.device) : current->second;
   return *pool == nullptr ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : GPEMU_CUDA_SUCCESS;
 }
 
-/// Ends a destroyed pool without memory in use. Requires: the lock.
-void end_if_unused(gpemu_cuda_pool* pool) {
+/// Ends a destroyed pool without memory in use.
+void end_if_unused(gpemu_cuda_pool* pool) GPEMU_REQUIRES(pools().mutex) {
   if (!pool->destroyed || pool->used > 0) return;
   for (const auto& entry : pool->cached) static_cast<void>(free_block(entry.address, false));
   pools().all.erase(pool);
@@ -213,15 +215,14 @@ Status refuse_nodes_of_memory(gpemu_cuda_stream& stream) {
 }  // namespace
 
 bool forget_pooled(std::uint64_t address) {
-  Pools& state = pools();
-  const std::lock_guard lock(state.mutex);
-  const auto found = state.in_use.find(address);
-  if (found == state.in_use.end()) return false;
+  const Lock lock(pools().mutex);
+  const auto found = pools().in_use.find(address);
+  if (found == pools().in_use.end()) return false;
   gpemu_cuda_pool* const pool = found->second.pool;
   pool->used -= found->second.bytes;
   pool->reserved -= found->second.bytes;
   static_cast<void>(free_block(address, false));
-  state.in_use.erase(found);
+  pools().in_use.erase(found);
   end_if_unused(pool);
   return true;
 }
@@ -229,7 +230,7 @@ bool forget_pooled(std::uint64_t address) {
 void trim_pools() {
   Pools& state = pools();
   if (!state.idle.load(std::memory_order_relaxed)) return;
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   bool idle = false;
   for (gpemu_cuda_pool* const pool : state.all) {
     trim(*pool, pool->threshold);
@@ -240,7 +241,7 @@ void trim_pools() {
 
 bool reclaim_pooled(const DeviceState& device) {
   Pools& state = pools();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   bool reclaimed = false;
   for (gpemu_cuda_pool* const pool : state.all) {
     if (pool->device != &device) continue;
@@ -252,7 +253,7 @@ bool reclaim_pooled(const DeviceState& device) {
 }
 
 Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* const created = make_pool(device, max_bytes);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *pool = created;
@@ -260,7 +261,7 @@ Status create_pool(DeviceState& device, Bytes max_bytes, gpemu_cuda_pool** pool)
 }
 
 Status destroy_pool(gpemu_cuda_pool_handle pool) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   if (default_of(*found->device) == found) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -271,7 +272,7 @@ Status destroy_pool(gpemu_cuda_pool_handle pool) {
 }
 
 Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* const created = default_of(device);
   if (created == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   *pool = created;
@@ -279,7 +280,7 @@ Status default_pool(DeviceState& device, gpemu_cuda_pool** pool) {
 }
 
 Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* const found = default_of(device);
   if (found == nullptr) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   const auto current = pools().currents.find(device.ordinal);
@@ -288,7 +289,7 @@ Status current_pool(DeviceState& device, gpemu_cuda_pool** pool) {
 }
 
 Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   if (found->device != &device) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -298,7 +299,7 @@ Status set_current_pool(DeviceState& device, gpemu_cuda_pool_handle pool) {
 
 Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
                       std::uint64_t* value) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   const std::uint64_t* const kept = value_of(*found, attribute);
@@ -309,7 +310,7 @@ Status get_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute att
 
 Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute attribute,
                       std::uint64_t value) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   const bool high =
@@ -325,7 +326,7 @@ Status set_pool_value(gpemu_cuda_pool_handle pool, gpemu_cuda_pool_attribute att
 }
 
 Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   if (device == found->device->ordinal) {
@@ -345,7 +346,7 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
 }
 
 Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   *read_write = device == found->device->ordinal || found->peers.contains(device);
@@ -353,7 +354,7 @@ Status get_pool_access(gpemu_cuda_pool_handle pool, int device, bool* read_write
 }
 
 Status trim_pool(gpemu_cuda_pool_handle pool, Bytes keep) {
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find(pool, &found));
   trim(*found, keep);
@@ -367,7 +368,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
     *address = 0;
     return GPEMU_CUDA_SUCCESS;
   }
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   gpemu_cuda_pool* found = nullptr;
   GPEMU_CUDA_TRY(find_for(stream, pool, &found));
   if (bytes > found->device->info.total_memory) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
@@ -393,7 +394,7 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
 Status free_async(std::uint64_t address, gpemu_cuda_stream& stream) {
   GPEMU_CUDA_TRY(refuse_nodes_of_memory(stream));
   if (address == 0) return GPEMU_CUDA_SUCCESS;
-  const std::lock_guard lock(pools().mutex);
+  const Lock lock(pools().mutex);
   const auto found = pools().in_use.find(address);
   if (found == pools().in_use.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_pool* const pool = found->second.pool;

@@ -4,9 +4,9 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/node.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -43,7 +43,7 @@ enum class Phase : int { kDetached, kAttached, kForked, kFailed };
 /// it. Never destroyed, because threads of the program may call while it exits.
 struct Process {
   // Of attach.hpp and context.hpp.
-  std::mutex mutex;
+  Mutex mutex;
   std::atomic<Phase> phase{Phase::kDetached};
   /// Read when the process attaches and never again: the program may change its environment, which
   /// races with every later getenv.
@@ -75,8 +75,8 @@ struct Process {
   MadeOnce<HandleTable<gpemu_cuda_module>> modules;
   MadeOnce<KernelRegistry> registry;
 
-  /// Guards all graphs, captures and user objects, and the capture state of streams and events.
-  std::mutex graph_mutex;
+  // Of graph.hpp.
+  Mutex graph_mutex;
   MadeOnce<HandleTable<gpemu_cuda_graph>> graphs;
   MadeOnce<HandleTable<gpemu_cuda_node>> nodes;
   MadeOnce<HandleTable<gpemu_cuda_user_object>> user_objects;
@@ -85,7 +85,7 @@ struct Process {
   std::atomic<int> capture_count{0};
 
   // A child after fork makes its own recorder.
-  std::mutex recorder_mutex;
+  Mutex recorder_mutex;
   std::atomic<Recorder*> recorder{nullptr};
 
   MadeOnce<Logs> logs;
@@ -110,6 +110,11 @@ inline constinit ProcessStorage process_storage;
 /// Returns the state of this process.
 [[nodiscard]] inline Process& process() {
   return detail::process_storage.process;
+}
+
+/// Guards all graphs, captures and user objects, and the capture state of streams and events.
+[[nodiscard]] inline Mutex& graph_mutex() {
+  return process().graph_mutex;
 }
 
 }  // namespace gpemu::cuda

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <pthread.h>
 #include <set>
 #include <string>
@@ -23,6 +22,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/log.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda/process_record.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 
@@ -41,18 +41,20 @@ struct Recorder {
   ProcessRecord* totals = nullptr;  ///< never null once made.
   std::unique_ptr<LineFile> lines;  ///< null if operations are not kept.
 
-  std::mutex count_mutex;                                 ///< of the totals of work.
+  Mutex count_mutex;                                      ///< of the totals of work.
   std::array<BusyTime, ProcessRecord::kMaxDevices> busy;  ///< guarded by the devices' schedule.
 
-  std::mutex mutex;
-  std::unordered_map<std::string, int> names;  ///< those that have a line; guarded.
-  /// Unsupported calls, by library and function; guarded. Only the first have a record.
-  std::map<std::pair<std::string, std::string>, std::int64_t> calls;
+  Mutex mutex;
+  /// Those that have a line.
+  std::unordered_map<std::string, int> names GPEMU_GUARDED_BY(mutex);
+  /// Unsupported calls, by library and function. Only the first have a record.
+  std::map<std::pair<std::string, std::string>, std::int64_t> calls GPEMU_GUARDED_BY(mutex);
 
-  std::mutex read_mutex;                    ///< of the totals of reads.
-  std::unordered_map<WriterId, int> reads;  ///< their places in the totals; guarded.
-  std::map<std::uint64_t, int> polls;       ///< small reads, by address; guarded.
-  std::set<WriterId> polled;                ///< those whose results were polled; guarded.
+  Mutex read_mutex;  ///< of the totals of reads.
+  /// Their places in the totals.
+  std::unordered_map<WriterId, int> reads GPEMU_GUARDED_BY(read_mutex);
+  std::map<std::uint64_t, int> polls GPEMU_GUARDED_BY(read_mutex);  ///< small reads, by address.
+  std::set<WriterId> polled GPEMU_GUARDED_BY(read_mutex);  ///< those whose results were polled.
 };
 
 namespace {
@@ -125,7 +127,7 @@ Recorder* make_recorder(const Process& state) {
 }
 
 [[gnu::noinline]] Recorder& recorder_of(Process& state) {
-  const std::lock_guard lock(state.recorder_mutex);
+  const Lock lock(state.recorder_mutex);
   if (state.recorder.load() == nullptr) state.recorder = make_recorder(state);
   return *state.recorder.load();
 }
@@ -155,7 +157,7 @@ void add_line(Recorder& state, std::string_view line) {
 
 /// Returns the number of a name, whose own line comes before the first line that uses it.
 int number_of(Recorder& state, const char* name) {
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto [entry, added] = state.names.emplace(name, static_cast<int>(state.names.size()));
   if (added) {
     add_line(state, name_line(entry->second, name));
@@ -219,12 +221,13 @@ void count(RecordedTotal& total, std::int64_t time_ns) {
 }  // namespace
 
 void handle_forks_of_recorder() {
-  ::pthread_atfork([] { process().recorder_mutex.lock(); },
-                   [] { process().recorder_mutex.unlock(); },
-                   [] {
-                     process().recorder = nullptr;
-                     process().recorder_mutex.unlock();
-                   });
+  ::pthread_atfork(
+      []() GPEMU_ACQUIRES(process().recorder_mutex) { process().recorder_mutex.lock(); },
+      []() GPEMU_RELEASES(process().recorder_mutex) { process().recorder_mutex.unlock(); },
+      []() GPEMU_RELEASES(process().recorder_mutex) {
+        process().recorder = nullptr;
+        process().recorder_mutex.unlock();
+      });
 }
 
 void record_device(const DeviceState& device) {
@@ -244,7 +247,7 @@ void record(const RecordedWork& work) {
   const bool device_counts = ordinal < ProcessRecord::kMaxDevices;
   std::int64_t gap_ns = 0;
   {
-    const std::lock_guard lock(state.count_mutex);
+    const Lock lock(state.count_mutex);
     count(state.totals->classes[static_cast<std::size_t>(work.operation_class)], time_ns);
     count(state.totals->evidence[static_cast<std::size_t>(work.evidence)], time_ns);
     if (device_counts) {
@@ -316,8 +319,8 @@ void record_not_kept(Bytes bytes) {
 
 namespace {
 
-/// Adds to a writer's entry, if there is room for one. Requires: the lock.
-void count_read(Recorder& state, Bytes bytes, WriterId writer) {
+/// Adds to a writer's entry, if there is room for one.
+void count_read(Recorder& state, Bytes bytes, WriterId writer) GPEMU_REQUIRES(state.read_mutex) {
   const auto [entry, added] = state.reads.emplace(writer, static_cast<int>(state.reads.size()));
   if (entry->second >= ProcessRecord::kMaxReads) return;
   RecordedRead& total = state.totals->reads[entry->second];
@@ -327,8 +330,9 @@ void count_read(Recorder& state, Bytes bytes, WriterId writer) {
 }
 
 /// Returns whether these few bytes have now been read so often that a loop must be waiting for
-/// them. Requires: the lock.
-bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes, WriterId writer) {
+/// them.
+bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes, WriterId writer)
+    GPEMU_REQUIRES(state.read_mutex) {
   constexpr std::size_t kMostAddresses = 4096;
   if (bytes > kPolledBytes || state.polls.size() > kMostAddresses) return false;
   // Reported once per kernel, because its results may be at several addresses.
@@ -343,7 +347,7 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
                          .fetch_add(static_cast<std::int64_t>(bytes)) == 0;
   bool polled = false;
   {
-    const std::lock_guard lock(state.read_mutex);
+    const Lock lock(state.read_mutex);
     count_read(state, bytes, writer);
     polled = is_polled(state, address, bytes, writer);
   }
@@ -381,7 +385,7 @@ namespace {
 
 /// Counts a call and returns its count.
 std::int64_t count_call(Recorder& state, std::string_view library, std::string_view function) {
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const std::int64_t count = ++state.calls[{std::string(library), std::string(function)}];
   for (RecordedCall& call : state.totals->calls) {
     if (call.count == 0) {

@@ -8,6 +8,8 @@
 #include <limits>
 #include <sys/mman.h>
 
+#include "gpemu/base/mutex.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -34,7 +36,7 @@ void StalePages::take(std::uint64_t start, std::uint64_t end, Taken taken) {
 }
 
 void StalePages::add(std::uint64_t start, Bytes bytes) {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   take(start, start + bytes, [](std::uint64_t, Bytes) {});
   ranges_.emplace(start, start + bytes);
   bytes_ += bytes;
@@ -43,13 +45,13 @@ void StalePages::add(std::uint64_t start, Bytes bytes) {
 
 void StalePages::remove(std::uint64_t start, Bytes bytes) {
   if (this->bytes() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   take(start, start + bytes, [](std::uint64_t, Bytes) {});
 }
 
 void StalePages::give_back(std::uint64_t start, Bytes bytes) {
   if (this->bytes() == 0) return;
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   take(start, start + bytes, clear_pages);
 }
 

@@ -4,8 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <map>
-#include <mutex>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 
 namespace gpemu::cuda {
@@ -30,13 +30,14 @@ class StalePages {
   static constexpr Bytes kMostBytes = kGiB;
 
  private:
-  /// Removes everything in a range, and calls `taken` for each part. Requires: the lock.
+  /// Removes everything in a range, and calls `taken` for each part.
   template <typename Taken>
-  void take(std::uint64_t start, std::uint64_t end, Taken taken);
+  void take(std::uint64_t start, std::uint64_t end, Taken taken) GPEMU_REQUIRES(mutex_);
 
-  std::mutex mutex_;
-  std::map<std::uint64_t, std::uint64_t> ranges_;  ///< start to end, disjoint; guarded by mutex_.
-  std::atomic<Bytes> bytes_{0};                    ///< of all ranges.
+  Mutex mutex_;
+  /// Start to end, disjoint.
+  std::map<std::uint64_t, std::uint64_t> ranges_ GPEMU_GUARDED_BY(mutex_);
+  std::atomic<Bytes> bytes_{0};  ///< of all ranges.
 };
 
 /// Makes a range of device memory read as zeros and gives the host's memory back.

@@ -5,9 +5,11 @@
 #include <map>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "handle_table.hpp"
+#include "process.hpp"
 
 struct gpemu_cuda_user_object {
   void* object = nullptr;
@@ -24,16 +26,18 @@ using UserObjects = std::map<gpemu_cuda_user_object*, std::uint32_t>;
 
 [[nodiscard]] HandleTable<gpemu_cuda_user_object>& user_objects();
 
-/// Takes references to the objects. Requires: the lock.
-void retain_objects(const UserObjects& objects);
+/// Takes references to the objects.
+void retain_objects(const UserObjects& objects) GPEMU_REQUIRES(graph_mutex());
 
-/// Releases references and puts objects without owners into `released`. Requires: the lock.
-void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released);
+/// Releases references and puts objects without owners into `released`.
+void release_objects(const UserObjects& objects, std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex());
 
 /// Calls the destructors of the program. Requires: not the lock, because they may call back.
 void destroy_objects(const std::vector<gpemu_cuda_user_object*>& released);
 
-/// Puts an object into `released` if it has no owner. Requires: the lock.
-void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released);
+/// Puts an object into `released` if it has no owner.
+void end_if_unheld(gpemu_cuda_user_object& object, std::vector<gpemu_cuda_user_object*>& released)
+    GPEMU_REQUIRES(graph_mutex());
 
 }  // namespace gpemu::cuda

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <iterator>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -16,6 +15,8 @@
 #include <vector>
 
 #include <fmt/format.h>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "allocation.hpp"
 #include "attach.hpp"
@@ -69,16 +70,17 @@ File* file_of(const DeviceState& device) {
   File& file = physical_state().files[device.ordinal];
   if (file.descriptor >= 0) return &file;
   const Bytes size = round_up(device.info.total_memory * kFileFactor, kPage);
+  file.ranges.free.emplace(0, size);
   const int descriptor = make_sparse_file(size + size / kPage * kEntry);
   if (descriptor < 0) return nullptr;
   file.descriptor = descriptor;
   file.ranges.size = size;
-  file.ranges.free.emplace(0, size);
   return &file;
 }
 
-/// Ends physical memory without handles and mappings. Requires: the lock.
-void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator found) {
+/// Ends physical memory without handles and mappings.
+void end_if_unused(Memory& state, std::map<std::uint64_t, Physical>::iterator found)
+    GPEMU_REQUIRES(state.mutex) {
   Physical& physical = found->second;
   if (physical.references > 0 || physical.mappings > 0) return;
   if (physical.ledger == 0) {
@@ -116,8 +118,9 @@ void assign_as(ContentMap& to, std::uint64_t to_start, const ContentMap& from,
   }
 }
 
-/// Requires: the lock; the block is mapped.
-void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) {
+/// Requires: the block is mapped.
+void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block)
+    GPEMU_REQUIRES(state.mutex) {
   const Bytes bytes = block->second.bytes;
   const auto found = physical_state().physical.find(block->second.handle);
   state.stale.give_back(block->first, bytes);
@@ -129,17 +132,18 @@ void unmap_block(Memory& state, std::map<std::uint64_t, Block>::iterator block) 
   end_if_unused(state, found);
 }
 
-/// Shares physical memory, wherever it is mapped. Requires: the lock.
-void share_physical(Memory& state, std::uint64_t handle, Physical& physical,
-                    UnknownParts& unknown) {
+/// Shares physical memory, wherever it is mapped.
+void share_physical(Memory& state, std::uint64_t handle, Physical& physical, UnknownParts& unknown)
+    GPEMU_REQUIRES(state.mutex) {
   for (auto& [start, block] : state.blocks) {
     if (block.handle == handle) share_block(state, start, block, unknown);
   }
   settle(*physical.content, 0, physical.bytes, unknown);
 }
 
-/// Returns whether mapped blocks make up a range exactly. Requires: the lock.
-bool mapped_exactly(const Memory& state, std::uint64_t address, Bytes bytes) {
+/// Returns whether mapped blocks make up a range exactly.
+bool mapped_exactly(const Memory& state, std::uint64_t address, Bytes bytes)
+    GPEMU_REQUIRES(state.mutex) {
   Bytes covered = 0;
   while (covered < bytes) {
     const auto block = state.blocks.find(address + covered);
@@ -149,16 +153,16 @@ bool mapped_exactly(const Memory& state, std::uint64_t address, Bytes bytes) {
   return covered == bytes;
 }
 
-/// Returns whether a range lies in a reservation. Requires: the lock.
-bool reserved(const Memory& state, std::uint64_t address, Bytes bytes) {
+/// Returns whether a range lies in a reservation.
+bool reserved(const Memory& state, std::uint64_t address, Bytes bytes) GPEMU_REQUIRES(state.mutex) {
   const auto next = state.reservations.upper_bound(address);
   if (next == state.reservations.begin()) return false;
   const auto& [start, size] = *std::prev(next);
   return address - start < size && bytes <= size - (address - start);
 }
 
-/// Returns whether any block lies in a range of a reservation. Requires: the lock.
-bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) {
+/// Returns whether any block lies in a range of a reservation.
+bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) GPEMU_REQUIRES(state.mutex) {
   const auto next = state.blocks.lower_bound(address);
   if (next != state.blocks.end() && next->first - address < bytes) return true;
   if (next == state.blocks.begin()) return false;
@@ -169,7 +173,7 @@ bool occupied(const Memory& state, std::uint64_t address, Bytes bytes) {
 /// Ends physical memory of a device, with its mappings.
 void release_physical_memory(DeviceState& device) {
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   for (auto block = state.blocks.begin(); block != state.blocks.end();) {
     const auto next = std::next(block);
     if (block->second.handle != 0 && block->second.device == device.ordinal) {
@@ -196,7 +200,7 @@ Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) 
   if (!ledger && reclaim_pooled(device)) ledger = device.device->allocate(bytes);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   File* const file = file_of(device);
   const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges, bytes);
   if (!offset) {
@@ -218,7 +222,7 @@ Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) 
 
 Status release_physical(std::uint64_t handle) {
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end() || found->second.references == 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -230,7 +234,7 @@ Status release_physical(std::uint64_t handle) {
 
 Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const Block& block = std::prev(state.blocks.upper_bound(address))->second;
   if (block.handle == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -241,7 +245,7 @@ Status retain_physical(std::uint64_t address, std::uint64_t* handle) {
 
 Status device_of_physical(std::uint64_t handle, int* device) {
   const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   *device = found->second.device;
@@ -263,7 +267,7 @@ Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
     ::munmap(reinterpret_cast<void*>(first + bytes), start + aligned - first);
   }
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   forget_unmapped(state, first, bytes);
   state.reservations.emplace(first, bytes);
   *address = first;
@@ -272,7 +276,7 @@ Status reserve_addresses(Bytes bytes, Bytes alignment, std::uint64_t* address) {
 
 Status release_addresses(std::uint64_t address, Bytes bytes) {
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   const auto found = state.reservations.find(address);
   if (found == state.reservations.end() || found->second != bytes ||
       occupied(state, address, bytes)) {
@@ -288,7 +292,7 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
   mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end() || bytes == 0 || !whole_pages(address) ||
       !whole_pages(bytes) || !whole_pages(offset) || offset > found->second.bytes ||
@@ -324,7 +328,7 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
 Status unmap_physical(std::uint64_t address, Bytes bytes) {
   mover().wait_for_all();
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   for (Bytes done = 0; done < bytes;) {
     const auto block = state.blocks.find(address + done);
@@ -336,7 +340,7 @@ Status unmap_physical(std::uint64_t address, Bytes bytes) {
 
 Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t access) {
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (bytes == 0 || (access != 0 && access != 1 && access != 3) ||
       !mapped_exactly(state, address, bytes)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -359,7 +363,7 @@ Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t 
 
 Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
   const Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   if (!occupied(state, address, 1)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const Block& block = std::prev(state.blocks.upper_bound(address))->second;
   if (block.handle == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -372,7 +376,7 @@ Status export_physical(std::uint64_t handle, int* file_descriptor) {
   mover().wait_for_all();
   UnknownParts unknown;
   Memory& state = memory();
-  std::unique_lock lock(state.mutex);
+  Lock lock(state.mutex);
   const auto found = physical_state().physical.find(handle);
   if (found == physical_state().physical.end()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   Physical& physical = found->second;
@@ -428,7 +432,7 @@ Status import_physical(int file_descriptor, std::uint64_t* handle) {
   if (own < 0) return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   device_at(device).end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
   Memory& state = memory();
-  const std::lock_guard lock(state.mutex);
+  const Lock lock(state.mutex);
   PhysicalMemory& physical = physical_state();
   *handle = physical.next_handle++;
   physical.physical.emplace(

@@ -2,15 +2,14 @@
 #include "gpemu/data/loader.hpp"
 
 #include <algorithm>
-#include <condition_variable>
 #include <deque>
-#include <mutex>
 #include <new>
 #include <pthread.h>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/sample_reader.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -86,28 +85,31 @@ class Pool {
   [[nodiscard]] std::vector<std::string> corrupt_files();
 
  private:
-  std::optional<Claim> claim();
+  std::optional<Claim> claim() GPEMU_REQUIRES(mutex_);
   Outcome make_sample(const Claim& claim, SampleReader& reader, ImageTransform& transform);
-  void finish(const Claim& claim, Outcome outcome);
-  void note_corrupt(const std::string& file);
+  void finish(const Claim& claim, Outcome outcome) GPEMU_REQUIRES(mutex_);
+  void note_corrupt(const std::string& file) GPEMU_REQUIRES(mutex_);
 
   const FolderDataset& dataset_;
   const LoaderOptions options_;
   const HostAllocator allocator_;
   std::vector<std::unique_ptr<Slot>> slots_;  ///< touched by the reader's thread only.
 
-  std::mutex mutex_;  ///< guards what follows, and all of a slot but its samples.
-  std::condition_variable work_available_;
-  std::condition_variable batch_complete_;
-  std::vector<Slot*> free_;
-  std::deque<Slot*> in_flight_;  ///< by batch index; only the last one has samples to claim.
-  std::size_t held_ = 0;         ///< slots with the reader.
-  std::vector<std::uint32_t> order_;
-  std::uint64_t epoch_ = 0;
-  int next_batch_ = 0;  ///< the first that is not in flight yet.
-  int batches_ = 0;     ///< of the epoch; none before the first is started.
-  bool stopping_ = false;
-  std::vector<std::string> corrupt_files_;
+  Mutex mutex_;  ///< also of all of a slot but its samples.
+  Condition work_available_;
+  Condition batch_complete_;
+  std::vector<Slot*> free_ GPEMU_GUARDED_BY(mutex_);
+  /// By batch index; only the last one has samples to claim.
+  std::deque<Slot*> in_flight_ GPEMU_GUARDED_BY(mutex_);
+  std::size_t held_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< slots with the reader.
+  std::vector<std::uint32_t> order_ GPEMU_GUARDED_BY(mutex_);
+  std::uint64_t epoch_ GPEMU_GUARDED_BY(mutex_) = 0;
+  /// The first that is not in flight yet.
+  int next_batch_ GPEMU_GUARDED_BY(mutex_) = 0;
+  /// Of the epoch; none before the first is started.
+  int batches_ GPEMU_GUARDED_BY(mutex_) = 0;
+  bool stopping_ GPEMU_GUARDED_BY(mutex_) = false;
+  std::vector<std::string> corrupt_files_ GPEMU_GUARDED_BY(mutex_);
 };
 
 Result<void> Pool::add_slot() {
@@ -120,7 +122,7 @@ Result<void> Pool::add_slot() {
   slot->labels.resize(batch);
   slots_.push_back(std::move(slot));
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     free_.push_back(slots_.back().get());
   }
   work_available_.notify_all();
@@ -137,7 +139,7 @@ void Pool::start_epoch(std::uint64_t epoch) {
   std::vector<std::uint32_t> order =
       shuffled_order(dataset_.samples().size(), options_.seed, epoch);
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     for (Slot* slot : in_flight_) {
       slot->dropped = true;
       if (slot->done == slot->claimed) free_.push_back(slot);
@@ -152,7 +154,7 @@ void Pool::start_epoch(std::uint64_t epoch) {
 }
 
 Result<Slot*> Pool::take() {
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   if (in_flight_.empty() && next_batch_ == batches_) return nullptr;
   // With a further batch held, the workers need one more slot to stay as far ahead.
   if (slots_.size() < held_ + 1 + static_cast<std::size_t>(options_.prefetch_batches)) {
@@ -160,8 +162,9 @@ Result<Slot*> Pool::take() {
     GPEMU_TRY(add_slot());
     lock.lock();
   }
-  batch_complete_.wait(lock,
-                       [this] { return !in_flight_.empty() && in_flight_.front()->complete(); });
+  batch_complete_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) {
+    return !in_flight_.empty() && in_flight_.front()->complete();
+  });
   Slot* slot = in_flight_.front();
   in_flight_.pop_front();
   const std::optional<Error> error = slot->error;
@@ -178,7 +181,7 @@ Result<Slot*> Pool::take() {
 
 void Pool::release(Slot* slot) {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     --held_;
     free_.push_back(slot);
   }
@@ -187,7 +190,7 @@ void Pool::release(Slot* slot) {
 
 void Pool::stop() {
   {
-    const std::lock_guard lock(mutex_);
+    const Lock lock(mutex_);
     stopping_ = true;
   }
   work_available_.notify_all();
@@ -196,10 +199,12 @@ void Pool::stop() {
 void Pool::work() {
   SampleReader reader;
   ImageTransform transform(options_.crop);
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   while (true) {
     std::optional<Claim> claimed;
-    work_available_.wait(lock, [&] { return stopping_ || (claimed = claim()).has_value(); });
+    work_available_.wait(lock, [&]() GPEMU_REQUIRES(mutex_) {
+      return stopping_ || (claimed = claim()).has_value();
+    });
     if (stopping_ || !claimed) return;
     lock.unlock();
     Outcome outcome = make_sample(*claimed, reader, transform);
@@ -290,7 +295,7 @@ void Pool::note_corrupt(const std::string& file) {
 }
 
 std::vector<std::string> Pool::corrupt_files() {
-  const std::lock_guard lock(mutex_);
+  const Lock lock(mutex_);
   return corrupt_files_;
 }
 

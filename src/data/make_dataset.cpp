@@ -5,7 +5,6 @@
 #include <cerrno>
 #include <cmath>
 #include <fcntl.h>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <system_error>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/sim/random.hpp"
 
@@ -160,6 +160,7 @@ class Production {
     for (int i = 1; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
     work();
     threads.clear();
+    const Lock lock(mutex_);
     if (error_) return std::unexpected(*std::move(error_));
     return {};
   }
@@ -171,7 +172,7 @@ class Production {
     ImageSynthesizer synthesizer;
     for (int i = next_++; i < options_.images && !failed_; i = next_++) {
       Result<void> result = make_image(i, synthesizer);
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (result) {
         if (options_.progress) options_.progress(++done_);
       } else {
@@ -198,9 +199,9 @@ class Production {
   const std::vector<std::uint32_t> ranks_;
   std::atomic<int> next_{0};
   std::atomic<bool> failed_{false};
-  std::mutex mutex_;  ///< guards what follows.
-  int done_ = 0;
-  std::optional<Error> error_;
+  Mutex mutex_;
+  int done_ GPEMU_GUARDED_BY(mutex_) = 0;
+  std::optional<Error> error_ GPEMU_GUARDED_BY(mutex_);
 };
 
 }  // namespace

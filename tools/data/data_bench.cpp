@@ -2,11 +2,11 @@
 #include "data/data_bench.hpp"
 
 #include <ctime>
-#include <mutex>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/data/sample_reader.hpp"
@@ -55,6 +55,7 @@ class DecodeEpoch {
       std::vector<std::jthread> threads(static_cast<std::size_t>(workers_));
       for (std::jthread& thread : threads) thread = std::jthread([this] { work(); });
     }
+    const Lock lock(mutex_);
     if (error_) return std::unexpected(*std::move(error_));
     return DataBenchEpoch{.images = static_cast<std::int64_t>(dataset_.samples().size())};
   }
@@ -67,7 +68,7 @@ class DecodeEpoch {
     for (std::size_t i = next_++; i < count; i = next_++) {
       const Result<void> result = decode(dataset_.samples()[i], reader, transform);
       if (result) continue;
-      const std::lock_guard lock(mutex_);
+      const Lock lock(mutex_);
       if (!error_) error_ = result.error();
       next_ = count;
     }
@@ -88,8 +89,8 @@ class DecodeEpoch {
   const int workers_;
   const std::atomic<bool>& stop_;
   std::atomic<std::size_t> next_{0};
-  std::mutex mutex_;  ///< guards error_.
-  std::optional<Error> error_;
+  Mutex mutex_;
+  std::optional<Error> error_ GPEMU_GUARDED_BY(mutex_);
 };
 
 }  // namespace

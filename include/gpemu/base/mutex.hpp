@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <utility>
 
 /// Annotations that clang checks (-Wthread-safety) and other compilers ignore.
 /// Source: Clang documentation, "Thread Safety Analysis".
@@ -13,48 +16,67 @@
 
 /// The variable may be used only while the mutex is held.
 #define GPEMU_GUARDED_BY(mutex) GPEMU_THREAD_ANNOTATION(guarded_by(mutex))
-/// The function may be called only while the mutexes are held.
+/// The function, or the lambda, may be called only while the mutexes are held.
 #define GPEMU_REQUIRES(...) GPEMU_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+/// The function, or the lambda, returns with the mutexes held, or gives them up.
+#define GPEMU_ACQUIRES(...) GPEMU_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
+#define GPEMU_RELEASES(...) GPEMU_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 
 namespace gpemu {
 
 /// A std::mutex that clang knows as one.
 class GPEMU_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
-  void lock() GPEMU_THREAD_ANNOTATION(acquire_capability()) { mutex_.lock(); }
+  void lock() GPEMU_ACQUIRES() { mutex_.lock(); }
   bool try_lock() GPEMU_THREAD_ANNOTATION(try_acquire_capability(true)) {
     return mutex_.try_lock();
   }
-  void unlock() GPEMU_THREAD_ANNOTATION(release_capability()) { mutex_.unlock(); }
+  void unlock() GPEMU_RELEASES() { mutex_.unlock(); }
 
  private:
+  friend class Lock;
+
   std::mutex mutex_;
 };
 
 /// Holds a mutex until the end of its scope, or until it unlocks it.
 class GPEMU_THREAD_ANNOTATION(scoped_lockable) Lock {
  public:
-  explicit Lock(Mutex& mutex) GPEMU_THREAD_ANNOTATION(acquire_capability(mutex)) : mutex_(mutex) {
-    mutex_.lock();
-  }
+  explicit Lock(Mutex& mutex) GPEMU_ACQUIRES(mutex) : lock_(mutex.mutex_) {}
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
-  ~Lock() GPEMU_THREAD_ANNOTATION(release_capability()) {
-    if (holds_) mutex_.unlock();
+  ~Lock() GPEMU_RELEASES() = default;
+
+  void unlock() GPEMU_RELEASES() { lock_.unlock(); }
+  void lock() GPEMU_ACQUIRES() { lock_.lock(); }
+
+ private:
+  friend class Condition;
+
+  std::unique_lock<std::mutex> lock_;
+};
+
+/// A std::condition_variable for a Mutex. Requires: the lock holds its mutex, on which all threads
+/// that wait agree.
+class Condition {
+ public:
+  void notify_one() { condition_.notify_one(); }
+  void notify_all() { condition_.notify_all(); }
+
+  /// Waits until the predicate holds; it is called with the mutex held.
+  template <typename Predicate>
+  void wait(Lock& lock, Predicate&& predicate) {
+    condition_.wait(lock.lock_, std::forward<Predicate>(predicate));
   }
 
-  void unlock() GPEMU_THREAD_ANNOTATION(release_capability()) {
-    mutex_.unlock();
-    holds_ = false;
-  }
-  void lock() GPEMU_THREAD_ANNOTATION(acquire_capability()) {
-    mutex_.lock();
-    holds_ = true;
+  /// Waits at most so long, and returns whether the predicate holds.
+  template <typename Rep, typename Period, typename Predicate>
+  bool wait_for(Lock& lock, std::chrono::duration<Rep, Period> time, Predicate&& predicate) {
+    return condition_.wait_for(lock.lock_, time, std::forward<Predicate>(predicate));
   }
 
  private:
-  Mutex& mutex_;
-  bool holds_ = true;
+  std::condition_variable condition_;
 };
 
 }  // namespace gpemu

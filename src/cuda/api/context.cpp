@@ -16,28 +16,30 @@ void end(cuda::DeviceState& device) {
 
 }  // namespace
 
-gpemu_cuda_status gpemu_cuda_last_error(int32_t clear) {
+gpemu_cuda_status gpemu_cuda_last_error(int32_t clear) try {
   const gpemu_cuda_status status = cuda::thread_state.last_error;
   if (clear != 0) cuda::thread_state.last_error = GPEMU_CUDA_SUCCESS;
   return status;
 }
+GPEMU_CUDA_CATCH
 
-void gpemu_cuda_set_last_error(gpemu_cuda_status status) {
+void gpemu_cuda_set_last_error(gpemu_cuda_status status) try {
   cuda::thread_state.last_error = status;
 }
+GPEMU_CUDA_CATCH_VOID
 
-gpemu_cuda_status gpemu_cuda_init(void) {
-  return cuda::attach();
-}
+gpemu_cuda_status gpemu_cuda_init(void) try { return cuda::attach(); }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_current(int32_t* device) {
+gpemu_cuda_status gpemu_cuda_context_current(int32_t* device) try {
   if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   *device = cuda::thread_state.current_context();
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device) {
+gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < -1 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
   if (cuda::thread_state.depth > 0) --cuda::thread_state.depth;
@@ -45,29 +47,33 @@ gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device) {
   cuda::thread_state.device = device;
   return cuda::thread_state.push(device);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_push(int32_t device) {
+gpemu_cuda_status gpemu_cuda_context_push(int32_t device) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
   return cuda::thread_state.push(device);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device) {
+gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (cuda::thread_state.depth == 0) return GPEMU_CUDA_ERROR_INVALID_CONTEXT;
   if (device != nullptr) *device = cuda::thread_state.current_context();
   --cuda::thread_state.depth;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_retain(int32_t device) {
+gpemu_cuda_status gpemu_cuda_context_retain(int32_t device) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &state));
   ++state->context_users;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_release(int32_t device) {
+gpemu_cuda_status gpemu_cuda_context_release(int32_t device) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   cuda::DeviceState& state = cuda::device_at(device);
@@ -78,41 +84,47 @@ gpemu_cuda_status gpemu_cuda_context_release(int32_t device) {
   if (users == 1 && !state.runtime_uses && state.active) end(state);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active) {
+gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active) try {
   if (active == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   *active = cuda::device_at(device).active ? 1 : 0;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) {
+gpemu_cuda_status gpemu_cuda_context_reset(int32_t device) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   cuda::DeviceState& state = cuda::device_at(device);
   if (state.active) end(state);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
+gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) try {
   if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   *device = cuda::thread_state.current_device();
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) {
+gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &state));
   state->runtime_uses = true;
   return gpemu_cuda_context_set_current(device);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_ensure_context(void) {
+gpemu_cuda_status gpemu_cuda_ensure_context(void) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&state));
   // Every call of the runtime comes here; writing only if necessary keeps the cache line shared.
   if (!state->runtime_uses.load(std::memory_order_relaxed)) state->runtime_uses = true;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

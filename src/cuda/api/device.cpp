@@ -8,30 +8,33 @@
 
 namespace cuda = gpemu::cuda;
 
-gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) {
+gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   *count = cuda::device_count();
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info) {
+gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   *info = &cuda::device_at(device).info;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_device_synchronize(void) {
+gpemu_cuda_status gpemu_cuda_device_synchronize(void) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
   GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   cuda::synchronize(*state);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can) {
+gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can) try {
   if (can == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count() || peer < 0 || peer >= cuda::device_count()) {
@@ -41,8 +44,9 @@ gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32
   *can = link != cuda::PeerLink::kNone ? 1 : 0;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) {
+gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
   if (peer < 0 || peer >= cuda::device_count() || peer == state->ordinal) {
@@ -50,15 +54,17 @@ gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer) {
   }
   return cuda::enable_peer_access(*state, cuda::device_at(peer));
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) {
+gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer) try {
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
   if (peer < 0 || peer >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   return cuda::disable_peer_access(*state, cuda::device_at(peer));
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes) {
+gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_bytes) try {
   if (free_bytes == nullptr || total_bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* state = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&state));
@@ -67,3 +73,4 @@ gpemu_cuda_status gpemu_cuda_mem_info(uint64_t* free_bytes, uint64_t* total_byte
   *total_bytes = info.total;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

@@ -13,7 +13,7 @@
 
 namespace cuda = gpemu::cuda;
 
-gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) {
+gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handle* event) try {
   if (event == nullptr || flags > cuda::kAllEventFlags) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
@@ -22,8 +22,9 @@ gpemu_cuda_status gpemu_cuda_event_create(uint32_t flags, gpemu_cuda_event_handl
   *event = created;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) {
+gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) try {
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -31,17 +32,19 @@ gpemu_cuda_status gpemu_cuda_event_destroy(gpemu_cuda_event_handle event) {
   cuda::events().destroy(found);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle event,
-                                          gpemu_cuda_stream_handle stream, uint32_t flags) {
+                                          gpemu_cuda_stream_handle stream, uint32_t flags) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   gpemu_cuda_event* const recorded = cuda::find_event(event);
   if (recorded == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::record_event(*recorded, *found, flags);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
+gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) try {
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -52,8 +55,9 @@ gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event) {
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
+gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) try {
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -62,9 +66,10 @@ gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event) {
   cuda::synchronize(*found);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
-                                           gpemu_cuda_event_handle end, int64_t* elapsed_ns) {
+                                           gpemu_cuda_event_handle end, int64_t* elapsed_ns) try {
   if (elapsed_ns == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu_cuda_event* const first = cuda::find_event(start);
@@ -75,3 +80,4 @@ gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
   *elapsed_ns = elapsed.count();
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "exec.hpp"
 
-#include <mutex>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
@@ -14,21 +14,22 @@
 namespace cuda = gpemu::cuda;
 
 gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
-                                               gpemu_cuda_exec_handle* exec) {
+                                               gpemu_cuda_exec_handle* exec) try {
   if (exec == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::instantiate(*found, exec);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
-                                         gpemu_cuda_graph_handle graph) {
+                                         gpemu_cuda_graph_handle graph) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_exec* const found = cuda::find_exec(exec);
     const gpemu_cuda_graph* const source = cuda::find_graph(graph);
     if (found == nullptr || source == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -37,32 +38,35 @@ gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec, gpemu_cuda_node_handle node,
-                                      const gpemu_cuda_node_parameters* parameters) {
+                                      const gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::set_exec_node(*found, node, *parameters);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_exec_set_enabled(gpemu_cuda_exec_handle exec,
-                                              gpemu_cuda_node_handle node, int32_t enabled) {
+                                              gpemu_cuda_node_handle node, int32_t enabled) try {
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_exec* const found = cuda::find_exec(exec);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::enable_exec_node(*found, node, enabled != 0);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) {
+gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_exec* const found = cuda::find_exec(exec);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     cuda::destroy_exec(*found, released);
@@ -70,17 +74,19 @@ gpemu_cuda_status gpemu_cuda_exec_destroy(gpemu_cuda_exec_handle exec) {
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
-                                          gpemu_cuda_stream_handle stream) {
+                                          gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   return cuda::find_exec(exec) == nullptr ? GPEMU_CUDA_ERROR_INVALID_HANDLE : GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
-                                          gpemu_cuda_stream_handle stream) {
+                                          gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found_stream = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found_stream));
   gpemu_cuda_exec* const found = cuda::pin_exec(exec);
@@ -91,3 +97,4 @@ gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
   cuda::unpin_exec(*found);
   return status;
 }
+GPEMU_CUDA_CATCH

@@ -2,10 +2,10 @@
 #include "graph.hpp"
 
 #include <algorithm>
-#include <mutex>
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
@@ -31,7 +31,7 @@ void yield_entries(const std::vector<Entry>& entries, Entry* out, std::size_t* c
 
 }  // namespace
 
-gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) {
+gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) try {
   if (graph == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_graph* const created = cuda::create_graph();
@@ -39,12 +39,13 @@ gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph) {
   *graph = created;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
-                                         gpemu_cuda_graph_handle* clone) {
+                                         gpemu_cuda_graph_handle* clone) try {
   if (clone == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   gpemu_cuda_graph* const copy = cuda::clone_graph(*found);
@@ -52,12 +53,13 @@ gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph,
   *clone = copy;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) {
+gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_graph* const found = cuda::find_graph(graph);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     if (found->is_child || found->is_captured_into) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -66,16 +68,17 @@ gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph) {
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
                                        const gpemu_cuda_node_handle* dependencies, size_t count,
                                        const gpemu_cuda_node_parameters* parameters,
-                                       gpemu_cuda_node_handle* node) {
+                                       gpemu_cuda_node_handle* node) try {
   if (parameters == nullptr || node == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
   const cuda::TellLater later;
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   GPEMU_CUDA_TRY(cuda::check_nodes(*found, dependencies, count));
@@ -83,38 +86,41 @@ gpemu_cuda_status gpemu_cuda_graph_add(gpemu_cuda_graph_handle graph,
   GPEMU_CUDA_TRY(cuda::describe_node(*parameters, *device, &work));
   return cuda::add_node(*found, std::move(work), {dependencies, dependencies + count}, node);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_connect(gpemu_cuda_graph_handle graph,
                                            const gpemu_cuda_node_handle* from,
                                            const gpemu_cuda_node_handle* to, size_t count,
-                                           int32_t connect) {
+                                           int32_t connect) try {
   if ((from == nullptr || to == nullptr) && count > 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::connect_nodes(*found, from, to, count, connect != 0);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_nodes(gpemu_cuda_graph_handle graph, gpemu_cuda_node_handle* out,
-                                         size_t* count) {
+                                         size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   yield_entries(found->nodes, out, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
                                          gpemu_cuda_node_handle* from, gpemu_cuda_node_handle* to,
-                                         size_t* count) {
+                                         size_t* count) try {
   if (count == nullptr || (from == nullptr) != (to == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_graph* const found = cuda::find_graph(graph);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   std::vector<gpemu_cuda_node*> starts, ends;
@@ -129,46 +135,50 @@ gpemu_cuda_status gpemu_cuda_graph_edges(gpemu_cuda_graph_handle graph,
   yield_entries(ends, to, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle node,
-                                               gpemu_cuda_node_handle* out, size_t* count) {
+                                               gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   yield_entries(found->dependencies, out, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
-                                             gpemu_cuda_node_handle* out, size_t* count) {
+                                             gpemu_cuda_node_handle* out, size_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   yield_entries(cuda::dependents_of(*found), out, count);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
-                                      gpemu_cuda_node_parameters* parameters) {
+                                      gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   const gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   *parameters = found->work.parameters;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
-                                      const gpemu_cuda_node_parameters* parameters) {
+                                      const gpemu_cuda_node_parameters* parameters) try {
   if (parameters == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const cuda::TellLater later;
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_node* const found = cuda::find_node(node);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (parameters->kind != found->work.parameters.kind ||
@@ -180,12 +190,13 @@ gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
   found->work = std::move(work);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) {
+gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_node* const found = cuda::find_node(node);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     if (found->graph->is_child || found->graph->is_captured_into) {
@@ -196,3 +207,4 @@ gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node) {
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

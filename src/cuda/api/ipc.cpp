@@ -8,34 +8,40 @@
 
 namespace cuda = gpemu::cuda;
 
-gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) {
+gpemu_cuda_status gpemu_cuda_ipc_export_memory(uint64_t address, gpemu_cuda_ipc* ipc) try {
   if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::export_memory(address, ipc);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t* address) {
+gpemu_cuda_status gpemu_cuda_ipc_open_memory(const gpemu_cuda_ipc* ipc, uint64_t* address) try {
   if (ipc == nullptr || address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::open_memory(*ipc, address);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) {
+gpemu_cuda_status gpemu_cuda_ipc_close_memory(uint64_t address) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::close_memory(address);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event, gpemu_cuda_ipc* ipc) {
+gpemu_cuda_status gpemu_cuda_ipc_export_event(gpemu_cuda_event_handle event,
+                                              gpemu_cuda_ipc* ipc) try {
   if (ipc == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_event* const found = cuda::find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::export_event(*found, ipc);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_ipc_open_event(const gpemu_cuda_ipc* ipc,
-                                            gpemu_cuda_event_handle* event) {
+                                            gpemu_cuda_event_handle* event) try {
   if (ipc == nullptr || event == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::open_event(*ipc, event);
 }
+GPEMU_CUDA_CATCH

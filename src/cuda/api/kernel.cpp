@@ -14,20 +14,22 @@
 namespace cuda = gpemu::cuda;
 
 void gpemu_cuda_register_kernel(const void* host_function, const char* name,
-                                const void* fat_binary) {
+                                const void* fat_binary) try {
   if (host_function == nullptr || name == nullptr || cuda::forked()) return;
   cuda::register_kernel(host_function, name, fat_binary);
 }
+GPEMU_CUDA_CATCH_VOID
 
 gpemu_cuda_status gpemu_cuda_registered_kernel(const void* host_function,
-                                               gpemu_cuda_kernel_handle* kernel) {
+                                               gpemu_cuda_kernel_handle* kernel) try {
   if (kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (cuda::forked()) return GPEMU_CUDA_ERROR_NOT_INITIALIZED;
   return cuda::registered_kernel(host_function, kernel);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_kernel_get_info(gpemu_cuda_kernel_handle kernel,
-                                             gpemu_cuda_kernel_info* info) {
+                                             gpemu_cuda_kernel_info* info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -36,9 +38,10 @@ gpemu_cuda_status gpemu_cuda_kernel_get_info(gpemu_cuda_kernel_handle kernel,
   *info = cuda::describe_kernel(*found, *device);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_handle kernel,
-                                                           uint64_t bytes) {
+                                                           uint64_t bytes) try {
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::DeviceState* device = nullptr;
@@ -48,17 +51,20 @@ gpemu_cuda_status gpemu_cuda_kernel_set_max_dynamic_shared(gpemu_cuda_kernel_han
   found->max_dynamic_shared = std::max(bytes, device->info.shared_memory_per_block);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_kernel_set_carveout(gpemu_cuda_kernel_handle kernel, int32_t percent) {
+gpemu_cuda_status gpemu_cuda_kernel_set_carveout(gpemu_cuda_kernel_handle kernel,
+                                                 int32_t percent) try {
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   if (percent < -1 || percent > 100) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   found->carveout = percent;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel, int32_t threads_per_block,
-                                       uint64_t dynamic_shared, int32_t* blocks) {
+                                       uint64_t dynamic_shared, int32_t* blocks) try {
   if (blocks == nullptr || threads_per_block <= 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_kernel* const found = cuda::kernels().find(kernel);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -67,10 +73,11 @@ gpemu_cuda_status gpemu_cuda_occupancy(gpemu_cuda_kernel_handle kernel, int32_t 
   *blocks = cuda::fitting_blocks(*found, device->info, threads_per_block, dynamic_shared);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
                                            const gpemu_cuda_launch* launch,
-                                           gpemu_cuda_stream_handle stream) {
+                                           gpemu_cuda_stream_handle stream) try {
   if (launch == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (launch->packed != nullptr) {
     std::vector<void*> arguments;
@@ -92,9 +99,10 @@ gpemu_cuda_status gpemu_cuda_launch_kernel(gpemu_cuda_kernel_handle kernel,
   }
   return cuda::launch_kernel(kernel, *launch, *found);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
-                                    gpemu_cuda_stream_handle stream) {
+                                    gpemu_cuda_stream_handle stream) try {
   if (operation == nullptr || operation->name == nullptr ||
       operation->struct_size != sizeof(*operation)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -103,3 +111,4 @@ gpemu_cuda_status gpemu_cuda_submit(const gpemu_operation* operation,
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   return cuda::run_operation(found->device->costs->price(*operation), *operation, *found);
 }
+GPEMU_CUDA_CATCH

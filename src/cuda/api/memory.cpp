@@ -11,24 +11,25 @@
 
 namespace cuda = gpemu::cuda;
 
-gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) {
+gpemu_cuda_status gpemu_cuda_malloc(uint64_t bytes, uint64_t* address) try {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::allocate(bytes, GPEMU_CUDA_MEMORY_DEVICE, address);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags, uint64_t* address) {
+gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t flags, uint64_t* address) try {
   // 1: attached to all streams, 2: to the host. Source: cudaMemAttachGlobal, cudaMemAttachHost.
   if (address == nullptr || (flags != 1 && flags != 2) || bytes == 0) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   return cuda::allocate(bytes, GPEMU_CUDA_MEMORY_MANAGED, address);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_free(uint64_t address) {
-  return cuda::free_memory(address);
-}
+gpemu_cuda_status gpemu_cuda_free(uint64_t address) try { return cuda::free_memory(address); }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) {
+gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** pointer) try {
   if (pointer == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&device));
@@ -38,34 +39,39 @@ gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** p
   }
   return cuda::allocate_host(bytes, flags, pointer);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_host_free(void* pointer) {
+gpemu_cuda_status gpemu_cuda_host_free(void* pointer) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (pointer == nullptr) return GPEMU_CUDA_SUCCESS;
   return cuda::free_block(reinterpret_cast<std::uint64_t>(pointer), true);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) {
+gpemu_cuda_status gpemu_cuda_host_register(void* pointer, uint64_t bytes, uint32_t flags) try {
   if (pointer == nullptr || bytes == 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::enter_context(&device));
   return cuda::register_host(pointer, bytes, flags);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) {
+gpemu_cuda_status gpemu_cuda_host_unregister(void* pointer) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::unregister_host(pointer);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info) {
+gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   *info = cuda::describe_pointer(address);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
-                                         gpemu_cuda_stream_handle stream, int32_t blocking) {
+                                         gpemu_cuda_stream_handle stream, int32_t blocking) try {
   if (copy == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   if (copy->kind < GPEMU_CUDA_COPY_HOST_TO_HOST || copy->kind > GPEMU_CUDA_COPY_DEFAULT) {
     return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
@@ -81,10 +87,11 @@ gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
   if (blocking != 0) GPEMU_CUDA_TRY(cuda::check_unsafe_call());
   return cuda::run_copy(*copy, *found, blocking != 0);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_memcpy(uint64_t destination, uint64_t source, uint64_t bytes,
                                     gpemu_cuda_copy_kind kind, gpemu_cuda_stream_handle stream,
-                                    int32_t blocking) {
+                                    int32_t blocking) try {
   const gpemu_cuda_copy copy{.destination = destination,
                              .source = source,
                              .width_bytes = bytes,
@@ -93,11 +100,12 @@ gpemu_cuda_status gpemu_cuda_memcpy(uint64_t destination, uint64_t source, uint6
                              .kind = kind};
   return gpemu_cuda_copy_memory(&copy, stream, blocking);
 }
+GPEMU_CUDA_CATCH
 
 // NOLINTNEXTLINE(readability-function-size): the arguments of cuMemsetD2D32Async.
 gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32_t value,
                                         uint32_t element_bytes, uint64_t count, uint64_t height,
-                                        gpemu_cuda_stream_handle stream) {
+                                        gpemu_cuda_stream_handle stream) try {
   if (element_bytes != 1 && element_bytes != 2 && element_bytes != 4) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -112,15 +120,18 @@ gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32
   node.set_height = height;
   return cuda::capturing(*found) ? cuda::capture(*found, node) : cuda::run_set(node, *found);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes) {
+gpemu_cuda_status gpemu_cuda_poke(uint64_t address, const void* data, uint64_t bytes) try {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::poke(address, data, bytes);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) {
+gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64_t bytes) try {
   if (data == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::peek(address, data, bytes);
 }
+GPEMU_CUDA_CATCH

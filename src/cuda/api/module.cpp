@@ -10,13 +10,15 @@
 
 namespace cuda = gpemu::cuda;
 
-gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) {
+gpemu_cuda_status gpemu_cuda_module_load(const void* image, gpemu_cuda_module_handle* module) try {
   if (image == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::load_module(static_cast<const std::byte*>(image), cuda::kUnknownSize, module);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_module_load_file(const char* path, gpemu_cuda_module_handle* module) {
+gpemu_cuda_status gpemu_cuda_module_load_file(const char* path,
+                                              gpemu_cuda_module_handle* module) try {
   if (path == nullptr || module == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   const auto content = gpemu::read_file(path);
   if (!content) return GPEMU_CUDA_ERROR_FILE_NOT_FOUND;
@@ -24,25 +26,29 @@ gpemu_cuda_status gpemu_cuda_module_load_file(const char* path, gpemu_cuda_modul
   return cuda::load_module(reinterpret_cast<const std::byte*>(content->data()), content->size(),
                            module);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) {
+gpemu_cuda_status gpemu_cuda_module_unload(gpemu_cuda_module_handle module) try {
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::unload_module(*found);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_module_kernel(gpemu_cuda_module_handle module, const char* name,
-                                           gpemu_cuda_kernel_handle* kernel) {
+                                           gpemu_cuda_kernel_handle* kernel) try {
   if (name == nullptr || kernel == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::find_kernel(*found, name, kernel);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module, uint32_t* count) {
+gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module,
+                                                 uint32_t* count) try {
   if (count == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   const gpemu_cuda_module* const found = cuda::modules().find(module);
@@ -51,9 +57,10 @@ gpemu_cuda_status gpemu_cuda_module_kernel_count(gpemu_cuda_module_handle module
   *count = static_cast<uint32_t>(found->image->kernels.size());
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
-                                            gpemu_cuda_kernel_handle* kernels, uint32_t count) {
+                                            gpemu_cuda_kernel_handle* kernels, uint32_t count) try {
   if (kernels == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_module* const found = cuda::modules().find(module);
@@ -66,9 +73,10 @@ gpemu_cuda_status gpemu_cuda_module_kernels(gpemu_cuda_module_handle module,
   }
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, const char* name,
-                                             uint64_t* address, uint64_t* bytes) {
+                                             uint64_t* address, uint64_t* bytes) try {
   if (name == nullptr || (address == nullptr && bytes == nullptr)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -77,19 +85,23 @@ gpemu_cuda_status gpemu_cuda_module_variable(gpemu_cuda_module_handle module, co
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::find_variable(*found, name, address, bytes);
 }
+GPEMU_CUDA_CATCH
 
 void gpemu_cuda_register_variable(const void* host_variable, const char* name, uint64_t bytes,
-                                  const void* fat_binary) {
+                                  const void* fat_binary) try {
   if (host_variable == nullptr || name == nullptr || cuda::forked()) return;
   cuda::register_variable(host_variable, name, bytes, fat_binary);
 }
+GPEMU_CUDA_CATCH_VOID
 
-void gpemu_cuda_unregister(const void* fat_binary) {
+void gpemu_cuda_unregister(const void* fat_binary) try {
   if (cuda::forked()) return;
   cuda::unregister(fat_binary);
 }
+GPEMU_CUDA_CATCH_VOID
 
 gpemu_cuda_status gpemu_cuda_registered_variable(const void* host_variable, uint64_t* address,
-                                                 uint64_t* bytes) {
+                                                 uint64_t* bytes) try {
   return cuda::registered_variable(host_variable, address, bytes);
 }
+GPEMU_CUDA_CATCH

@@ -9,61 +9,69 @@
 namespace cuda = gpemu::cuda;
 
 gpemu_cuda_status gpemu_cuda_pool_create(int32_t device, uint64_t max_bytes,
-                                         gpemu_cuda_pool_handle* pool) {
+                                         gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* found = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
   return cuda::create_pool(*found, max_bytes, pool);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_pool_destroy(gpemu_cuda_pool_handle pool) {
+gpemu_cuda_status gpemu_cuda_pool_destroy(gpemu_cuda_pool_handle pool) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return cuda::destroy_pool(pool);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_pool_default(int32_t device, gpemu_cuda_pool_handle* pool) {
+gpemu_cuda_status gpemu_cuda_pool_default(int32_t device, gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* found = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
   return cuda::default_pool(*found, pool);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_pool_current(int32_t device, gpemu_cuda_pool_handle* pool) {
+gpemu_cuda_status gpemu_cuda_pool_current(int32_t device, gpemu_cuda_pool_handle* pool) try {
   if (pool == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* found = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
   return cuda::current_pool(*found, pool);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t device, gpemu_cuda_pool_handle pool) {
+gpemu_cuda_status gpemu_cuda_pool_set_current(int32_t device, gpemu_cuda_pool_handle pool) try {
   cuda::DeviceState* found = nullptr;
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
   return cuda::set_current_pool(*found, pool);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pool_get(gpemu_cuda_pool_handle pool,
-                                      gpemu_cuda_pool_attribute attribute, uint64_t* value) {
+                                      gpemu_cuda_pool_attribute attribute, uint64_t* value) try {
   if (value == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::get_pool_value(pool, attribute, value);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
-                                      gpemu_cuda_pool_attribute attribute, uint64_t value) {
+                                      gpemu_cuda_pool_attribute attribute, uint64_t value) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::set_pool_value(pool, attribute, value);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
-                                             int32_t read_write) {
+                                             int32_t read_write) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   return cuda::set_pool_access(pool, device, read_write != 0);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
-                                             int32_t* read_write) {
+                                             int32_t* read_write) try {
   if (read_write == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
@@ -72,22 +80,26 @@ gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_
   *read_write = can ? 1 : 0;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes) {
+gpemu_cuda_status gpemu_cuda_pool_trim(gpemu_cuda_pool_handle pool, uint64_t keep_bytes) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::trim_pool(pool, keep_bytes);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_malloc_async(uint64_t bytes, gpemu_cuda_pool_handle pool,
-                                          gpemu_cuda_stream_handle stream, uint64_t* address) {
+                                          gpemu_cuda_stream_handle stream, uint64_t* address) try {
   if (address == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* queue = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &queue));
   return cuda::allocate_async(bytes, pool, *queue, address);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_free_async(uint64_t address, gpemu_cuda_stream_handle stream) {
+gpemu_cuda_status gpemu_cuda_free_async(uint64_t address, gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* queue = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &queue));
   return cuda::free_async(address, *queue);
 }
+GPEMU_CUDA_CATCH

@@ -23,7 +23,7 @@ constexpr int32_t kGreatestPriority = -5;
 }  // namespace
 
 gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
-                                           gpemu_cuda_stream_handle* stream) {
+                                           gpemu_cuda_stream_handle* stream) try {
   if (stream == nullptr || flags > cuda::kNonBlockingStream) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   cuda::DeviceState* device = nullptr;
   GPEMU_CUDA_TRY(cuda::current_device(&device));
@@ -33,17 +33,19 @@ gpemu_cuda_status gpemu_cuda_stream_create(uint32_t flags, int32_t priority,
   *stream = created;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) {
+gpemu_cuda_status gpemu_cuda_stream_destroy(gpemu_cuda_stream_handle stream) try {
   GPEMU_CUDA_TRY(cuda::attach());
   gpemu_cuda_stream* const found = cuda::streams().find(stream);
   if (found == nullptr || found->owned == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   cuda::destroy_stream(*found);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle stream,
-                                             gpemu_cuda_stream_info* info) {
+                                             gpemu_cuda_stream_info* info) try {
   if (info == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve(stream, &found));
@@ -53,8 +55,9 @@ gpemu_cuda_status gpemu_cuda_stream_get_info(gpemu_cuda_stream_handle stream,
            .id = found->id};
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream) {
+gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
@@ -62,8 +65,9 @@ gpemu_cuda_status gpemu_cuda_stream_synchronize(gpemu_cuda_stream_handle stream)
   cuda::synchronize(*found);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
+gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   GPEMU_CUDA_TRY(cuda::refuse_captured(*found));
@@ -72,18 +76,20 @@ gpemu_cuda_status gpemu_cuda_stream_query(gpemu_cuda_stream_handle stream) {
              ? GPEMU_CUDA_SUCCESS
              : GPEMU_CUDA_ERROR_NOT_READY;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handle stream,
-                                               gpemu_cuda_event_handle event, uint32_t flags) {
+                                               gpemu_cuda_event_handle event, uint32_t flags) try {
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
   gpemu_cuda_event* const waited = cuda::find_event(event);
   if (waited == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   return cuda::wait_for_event(*found, *waited, flags);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
-                                                  void (*function)(void*), void* data) {
+                                                  void (*function)(void*), void* data) try {
   if (function == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_stream* found = nullptr;
   GPEMU_CUDA_TRY(cuda::resolve_for_work(stream, &found));
@@ -95,9 +101,11 @@ gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle strea
   }
   return cuda::run_host_function(function, data, *found);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest) {
+gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest) try {
   if (least != nullptr) *least = kLeastPriority;
   if (greatest != nullptr) *greatest = kGreatestPriority;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <mutex>
 #include <vector>
 
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/cuda.h"
 
 #include "attach.hpp"
@@ -12,7 +12,7 @@ namespace cuda = gpemu::cuda;
 
 gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(void*),
                                                 uint32_t references,
-                                                gpemu_cuda_user_object_handle* handle) {
+                                                gpemu_cuda_user_object_handle* handle) try {
   if (destroy == nullptr || references == 0 || handle == nullptr) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -22,23 +22,25 @@ gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(vo
   *handle = created;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_user_object_retain(gpemu_cuda_user_object_handle handle,
-                                                uint32_t count) {
+                                                uint32_t count) try {
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_user_object* const found = cuda::user_objects().find(handle);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
   found->references += count;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle handle,
-                                                 uint32_t count) {
+                                                 uint32_t count) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_user_object* const found = cuda::user_objects().find(handle);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     if (found->references < count) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -48,12 +50,13 @@ gpemu_cuda_status gpemu_cuda_user_object_release(gpemu_cuda_user_object_handle h
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle graph,
                                                       gpemu_cuda_user_object_handle handle,
-                                                      uint32_t count, int32_t move) {
+                                                      uint32_t count, int32_t move) try {
   GPEMU_CUDA_TRY(cuda::attach());
-  const std::lock_guard lock(cuda::graph_mutex());
+  const gpemu::Lock lock(cuda::graph_mutex());
   gpemu_cuda_graph* const found = cuda::find_graph(graph);
   gpemu_cuda_user_object* const object = cuda::user_objects().find(handle);
   if (found == nullptr || object == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
@@ -66,14 +69,15 @@ gpemu_cuda_status gpemu_cuda_graph_retain_user_object(gpemu_cuda_graph_handle gr
   found->objects[object] += count;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle graph,
                                                        gpemu_cuda_user_object_handle handle,
-                                                       uint32_t count) {
+                                                       uint32_t count) try {
   GPEMU_CUDA_TRY(cuda::attach());
   std::vector<gpemu_cuda_user_object*> released;
   {
-    const std::lock_guard lock(cuda::graph_mutex());
+    const gpemu::Lock lock(cuda::graph_mutex());
     gpemu_cuda_graph* const found = cuda::find_graph(graph);
     if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
     const auto held = found->objects.find(cuda::user_objects().find(handle));
@@ -86,3 +90,4 @@ gpemu_cuda_status gpemu_cuda_graph_release_user_object(gpemu_cuda_graph_handle g
   cuda::destroy_objects(released);
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH

@@ -8,15 +8,16 @@
 
 namespace cuda = gpemu::cuda;
 
-gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) {
+gpemu_cuda_status gpemu_cuda_vmm_granularity(int32_t device, uint64_t* bytes) try {
   if (bytes == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   *bytes = cuda::kPage;
   return GPEMU_CUDA_SUCCESS;
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle) {
+gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t* handle) try {
   if (handle == nullptr || bytes == 0 || !cuda::whole_pages(bytes)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
@@ -24,26 +25,30 @@ gpemu_cuda_status gpemu_cuda_vmm_create(int32_t device, uint64_t bytes, uint64_t
   GPEMU_CUDA_TRY(cuda::device_with_context(device, &found));
   return cuda::create_physical(*found, bytes, handle);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) {
+gpemu_cuda_status gpemu_cuda_vmm_release(uint64_t handle) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::release_physical(handle);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) {
+gpemu_cuda_status gpemu_cuda_vmm_retain(uint64_t address, uint64_t* handle) try {
   if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::retain_physical(address, handle);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) {
+gpemu_cuda_status gpemu_cuda_vmm_device(uint64_t handle, int32_t* device) try {
   if (device == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::device_of_physical(handle, device);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uint64_t /*wanted*/,
-                                         uint64_t* address) {
+                                         uint64_t* address) try {
   // The wanted address is a hint that CUDA need not follow either.
   if (address == nullptr || bytes == 0 || !cuda::whole_pages(bytes) ||
       (alignment & (alignment - 1)) != 0) {
@@ -52,45 +57,54 @@ gpemu_cuda_status gpemu_cuda_vmm_reserve(uint64_t bytes, uint64_t alignment, uin
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::reserve_addresses(bytes, alignment, address);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) {
+gpemu_cuda_status gpemu_cuda_vmm_unreserve(uint64_t address, uint64_t bytes) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::release_addresses(address, bytes);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_vmm_map(uint64_t address, uint64_t bytes, uint64_t offset,
-                                     uint64_t handle) {
+                                     uint64_t handle) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::map_physical(address, bytes, offset, handle);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) {
+gpemu_cuda_status gpemu_cuda_vmm_unmap(uint64_t address, uint64_t bytes) try {
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::unmap_physical(address, bytes);
 }
+GPEMU_CUDA_CATCH
 
 gpemu_cuda_status gpemu_cuda_vmm_set_access(uint64_t address, uint64_t bytes, int32_t device,
-                                            uint32_t access) {
+                                            uint32_t access) try {
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   return cuda::set_access(address, bytes, device, access);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device, uint32_t* access) {
+gpemu_cuda_status gpemu_cuda_vmm_get_access(uint64_t address, int32_t device,
+                                            uint32_t* access) try {
   if (access == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   if (device < 0 || device >= cuda::device_count()) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   return cuda::get_access(address, device, access);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor) {
+gpemu_cuda_status gpemu_cuda_vmm_export(uint64_t handle, int32_t* file_descriptor) try {
   if (file_descriptor == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::export_physical(handle, file_descriptor);
 }
+GPEMU_CUDA_CATCH
 
-gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle) {
+gpemu_cuda_status gpemu_cuda_vmm_import(int32_t file_descriptor, uint64_t* handle) try {
   if (handle == nullptr) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   GPEMU_CUDA_TRY(cuda::attach());
   return cuda::import_physical(file_descriptor, handle);
 }
+GPEMU_CUDA_CATCH
