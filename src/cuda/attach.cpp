@@ -42,7 +42,7 @@ std::vector<int> devices_to_show(const Process& state, TimePoint now) {
   const device::Node& node = *state.node;
   std::vector<std::string> uuids;
   for (int i = 0; i < node.device_count(); ++i) uuids.push_back(node.device_snapshot(i, now).uuid);
-  return visible_devices(state.settings.visible_devices, uuids);
+  return visible_devices(state.settings->visible_devices, uuids);
 }
 
 /// Finds a GPU by name: in the files that describe GPUs, or in the database.
@@ -56,7 +56,7 @@ Result<profile::GpuSpec> find_gpu(const profile::Database& database,
 }
 
 Result<void> open_node(Process& state, const profile::Database& database) {
-  const Settings& settings = state.settings;
+  const Settings& settings = *state.settings;
   if (!settings.node.empty()) {
     device::Node::end_when_cut_short();
     GPEMU_ASSIGN(state.node, device::Node::open(settings.node));
@@ -94,7 +94,7 @@ Result<void> attach_now(Process& state) {
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;
     device.index = index;
-    GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings.gpu_files, snapshot.gpu));
+    GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
     device.info = describe_device(device.spec, snapshot);
     device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
   }

@@ -27,7 +27,7 @@ Status make_context(DeviceState& device) {
     }
     first = *std::move(opened);
   }
-  const auto context = (first ? first : device.device)->allocate(state.settings.context_bytes);
+  const auto context = (first ? first : device.device)->allocate(state.settings->context_bytes);
   if (!context) {
     lock.unlock();
     tell(context.error().message);

@@ -238,7 +238,7 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   if (!fits_kind(copy.kind, to, from)) return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
   const bool plain = copy.height == 1 && copy.depth == 1;
   const bool dropped = bytes >= kLargeCopy && from.kind == GPEMU_CUDA_MEMORY_HOST &&
-                       to.on_device() && !to.shared && plain && process().settings.drop_data;
+                       to.on_device() && !to.shared && plain && process().settings->drop_data;
   Movement movement{
       .copy = copy,
       .to = to,

@@ -50,7 +50,7 @@ TEST_F(CopyTest, CopiesAndSetsOfUnwrittenMemoryTakeNoHostMemory) {
 }
 
 TEST_F(CopyTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
-  process().settings.drop_data = true;
+  process().settings->drop_data = true;
   constexpr Bytes kSize = 8 * kMiB;
   void* pinned = nullptr;
   ASSERT_EQ(gpemu_cuda_host_alloc(kSize, 0, &pinned), GPEMU_CUDA_SUCCESS);
@@ -78,7 +78,7 @@ TEST_F(CopyTest, DropsLargeCopiesFromPinnedMemoryWhereAskedToAndSaysSo) {
   ASSERT_EQ(gpemu_cuda_free(address), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_free(second), GPEMU_CUDA_SUCCESS);
   ASSERT_EQ(gpemu_cuda_host_free(pinned), GPEMU_CUDA_SUCCESS);
-  process().settings.drop_data = false;
+  process().settings->drop_data = false;
 }
 
 TEST_F(CopyTest, CopiesRowsAndPlanes) {
@@ -192,9 +192,9 @@ TEST_F(MoverTest, TakeNoLongerOnTheTimelineThanTheLink) {
     ASSERT_EQ(gpemu_cuda_event_record(end, stream_, 0), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_synchronize(end), GPEMU_CUDA_SUCCESS);
     ASSERT_EQ(gpemu_cuda_event_elapsed(start, end, &time), GPEMU_CUDA_SUCCESS);
-    process().settings.drop_data = true;
+    process().settings->drop_data = true;
   }
-  process().settings.drop_data = false;
+  process().settings->drop_data = false;
   EXPECT_EQ(times[0], times[1]);
   EXPECT_GT(times[0], 0);
 }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
@@ -47,7 +48,7 @@ struct Process {
   std::atomic<Phase> phase{Phase::kDetached};
   /// Read when the process attaches and never again: the program may change its environment, which
   /// races with every later getenv.
-  Settings settings;
+  std::optional<Settings> settings;
   std::unique_ptr<sim::Clock> clock;
   bool time_is_real =
       false;  ///< virtual time stands still while no thread waits; valid as the clock.

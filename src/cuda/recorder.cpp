@@ -110,7 +110,7 @@ ProcessRecord* make_totals(const std::string& folder) {
 RecordSettings record_settings(const Process& state) {
   const Phase phase = state.phase.load(std::memory_order_acquire);
   const bool were_read = phase == Phase::kAttached || phase == Phase::kForked;
-  return were_read ? state.settings.record : read_record_settings(std::getenv);
+  return were_read ? state.settings->record : read_record_settings(std::getenv);
 }
 
 Recorder* make_recorder(const Process& state) {

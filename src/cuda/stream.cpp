@@ -100,7 +100,7 @@ void queue_operation(const cost::OperationCost& cost, const gpemu_operation& ope
           .evidence = cost.estimate.evidence,
           .name = operation.name,
           .operation = &operation});
-  if (process().settings.launches_block && !stream.runs_graph) {
+  if (process().settings->launches_block && !stream.runs_graph) {
     wait_until(stream.stream->last_end());
   }
 }

@@ -536,7 +536,7 @@ TEST_F(KernelEffectTest, ListsOfCuda13AreLonger) {
   lists.counts[300] = 4;
   lists.tensor_of_block[0] = 300;
   std::array<void*, 1> arguments = {&lists};
-  const auto places = [&lists] { return CodeFacts{.places = {{0, sizeof(lists)}}, .ptx = {}}; };
+  const auto places = [] { return CodeFacts{.places = {{0, sizeof(lists)}}, .ptx = {}}; };
   gpemu_cuda_launch launch{};
   launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
   launch.arguments = arguments.data();
