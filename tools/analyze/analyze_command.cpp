@@ -5,8 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/base/file.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
@@ -14,7 +12,7 @@
 #include "gpemu/report/terminal.hpp"
 
 #include "analyze/analyze_report.hpp"
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "train/training_session.hpp"
 
@@ -116,24 +114,23 @@ Result<void> run_analyze(const RunOptions& options) {
 
 }  // namespace
 
-void add_analyze_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_analyze_command(Command app) {
+  Command command = app.subcommand(
       "analyze", "Measure how long training waits for storage and for preprocessing");
-  command->footer(
+  command.notes(
       "Example:\n"
       "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n");
   auto options = std::make_shared<RunOptions>();
-  set_option_defaults(*command);
-  add_gpu_options(*command, options->gpu);
-  add_data_options(*command, options->data);
-  command->get_option("--data")->required();
-  command->add_option("--steps", options->steps, "Maximum number of steps per pass")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
-  command->add_option("--json", options->output.json,
-                      "Write the result as JSON; - prints it instead of the table");
-  command->add_option("--report", options->output.report, "Write an HTML page with plots");
-  command->add_flag("--quiet", options->output.quiet, "No progress, no table");
-  set_action(*command, [options] { return run_analyze(*options); });
+  command.last_value_counts();  // So that a script can append options to common ones.
+  add_gpu_options(command, options->gpu);
+  add_data_options(command, options->data).required();
+  command.option("--steps", options->steps, "Maximum number of steps per pass")
+      .range(2, std::int64_t{1} << 40);
+  command.option("--json", options->output.json,
+                 "Write the result as JSON; - prints it instead of the table");
+  command.option("--report", options->output.report, "Write an HTML page with plots");
+  command.flag("--quiet", options->output.quiet, "No progress, no table");
+  command.on_run([options] { return run_analyze(*options); });
 }
 
 }  // namespace gpemu::tools

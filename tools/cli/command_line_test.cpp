@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/command_line.hpp"
+
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
-#include "cli/command.hpp"
 #include "cli/similar_word.hpp"
 
 namespace gpemu::tools {

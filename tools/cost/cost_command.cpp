@@ -8,7 +8,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +20,7 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cost/cost_eval_command.hpp"
 #include "cost/cost_fit_command.hpp"
 #include "cost/cost_recorded_command.hpp"
@@ -168,52 +167,48 @@ Result<void> write_recordings(const CondenseOptions& options) {
   return {};
 }
 
-void add_condense_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_condense_command(Command app) {
+  Command command = app.subcommand(
       "condense", "Make recordings of models, for any batch, from files of `gpemu run --ops`");
   auto options = std::make_shared<CondenseOptions>();
-  command->add_option("files", options->files, "Files of operations")->required();
-  command->add_option("--output", options->folder, "Folder in which to write one file per model")
-      ->required();
-  command->footer(
+  command.option("files", options->files, "Files of operations").required();
+  command.option("--output", options->folder, "Folder in which to write one file per model")
+      .required();
+  command.notes(
       "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batches or "
       "more.\n"
       "Example:\n"
       "  gpemu cost condense resnet50.ops --output recordings");
-  set_action(*command, [options] { return write_recordings(*options); });
+  command.on_run([options] { return write_recordings(*options); });
 }
 
 }  // namespace
 
-void add_cost_command(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("cost", "Report the time and memory of a training step, and its evidence");
+void add_cost_command(Command app) {
+  Command command =
+      app.subcommand("cost", "Report the time and memory of a training step, and its evidence");
   auto options = std::make_shared<CostOptions>();
-  command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
-  command->add_option("--model", options->model, "Model, e.g. resnet50");
-  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--precision", options->precision,
-                      "Precision, e.g. fp32; default: as measured");
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer(
+  command.option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
+  command.option("--model", options->model, "Model, e.g. resnet50");
+  command.option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
+      .separated_by(',')
+      .range(1, 1 << 20);
+  command.option("--precision", options->precision, "Precision, e.g. fp32; default: as measured");
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes(
       "An error bar of 10 % says that in 9 of 10 cases the truth is between time / 1.1 and\n"
       "time x 1.1. The exit code is 4, out of memory, if none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
-  add_condense_command(*command);
-  add_cost_fit_command(*command);
-  add_cost_eval_command(*command);
-  add_cost_recorded_command(*command);
-  for (CLI::App* sub : command->get_subcommands({})) {
-    for (CLI::Option* option : command->get_options()) sub->excludes(option);
-  }
-  set_action(*command, [command, options]() -> Result<void> {
-    if (!command->get_subcommands().empty()) return {};
+  add_condense_command(command);
+  add_cost_fit_command(command);
+  add_cost_eval_command(command);
+  add_cost_recorded_command(command);
+  command.options_exclude_subcommands();
+  command.on_run([command, options]() -> Result<void> {
     for (const char* const option : {"--gpu", "--model", "--batch"}) {
-      if (command->count(option) == 0) {
+      if (!command.given(option)) {
         return fail(ErrorCode::kInvalidArgument, "{} is required", option);
       }
     }

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +17,7 @@
 #include "gpemu/report/text_table.hpp"
 #include "gpemu/sim/clock.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
 
 namespace gpemu::tools {
@@ -129,53 +128,50 @@ Result<void> list_nodes(const NodeOptions& options) {
 
 }  // namespace
 
-void add_node_command(CLI::App& app) {
-  CLI::App* node =
-      app.add_subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
-  node->require_subcommand(1);
-  node->footer("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
+void add_node_command(Command app) {
+  Command node = app.subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
+  node.require_subcommand();
+  node.notes("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
   auto options = std::make_shared<NodeOptions>();
 
-  CLI::App* create = node->add_subcommand("create", "Create a node that stays until it is removed");
-  create->add_option("name", options->name, "Name of the node")->required();
-  create->add_option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
-      ->required();
+  Command create = node.subcommand("create", "Create a node that stays until it is removed");
+  create.option("name", options->name, "Name of the node").required();
+  create.option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
+      .required();
   create
-      ->add_option("--policy", options->policy,
-                   "fifo: any process may use a device; exclusive: one process per device")
-      ->check(CLI::IsMember({"fifo", "exclusive"}))
-      ->capture_default_str();
+      .option("--policy", options->policy,
+              "fifo: any process may use a device; exclusive: one process per device")
+      .one_of({"fifo", "exclusive"})
+      .show_default();
   create
-      ->add_option(
-          "--access", options->access,
-          "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
-          "the node's memory, falsify its numbers and damage it, but not crash gpemu")
-      ->check(CLI::IsMember({"owner", "group", "all"}))
-      ->capture_default_str();
-  create->footer(
+      .option("--access", options->access,
+              "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
+              "the node's memory, falsify its numbers and damage it, but not crash gpemu")
+      .one_of({"owner", "group", "all"})
+      .show_default();
+  create.notes(
       "Examples:\n"
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
       "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
-  set_action(*create, [options] { return create_node(*options); });
+  create.on_run([options] { return create_node(*options); });
 
-  CLI::App* list = node->add_subcommand("list", "List the nodes of this host");
-  list->add_flag("--json", options->as_json, "Print JSON");
-  list->footer("Examples:\n  gpemu node list\n  gpemu node list --json");
-  set_action(*list, [options] { return list_nodes(*options); });
+  Command list = node.subcommand("list", "List the nodes of this host");
+  list.flag("--json", options->as_json, "Print JSON");
+  list.notes("Examples:\n  gpemu node list\n  gpemu node list --json");
+  list.on_run([options] { return list_nodes(*options); });
 
-  CLI::App* show = node->add_subcommand("show", "Show a node's devices");
-  show->add_option("name", options->name, "NAME, or USER/NAME for another user's node")->required();
-  show->add_flag("--json", options->as_json, "Print JSON");
-  show->footer("Example:\n  gpemu node show n0");
-  set_action(*show, [options] { return show_node(*options); });
+  Command show = node.subcommand("show", "Show a node's devices");
+  show.option("name", options->name, "NAME, or USER/NAME for another user's node").required();
+  show.flag("--json", options->as_json, "Print JSON");
+  show.notes("Example:\n  gpemu node show n0");
+  show.on_run([options] { return show_node(*options); });
 
-  CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
-  remove->add_option("name", options->name, "NAME, or USER/NAME for another user's node")
-      ->required();
-  remove->add_flag("--force", options->force,
-                   "Remove it even if processes use it, or if it is not a node");
-  remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
-  set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
+  Command remove = node.subcommand("remove", "Remove a node").alias("rm");
+  remove.option("name", options->name, "NAME, or USER/NAME for another user's node").required();
+  remove.flag("--force", options->force,
+              "Remove it even if processes use it, or if it is not a node");
+  remove.notes("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
+  remove.on_run([options] { return device::Node::remove(options->name, options->force); });
 }
 
 }  // namespace gpemu::tools

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -22,7 +21,7 @@
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/program_run.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
 #include "predict/program_runs.hpp"
@@ -146,10 +145,10 @@ Result<void> predict_program(const PredictOptions& options) {
 
 }  // namespace
 
-void add_predict_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_predict_command(Command app) {
+  Command command = app.subcommand(
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
-  command->footer(
+  command.notes(
       "Runs a few steps of the unmodified program on an emulated GPU without waiting for it, then "
       "ends\n"
       "it: once for each batch and for each compute capability of the GPUs. Steps are recognised "
@@ -164,31 +163,28 @@ void add_predict_command(CLI::App& app) {
       "  gpemu predict --gpu T4 --step-pattern multi_tensor_apply --json - -- ./program\n");
   auto options = std::make_shared<PredictOptions>();
   command
-      ->add_option("--gpu", options->gpus,
-                   "Kinds of GPU, e.g. V100-PCIE-32GB,H100-SXM5-80GB; or TOML files")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->required();
-  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--steps", options->steps, "Steps to record, after two warm-up steps")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  command->add_option(
+      .option("--gpu", options->gpus,
+              "Kinds of GPU, e.g. V100-PCIE-32GB,H100-SXM5-80GB; or TOML files")
+      .separated_by(',')
+      .one_word_each()
+      .required();
+  command.option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
+      .separated_by(',')
+      .one_word_each()
+      .range(1, 1 << 20);
+  command.option("--steps", options->steps, "Steps to record, after two warm-up steps")
+      .range(1, 10000)
+      .show_default();
+  command.option(
       "--step-pattern", options->pattern,
       "Regular expression for the name of an operation or NVTX range that occurs once per step");
-  command->add_option("--json", options->json,
-                      "Write the answers as JSON; - prints them instead of the table");
-  command->add_option("--plot", options->plot,
-                      "Write a plot of the parts of a step as an SVG file");
-  command->add_option("--report", options->report,
-                      "Write an HTML page with the answers and a plot");
-  command->add_option("program", options->words, "The program and its arguments, after --")
-      ->required();
-  command->positionals_at_end();
-  set_action(*command, [options] { return predict_program(*options); });
+  command.option("--json", options->json,
+                 "Write the answers as JSON; - prints them instead of the table");
+  command.option("--plot", options->plot, "Write a plot of the parts of a step as an SVG file");
+  command.option("--report", options->report, "Write an HTML page with the answers and a plot");
+  command.option("program", options->words, "The program and its arguments, after --").required();
+  command.arguments_at_end();
+  command.on_run([options] { return predict_program(*options); });
 }
 
 }  // namespace gpemu::tools

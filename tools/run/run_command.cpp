@@ -13,8 +13,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
@@ -33,7 +31,7 @@
 #include "gpemu/run/shims.hpp"
 #include "gpemu/run/skipper.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
 #include "run/program_page.hpp"
 #include "run/summary_text.hpp"
@@ -200,7 +198,8 @@ void tell_skipped(const run::Skipper::Report& report) {
       report.in_the_way.empty() ? "" : "; often prevented because " + report.in_the_way);
 }
 
-Result<void> run_on_gpus(const RunProgramOptions& options) {
+/// Returns the program's exit code.
+Result<int> run_on_gpus(const RunProgramOptions& options) {
   GPEMU_TRY(check(options));
   GPEMU_ASSIGN(run::Settings settings, settings_of(options));
   GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create());
@@ -236,16 +235,14 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
-  // The command exits with the program's exit code; destructors remove the folders and the node.
-  if (code != 0) throw CLI::RuntimeError(code);
-  return {};
+  return code;
 }
 
 }  // namespace
 
-void add_run_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "Run an unmodified CUDA program on emulated GPUs");
-  command->footer(
+void add_run_command(Command app) {
+  Command command = app.subcommand("run", "Run an unmodified CUDA program on emulated GPUs");
+  command.notes(
       "Examples:\n"
       "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
       "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
@@ -253,43 +250,41 @@ void add_run_command(CLI::App& app) {
       "  gpemu run -- nvtop      # in another terminal: watches the first\n");
   auto options = std::make_shared<RunProgramOptions>();
   command
-      ->add_option("--gpu", options->gpus,
-                   "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
-                   "names; the path of a TOML file describes another")
-      ->allow_extra_args(false);
-  command->add_option(
-      "--node", options->node,
-      "Use this existing node instead, NAME or USER/NAME for another user's; without "
-      "--gpu and --node, the one that GPEMU_NODE names, else the only one");
+      .option("--gpu", options->gpus,
+              "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
+              "names; the path of a TOML file describes another")
+      .one_word_each();
+  command.option("--node", options->node,
+                 "Use this existing node instead, NAME or USER/NAME for another user's; without "
+                 "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
-      ->add_option("--clock", options->clock,
-                   "real; virtual: as real, but time is skipped while all processes wait; "
-                   "gpu-only: for one GPU, the host's work takes no time")
-      ->check(CLI::IsMember({"real", "virtual", "gpu-only"}))
-      ->capture_default_str();
+      .option("--clock", options->clock,
+              "real; virtual: as real, but time is skipped while all processes wait; "
+              "gpu-only: for one GPU, the host's work takes no time")
+      .one_of({"real", "virtual", "gpu-only"})
+      .show_default();
   command
-      ->add_option("--context", options->context_mib,
-                   "MiB of GPU memory that a context takes, including the kernels that libraries "
-                   "load; default: 400")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
-  command->add_option("--ops", options->operations,
-                      "Write the operations with their shapes and times, as JSON lines");
-  command->add_option("--report", options->report, "Write an HTML page with plots");
-  command->add_option(
+      .option("--context", options->context_mib,
+              "MiB of GPU memory that a context takes, including the kernels that libraries "
+              "load; default: 400")
+      .range(1, 1 << 20);
+  command.option("--trace", options->trace, "Write a trace that opens in Perfetto");
+  command.option("--ops", options->operations,
+                 "Write the operations with their shapes and times, as JSON lines");
+  command.option("--report", options->report, "Write an HTML page with plots");
+  command.option(
       "--json", options->json,
       "Write the summary as JSON; - prints it, and the program's output goes to standard error");
-  command->add_flag("--drop-data", options->drop_data,
-                    "Do not move the bytes of large copies from pinned memory, which then read as "
-                    "zeros; for programs that feed the GPU faster than the host can copy");
-  command->add_flag(
+  command.flag("--drop-data", options->drop_data,
+               "Do not move the bytes of large copies from pinned memory, which then read as "
+               "zeros; for programs that feed the GPU faster than the host can copy");
+  command.flag(
       "--strict", options->strict,
       "End the program at an unsupported call, or a read of values that were not computed");
-  command->add_flag("--quiet", options->quiet, "No summary");
-  command->add_option("program", options->words, "The program and its arguments, after --")
-      ->required();
-  command->positionals_at_end();
-  set_action(*command, [options] { return run_on_gpus(*options); });
+  command.flag("--quiet", options->quiet, "No summary");
+  command.option("program", options->words, "The program and its arguments, after --").required();
+  command.arguments_at_end();
+  command.on_run([options] { return run_on_gpus(*options); });
 }
 
 }  // namespace gpemu::tools

@@ -11,7 +11,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -24,7 +23,7 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/sim/clock.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "smi/smi_query.hpp"
 #include "smi/smi_table.hpp"
 
@@ -227,33 +226,32 @@ Result<void> run_smi(const SmiOptions& options) {
 
 }  // namespace
 
-void add_smi_command(CLI::App& app) {
-  CLI::App* smi = app.add_subcommand("smi", "Show memory, load and processes of emulated GPUs");
+void add_smi_command(Command app) {
+  Command smi = app.subcommand("smi", "Show memory, load and processes of emulated GPUs");
   auto options = std::make_shared<SmiOptions>();
-  smi->add_option(
+  smi.option(
       "node", options->node,
       "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or all your nodes");
-  smi->add_option("-i,--id", options->device, "Index of the only device to show")
-      ->check(CLI::NonNegativeNumber);
-  smi->add_option("-l,--loop", options->loop_s, "Repeat after this many seconds, until Ctrl-C")
-      ->check(CLI::PositiveNumber);
-  auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
-                               "Print these fields of each device, e.g. utilization.gpu");
-  smi->add_option("--query-compute-apps", options->query_processes,
-                  "Print these fields of each process, e.g. pid,used_memory")
-      ->excludes(gpus);
-  smi->add_option("--format", options->format, "Format of a query: csv[,noheader][,nounits]");
-  smi->add_option("--period-ms", options->period_ms, "Period over which the load is measured")
-      ->check(CLI::Range(1, 60'000))
-      ->capture_default_str();
-  auto* list = smi->add_flag("-L,--list-gpus", options->list, "List the devices");
-  smi->add_flag("--json", options->as_json, "Print JSON")->excludes(list);
-  smi->footer(
+  smi.option("-i,--id", options->device, "Index of the only device to show").non_negative();
+  smi.option("-l,--loop", options->loop_s, "Repeat after this many seconds, until Ctrl-C")
+      .positive();
+  smi.option("--query-gpu", options->query_gpu,
+             "Print these fields of each device, e.g. utilization.gpu");
+  smi.option("--query-compute-apps", options->query_processes,
+             "Print these fields of each process, e.g. pid,used_memory")
+      .excludes("--query-gpu");
+  smi.option("--format", options->format, "Format of a query: csv[,noheader][,nounits]");
+  smi.option("--period-ms", options->period_ms, "Period over which the load is measured")
+      .range(1, 60'000)
+      .show_default();
+  smi.flag("-L,--list-gpus", options->list, "List the devices");
+  smi.flag("--json", options->as_json, "Print JSON").excludes("--list-gpus");
+  smi.notes(
       "Examples:\n"
       "  gpemu smi\n"
       "  gpemu smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader -l 1\n"
       "  gpemu smi n0 --period-ms 1000 --json");
-  set_action(*smi, [options] { return run_smi(*options); });
+  smi.on_run([options] { return run_smi(*options); });
 }
 
 }  // namespace gpemu::tools
