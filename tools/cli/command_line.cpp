@@ -153,10 +153,10 @@ void refuse_useless_values(CLI::App& command) {
   for (CLI::App* sub : command.get_subcommands({})) refuse_useless_values(*sub);
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, const World& world) {
   CLI::App app("gpemu emulates GPUs for work on deep-learning systems", "gpemu");
   Command command(app);
-  add_commands(command);
+  add_commands(command, world);
   try {
     const Result<int> code =
         command.run(without_dash_of_json(app, {argv + std::min(argc, 1), argv + argc}));
@@ -170,7 +170,7 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-void add_commands(Command app) {
+void add_commands(Command app, const World& world) {
   app.require_subcommand();
   app.app().formatter(help_formatter());
   app.notes(
@@ -179,26 +179,26 @@ void add_commands(Command app) {
       "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos\n"
       "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
       "  gpemu help train");
-  add_analyze_command(app);
-  add_completion_command(app);
-  add_cost_command(app);
-  add_data_command(app);
+  add_analyze_command(app, world);
+  add_completion_command(app, world);
+  add_cost_command(app, world);
+  add_data_command(app, world);
   add_help_command(app);
-  add_node_command(app);
-  add_predict_command(app);
+  add_node_command(app, world);
+  add_predict_command(app, world);
   add_profile_command(app);
-  add_run_command(app);
-  add_smi_command(app);
-  add_train_command(app);
+  add_run_command(app, world);
+  add_smi_command(app, world);
+  add_train_command(app, world);
   add_version_command(app);
   refuse_useless_values(app.app());
 }
 
-int run_command_line(int argc, char** argv) {
+int run_command_line(int argc, char** argv, const World& world) {
   report::fill_standard_descriptors();
   int code = 0;
   try {
-    code = run(argc, argv);
+    code = run(argc, argv, world);
   } catch (const std::exception& error) {
     code = report({ErrorCode::kInternal, fmt::format("internal error: {}", error.what())});
   }

@@ -20,9 +20,11 @@ Outcome run(std::vector<std::string> words) {
   words.insert(words.begin(), "gpemu");
   std::vector<char*> pointers;
   for (std::string& word : words) pointers.push_back(word.data());
+  sim::RealClock clock;
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();
-  const int code = run_command_line(static_cast<int>(pointers.size()), pointers.data());
+  const int code =
+      run_command_line(static_cast<int>(pointers.size()), pointers.data(), real_world(clock));
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
 }
 

@@ -107,7 +107,9 @@ void for_each_command(const CLI::App& command, const std::string& name, const au
 
 TEST(Help, HasAnExampleOfEachCommand) {
   CLI::App app("gpemu", "gpemu");
-  add_commands(Command(app));
+  sim::VirtualClock clock;
+  const World world = real_world(clock);
+  add_commands(Command(app), world);
   for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
     EXPECT_NE(command.get_footer().find("Example"), std::string::npos) << name;
     EXPECT_NE(command.get_footer().find("\n  "), std::string::npos) << name;
@@ -117,7 +119,9 @@ TEST(Help, HasAnExampleOfEachCommand) {
 
 TEST(Help, FitsATerminal) {
   CLI::App app("gpemu", "gpemu");
-  add_commands(Command(app));
+  sim::VirtualClock clock;
+  const World world = real_world(clock);
+  add_commands(Command(app), world);
   ::setenv("COLUMNS", "80", 1);
   for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
     std::string help =

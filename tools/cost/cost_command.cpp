@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -68,11 +67,12 @@ json describe(const CostRow& row) {
             {"relative_error", cost.memory.relative_error}}}};
 }
 
-void print_json(const cost::StepCostModel& model, const std::vector<CostRow>& rows) {
+void print_json(const cost::StepCostModel& model, const std::vector<CostRow>& rows,
+                const World& world) {
   json costs = json::array();
   for (const CostRow& row : rows) costs.push_back(describe(row));
   nlohmann::ordered_json document = {{"format", "gpemu-cost-1"}};
-  report::add_provenance(document, report::provenance_at(std::chrono::system_clock::now()));
+  report::add_provenance(document, report::provenance_at(world.time_of_day()));
   document["gpu"] = model.gpu().name;
   document["model"] = model.model().name;
   document["precision"] = model.precision();
@@ -122,7 +122,7 @@ void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& r
   report::print_out("{}", table.str());
 }
 
-Result<void> tell_cost(const CostOptions& options) {
+Result<void> tell_cost(const CostOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(
       const cost::StepCostModel model,
@@ -131,7 +131,7 @@ Result<void> tell_cost(const CostOptions& options) {
   rows.reserve(options.batches.size());
   for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
   if (options.as_json) {
-    print_json(model, rows);
+    print_json(model, rows, world);
   } else {
     print_table(model, rows);
   }
@@ -184,7 +184,7 @@ void add_condense_command(Command app) {
 
 }  // namespace
 
-void add_cost_command(Command app) {
+void add_cost_command(Command app, const World& world) {
   Command command =
       app.subcommand("cost", "Report the time and memory of a training step, and its evidence");
   auto options = std::make_shared<CostOptions>();
@@ -206,13 +206,13 @@ void add_cost_command(Command app) {
   add_cost_eval_command(command);
   add_cost_recorded_command(command);
   command.options_exclude_subcommands();
-  command.on_run([command, options]() -> Result<void> {
+  command.on_run([command, options, &world]() -> Result<void> {
     for (const char* const option : {"--gpu", "--model", "--batch"}) {
       if (!command.given(option)) {
         return fail(ErrorCode::kInvalidArgument, "{} is required", option);
       }
     }
-    return tell_cost(*options);
+    return tell_cost(*options, world);
   });
 }
 

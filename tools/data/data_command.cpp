@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -143,10 +142,10 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Result<void> bench_data(const BenchOptions& options) {
+Result<void> bench_data(const BenchOptions& options, const World& world) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const InterruptGuard interrupt;
-  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
                run_data_bench(dataset, options.bench, interrupt.flag()));
@@ -240,7 +239,7 @@ void add_show(Command data) {
   show.on_run([options] { return show_data(*options); });
 }
 
-void add_bench(Command data) {
+void add_bench(Command data, const World& world) {
   auto options = std::make_shared<BenchOptions>();
   options->bench.workers = report::usable_cores();
   Command bench = data.subcommand(
@@ -260,7 +259,7 @@ void add_bench(Command data) {
       "Examples:\n"
       "  gpemu data bench photos --workers 2\n"
       "  gpemu data bench photos --decode-only --json");
-  bench.on_run([options] { return bench_data(*options); });
+  bench.on_run([options, &world] { return bench_data(*options, world); });
 }
 
 void add_transform(Command data) {
@@ -287,13 +286,13 @@ void add_transform(Command data) {
 
 }  // namespace
 
-void add_data_command(Command app) {
+void add_data_command(Command app, const World& world) {
   Command data = app.subcommand("data", "Make, show and measure data sets of images");
   data.require_subcommand();
   data.notes("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
   add_make(data);
   add_show(data);
-  add_bench(data);
+  add_bench(data, world);
   add_transform(data);
 }
 

@@ -70,9 +70,9 @@ complete -c gpemu -f -a '(__gpemu_words)'
 }};
 
 /// Returns the names known on this host. An unreadable file contributes none.
-std::vector<std::string> known_values(std::string_view name) {
+std::vector<std::string> known_values(std::string_view name, const World& world) {
   if (name == "--node" || name == "node" || name == "name") {
-    const auto nodes = device::Node::list().value_or(std::vector<device::NodeEntry>());
+    const auto nodes = device::Node::list(world.nodes).value_or(std::vector<device::NodeEntry>());
     std::vector<std::string> names;
     for (const device::NodeEntry& node : nodes) {
       // Damaged nodes too, because they can be removed.
@@ -87,8 +87,9 @@ std::vector<std::string> known_values(std::string_view name) {
       .value_or(std::vector<std::string>());
 }
 
-void print_candidates(Command app, const std::vector<std::string>& words) {
-  for (const Candidate& candidate : candidates(app, words, known_values)) {
+void print_candidates(Command app, const std::vector<std::string>& words, const World& world) {
+  const auto values_of = [&world](std::string_view name) { return known_values(name, world); };
+  for (const Candidate& candidate : candidates(app, words, values_of)) {
     // The tab separates; write_output() would escape it.
     const std::string line =
         fmt::format("{}\t{}\n", printable(candidate.word), printable(candidate.meaning));
@@ -98,7 +99,7 @@ void print_candidates(Command app, const std::vector<std::string>& words) {
 
 }  // namespace
 
-void add_completion_command(Command app) {
+void add_completion_command(Command app, const World& world) {
   Command completion = app.subcommand("completion", "Print the completion script for a shell");
   completion.require_subcommand();
   std::string how;
@@ -116,8 +117,8 @@ void add_completion_command(Command app) {
   auto words = std::make_shared<std::vector<std::string>>();
   Command asked = completion.subcommand("words", "Print what may come next, for scripts").hidden();
   asked.option("words", *words, "The words after gpemu; the last is completed");
-  asked.on_run([app, words]() -> Result<void> {
-    print_candidates(app, *words);
+  asked.on_run([app, words, &world]() -> Result<void> {
+    print_candidates(app, *words, world);
     return {};
   });
 }

@@ -34,14 +34,14 @@ struct NodeOptions {
   bool as_json = false;
 };
 
-Result<void> create_node(const NodeOptions& options) {
+Result<void> create_node(const NodeOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   device::NodeConfig config{.name = options.name};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
-  GPEMU_ASSIGN(const auto node, device::Node::create(config));
+  GPEMU_ASSIGN(const auto node, device::Node::create(config, world.nodes));
   report::print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
                     node->device_count() == 1 ? "" : "s");
   return {};
@@ -70,8 +70,8 @@ Result<json> describe(const device::NodeView& node) {
               {"devices", std::move(devices)}};
 }
 
-Result<void> show_node(const NodeOptions& options) {
-  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name));
+Result<void> show_node(const NodeOptions& options, const World& world) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name, world.nodes));
   GPEMU_ASSIGN(const json description, describe(*node));
   if (options.as_json) {
     report::print_out("{}", report::json_text(description));
@@ -91,19 +91,19 @@ Result<void> show_node(const NodeOptions& options) {
   return {};
 }
 
-Result<json> describe(const std::string& name) {
-  GPEMU_ASSIGN(const auto node, device::NodeView::open(name));
+Result<json> describe(const std::string& name, const World& world) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(name, world.nodes));
   return describe(*node);
 }
 
-Result<void> list_nodes(const NodeOptions& options) {
-  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list());
+Result<void> list_nodes(const NodeOptions& options, const World& world) {
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list(world.nodes));
   json nodes = json::array();
   report::TextTable table({"node", "devices", "first gpu", "policy"});
   std::string problems;
   for (const device::NodeEntry& entry : entries) {
     const Result<json> node =
-        entry.problem ? std::unexpected(*entry.problem) : describe(entry.name);
+        entry.problem ? std::unexpected(*entry.problem) : describe(entry.name, world);
     // Removed since it was listed.
     if (!node && node.error().code == ErrorCode::kNotFound) continue;
     if (!node) {
@@ -119,7 +119,7 @@ Result<void> list_nodes(const NodeOptions& options) {
   if (options.as_json) {
     report::print_out("{}", report::json_text(nodes));
   } else if (table.empty()) {
-    report::print_out("no nodes in {}\n", device::Node::default_directory().string());
+    report::print_out("no nodes in {}\n", world.nodes.string());
   } else {
     report::print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
   }
@@ -128,7 +128,7 @@ Result<void> list_nodes(const NodeOptions& options) {
 
 }  // namespace
 
-void add_node_command(Command app) {
+void add_node_command(Command app, const World& world) {
   Command node = app.subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
   node.require_subcommand();
   node.notes("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
@@ -153,25 +153,27 @@ void add_node_command(Command app) {
       "Examples:\n"
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
       "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
-  create.on_run([options] { return create_node(*options); });
+  create.on_run([options, &world] { return create_node(*options, world); });
 
   Command list = node.subcommand("list", "List the nodes of this host");
   list.flag("--json", options->as_json, "Print JSON");
   list.notes("Examples:\n  gpemu node list\n  gpemu node list --json");
-  list.on_run([options] { return list_nodes(*options); });
+  list.on_run([options, &world] { return list_nodes(*options, world); });
 
   Command show = node.subcommand("show", "Show a node's devices");
   show.option("name", options->name, "NAME, or USER/NAME for another user's node").required();
   show.flag("--json", options->as_json, "Print JSON");
   show.notes("Example:\n  gpemu node show n0");
-  show.on_run([options] { return show_node(*options); });
+  show.on_run([options, &world] { return show_node(*options, world); });
 
   Command remove = node.subcommand("remove", "Remove a node").alias("rm");
   remove.option("name", options->name, "NAME, or USER/NAME for another user's node").required();
   remove.flag("--force", options->force,
               "Remove it even if processes use it, or if it is not a node");
   remove.notes("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
-  remove.on_run([options] { return device::Node::remove(options->name, options->force); });
+  remove.on_run([options, &world] {
+    return device::Node::remove(options->name, options->force, world.nodes);
+  });
 }
 
 }  // namespace gpemu::tools

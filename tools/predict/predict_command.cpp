@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -20,6 +19,7 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/program_run.hpp"
+#include "gpemu/sim/clock.hpp"
 
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
@@ -62,20 +62,21 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
 
 /// Records steps and reports progress on standard error.
 Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
-                                        const std::string& label, const std::atomic<bool>& stop) {
+                                        const std::string& label, sim::Clock& clock,
+                                        const std::atomic<bool>& stop) {
   const bool within = options.memory > 0;
   report::print_error(
       "gpemu: {}: recording{}\n", label,
       within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
-  const auto begin = std::chrono::steady_clock::now();
+  const TimePoint begin = clock.now();
   Result<run::ProgramRun> seen = run::record_steps(options, stop);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  const double elapsed_s = to_seconds(clock.now() - begin);
   if (within) return seen;
   if (seen) {
     report::print_error("gpemu: {}: {} steps in {:.1f} s\n", label, seen->found.steps.size(),
-                        elapsed.count());
+                        elapsed_s);
   } else if (seen.error().code == ErrorCode::kNotFound) {
-    report::print_error("gpemu: {}: no steps after {:.1f} s\n", label, elapsed.count());
+    report::print_error("gpemu: {}: no steps after {:.1f} s\n", label, elapsed_s);
   }
   return seen;
 }
@@ -99,7 +100,7 @@ Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec&
   return answer;
 }
 
-Result<PredictReport> predict_all(const PredictOptions& options) {
+Result<PredictReport> predict_all(const PredictOptions& options, const World& world) {
   GPEMU_ASSIGN(const std::optional<std::regex> pattern, read_pattern(options.pattern));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   std::vector<profile::GpuSpec> gpus;
@@ -109,14 +110,14 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   }
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
-  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(world.time_of_day());
   ProgramRuns runs(
       {.words = options.words, .steps = options.steps, .pattern = pattern ? &*pattern : nullptr},
       {.gpu = [&database](const std::string& name) { return database.gpu(name); },
        .gpu_names = [&database] { return database.gpu_names(); },
        .record =
-           [&interrupt](const run::ProgramRunOptions& what, const std::string& label) {
-             return record_and_tell(what, label, interrupt.flag());
+           [&interrupt, &world](const run::ProgramRunOptions& what, const std::string& label) {
+             return record_and_tell(what, label, world.clock, interrupt.flag());
            }});
   GPEMU_TRY(runs.record(gpus, batches));
   GPEMU_TRY(runs.check_batches());
@@ -130,9 +131,9 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   return report;
 }
 
-Result<void> predict_program(const PredictOptions& options) {
+Result<void> predict_program(const PredictOptions& options, const World& world) {
   GPEMU_TRY(check(options));
-  GPEMU_ASSIGN(const PredictReport report, predict_all(options));
+  GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
   const std::string as_json = report::json_text(predict_json(report));
   if (!report::is_printed(options.json)) report::print_out("{}", predict_text(report));
   if (!options.json.empty()) GPEMU_TRY(report::write_json(options.json, as_json));
@@ -145,7 +146,7 @@ Result<void> predict_program(const PredictOptions& options) {
 
 }  // namespace
 
-void add_predict_command(Command app) {
+void add_predict_command(Command app, const World& world) {
   Command command = app.subcommand(
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
   command.notes(
@@ -184,7 +185,7 @@ void add_predict_command(Command app) {
   command.option("--report", options->report, "Write an HTML page with the answers and a plot");
   command.option("program", options->words, "The program and its arguments, after --").required();
   command.arguments_at_end();
-  command.on_run([options] { return predict_program(*options); });
+  command.on_run([options, &world] { return predict_program(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -55,13 +53,14 @@ struct RunProgramOptions {
 };
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
-                                                const profile::Database& database) {
+                                                const profile::Database& database,
+                                                const World& world) {
   device::Node::end_when_cut_short();
-  if (!options.node.empty()) return device::Node::open(options.node);
-  if (options.gpus.empty()) return device::Node::open_default();
+  if (!options.node.empty()) return device::Node::open(options.node, world.nodes);
+  if (options.gpus.empty()) return device::Node::open_default(world.nodes);
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
-  return device::Node::create_under_free_name(std::move(config));
+  return device::Node::create_under_free_name(std::move(config), world.nodes);
 }
 
 Result<void> check(const RunProgramOptions& options) {
@@ -129,10 +128,11 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
 /// a node, those that the caller names.
 ///
 /// Errors: kInvalidArgument for a path that contains ':', which separates the paths.
-Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus) {
+Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus,
+                                                     const World& world) {
   std::vector<std::filesystem::path> files;
-  const char* const inherited = std::getenv(variable::kGpuFiles);
-  if (gpus.empty() && inherited != nullptr) {
+  if (gpus.empty()) {
+    const std::string inherited = world.variable(variable::kGpuFiles);
     for (const auto file : std::views::split(std::string_view(inherited), ':')) {
       files.emplace_back(file.begin(), file.end());
     }
@@ -159,8 +159,8 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
 }
 
 /// Returns the program's settings except its GPUs. Errors: as gpu_files().
-Result<run::Settings> settings_of(const RunProgramOptions& options) {
-  GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus));
+Result<run::Settings> settings_of(const RunProgramOptions& options, const World& world) {
+  GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus, world));
   return run::Settings{.gpu_files = std::move(files),
                        .context_mib = options.context_mib,
                        .drop_data = options.drop_data,
@@ -170,13 +170,12 @@ Result<run::Settings> settings_of(const RunProgramOptions& options) {
 }
 
 /// Makes the program's clocks follow the node's clock.
-void follow_clock(const device::Node& node, run::Settings& settings) {
+void follow_clock(const device::Node& node, const World& world, run::Settings& settings) {
   const auto [file, offset] = node.place_of_clock();
   std::error_code ignored;
   settings.clock_page =
       fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
-  const char* const preloaded = std::getenv("LD_PRELOAD");
-  settings.preloaded = preloaded == nullptr ? "" : preloaded;
+  settings.preloaded = world.variable("LD_PRELOAD");
   // Set before any part of the program waits.
   node.clock_page().skipping = 1;
 }
@@ -199,9 +198,9 @@ void tell_skipped(const run::Skipper::Report& report) {
 }
 
 /// Returns the program's exit code.
-Result<int> run_on_gpus(const RunProgramOptions& options) {
+Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   GPEMU_TRY(check(options));
-  GPEMU_ASSIGN(run::Settings settings, settings_of(options));
+  GPEMU_ASSIGN(run::Settings settings, settings_of(options, world));
   GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create());
   std::shared_ptr<device::Node> node;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
@@ -214,17 +213,17 @@ Result<int> run_on_gpus(const RunProgramOptions& options) {
     }
     settings.gpu = devices.front().gpu;
   } else {
-    GPEMU_ASSIGN(node, open_node(options, database));
+    GPEMU_ASSIGN(node, open_node(options, database, world));
     settings.node = node->name();
   }
-  if (options.clock == "virtual") follow_clock(*node, settings);
+  if (options.clock == "virtual") follow_clock(*node, world, settings);
   GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
   const run::Environment environment = run::environment_of(settings, shims, records.path());
   // The command's standard output must contain only JSON.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError
                                         : run::ProgramOutput::kAsItIs;
-  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
   std::optional<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
@@ -240,7 +239,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options) {
 
 }  // namespace
 
-void add_run_command(Command app) {
+void add_run_command(Command app, const World& world) {
   Command command = app.subcommand("run", "Run an unmodified CUDA program on emulated GPUs");
   command.notes(
       "Examples:\n"
@@ -284,7 +283,7 @@ void add_run_command(Command app) {
   command.flag("--quiet", options->quiet, "No summary");
   command.option("program", options->words, "The program and its arguments, after --").required();
   command.arguments_at_end();
-  command.on_run([options] { return run_on_gpus(*options); });
+  command.on_run([options, &world] { return run_on_gpus(*options, world); });
 }
 
 }  // namespace gpemu::tools

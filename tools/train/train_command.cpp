@@ -99,17 +99,17 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
   return {};
 }
 
-Result<void> run_train(const RunOptions& options) {
+Result<void> run_train(const RunOptions& options, const World& world) {
   GPEMU_TRY(check_options(options));
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(TrainingSession session,
-               TrainingSession::create(options.gpu, options.clock == "virtual"));
+               TrainingSession::create(options.gpu, options.clock == "virtual", world));
   RunReport report{.options = options,
                    .gpu = session.model().gpu().name,
                    .model = session.model().model().name,
                    .precision = session.model().precision(),
                    .plan = session.plan(),
-                   .provenance = report::provenance_at(std::chrono::system_clock::now())};
+                   .provenance = report::provenance_at(world.time_of_day())};
   DataPath path;
   std::unique_ptr<train::BatchSource> source;
   std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
@@ -154,7 +154,7 @@ Result<void> run_train(const RunOptions& options) {
 
 }  // namespace
 
-void add_train_command(Command app) {
+void add_train_command(Command app, const World& world) {
   Command command =
       app.subcommand("train", "Train on emulated GPUs and report what limits the run");
   command.notes(
@@ -184,7 +184,7 @@ void add_train_command(Command app) {
   command.option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
   command.option("--report", options->output.report, "Write an HTML page with plots");
   command.flag("--quiet", options->output.quiet, "No progress, no table");
-  command.on_run([options] { return run_train(*options); });
+  command.on_run([options, &world] { return run_train(*options, world); });
 }
 
 }  // namespace gpemu::tools
