@@ -48,7 +48,7 @@ std::string wanted(const CLI::Option& option) {
 /// Rewords CLI11's messages about an option's value: "--batch: Value x not in range ...", "Could
 /// not convert: --batch = x", "--clock: x not in {real,virtual}", "--gpu: 1 required TEXT missing".
 std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   const auto option_in = [&](std::size_t begin, std::size_t end) {
     return command.get_option_no_throw(text.substr(begin, end - begin));
   };
