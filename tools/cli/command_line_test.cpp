@@ -22,6 +22,7 @@ struct Outcome {
 Outcome run(std::vector<std::string> words, const World& world) {
   words.insert(words.begin(), "gpemu");
   std::vector<char*> pointers;
+  pointers.reserve(words.size());
   for (std::string& word : words) pointers.push_back(word.data());
   testing::internal::CaptureStdout();
   testing::internal::CaptureStderr();

@@ -45,7 +45,7 @@ bool are_short(const std::vector<std::string>& choices) {
 std::string value_name(const CLI::Option& option) {
   const std::vector<std::string> choices = option_choices(option);
   if (are_short(choices)) return fmt::format("{}", fmt::join(choices, "|"));
-  const std::string type = type_and_check(option).first;
+  std::string type = type_and_check(option).first;
   if (type == "INT" || type == "UINT" || type == "FLOAT") return "NUMBER";
   if (type != "TEXT" || option.get_lnames().empty()) return type;
   std::string name = option.get_lnames().front();
