@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <memory>
 #include <utility>
-
-#include <CLI/CLI.hpp>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/report/json_text.hpp"
@@ -14,7 +11,7 @@
 #include "gpemu/report/terminal.hpp"
 
 #include "analyze/analyze_report.hpp"
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "train/training_session.hpp"
 
@@ -29,9 +26,10 @@ Duration mean_step(const train::TrainResult& result) {
 }
 
 /// Returns the step time of batches that cost the host nothing.
-Result<Duration> run_virtual_pass(const RunOptions& options, train::SyntheticSource::Place place,
+Result<Duration> run_virtual_pass(const RunOptions& options, const World& world,
+                                  train::SyntheticSource::Place place,
                                   const std::atomic<bool>& stop) {
-  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, true));
+  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, true, world));
   train::SyntheticSource source(options.gpu.batch, kVirtualSteps, place);
   GPEMU_ASSIGN(const train::TrainResult result, session.run(source, stop));
   return mean_step(result);
@@ -43,10 +41,10 @@ struct RealPass {
   Result<void> (*prepare)(const data::FolderDataset& dataset, const std::atomic<bool>& stop);
 };
 
-Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& report,
-                                         const std::atomic<bool>& stop) {
+Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& world,
+                                         AnalyzeReport& report, const std::atomic<bool>& stop) {
   const RunOptions& options = report.options;
-  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, false));
+  GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, false, world));
   GPEMU_ASSIGN(const DataPath path,
                open_data(options.data, options.gpu, session.model().model(), stop));
   report.images = path.dataset->samples().size();
@@ -76,13 +74,13 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, AnalyzeReport& re
   return result;
 }
 
-Result<void> run_analyze(const RunOptions& options) {
+Result<void> run_analyze(const RunOptions& options, const World& world) {
   const OutputOptions& output = options.output;
   GPEMU_TRY(report::check_outputs({report::file_of(output.json), output.report}));
   AnalyzeReport report{.options = options,
-                       .provenance = report::provenance_at(std::chrono::system_clock::now())};
+                       .provenance = report::provenance_at(world.time_of_day())};
   {
-    GPEMU_ASSIGN(const TrainingSession session, TrainingSession::create(options.gpu, true));
+    GPEMU_ASSIGN(const TrainingSession session, TrainingSession::create(options.gpu, true, world));
     report.gpu = session.model().gpu().name;
     report.model = session.model().model().name;
     report.precision = session.model().precision();
@@ -91,17 +89,19 @@ Result<void> run_analyze(const RunOptions& options) {
   const InterruptGuard interrupt;
   using Place = train::SyntheticSource::Place;
   StallPasses& passes = report.passes;
-  GPEMU_ASSIGN(passes.ingestion, run_virtual_pass(options, Place::kDevice, interrupt.flag()));
-  GPEMU_ASSIGN(passes.copying, run_virtual_pass(options, Place::kHostMemory, interrupt.flag()));
+  GPEMU_ASSIGN(passes.ingestion,
+               run_virtual_pass(options, world, Place::kDevice, interrupt.flag()));
+  GPEMU_ASSIGN(passes.copying,
+               run_virtual_pass(options, world, Place::kHostMemory, interrupt.flag()));
   const RealPass cached{
       .label = "cached",
       .prepare = [](const data::FolderDataset& dataset, const std::atomic<bool>& stop) {
         return dataset.fill_page_cache(&stop);
       }};
-  GPEMU_ASSIGN(report.cached, run_real_pass(cached, report, interrupt.flag()));
+  GPEMU_ASSIGN(report.cached, run_real_pass(cached, world, report, interrupt.flag()));
   passes.cached = mean_step(report.cached);
   const RealPass cold{.label = "cold", .prepare = make_cold};
-  GPEMU_ASSIGN(report.cold, run_real_pass(cold, report, interrupt.flag()));
+  GPEMU_ASSIGN(report.cold, run_real_pass(cold, world, report, interrupt.flag()));
   passes.cold = mean_step(report.cold);
 
   if (!output.quiet && !report::is_printed(output.json))
@@ -116,24 +116,23 @@ Result<void> run_analyze(const RunOptions& options) {
 
 }  // namespace
 
-void add_analyze_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_analyze_command(Command app, const World& world) {
+  Command command = app.subcommand(
       "analyze", "Measure how long training waits for storage and for preprocessing");
-  command->footer(
+  command.notes(
       "Example:\n"
       "  gpemu analyze --gpu V100-PCIE-32GB --model resnet18 --data photos --report stalls.html\n");
   auto options = std::make_shared<RunOptions>();
-  set_option_defaults(*command);
-  add_gpu_options(*command, options->gpu);
-  add_data_options(*command, options->data);
-  command->get_option("--data")->required();
-  command->add_option("--steps", options->steps, "Maximum number of steps per pass")
-      ->check(CLI::Range(std::int64_t{2}, std::int64_t{1} << 40));
-  command->add_option("--json", options->output.json,
-                      "Write the result as JSON; - prints it instead of the table");
-  command->add_option("--report", options->output.report, "Write an HTML page with plots");
-  command->add_flag("--quiet", options->output.quiet, "No progress, no table");
-  set_action(*command, [options] { return run_analyze(*options); });
+  command.last_value_counts();  // So that a script can append options to common ones.
+  add_gpu_options(command, options->gpu);
+  add_data_options(command, options->data).required();
+  command.option("--steps", options->steps, "Maximum number of steps per pass")
+      .range(2, std::int64_t{1} << 40);
+  command.option("--json", options->output.json,
+                 "Write the result as JSON; - prints it instead of the table");
+  command.option("--report", options->output.report, "Write an HTML page with plots");
+  command.flag("--quiet", options->output.quiet, "No progress, no table");
+  command.on_run([options, &world] { return run_analyze(*options, world); });
 }
 
 }  // namespace gpemu::tools

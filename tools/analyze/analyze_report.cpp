@@ -126,7 +126,7 @@ std::string analyze_text(const AnalyzeReport& report) {
       passes.fetch_stall() * 100, read_mib_per_s(report.cold),
       analyze_verdict(passes, report.options.gpu.pageable),
       report::load_warning(report.provenance)
-          .transform([](auto text) { return text + "\n"; })
+          .transform([](const std::string& text) { return text + "\n"; })
           .value_or(""));
 }
 

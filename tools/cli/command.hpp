@@ -1,38 +1,116 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <initializer_list>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 
 namespace CLI {
-class App;  // Its header takes the compiler seconds.
-}
+class App;  // Only tools/cli includes CLI11, whose header takes the compiler seconds.
+class Option;
+}  // namespace CLI
 
 namespace gpemu::tools {
 
-/// Sets the action of a subcommand, which runs after its options were parsed. An error that it
-/// returns is printed and decides the exit code.
-void set_action(CLI::App& command, std::function<Result<void>()> action);
+/// An option, a flag or an argument of a command. Copies refer to the same one.
+class Option {
+ public:
+  explicit Option(CLI::Option& option) : option_(&option) {}
 
-/// Runs the command with the arguments of main(), flushes its output, and returns its exit code.
-[[nodiscard]] int run_command_line(int argc, char** argv);
+  Option required();
+  /// The values are whole numbers from `least` to `most`.
+  Option range(std::int64_t least, std::int64_t most);
+  /// The values are numbers from `least` to `most`.
+  Option real_range(double least, double most);
+  /// The values are greater than 0.
+  Option positive();
+  /// The values are 0 or greater.
+  Option non_negative();
+  Option one_of(std::span<const std::string_view> choices);
+  Option one_of(std::initializer_list<std::string_view> choices);
+  /// A word may contain several values, with this character between them.
+  Option separated_by(char separator);
+  /// One word follows the option each time. By default, all words up to the next option do.
+  Option one_word_each();
+  /// The help shows the present value of the variable.
+  Option show_default();
+  /// Neither of the two may be given with the other, which was added before: e.g. "--data".
+  Option excludes(const std::string& other);
+  /// It may be given only with the other, which was added before.
+  Option needs(const std::string& other);
 
-/// Adds all subcommands to the command.
-void add_commands(CLI::App& app);
+ private:
+  CLI::Option* option_;
+};
 
-/// One function per subcommand. It adds the subcommand, with its options and examples.
-void add_analyze_command(CLI::App& app);
-void add_completion_command(CLI::App& app);
-void add_cost_command(CLI::App& app);
-void add_data_command(CLI::App& app);
-void add_help_command(CLI::App& app);
-void add_node_command(CLI::App& app);
-void add_predict_command(CLI::App& app);
-void add_profile_command(CLI::App& app);
-void add_run_command(CLI::App& app);
-void add_smi_command(CLI::App& app);
-void add_train_command(CLI::App& app);
-void add_version_command(CLI::App& app);
+/// A command: gpemu itself or one of its subcommands. Copies refer to the same one.
+class Command {
+ public:
+  explicit Command(CLI::App& app) : app_(&app) {}
+
+  Command subcommand(const std::string& name, const std::string& description);
+  /// Gives the command a second name.
+  Command alias(const std::string& name);
+  /// Leaves the command out of the help, the manual and completion.
+  Command hidden();
+  /// One of the command's subcommands must be given.
+  void require_subcommand();
+  /// Text that the help shows after the options: notes and examples.
+  void notes(const std::string& text);
+
+  /// Adds an option such as "-i,--id" or, if the name has no dash, an argument. Its values are
+  /// stored in `value`, which must exist when the command line is parsed.
+  Option option(const std::string& name, std::string& value, const std::string& meaning);
+  Option option(const std::string& name, std::filesystem::path& value, const std::string& meaning);
+  Option option(const std::string& name, int& value, const std::string& meaning);
+  Option option(const std::string& name, std::uint64_t& value, const std::string& meaning);
+  Option option(const std::string& name, double& value, const std::string& meaning);
+  Option option(const std::string& name, std::optional<std::uint32_t>& value,
+                const std::string& meaning);
+  Option option(const std::string& name, std::optional<std::int64_t>& value,
+                const std::string& meaning);
+  Option option(const std::string& name, std::vector<std::string>& values,
+                const std::string& meaning);
+  Option option(const std::string& name, std::vector<int>& values, const std::string& meaning);
+  /// Adds an option without a value, which sets `value` to true.
+  Option flag(const std::string& name, bool& value, const std::string& meaning);
+
+  /// Adds a flag that prints a version and ends the command.
+  void version_flag(const std::string& name, const std::string& version,
+                    const std::string& meaning);
+
+  /// If an option that is added later is given twice, its last value counts. By default, that is a
+  /// fault.
+  void last_value_counts();
+  /// All words after the first argument are arguments, even if they begin with a dash.
+  void arguments_at_end();
+  /// No subcommand may be given with an option of this command. Called after both were added.
+  void options_exclude_subcommands();
+  /// Returns whether an option was given, e.g. "--gpu".
+  [[nodiscard]] bool given(const std::string& option) const;
+
+  /// Sets what the command does when its options were parsed, unless a subcommand was given. An
+  /// error is printed and decides the exit code.
+  void on_run(std::function<Result<void>()> action);
+  /// The same for an action that returns the command's exit code.
+  void on_run(std::function<Result<int>()> action);
+
+  /// Parses the words after "gpemu" and does what the command that they name does. Returns the exit
+  /// code. Throws CLI::ParseError if the words are wrong, or ask for help. For tools/cli.
+  Result<int> run(std::vector<std::string> words);
+  /// The command itself, for tools/cli.
+  [[nodiscard]] CLI::App& app() const { return *app_; }
+
+ private:
+  CLI::App* app_;
+};
 
 }  // namespace gpemu::tools

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cli/command_line.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -14,41 +16,15 @@
 #include "gpemu/base/text.hpp"
 #include "gpemu/report/terminal.hpp"
 
-#include "cli/command.hpp"
 #include "cli/help_text.hpp"
 #include "cli/similar_word.hpp"
 
 namespace gpemu::tools {
 namespace {
 
-/// Carries an action's error through CLI11's parser to run_command_line().
-struct ActionFailed {
-  Error error;
-};
-
 int report(const Error& error) {
   report::print_error("gpemu: {}\n", printable_message(error.message));
   return exit_code(error.code);
-}
-
-/// Returns "; did you mean 'WORD'?", or nothing if no word is similar.
-std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
-  const std::string similar = similar_word(word, known);
-  return similar.empty() ? "" : fmt::format("; did you mean '{}'?", similar);
-}
-
-/// Returns the subcommand with a name, or null.
-const CLI::App* subcommand(const CLI::App& command, const std::string& name) {
-  for (const CLI::App* sub : command.get_subcommands({})) {
-    if (sub->check_name(name)) return sub;
-  }
-  return nullptr;
-}
-
-std::vector<std::string> command_names(const CLI::App& command) {
-  std::vector<std::string> names;
-  for (const CLI::App* sub : command.get_subcommands({})) names.push_back(sub->get_name());
-  return names;
 }
 
 std::vector<std::string> option_names(const CLI::App& command) {
@@ -72,7 +48,7 @@ std::string wanted(const CLI::Option& option) {
 /// Rewords CLI11's messages about an option's value: "--batch: Value x not in range ...", "Could
 /// not convert: --batch = x", "--clock: x not in {real,virtual}", "--gpu: 1 required TEXT missing".
 std::string value_fault(const CLI::App& command, const CLI::ParseError& error) {
-  const std::string text = error.what();
+  std::string text = error.what();
   const auto option_in = [&](std::size_t begin, std::size_t end) {
     return command.get_option_no_throw(text.substr(begin, end - begin));
   };
@@ -118,9 +94,7 @@ std::string fault_of_rest(const CLI::App& command, std::string_view name) {
   if (command.get_subcommands({}).empty()) {
     return fmt::format("unexpected argument '{}'; see `{} --help`", printable(rest.front()), name);
   }
-  return fmt::format("there is no command '{}'{}; `{} --help` lists them",
-                     printable(fmt::format("{} {}", name, rest.front())),
-                     suggestion(rest.front(), command_names(command)), name);
+  return no_subcommand(command, name, rest.front());
 }
 
 /// Returns what is wrong with the command line that ended in `command`, whose full name is `name`.
@@ -153,7 +127,7 @@ int report_usage(const CLI::App& app, const CLI::ParseError& error) {
 std::vector<std::string> without_dash_of_json(const CLI::App& app, std::vector<std::string> words) {
   const CLI::App* command = &app;
   for (std::size_t i = 0; i < words.size() && words[i] != "--"; ++i) {
-    if (const CLI::App* sub = subcommand(*command, words[i])) command = sub;
+    if (const CLI::App* sub = find_subcommand(*command, words[i])) command = sub;
     if (words[i] != "--json" || i + 1 == words.size() || words[i + 1] != "-") continue;
     const CLI::Option* json = command->get_option_no_throw("--json");
     if (json != nullptr && json->get_expected_max() == 0) {
@@ -179,62 +153,52 @@ void refuse_useless_values(CLI::App& command) {
   for (CLI::App* sub : command.get_subcommands({})) refuse_useless_values(*sub);
 }
 
-int run(int argc, char** argv) {
+int run(int argc, char** argv, const World& world) {
   CLI::App app("gpemu emulates GPUs for work on deep-learning systems", "gpemu");
-  add_commands(app);
+  Command command(app);
+  add_commands(command, world);
   try {
-    std::vector<std::string> words =
-        without_dash_of_json(app, {argv + std::min(argc, 1), argv + argc});
-    std::ranges::reverse(words);  // As CLI11 takes them.
-    app.parse(std::move(words));
-  } catch (const CLI::RuntimeError& ended) {  // As its program did.
-    return ended.get_exit_code();
+    const Result<int> code =
+        command.run(without_dash_of_json(app, {argv + std::min(argc, 1), argv + argc}));
+    return code ? *code : report(code.error());
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() != 0) return report_usage(app, error);
     app.exit(error);  // Help was asked for.
-  } catch (const ActionFailed& failure) {
-    return report(failure.error);
   }
   return 0;
 }
 
 }  // namespace
 
-void set_action(CLI::App& command, std::function<Result<void>()> action) {
-  command.callback([action = std::move(action)] {
-    if (auto result = action(); !result) throw ActionFailed{std::move(result).error()};
-  });
-}
-
-void add_commands(CLI::App& app) {
-  app.require_subcommand(1);
-  app.formatter(help_formatter());
-  app.footer(
+void add_commands(Command app, const World& world) {
+  app.require_subcommand();
+  app.app().formatter(help_formatter());
+  app.notes(
       "Examples:\n"
       "  gpemu data make photos\n"
       "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos\n"
       "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
       "  gpemu help train");
-  add_analyze_command(app);
-  add_completion_command(app);
-  add_cost_command(app);
-  add_data_command(app);
+  add_analyze_command(app, world);
+  add_completion_command(app, world);
+  add_cost_command(app, world);
+  add_data_command(app, world);
   add_help_command(app);
-  add_node_command(app);
-  add_predict_command(app);
+  add_node_command(app, world);
+  add_predict_command(app, world);
   add_profile_command(app);
-  add_run_command(app);
-  add_smi_command(app);
-  add_train_command(app);
+  add_run_command(app, world);
+  add_smi_command(app, world);
+  add_train_command(app, world);
   add_version_command(app);
-  refuse_useless_values(app);
+  refuse_useless_values(app.app());
 }
 
-int run_command_line(int argc, char** argv) {
+int run_command_line(int argc, char** argv, const World& world) {
   report::fill_standard_descriptors();
   int code = 0;
   try {
-    code = run(argc, argv);
+    code = run(argc, argv, world);
   } catch (const std::exception& error) {
     code = report({ErrorCode::kInternal, fmt::format("internal error: {}", error.what())});
   }

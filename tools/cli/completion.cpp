@@ -16,13 +16,6 @@ const CLI::Option* option_of(const CLI::App& command, const std::string& word) {
   return command.get_option_no_throw(word.substr(0, word.find('=')));
 }
 
-const CLI::App* subcommand_of(const CLI::App& command, const std::string& word) {
-  for (const CLI::App* sub : command.get_subcommands({})) {
-    if (sub->check_name(word)) return sub;
-  }
-  return nullptr;
-}
-
 /// Adds the words that begin with the typed text.
 class Matches {
  public:
@@ -43,10 +36,10 @@ class Matches {
 
 }  // namespace
 
-std::vector<Candidate> candidates(const CLI::App& app, const std::vector<std::string>& words,
+std::vector<Candidate> candidates(Command app, const std::vector<std::string>& words,
                                   const ValuesOf& values_of) {
   if (words.empty()) return {};
-  const CLI::App* command = &app;
+  const CLI::App* command = &app.app();
   const CLI::Option* pending = nullptr;  // Its value comes next.
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i] == "--") return {};  // A program with its own arguments.
@@ -55,7 +48,7 @@ std::vector<Candidate> candidates(const CLI::App& app, const std::vector<std::st
     } else if (const CLI::Option* option = option_of(*command, words[i]); option != nullptr) {
       const bool has_value = option->get_items_expected_max() > 0 && !words[i].contains('=');
       pending = has_value ? option : nullptr;
-    } else if (const CLI::App* sub = subcommand_of(*command, words[i]); sub != nullptr) {
+    } else if (const CLI::App* sub = find_subcommand(*command, words[i]); sub != nullptr) {
       command = sub;
     }
   }

@@ -6,9 +6,7 @@
 #include <string_view>
 #include <vector>
 
-namespace CLI {
-class App;  // Its header takes the compiler seconds.
-}
+#include "cli/command.hpp"
 
 namespace gpemu::tools {
 
@@ -26,8 +24,7 @@ using ValuesOf = std::function<std::vector<std::string>(std::string_view name)>;
 
 /// Returns the possible completions of a command line. `words` follow the command's own name; the
 /// last is the text typed so far, possibly "". There are none if a file or a program is expected.
-[[nodiscard]] std::vector<Candidate> candidates(const CLI::App& app,
-                                                const std::vector<std::string>& words,
+[[nodiscard]] std::vector<Candidate> candidates(Command app, const std::vector<std::string>& words,
                                                 const ValuesOf& values_of);
 
 }  // namespace gpemu::tools

@@ -3,13 +3,18 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "gpemu/base/text.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/wrapped_text.hpp"
+
+#include "cli/similar_word.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -40,7 +45,7 @@ bool are_short(const std::vector<std::string>& choices) {
 std::string value_name(const CLI::Option& option) {
   const std::vector<std::string> choices = option_choices(option);
   if (are_short(choices)) return fmt::format("{}", fmt::join(choices, "|"));
-  const std::string type = type_and_check(option).first;
+  std::string type = type_and_check(option).first;
   if (type == "INT" || type == "UINT" || type == "FLOAT") return "NUMBER";
   if (type != "TEXT" || option.get_lnames().empty()) return type;
   std::string name = option.get_lnames().front();
@@ -124,6 +129,32 @@ std::string man_commands(const CLI::App& command, const std::string& full_name) 
   return text.empty() ? "" : ".SH COMMANDS\n" + text;
 }
 
+std::string man_page(const CLI::App& command, const std::string& full_name) {
+  std::string title = man_name(full_name);
+  std::string text =
+      fmt::format(".TH {} 1 \"\" \"gpemu {}\" \"gpemu\"\n", roff(title), GPEMU_VERSION);
+  text += fmt::format(".SH NAME\n{} \\- {}\n", roff(title), roff(command.get_description()));
+  text += fmt::format(".SH SYNOPSIS\n.B {}\n", roff(full_name));
+  if (!command.get_options().empty()) text += "[OPTIONS]\n";
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) text += roff(option->get_name(true)) + "\n";
+  }
+  if (!command.get_subcommands({}).empty()) text += "COMMAND\n";
+  text += man_commands(command, full_name) + man_options(command);
+  if (!command.get_footer().empty()) {
+    text += fmt::format(".SH NOTES\n.nf\n{}\n.fi\n", roff(command.get_footer()));
+  }
+  text +=
+      ".SH EXIT STATUS\n"
+      "0 means success; other values show the kind of failure.\n"
+      ".br\n"
+      "See docs/reference/exit\\-codes.md.\n"
+      ".SH ENVIRONMENT\n"
+      "docs/reference/environment.md lists the variables GPEMU_*.\n";
+  if (full_name != "gpemu") text += ".SH SEE ALSO\n.BR gpemu (1)\n";
+  return text;
+}
+
 }  // namespace
 
 std::vector<std::string> option_choices(const CLI::Option& option) {
@@ -188,30 +219,46 @@ std::shared_ptr<CLI::FormatterBase> help_formatter() {
   return std::make_shared<HelpFormatter>();
 }
 
-std::string man_page(const CLI::App& command, const std::string& full_name) {
-  std::string title = man_name(full_name);
-  std::string text =
-      fmt::format(".TH {} 1 \"\" \"gpemu {}\" \"gpemu\"\n", roff(title), GPEMU_VERSION);
-  text += fmt::format(".SH NAME\n{} \\- {}\n", roff(title), roff(command.get_description()));
-  text += fmt::format(".SH SYNOPSIS\n.B {}\n", roff(full_name));
-  if (!command.get_options().empty()) text += "[OPTIONS]\n";
-  for (const CLI::Option* option : command.get_options()) {
-    if (option->get_positional()) text += roff(option->get_name(true)) + "\n";
+const CLI::App* find_subcommand(const CLI::App& command, const std::string& name) {
+  for (const CLI::App* sub : command.get_subcommands({})) {
+    if (sub->check_name(name)) return sub;
   }
-  if (!command.get_subcommands({}).empty()) text += "COMMAND\n";
-  text += man_commands(command, full_name) + man_options(command);
-  if (!command.get_footer().empty()) {
-    text += fmt::format(".SH NOTES\n.nf\n{}\n.fi\n", roff(command.get_footer()));
+  return nullptr;
+}
+
+std::string no_subcommand(const CLI::App& command, std::string_view full_name,
+                          const std::string& word) {
+  std::vector<std::string> known;
+  for (const CLI::App* sub : command.get_subcommands({})) known.push_back(sub->get_name());
+  return fmt::format("there is no command '{}'{}; `{} --help` lists them",
+                     printable(fmt::format("{} {}", full_name, word)), suggestion(word, known),
+                     full_name);
+}
+
+Result<std::string> help_of(Command app, const std::vector<std::string>& words) {
+  const CLI::App* command = &app.app();
+  std::string name = "gpemu";
+  for (const std::string& word : words) {
+    const CLI::App* sub = find_subcommand(*command, word);
+    if (sub == nullptr) {
+      return fail(ErrorCode::kInvalidArgument, "{}", no_subcommand(*command, name, word));
+    }
+    command = sub;
+    name += " " + command->get_name();
   }
-  text +=
-      ".SH EXIT STATUS\n"
-      "0 means success; other values show the kind of failure.\n"
-      ".br\n"
-      "See docs/reference/exit\\-codes.md.\n"
-      ".SH ENVIRONMENT\n"
-      "docs/reference/environment.md lists the variables GPEMU_*.\n";
-  if (full_name != "gpemu") text += ".SH SEE ALSO\n.BR gpemu (1)\n";
-  return text;
+  return command->get_formatter()->make_help(command, name, CLI::AppFormatMode::Normal);
+}
+
+std::vector<ManPage> man_pages(Command command, const std::string& full_name) {
+  const CLI::App& app = command.app();
+  std::vector<ManPage> pages = {
+      {.file = man_name(full_name) + ".1", .text = man_page(app, full_name)}};
+  for (CLI::App* sub : command.app().get_subcommands({})) {
+    if (sub->get_group().empty()) continue;
+    std::vector<ManPage> below = man_pages(Command(*sub), full_name + " " + sub->get_name());
+    std::ranges::move(below, std::back_inserter(pages));
+  }
+  return pages;
 }
 
 }  // namespace gpemu::tools

@@ -3,9 +3,16 @@
 
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
+#include "gpemu/base/error.hpp"
+
+#include "cli/command.hpp"
+
+namespace CLI {
+class FormatterBase;
+}
 
 namespace gpemu::tools {
 
@@ -26,7 +33,24 @@ namespace gpemu::tools {
 /// Returns the formatter for the help of a command and its subcommands, as wide as the terminal.
 [[nodiscard]] std::shared_ptr<CLI::FormatterBase> help_formatter();
 
-/// Returns a command's manual page in roff. Source: man(7), as groff and mandoc understand it.
-[[nodiscard]] std::string man_page(const CLI::App& command, const std::string& full_name);
+/// Returns the subcommand with a name, or null.
+[[nodiscard]] const CLI::App* find_subcommand(const CLI::App& command, const std::string& name);
+
+/// Returns the message that a command has no subcommand `word`, and which one was probably meant.
+[[nodiscard]] std::string no_subcommand(const CLI::App& command, std::string_view full_name,
+                                        const std::string& word);
+
+/// Returns the help of gpemu or, for words such as {"node", "create"}, of its subcommand.
+/// Errors: kInvalidArgument if there is none.
+[[nodiscard]] Result<std::string> help_of(Command app, const std::vector<std::string>& words);
+
+/// A page of the manual.
+struct ManPage {
+  std::string file;  ///< e.g. "gpemu-node-create.1".
+  std::string text;  ///< in roff. Source: man(7), as groff and mandoc understand it.
+};
+
+/// Returns the pages of a command and of all below it, e.g. of "gpemu node".
+[[nodiscard]] std::vector<ManPage> man_pages(Command command, const std::string& full_name);
 
 }  // namespace gpemu::tools

@@ -4,9 +4,10 @@
 #include <cstdlib>
 #include <sstream>
 
+#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/completion.hpp"
 
 namespace gpemu::tools {
@@ -17,20 +18,16 @@ class HelpTextTest : public testing::Test {
  protected:
   HelpTextTest() {
     app_.formatter(help_formatter());
-    CLI::App* run = app_.add_subcommand("run", "Run a program");
-    run->add_option("--gpu", gpu_, "Kind of GPU")->required();
-    run->add_option("--batch", batch_, "Samples per step")
-        ->check(CLI::Range(1, 1024))
-        ->capture_default_str();
-    run->add_option("--clock", clock_, "How time passes")
-        ->check(CLI::IsMember({"real", "virtual"}));
-    run->add_option("--kind", kind_, "Kind of time")
-        ->check(
-            CLI::IsMember(std::vector<std::string>{"forward", "backward_optimizer", "all_reduce"}));
-    run->add_option("--json", gpu_, "Write the result");
-    run->add_flag("-q,--quiet", quiet_, "No table")->excludes("--json");
-    run->add_option("folder", gpu_, "Folder to read");
-    run->footer("Example:\n  gpemu run .x\\n");
+    Command run = Command(app_).subcommand("run", "Run a program");
+    run.option("--gpu", gpu_, "Kind of GPU").required();
+    run.option("--batch", batch_, "Samples per step").range(1, 1024).show_default();
+    run.option("--clock", clock_, "How time passes").one_of({"real", "virtual"});
+    run.option("--kind", kind_, "Kind of time")
+        .one_of({"forward", "backward_optimizer", "all_reduce"});
+    run.option("--json", gpu_, "Write the result");
+    run.flag("-q,--quiet", quiet_, "No table").excludes("--json");
+    run.option("folder", gpu_, "Folder to read");
+    run.notes("Example:\n  gpemu run .x\\n");
   }
 
   CLI::App app_{"Emulates", "gpemu"};
@@ -61,15 +58,18 @@ TEST_F(HelpTextTest, SaysRangesDefaultsAndConditions) {
 }
 
 TEST_F(HelpTextTest, IsAPageOfTheManual) {
-  const std::string page = man_page(*app_.get_subcommand("run"), "gpemu run");
+  const std::vector<ManPage> pages = man_pages(Command(app_), "gpemu");
+  ASSERT_EQ(pages.size(), 2U);
+  EXPECT_EQ(pages[0].file, "gpemu.1");
+  EXPECT_EQ(pages[1].file, "gpemu-run.1");
+  const std::string& page = pages[1].text;
   EXPECT_NE(page.find(".TH gpemu\\-run 1"), std::string::npos) << page;
   EXPECT_NE(page.find(".SH NAME\ngpemu\\-run \\- Run a program\n"), std::string::npos) << page;
   EXPECT_NE(page.find(".TP\n.B \\-\\-batch NUMBER\nSamples per step (1 to 1024; default: 64)\n"),
             std::string::npos)
       << page;
   EXPECT_NE(page.find("Example:\n  gpemu run .x\\en\n"), std::string::npos) << page;
-  EXPECT_NE(man_page(app_, "gpemu").find(".TP\n.BR gpemu\\-run (1)\nRun a program\n"),
-            std::string::npos);
+  EXPECT_NE(pages[0].text.find(".TP\n.BR gpemu\\-run (1)\nRun a program\n"), std::string::npos);
 }
 
 TEST_F(HelpTextTest, CompletesWhatComesNext) {
@@ -79,20 +79,22 @@ TEST_F(HelpTextTest, CompletesWhatComesNext) {
                            : std::vector<std::string>();
   };
   using Candidates = std::vector<Candidate>;
-  EXPECT_EQ(candidates(app_, {"r"}, of_nothing), (Candidates{{"run", "Run a program"}}));
-  EXPECT_EQ(candidates(app_, {"run", "--g"}, of_nothing), (Candidates{{"--gpu", "Kind of GPU"}}));
-  EXPECT_EQ(candidates(app_, {"run", "--gpu", "V"}, of_gpus),
+  EXPECT_EQ(candidates(Command(app_), {"r"}, of_nothing), (Candidates{{"run", "Run a program"}}));
+  EXPECT_EQ(candidates(Command(app_), {"run", "--g"}, of_nothing),
+            (Candidates{{"--gpu", "Kind of GPU"}}));
+  EXPECT_EQ(candidates(Command(app_), {"run", "--gpu", "V"}, of_gpus),
             (Candidates{{"V100", ""}, {"V40", ""}}));
-  EXPECT_EQ(candidates(app_, {"run", "--clock", ""}, of_nothing),
+  EXPECT_EQ(candidates(Command(app_), {"run", "--clock", ""}, of_nothing),
             (Candidates{{"real", ""}, {"virtual", ""}}));
   // A value is no command, and a flag has no value.
-  EXPECT_EQ(candidates(app_, {"run", "--gpu", "run", "--c"}, of_gpus).front().word, "--clock");
-  EXPECT_EQ(candidates(app_, {"run", "--quiet", "--c"}, of_gpus).front().word, "--clock");
-  EXPECT_EQ(candidates(app_, {"run", "--gpu=V", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(Command(app_), {"run", "--gpu", "run", "--c"}, of_gpus).front().word,
+            "--clock");
+  EXPECT_EQ(candidates(Command(app_), {"run", "--quiet", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(Command(app_), {"run", "--gpu=V", "--c"}, of_gpus).front().word, "--clock");
   // Files and programs are for the shell.
-  EXPECT_EQ(candidates(app_, {"run", "--json", ""}, of_gpus), Candidates{});
-  EXPECT_EQ(candidates(app_, {"run", "--", "--g"}, of_gpus), Candidates{});
-  EXPECT_EQ(candidates(app_, {}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(Command(app_), {"run", "--json", ""}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(Command(app_), {"run", "--", "--g"}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(Command(app_), {}, of_gpus), Candidates{});
 }
 
 /// Calls `check` with each command and its full name.
@@ -105,7 +107,9 @@ void for_each_command(const CLI::App& command, const std::string& name, const au
 
 TEST(Help, HasAnExampleOfEachCommand) {
   CLI::App app("gpemu", "gpemu");
-  add_commands(app);
+  sim::VirtualClock clock;
+  const World world = real_world(clock);
+  add_commands(Command(app), world);
   for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
     EXPECT_NE(command.get_footer().find("Example"), std::string::npos) << name;
     EXPECT_NE(command.get_footer().find("\n  "), std::string::npos) << name;
@@ -115,7 +119,9 @@ TEST(Help, HasAnExampleOfEachCommand) {
 
 TEST(Help, FitsATerminal) {
   CLI::App app("gpemu", "gpemu");
-  add_commands(app);
+  sim::VirtualClock clock;
+  const World world = real_world(clock);
+  add_commands(Command(app), world);
   ::setenv("COLUMNS", "80", 1);
   for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
     std::string help =

@@ -45,4 +45,9 @@ std::string similar_word(std::string_view word, const std::vector<std::string>& 
   return best;
 }
 
+std::string suggestion(std::string_view word, const std::vector<std::string>& known) {
+  const std::string similar = similar_word(word, known);
+  return similar.empty() ? "" : "; did you mean '" + similar + "'?";
+}
+
 }  // namespace gpemu::tools

@@ -12,4 +12,7 @@ namespace gpemu::tools {
 [[nodiscard]] std::string similar_word(std::string_view word,
                                        const std::vector<std::string>& known);
 
+/// Returns "; did you mean 'WORD'?" of the similar word, or nothing if there is none.
+[[nodiscard]] std::string suggestion(std::string_view word, const std::vector<std::string>& known);
+
 }  // namespace gpemu::tools

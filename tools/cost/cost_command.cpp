@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <chrono>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -8,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -21,7 +19,7 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cost/cost_eval_command.hpp"
 #include "cost/cost_fit_command.hpp"
 #include "cost/cost_recorded_command.hpp"
@@ -69,11 +67,12 @@ json describe(const CostRow& row) {
             {"relative_error", cost.memory.relative_error}}}};
 }
 
-void print_json(const cost::StepCostModel& model, const std::vector<CostRow>& rows) {
+void print_json(const cost::StepCostModel& model, const std::vector<CostRow>& rows,
+                const World& world) {
   json costs = json::array();
   for (const CostRow& row : rows) costs.push_back(describe(row));
   nlohmann::ordered_json document = {{"format", "gpemu-cost-1"}};
-  report::add_provenance(document, report::provenance_at(std::chrono::system_clock::now()));
+  report::add_provenance(document, report::provenance_at(world.time_of_day()));
   document["gpu"] = model.gpu().name;
   document["model"] = model.model().name;
   document["precision"] = model.precision();
@@ -123,7 +122,7 @@ void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& r
   report::print_out("{}", table.str());
 }
 
-Result<void> tell_cost(const CostOptions& options) {
+Result<void> tell_cost(const CostOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(
       const cost::StepCostModel model,
@@ -132,7 +131,7 @@ Result<void> tell_cost(const CostOptions& options) {
   rows.reserve(options.batches.size());
   for (const int batch : options.batches) rows.push_back({batch, model.step(batch)});
   if (options.as_json) {
-    print_json(model, rows);
+    print_json(model, rows, world);
   } else {
     print_table(model, rows);
   }
@@ -168,56 +167,52 @@ Result<void> write_recordings(const CondenseOptions& options) {
   return {};
 }
 
-void add_condense_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_condense_command(Command app) {
+  Command command = app.subcommand(
       "condense", "Make recordings of models, for any batch, from files of `gpemu run --ops`");
   auto options = std::make_shared<CondenseOptions>();
-  command->add_option("files", options->files, "Files of operations")->required();
-  command->add_option("--output", options->folder, "Folder in which to write one file per model")
-      ->required();
-  command->footer(
+  command.option("files", options->files, "Files of operations").required();
+  command.option("--output", options->folder, "Folder in which to write one file per model")
+      .required();
+  command.notes(
       "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batches or "
       "more.\n"
       "Example:\n"
       "  gpemu cost condense resnet50.ops --output recordings");
-  set_action(*command, [options] { return write_recordings(*options); });
+  command.on_run([options] { return write_recordings(*options); });
 }
 
 }  // namespace
 
-void add_cost_command(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("cost", "Report the time and memory of a training step, and its evidence");
+void add_cost_command(Command app, const World& world) {
+  Command command =
+      app.subcommand("cost", "Report the time and memory of a training step, and its evidence");
   auto options = std::make_shared<CostOptions>();
-  command->add_option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
-  command->add_option("--model", options->model, "Model, e.g. resnet50");
-  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--precision", options->precision,
-                      "Precision, e.g. fp32; default: as measured");
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer(
+  command.option("--gpu", options->gpu, "Kind of GPU, e.g. V100-PCIE-32GB");
+  command.option("--model", options->model, "Model, e.g. resnet50");
+  command.option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
+      .separated_by(',')
+      .range(1, 1 << 20);
+  command.option("--precision", options->precision, "Precision, e.g. fp32; default: as measured");
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes(
       "An error bar of 10 % says that in 9 of 10 cases the truth is between time / 1.1 and\n"
       "time x 1.1. The exit code is 4, out of memory, if none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
-  add_condense_command(*command);
-  add_cost_fit_command(*command);
-  add_cost_eval_command(*command);
-  add_cost_recorded_command(*command);
-  for (CLI::App* sub : command->get_subcommands({})) {
-    for (CLI::Option* option : command->get_options()) sub->excludes(option);
-  }
-  set_action(*command, [command, options]() -> Result<void> {
-    if (!command->get_subcommands().empty()) return {};
+  add_condense_command(command);
+  add_cost_fit_command(command);
+  add_cost_eval_command(command);
+  add_cost_recorded_command(command);
+  command.options_exclude_subcommands();
+  command.on_run([command, options, &world]() -> Result<void> {
     for (const char* const option : {"--gpu", "--model", "--batch"}) {
-      if (command->count(option) == 0) {
+      if (!command.given(option)) {
         return fail(ErrorCode::kInvalidArgument, "{} is required", option);
       }
     }
-    return tell_cost(*options);
+    return tell_cost(*options, world);
   });
 }
 

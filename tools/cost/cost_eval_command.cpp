@@ -9,7 +9,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -43,7 +42,7 @@ struct EvalOptions {
   bool memory = false;
 };
 
-constexpr std::array kGroups = {"gpu", "family", "model", "batch"};
+constexpr std::array<std::string_view, 4> kGroups = {"gpu", "family", "model", "batch"};
 
 /// Errors of some steps, as shares.
 struct Errors {
@@ -275,36 +274,33 @@ Result<void> evaluate(const EvalOptions& options) {
 
 }  // namespace
 
-void add_cost_eval_command(CLI::App& cost) {
-  CLI::App* command =
-      cost.add_subcommand("eval", "Compare the operation cost model with measured training steps");
+void add_cost_eval_command(Command cost) {
+  Command command =
+      cost.subcommand("eval", "Compare the operation cost model with measured training steps");
   auto options = std::make_shared<EvalOptions>();
   options->protocols.assign(calibrate::kProtocolNames.begin(), calibrate::kProtocolNames.end());
   command
-      ->add_option("recordings", options->folder,
-                   "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
-      ->required();
+      .option("recordings", options->folder,
+              "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+      .required();
+  command.option("--protocol", options->protocols, "Data that a prediction may use; default: all")
+      .separated_by(',')
+      .one_of(calibrate::kProtocolNames);
+  command.option("--by", options->group, "Rows of the table: gpu, family, model or batch")
+      .one_of(kGroups);
+  command.flag("--json", options->as_json, "Print each step as JSON");
   command
-      ->add_option("--protocol", options->protocols, "Data that a prediction may use; default: all")
-      ->delimiter(',')
-      ->check(CLI::IsMember(std::vector<std::string>(calibrate::kProtocolNames.begin(),
-                                                     calibrate::kProtocolNames.end())));
-  command->add_option("--by", options->group, "Rows of the table: gpu, family, model or batch")
-      ->check(CLI::IsMember(std::vector<std::string>(kGroups.begin(), kGroups.end())));
-  command->add_flag("--json", options->as_json, "Print each step as JSON");
-  command
-      ->add_option("--write", options->gpus_folder,
-                   "Folder of the GPU files in which to write the bars, e.g. gpus")
-      ->excludes("--protocol");
-  command->add_flag(
-      "--check", options->check,
-      "Fail if a bar of 90 % contains less than 85 % or more than 95 % of a GPU's steps");
-  command->add_flag("--memory", options->memory, "Compare peak memory, not times")
-      ->excludes("--protocol")
-      ->excludes("--by")
-      ->excludes("--write")
-      ->excludes("--check");
-  command->footer(
+      .option("--write", options->gpus_folder,
+              "Folder of the GPU files in which to write the bars, e.g. gpus")
+      .excludes("--protocol");
+  command.flag("--check", options->check,
+               "Fail if a bar of 90 % contains less than 85 % or more than 95 % of a GPU's steps");
+  command.flag("--memory", options->memory, "Compare peak memory, not times")
+      .excludes("--protocol")
+      .excludes("--by")
+      .excludes("--write")
+      .excludes("--check");
+  command.notes(
       "in-sample: the fit uses the same steps. family-out: the fit leaves out each family of "
       "models\n"
       "in turn. gpu-out: it leaves out each GPU in turn, except its host's times at batch 1 and "
@@ -318,7 +314,7 @@ void add_cost_eval_command(CLI::App& cost) {
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");
-  set_action(*command, [options] { return evaluate(*options); });
+  command.on_run([options] { return evaluate(*options); });
 }
 
 }  // namespace gpemu::tools

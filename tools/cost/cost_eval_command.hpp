@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace CLI {
-class App;  // Its header takes the compiler seconds.
-}
+#include "cli/command.hpp"
 
 namespace gpemu::tools {
 
 /// `gpemu cost eval`: how far the operation model is from measured steps.
-void add_cost_eval_command(CLI::App& cost);
+void add_cost_eval_command(Command cost);
 
 }  // namespace gpemu::tools

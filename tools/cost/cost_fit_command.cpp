@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -148,25 +147,25 @@ Result<void> fit(const FitCommandOptions& options) {
 
 }  // namespace
 
-void add_cost_fit_command(CLI::App& cost) {
-  CLI::App* command =
-      cost.add_subcommand("fit", "Fit the operation cost model to measured training steps");
+void add_cost_fit_command(Command cost) {
+  Command command =
+      cost.subcommand("fit", "Fit the operation cost model to measured training steps");
   auto options = std::make_shared<FitCommandOptions>();
   command
-      ->add_option("recordings", options->recordings,
-                   "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
-      ->required();
-  command->add_option("--write", options->gpus_folder,
-                      "Folder of the GPU files in which to write the parameters, e.g. gpus");
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer(
+      .option("recordings", options->recordings,
+              "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+      .required();
+  command.option("--write", options->gpus_folder,
+                 "Folder of the GPU files in which to write the parameters, e.g. gpus");
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes(
       "All GPUs on which the recorded models were measured are fitted together, in seconds.\n"
       "--write replaces the table \"calibration\" of their files, except its bars, which\n"
       "\"gpemu cost eval --write\" writes. The same measurements give the same bytes. The new\n"
       "values take effect when the profiles are built again.\n"
       "Example:\n"
       "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus");
-  set_action(*command, [options] { return fit(*options); });
+  command.on_run([options] { return fit(*options); });
 }
 
 }  // namespace gpemu::tools

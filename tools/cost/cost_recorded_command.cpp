@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -88,28 +87,28 @@ Result<void> tell(const RecordedOptions& options) {
 
 }  // namespace
 
-void add_cost_recorded_command(CLI::App& cost) {
-  CLI::App* command = cost.add_subcommand(
+void add_cost_recorded_command(Command cost) {
+  Command command = cost.subcommand(
       "recorded", "Report the costs of recorded models on GPUs by the operation cost model");
   auto options = std::make_shared<RecordedOptions>();
   command
-      ->add_option("recordings", options->recordings,
-                   "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
-      ->required();
-  command->add_option("--gpu", options->gpus, "Kinds of GPU, e.g. V100-PCIE-32GB")
-      ->required()
-      ->delimiter(',');
-  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64")
-      ->required()
-      ->delimiter(',')
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer(
+      .option("recordings", options->recordings,
+              "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
+      .required();
+  command.option("--gpu", options->gpus, "Kinds of GPU, e.g. V100-PCIE-32GB")
+      .required()
+      .separated_by(',');
+  command.option("--batch", options->batches, "Batch sizes, e.g. 32,64")
+      .required()
+      .separated_by(',')
+      .range(1, 1 << 20);
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes(
       "\"with its host\" adds time of the host on which the GPU (or its substitute) was measured:\n"
       "launches for which the GPU waits, and the wait at the end of a phase.\n"
       "Example:\n"
       "  gpemu cost recorded profiles/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch 32,64");
-  set_action(*command, [options] { return tell(*options); });
+  command.on_run([options] { return tell(*options); });
 }
 
 }  // namespace gpemu::tools

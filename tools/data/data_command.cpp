@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <memory>
@@ -10,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +24,7 @@
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "data/data_bench.hpp"
 
@@ -144,10 +142,10 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-Result<void> bench_data(const BenchOptions& options) {
+Result<void> bench_data(const BenchOptions& options, const World& world) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const InterruptGuard interrupt;
-  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
   GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
                run_data_bench(dataset, options.bench, interrupt.flag()));
@@ -210,98 +208,92 @@ Result<void> transform_image(const TransformOptions& options) {
   return {};
 }
 
-void add_make(CLI::App& data) {
+void add_make(Command data) {
   auto options = std::make_shared<MakeOptions>();
   options->make.threads = report::usable_cores();
-  CLI::App* make = data.add_subcommand("make", "Write a data set of JPEG images for experiments");
-  make->add_option("folder", options->folder, "Folder to make; must not exist or be empty")
-      ->required();
-  make->add_option("--images", options->make.images, "Number of images")->capture_default_str();
-  make->add_option("--classes", options->make.classes, "Number of class folders")
-      ->capture_default_str();
-  make->add_option("--seed", options->make.seed, "The same seed makes the same images")
-      ->capture_default_str();
-  make->add_option("--size-percentiles", options->sizes,
-                   "File sizes as PERCENT:KILOBYTES,...; default: those of GPEmu's experiments, "
-                   "10:23,25:61,50:108,75:148,90:187,95:215,99:375")
-      ->delimiter(',');
-  make->add_option("--threads", options->make.threads, "Threads; default: cores");
-  make->add_flag("--quiet", options->quiet, "No progress bar and no summary");
-  make->footer(
+  Command make = data.subcommand("make", "Write a data set of JPEG images for experiments");
+  make.option("folder", options->folder, "Folder to make; must not exist or be empty").required();
+  make.option("--images", options->make.images, "Number of images").show_default();
+  make.option("--classes", options->make.classes, "Number of class folders").show_default();
+  make.option("--seed", options->make.seed, "The same seed makes the same images").show_default();
+  make.option("--size-percentiles", options->sizes,
+              "File sizes as PERCENT:KILOBYTES,...; default: those of GPEmu's experiments, "
+              "10:23,25:61,50:108,75:148,90:187,95:215,99:375")
+      .separated_by(',');
+  make.option("--threads", options->make.threads, "Threads; default: cores");
+  make.flag("--quiet", options->quiet, "No progress bar and no summary");
+  make.notes(
       "Examples:\n"
       "  gpemu data make photos\n"
       "  gpemu data make large --images 20000 --size-percentiles 10:50,50:400,99:2000");
-  set_action(*make, [options] { return make_data(*options); });
+  make.on_run([options] { return make_data(*options); });
 }
 
-void add_show(CLI::App& data) {
+void add_show(Command data) {
   auto options = std::make_shared<DataShowOptions>();
-  CLI::App* show =
-      data.add_subcommand("show", "Show the number and the sizes of a data set's images");
-  show->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")
-      ->required();
-  show->add_flag("--json", options->as_json, "Print JSON");
-  show->footer("Example:\n  gpemu data show photos");
-  set_action(*show, [options] { return show_data(*options); });
+  Command show = data.subcommand("show", "Show the number and the sizes of a data set's images");
+  show.option("folder", options->folder, "Folder with one folder of JPEG files per class")
+      .required();
+  show.flag("--json", options->as_json, "Print JSON");
+  show.notes("Example:\n  gpemu data show photos");
+  show.on_run([options] { return show_data(*options); });
 }
 
-void add_bench(CLI::App& data) {
+void add_bench(Command data, const World& world) {
   auto options = std::make_shared<BenchOptions>();
   options->bench.workers = report::usable_cores();
-  CLI::App* bench = data.add_subcommand(
+  Command bench = data.subcommand(
       "bench", "Measure how fast this host loads a data set, with no GPU to wait for");
-  bench->add_option("folder", options->folder, "Folder with one folder of JPEG files per class")
-      ->required();
-  bench->add_option("--workers", options->bench.workers, "Threads; default: cores")
-      ->check(CLI::Range(1, 1024));
-  bench->add_option("--epochs", options->bench.epochs, "Passes over the data set")
-      ->check(CLI::Range(1, 1000))
-      ->capture_default_str();
-  bench->add_option("--batch", options->bench.batch, "Images per batch")->capture_default_str();
-  bench->add_option("--seed", options->bench.seed, "Seed of order and augmentation")
-      ->capture_default_str();
-  bench->add_flag("--decode-only", options->bench.decode_only,
-                  "Instead, only decode whole images with libjpeg-turbo, for comparison");
-  bench->add_flag("--json", options->as_json, "Print JSON");
-  bench->footer(
+  bench.option("folder", options->folder, "Folder with one folder of JPEG files per class")
+      .required();
+  bench.option("--workers", options->bench.workers, "Threads; default: cores").range(1, 1024);
+  bench.option("--epochs", options->bench.epochs, "Passes over the data set")
+      .range(1, 1000)
+      .show_default();
+  bench.option("--batch", options->bench.batch, "Images per batch").show_default();
+  bench.option("--seed", options->bench.seed, "Seed of order and augmentation").show_default();
+  bench.flag("--decode-only", options->bench.decode_only,
+             "Instead, only decode whole images with libjpeg-turbo, for comparison");
+  bench.flag("--json", options->as_json, "Print JSON");
+  bench.notes(
       "Examples:\n"
       "  gpemu data bench photos --workers 2\n"
       "  gpemu data bench photos --decode-only --json");
-  set_action(*bench, [options] { return bench_data(*options); });
+  bench.on_run([options, &world] { return bench_data(*options, world); });
 }
 
-void add_transform(CLI::App& data) {
+void add_transform(Command data) {
   auto options = std::make_shared<TransformOptions>();
-  CLI::App* transform = data.add_subcommand(
+  Command transform = data.subcommand(
       "transform", "Make one training sample from an image, and report its random choices");
-  transform->add_option("image", options->image, "JPEG file")->required();
+  transform.option("image", options->image, "JPEG file").required();
   transform
-      ->add_option("--output", options->output,
-                   "File for the sample: raw float32 of the host's byte order, [3, crop, crop]")
-      ->required();
-  transform->add_option("--seed", options->seed, "Seed of the augmentation")->capture_default_str();
-  transform->add_option("--epoch", options->epoch, "Epoch")->capture_default_str();
-  transform->add_option("--sample", options->sample, "Number of the sample in its data set")
-      ->capture_default_str();
-  transform->add_option("--crop", options->crop, "Height and width of the sample")
-      ->check(CLI::Range(1, 4096))
-      ->capture_default_str();
-  transform->footer(
+      .option("--output", options->output,
+              "File for the sample: raw float32 of the host's byte order, [3, crop, crop]")
+      .required();
+  transform.option("--seed", options->seed, "Seed of the augmentation").show_default();
+  transform.option("--epoch", options->epoch, "Epoch").show_default();
+  transform.option("--sample", options->sample, "Number of the sample in its data set")
+      .show_default();
+  transform.option("--crop", options->crop, "Height and width of the sample")
+      .range(1, 4096)
+      .show_default();
+  transform.notes(
       "Example:\n  gpemu data transform photos/class_000/image_0000000.jpg --output sample.f32 "
       "--seed 1");
-  set_action(*transform, [options] { return transform_image(*options); });
+  transform.on_run([options] { return transform_image(*options); });
 }
 
 }  // namespace
 
-void add_data_command(CLI::App& app) {
-  CLI::App* data = app.add_subcommand("data", "Make, show and measure data sets of images");
-  data->require_subcommand(1);
-  data->footer("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
-  add_make(*data);
-  add_show(*data);
-  add_bench(*data);
-  add_transform(*data);
+void add_data_command(Command app, const World& world) {
+  Command data = app.subcommand("data", "Make, show and measure data sets of images");
+  data.require_subcommand();
+  data.notes("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
+  add_make(data);
+  add_show(data);
+  add_bench(data, world);
+  add_transform(data);
 }
 
 }  // namespace gpemu::tools

@@ -6,14 +6,12 @@
 #include <string_view>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/base/text.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/terminal.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/completion.hpp"
 
 namespace gpemu::tools {
@@ -72,9 +70,9 @@ complete -c gpemu -f -a '(__gpemu_words)'
 }};
 
 /// Returns the names known on this host. An unreadable file contributes none.
-std::vector<std::string> known_values(std::string_view name) {
+std::vector<std::string> known_values(std::string_view name, const World& world) {
   if (name == "--node" || name == "node" || name == "name") {
-    const auto nodes = device::Node::list().value_or(std::vector<device::NodeEntry>());
+    const auto nodes = device::Node::list(world.nodes).value_or(std::vector<device::NodeEntry>());
     std::vector<std::string> names;
     for (const device::NodeEntry& node : nodes) {
       // Damaged nodes too, because they can be removed.
@@ -89,8 +87,9 @@ std::vector<std::string> known_values(std::string_view name) {
       .value_or(std::vector<std::string>());
 }
 
-void print_candidates(const CLI::App& app, const std::vector<std::string>& words) {
-  for (const Candidate& candidate : candidates(app, words, known_values)) {
+void print_candidates(Command app, const std::vector<std::string>& words, const World& world) {
+  const auto values_of = [&world](std::string_view name) { return known_values(name, world); };
+  for (const Candidate& candidate : candidates(app, words, values_of)) {
     // The tab separates; write_output() would escape it.
     const std::string line =
         fmt::format("{}\t{}\n", printable(candidate.word), printable(candidate.meaning));
@@ -100,28 +99,26 @@ void print_candidates(const CLI::App& app, const std::vector<std::string>& words
 
 }  // namespace
 
-void add_completion_command(CLI::App& app) {
-  CLI::App* completion =
-      app.add_subcommand("completion", "Print the completion script for a shell");
-  completion->require_subcommand(1);
+void add_completion_command(Command app, const World& world) {
+  Command completion = app.subcommand("completion", "Print the completion script for a shell");
+  completion.require_subcommand();
   std::string how;
   for (const Shell& shell : kShells) {
-    CLI::App* command =
-        completion->add_subcommand(shell.name, fmt::format("Print the script for {}", shell.name));
-    command->footer(fmt::format("Example:\n  {}", shell.how));
+    Command command =
+        completion.subcommand(shell.name, fmt::format("Print the script for {}", shell.name));
+    command.notes(fmt::format("Example:\n  {}", shell.how));
     how += fmt::format("\n  {}", shell.how);
-    set_action(*command, [&shell]() -> Result<void> {
+    command.on_run([&shell]() -> Result<void> {
       report::write_output(shell.script);
       return {};
     });
   }
-  completion->footer("Examples:" + how);
+  completion.notes("Examples:" + how);
   auto words = std::make_shared<std::vector<std::string>>();
-  CLI::App* asked = completion->add_subcommand("words", "Print what may come next, for scripts");
-  asked->group("");
-  asked->add_option("words", *words, "The words after gpemu; the last is completed");
-  set_action(*asked, [&app, words]() -> Result<void> {
-    print_candidates(app, *words);
+  Command asked = completion.subcommand("words", "Print what may come next, for scripts").hidden();
+  asked.option("words", *words, "The words after gpemu; the last is completed");
+  asked.on_run([app, words, &world]() -> Result<void> {
+    print_candidates(app, *words, world);
     return {};
   });
 }

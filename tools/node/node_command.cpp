@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -18,7 +17,7 @@
 #include "gpemu/report/text_table.hpp"
 #include "gpemu/sim/clock.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
 
 namespace gpemu::tools {
@@ -35,14 +34,14 @@ struct NodeOptions {
   bool as_json = false;
 };
 
-Result<void> create_node(const NodeOptions& options) {
+Result<void> create_node(const NodeOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   device::NodeConfig config{.name = options.name};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
-  GPEMU_ASSIGN(const auto node, device::Node::create(config));
+  GPEMU_ASSIGN(const auto node, device::Node::create(config, world.nodes));
   report::print_out("created node '{}' with {} device{}\n", node->name(), node->device_count(),
                     node->device_count() == 1 ? "" : "s");
   return {};
@@ -71,8 +70,8 @@ Result<json> describe(const device::NodeView& node) {
               {"devices", std::move(devices)}};
 }
 
-Result<void> show_node(const NodeOptions& options) {
-  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name));
+Result<void> show_node(const NodeOptions& options, const World& world) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name, world.nodes));
   GPEMU_ASSIGN(const json description, describe(*node));
   if (options.as_json) {
     report::print_out("{}", report::json_text(description));
@@ -92,19 +91,19 @@ Result<void> show_node(const NodeOptions& options) {
   return {};
 }
 
-Result<json> describe(const std::string& name) {
-  GPEMU_ASSIGN(const auto node, device::NodeView::open(name));
+Result<json> describe(const std::string& name, const World& world) {
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(name, world.nodes));
   return describe(*node);
 }
 
-Result<void> list_nodes(const NodeOptions& options) {
-  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list());
+Result<void> list_nodes(const NodeOptions& options, const World& world) {
+  GPEMU_ASSIGN(const std::vector<device::NodeEntry> entries, device::Node::list(world.nodes));
   json nodes = json::array();
   report::TextTable table({"node", "devices", "first gpu", "policy"});
   std::string problems;
   for (const device::NodeEntry& entry : entries) {
     const Result<json> node =
-        entry.problem ? std::unexpected(*entry.problem) : describe(entry.name);
+        entry.problem ? std::unexpected(*entry.problem) : describe(entry.name, world);
     // Removed since it was listed.
     if (!node && node.error().code == ErrorCode::kNotFound) continue;
     if (!node) {
@@ -120,7 +119,7 @@ Result<void> list_nodes(const NodeOptions& options) {
   if (options.as_json) {
     report::print_out("{}", report::json_text(nodes));
   } else if (table.empty()) {
-    report::print_out("no nodes in {}\n", device::Node::default_directory().string());
+    report::print_out("no nodes in {}\n", world.nodes.string());
   } else {
     report::print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
   }
@@ -129,53 +128,52 @@ Result<void> list_nodes(const NodeOptions& options) {
 
 }  // namespace
 
-void add_node_command(CLI::App& app) {
-  CLI::App* node =
-      app.add_subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
-  node->require_subcommand(1);
-  node->footer("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
+void add_node_command(Command app, const World& world) {
+  Command node = app.subcommand("node", "Create, list, show and remove nodes of emulated GPUs");
+  node.require_subcommand();
+  node.notes("Examples:\n  gpemu node create n0 --gpu V100-PCIE-32GB:8\n  gpemu node list");
   auto options = std::make_shared<NodeOptions>();
 
-  CLI::App* create = node->add_subcommand("create", "Create a node that stays until it is removed");
-  create->add_option("name", options->name, "Name of the node")->required();
-  create->add_option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
-      ->required();
+  Command create = node.subcommand("create", "Create a node that stays until it is removed");
+  create.option("name", options->name, "Name of the node").required();
+  create.option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
+      .required();
   create
-      ->add_option("--policy", options->policy,
-                   "fifo: any process may use a device; exclusive: one process per device")
-      ->check(CLI::IsMember({"fifo", "exclusive"}))
-      ->capture_default_str();
+      .option("--policy", options->policy,
+              "fifo: any process may use a device; exclusive: one process per device")
+      .one_of({"fifo", "exclusive"})
+      .show_default();
   create
-      ->add_option(
-          "--access", options->access,
-          "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
-          "the node's memory, falsify its numbers and damage it, but not crash gpemu")
-      ->check(CLI::IsMember({"owner", "group", "all"}))
-      ->capture_default_str();
-  create->footer(
+      .option("--access", options->access,
+              "Who may attach, by USER/NAME: owner, group or all. Other users can then take all of "
+              "the node's memory, falsify its numbers and damage it, but not crash gpemu")
+      .one_of({"owner", "group", "all"})
+      .show_default();
+  create.notes(
       "Examples:\n"
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
       "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
-  set_action(*create, [options] { return create_node(*options); });
+  create.on_run([options, &world] { return create_node(*options, world); });
 
-  CLI::App* list = node->add_subcommand("list", "List the nodes of this host");
-  list->add_flag("--json", options->as_json, "Print JSON");
-  list->footer("Examples:\n  gpemu node list\n  gpemu node list --json");
-  set_action(*list, [options] { return list_nodes(*options); });
+  Command list = node.subcommand("list", "List the nodes of this host");
+  list.flag("--json", options->as_json, "Print JSON");
+  list.notes("Examples:\n  gpemu node list\n  gpemu node list --json");
+  list.on_run([options, &world] { return list_nodes(*options, world); });
 
-  CLI::App* show = node->add_subcommand("show", "Show a node's devices");
-  show->add_option("name", options->name, "NAME, or USER/NAME for another user's node")->required();
-  show->add_flag("--json", options->as_json, "Print JSON");
-  show->footer("Example:\n  gpemu node show n0");
-  set_action(*show, [options] { return show_node(*options); });
+  Command show = node.subcommand("show", "Show a node's devices");
+  show.option("name", options->name, "NAME, or USER/NAME for another user's node").required();
+  show.flag("--json", options->as_json, "Print JSON");
+  show.notes("Example:\n  gpemu node show n0");
+  show.on_run([options, &world] { return show_node(*options, world); });
 
-  CLI::App* remove = node->add_subcommand("remove", "Remove a node")->alias("rm");
-  remove->add_option("name", options->name, "NAME, or USER/NAME for another user's node")
-      ->required();
-  remove->add_flag("--force", options->force,
-                   "Remove it even if processes use it, or if it is not a node");
-  remove->footer("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
-  set_action(*remove, [options] { return device::Node::remove(options->name, options->force); });
+  Command remove = node.subcommand("remove", "Remove a node").alias("rm");
+  remove.option("name", options->name, "NAME, or USER/NAME for another user's node").required();
+  remove.flag("--force", options->force,
+              "Remove it even if processes use it, or if it is not a node");
+  remove.notes("Examples:\n  gpemu node remove n0\n  gpemu node remove n0 --force");
+  remove.on_run([options, &world] {
+    return device::Node::remove(options->name, options->force, world.nodes);
+  });
 }
 
 }  // namespace gpemu::tools

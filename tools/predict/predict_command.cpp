@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
-#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,7 +8,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -21,8 +19,9 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/program_run.hpp"
+#include "gpemu/sim/clock.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "predict/predict_report.hpp"
 #include "predict/program_runs.hpp"
@@ -63,20 +62,21 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
 
 /// Records steps and reports progress on standard error.
 Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
-                                        const std::string& label, const std::atomic<bool>& stop) {
+                                        const std::string& label, sim::Clock& clock,
+                                        const std::atomic<bool>& stop) {
   const bool within = options.memory > 0;
   report::print_error(
       "gpemu: {}: recording{}\n", label,
       within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
-  const auto begin = std::chrono::steady_clock::now();
+  const TimePoint begin = clock.now();
   Result<run::ProgramRun> seen = run::record_steps(options, stop);
-  const std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
+  const double elapsed_s = to_seconds(clock.now() - begin);
   if (within) return seen;
   if (seen) {
     report::print_error("gpemu: {}: {} steps in {:.1f} s\n", label, seen->found.steps.size(),
-                        elapsed.count());
+                        elapsed_s);
   } else if (seen.error().code == ErrorCode::kNotFound) {
-    report::print_error("gpemu: {}: no steps after {:.1f} s\n", label, elapsed.count());
+    report::print_error("gpemu: {}: no steps after {:.1f} s\n", label, elapsed_s);
   }
   return seen;
 }
@@ -100,7 +100,7 @@ Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec&
   return answer;
 }
 
-Result<PredictReport> predict_all(const PredictOptions& options) {
+Result<PredictReport> predict_all(const PredictOptions& options, const World& world) {
   GPEMU_ASSIGN(const std::optional<std::regex> pattern, read_pattern(options.pattern));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   std::vector<profile::GpuSpec> gpus;
@@ -110,14 +110,14 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   }
   const std::vector<int> batches = options.batches.empty() ? std::vector<int>{0} : options.batches;
   const InterruptGuard interrupt;
-  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(world.time_of_day());
   ProgramRuns runs(
       {.words = options.words, .steps = options.steps, .pattern = pattern ? &*pattern : nullptr},
       {.gpu = [&database](const std::string& name) { return database.gpu(name); },
        .gpu_names = [&database] { return database.gpu_names(); },
        .record =
-           [&interrupt](const run::ProgramRunOptions& what, const std::string& label) {
-             return record_and_tell(what, label, interrupt.flag());
+           [&interrupt, &world](const run::ProgramRunOptions& what, const std::string& label) {
+             return record_and_tell(what, label, world.clock, interrupt.flag());
            }});
   GPEMU_TRY(runs.record(gpus, batches));
   GPEMU_TRY(runs.check_batches());
@@ -131,9 +131,9 @@ Result<PredictReport> predict_all(const PredictOptions& options) {
   return report;
 }
 
-Result<void> predict_program(const PredictOptions& options) {
+Result<void> predict_program(const PredictOptions& options, const World& world) {
   GPEMU_TRY(check(options));
-  GPEMU_ASSIGN(const PredictReport report, predict_all(options));
+  GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
   const std::string as_json = report::json_text(predict_json(report));
   if (!report::is_printed(options.json)) report::print_out("{}", predict_text(report));
   if (!options.json.empty()) GPEMU_TRY(report::write_json(options.json, as_json));
@@ -146,10 +146,10 @@ Result<void> predict_program(const PredictOptions& options) {
 
 }  // namespace
 
-void add_predict_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand(
+void add_predict_command(Command app, const World& world) {
+  Command command = app.subcommand(
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
-  command->footer(
+  command.notes(
       "Runs a few steps of the unmodified program on an emulated GPU without waiting for it, then "
       "ends\n"
       "it: once for each batch and for each compute capability of the GPUs. Steps are recognised "
@@ -164,31 +164,28 @@ void add_predict_command(CLI::App& app) {
       "  gpemu predict --gpu T4 --step-pattern multi_tensor_apply --json - -- ./program\n");
   auto options = std::make_shared<PredictOptions>();
   command
-      ->add_option("--gpu", options->gpus,
-                   "Kinds of GPU, e.g. V100-PCIE-32GB,H100-SXM5-80GB; or TOML files")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->required();
-  command->add_option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
-      ->delimiter(',')
-      ->allow_extra_args(false)
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--steps", options->steps, "Steps to record, after two warm-up steps")
-      ->check(CLI::Range(1, 10000))
-      ->capture_default_str();
-  command->add_option(
+      .option("--gpu", options->gpus,
+              "Kinds of GPU, e.g. V100-PCIE-32GB,H100-SXM5-80GB; or TOML files")
+      .separated_by(',')
+      .one_word_each()
+      .required();
+  command.option("--batch", options->batches, "Batch sizes, e.g. 32,64,128")
+      .separated_by(',')
+      .one_word_each()
+      .range(1, 1 << 20);
+  command.option("--steps", options->steps, "Steps to record, after two warm-up steps")
+      .range(1, 10000)
+      .show_default();
+  command.option(
       "--step-pattern", options->pattern,
       "Regular expression for the name of an operation or NVTX range that occurs once per step");
-  command->add_option("--json", options->json,
-                      "Write the answers as JSON; - prints them instead of the table");
-  command->add_option("--plot", options->plot,
-                      "Write a plot of the parts of a step as an SVG file");
-  command->add_option("--report", options->report,
-                      "Write an HTML page with the answers and a plot");
-  command->add_option("program", options->words, "The program and its arguments, after --")
-      ->required();
-  command->positionals_at_end();
-  set_action(*command, [options] { return predict_program(*options); });
+  command.option("--json", options->json,
+                 "Write the answers as JSON; - prints them instead of the table");
+  command.option("--plot", options->plot, "Write a plot of the parts of a step as an SVG file");
+  command.option("--report", options->report, "Write an HTML page with the answers and a plot");
+  command.option("program", options->words, "The program and its arguments, after --").required();
+  command.arguments_at_end();
+  command.on_run([options, &world] { return predict_program(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -5,7 +5,6 @@
 #include <optional>
 #include <set>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 namespace gpemu::tools {
@@ -36,14 +35,13 @@ Result<std::string> choose_precision(const profile::Database& database, const st
 
 }  // namespace
 
-void add_selection_options(CLI::App& command, CurveSelection& selection) {
-  command.add_option("--gpu", selection.gpu, "GPU, by name or as the path of its TOML file");
-  command.add_option("--model", selection.model, "Model");
-  command.add_option("--precision", selection.precision,
-                     "Precision, where several were measured, e.g. fp32");
-  command.add_option("--quantity", selection.quantities, "Quantity; repeatable. Default: all")
-      ->check(CLI::IsMember(std::vector<std::string>(profile::kQuantityNames.begin(),
-                                                     profile::kQuantityNames.end())));
+void add_selection_options(Command command, CurveSelection& selection) {
+  command.option("--gpu", selection.gpu, "GPU, by name or as the path of its TOML file");
+  command.option("--model", selection.model, "Model");
+  command.option("--precision", selection.precision,
+                 "Precision, where several were measured, e.g. fp32");
+  command.option("--quantity", selection.quantities, "Quantity; repeatable. Default: all")
+      .one_of(profile::kQuantityNames);
 }
 
 Result<std::vector<profile::Curve>> select_curves(const profile::Database& database,

@@ -6,9 +6,7 @@
 
 #include "gpemu/profile/database.hpp"
 
-namespace CLI {
-class App;  // Its header takes the compiler seconds.
-}
+#include "cli/command.hpp"
 
 namespace gpemu::tools {
 
@@ -21,7 +19,7 @@ struct CurveSelection {
 };
 
 /// Adds --gpu, --model, --precision and --quantity.
-void add_selection_options(CLI::App& command, CurveSelection& selection);
+void add_selection_options(Command command, CurveSelection& selection);
 
 /// Returns the curves, in the order of Quantity.
 ///

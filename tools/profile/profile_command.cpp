@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 
 #include "gpemu/base/file.hpp"
@@ -14,7 +13,7 @@
 #include "gpemu/profile/pack.hpp"
 #include "gpemu/report/terminal.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "profile/curve_selection.hpp"
 #include "profile/profile_commands.hpp"
 #include "profile/profile_pack_commands.hpp"
@@ -135,66 +134,63 @@ Result<void> export_curves(const ExportOptions& options) {
 
 }  // namespace
 
-void add_profile_export_command(CLI::App& profile) {
-  CLI::App* command =
-      profile.add_subcommand("export", "Write a pack as a folder, or curves as CSV");
+void add_profile_export_command(Command profile) {
+  Command command = profile.subcommand("export", "Write a pack as a folder, or curves as CSV");
   auto options = std::make_shared<ExportOptions>();
-  command->add_option("--pack", options->pack, "Pack to write as a folder");
-  add_selection_options(*command, options->selection);
+  Option pack = command.option("--pack", options->pack, "Pack to write as a folder");
+  add_selection_options(command, options->selection);
   for (const char* of_curves : {"--gpu", "--model", "--precision", "--quantity"}) {
-    command->get_option("--pack")->excludes(command->get_option(of_curves));
+    pack.excludes(of_curves);
   }
-  command->add_option("--output", options->output, "New folder of the pack, or CSV file")
-      ->required();
-  command->footer(
+  command.option("--output", options->output, "New folder of the pack, or CSV file").required();
+  command.notes(
       "Examples:\n"
       "  gpemu profile export --pack gpemu-vldb25 --output my-pack\n"
       "  gpemu profile export --gpu K80 --model resnet50 --quantity forward --output k80.csv");
-  set_action(*command, [options] {
+  command.on_run([options] {
     return options->pack.empty() ? export_curves(*options) : export_pack(*options);
   });
 }
 
-void add_profile_add_command(CLI::App& profile) {
-  CLI::App* command =
-      profile.add_subcommand("add", "Add a pack to your own database, or replace it there");
+void add_profile_add_command(Command profile) {
+  Command command =
+      profile.subcommand("add", "Add a pack to your own database, or replace it there");
   auto folder = std::make_shared<fs::path>();
-  command->add_option("folder", *folder, "Folder with pack.toml")->required();
-  command->footer(
+  command.option("folder", *folder, "Folder with pack.toml").required();
+  command.notes(
       "Your records take precedence over the installed ones, and later packs over earlier ones.\n"
       "Example:\n"
       "  gpemu profile add my-pack");
-  set_action(*command, [folder] { return add(*folder); });
+  command.on_run([folder] { return add(*folder); });
 }
 
-void add_profile_remove_command(CLI::App& profile) {
-  CLI::App* command = profile.add_subcommand("remove", "Remove a pack from your own database");
+void add_profile_remove_command(Command profile) {
+  Command command = profile.subcommand("remove", "Remove a pack from your own database");
   auto name = std::make_shared<std::string>();
-  command->add_option("name", *name, "Name of the pack, as gpemu profile list shows it")
-      ->required();
-  command->footer(
+  command.option("name", *name, "Name of the pack, as gpemu profile list shows it").required();
+  command.notes(
       "Example:\n"
       "  gpemu profile remove my-pack");
-  set_action(*command, [name] { return remove(*name); });
+  command.on_run([name] { return remove(*name); });
 }
 
-void add_profile_command(CLI::App& app) {
-  CLI::App* profile =
-      app.add_subcommand("profile", "List, show, measure, add, check and export profiles");
-  profile->require_subcommand(1);
-  profile->footer(
+void add_profile_command(Command app) {
+  Command profile =
+      app.subcommand("profile", "List, show, measure, add, check and export profiles");
+  profile.require_subcommand();
+  profile.notes(
       "Examples:\n"
       "  gpemu profile list\n"
       "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50");
-  add_profile_list_command(*profile);
-  add_profile_show_command(*profile);
-  add_profile_export_command(*profile);
-  add_profile_measure_command(*profile);
-  add_profile_import_command(*profile);
-  add_profile_check_command(*profile);
-  add_profile_compare_command(*profile);
-  add_profile_add_command(*profile);
-  add_profile_remove_command(*profile);
+  add_profile_list_command(profile);
+  add_profile_show_command(profile);
+  add_profile_export_command(profile);
+  add_profile_measure_command(profile);
+  add_profile_import_command(profile);
+  add_profile_check_command(profile);
+  add_profile_compare_command(profile);
+  add_profile_add_command(profile);
+  add_profile_remove_command(profile);
 }
 
 }  // namespace gpemu::tools

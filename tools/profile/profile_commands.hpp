@@ -5,9 +5,7 @@
 
 #include "gpemu/base/error.hpp"
 
-namespace CLI {
-class App;  // Its header takes the compiler seconds.
-}
+#include "cli/command.hpp"
 
 namespace gpemu::tools {
 
@@ -16,10 +14,10 @@ namespace gpemu::tools {
 [[nodiscard]] Result<std::filesystem::path> user_database();
 
 /// The subcommands of `gpemu profile` that use the database.
-void add_profile_list_command(CLI::App& profile);
-void add_profile_show_command(CLI::App& profile);
-void add_profile_export_command(CLI::App& profile);
-void add_profile_add_command(CLI::App& profile);
-void add_profile_remove_command(CLI::App& profile);
+void add_profile_list_command(Command profile);
+void add_profile_show_command(Command profile);
+void add_profile_export_command(Command profile);
+void add_profile_add_command(Command profile);
+void add_profile_remove_command(Command profile);
 
 }  // namespace gpemu::tools

@@ -9,7 +9,6 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -216,18 +215,18 @@ Result<void> list(const ListOptions& options) {
 
 }  // namespace
 
-void add_profile_list_command(CLI::App& profile) {
-  CLI::App* command = profile.add_subcommand("list", "List packs, GPUs, models, measurements");
+void add_profile_list_command(Command profile) {
+  Command command = profile.subcommand("list", "List packs, GPUs, models, measurements");
   auto options = std::make_shared<ListOptions>();
-  command->add_option("--gpu", options->gpu, "Only measurements on this GPU");
-  command->add_option("--model", options->model, "Only measurements of this model");
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer(
+  command.option("--gpu", options->gpu, "Only measurements on this GPU");
+  command.option("--model", options->model, "Only measurements of this model");
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes(
       "Examples:\n"
       "  gpemu profile list\n"
       "  gpemu profile list --gpu V100-PCIE-32GB\n"
       "  gpemu profile list --model resnet50 --json");
-  set_action(*command, [options] { return list(*options); });
+  command.on_run([options] { return list(*options); });
 }
 
 }  // namespace gpemu::tools

@@ -4,8 +4,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/run/child_process.hpp"
 
 #include "cli/command.hpp"
@@ -31,33 +29,30 @@ Result<std::filesystem::path> find_script() {
               script.string());
 }
 
-Result<void> measure(const MeasureOptions& options) {
+/// Returns the exit code of the script, which reports its faults.
+Result<int> measure(const MeasureOptions& options) {
   GPEMU_ASSIGN(const std::filesystem::path script, find_script());
   std::vector<std::string> words = {options.python, script.string()};
   words.insert(words.end(), options.words.begin(), options.words.end());
-  GPEMU_ASSIGN(const int code, run::run_program(words, {}));
-  // The script has reported the fault.
-  if (code != 0) throw CLI::RuntimeError(code);
-  return {};
+  return run::run_program(words, {});
 }
 
 }  // namespace
 
-void add_profile_measure_command(CLI::App& profile) {
-  CLI::App* command =
-      profile.add_subcommand("measure", "Measure this machine's GPU with PyTorch, and make a pack");
+void add_profile_measure_command(Command profile) {
+  Command command =
+      profile.subcommand("measure", "Measure this machine's GPU with PyTorch, and make a pack");
   auto options = std::make_shared<MeasureOptions>();
-  command->add_option("--python", options->python, "Python interpreter that has PyTorch")
-      ->capture_default_str();
-  command->add_option("options", options->words,
-                      "Options of the measurement, after --; `-- --help` explains them");
-  command->positionals_at_end();
-  command->footer(
+  command.option("--python", options->python, "Python interpreter that has PyTorch").show_default();
+  command.option("options", options->words,
+                 "Options of the measurement, after --; `-- --help` explains them");
+  command.arguments_at_end();
+  command.notes(
       "Examples:\n"
       "  gpemu profile measure -- --help\n"
       "  gpemu profile measure -- --output my-h200 --budget 1500\n"
       "  gpemu profile measure --python venv/bin/python -- --output quick --models 'resnet*'");
-  set_action(*command, [options] { return measure(*options); });
+  command.on_run([options] { return measure(*options); });
 }
 
 }  // namespace gpemu::tools

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -246,53 +245,52 @@ Result<void> compare(const CompareOptions& options) {
 
 }  // namespace
 
-void add_profile_import_command(CLI::App& profile) {
-  CLI::App* command = profile.add_subcommand(
+void add_profile_import_command(Command profile) {
+  Command command = profile.subcommand(
       "import", "Make a pack of GPEmu's published tables, leaving out extrapolated rows");
   auto options = std::make_shared<ImportOptions>();
-  command->add_option("folder", options->folder, "Folder of the tables")->required();
-  command->add_option("--output", options->output,
-                      "New folder for the pack; without it, the pack is added to your database");
-  command->add_flag("--add", options->add, "Also add the pack to your database");
-  command->add_option("--name", options->name, "Name of the pack");
-  command->add_option(
-      "--info", options->info,
-      "A pack.toml that says where the numbers come from and how they were measured");
-  command->add_option("--models", options->models,
-                      "A models.csv; without it, the models that the database knows");
-  command->add_option("--precision", options->precisions,
-                      "GPU=LABEL for a GPU not measured at fp32; repeatable");
+  command.option("folder", options->folder, "Folder of the tables").required();
+  command.option("--output", options->output,
+                 "New folder for the pack; without it, the pack is added to your database");
+  command.flag("--add", options->add, "Also add the pack to your database");
+  command.option("--name", options->name, "Name of the pack");
+  command.option("--info", options->info,
+                 "A pack.toml that says where the numbers come from and how they were measured");
+  command.option("--models", options->models,
+                 "A models.csv; without it, the models that the database knows");
+  command.option("--precision", options->precisions,
+                 "GPU=LABEL for a GPU not measured at fp32; repeatable");
   command
-      ->add_option("--tolerance", options->tolerance_percent,
-                   "Largest error in percent of a time that is left out, at any measured batch")
-      ->check(CLI::Range(0.0, 50.0))
-      ->capture_default_str();
-  command->footer(
+      .option("--tolerance", options->tolerance_percent,
+              "Largest error in percent of a time that is left out, at any measured batch")
+      .real_range(0, 50)
+      .show_default();
+  command.notes(
       "Examples:\n"
       "  gpemu profile import gpemu/profiled_data --name gpemu-own\n"
       "  gpemu profile import tables --info pack.toml --models models.csv --output profiles/mine\n"
       "      --precision A100-SXM4-40GB=tf32");
-  set_action(*command, [options] { return import_pack(*options); });
+  command.on_run([options] { return import_pack(*options); });
 }
 
-void add_profile_check_command(CLI::App& profile) {
-  CLI::App* command = profile.add_subcommand(
+void add_profile_check_command(Command profile) {
+  Command command = profile.subcommand(
       "check", "Review a pack as a contribution: every fault with its file and line");
   auto folder = std::make_shared<std::filesystem::path>();
-  command->add_option("pack", *folder, "Folder of the pack")->required();
-  command->footer("Example:\n  gpemu profile check profiles/gpemu-vldb25");
-  set_action(*command, [folder] { return check(*folder); });
+  command.option("pack", *folder, "Folder of the pack").required();
+  command.notes("Example:\n  gpemu profile check profiles/gpemu-vldb25");
+  command.on_run([folder] { return check(*folder); });
 }
 
-void add_profile_compare_command(CLI::App& profile) {
-  CLI::App* command = profile.add_subcommand(
+void add_profile_compare_command(Command profile) {
+  Command command = profile.subcommand(
       "compare", "Report how well a pack reproduces the measured rows of the tables it comes from");
   auto options = std::make_shared<CompareOptions>();
-  command->add_option("pack", options->pack, "Folder of the pack")->required();
-  command->add_option("tables", options->raw, "Folder of the tables")->required();
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer("Example:\n  gpemu profile compare profiles/gpemu-vldb25 tables");
-  set_action(*command, [options] { return compare(*options); });
+  command.option("pack", options->pack, "Folder of the pack").required();
+  command.option("tables", options->raw, "Folder of the tables").required();
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes("Example:\n  gpemu profile compare profiles/gpemu-vldb25 tables");
+  command.on_run([options] { return compare(*options); });
 }
 
 }  // namespace gpemu::tools

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
@@ -226,21 +225,21 @@ Result<void> show_curves(const ShowOptions& options) {
 
 }  // namespace
 
-void add_profile_show_command(CLI::App& profile) {
-  CLI::App* command =
-      profile.add_subcommand("show", "Show measured curves, or the specification of a GPU");
+void add_profile_show_command(Command profile) {
+  Command command =
+      profile.subcommand("show", "Show measured curves, or the specification of a GPU");
   auto options = std::make_shared<ShowOptions>();
-  add_selection_options(*command, options->selection);
-  command->add_option("--plot", options->plot, "Write the plot to this SVG file");
-  command->add_flag("--json", options->as_json, "Print JSON");
-  command->footer(
+  add_selection_options(command, options->selection);
+  command.option("--plot", options->plot, "Write the plot to this SVG file");
+  command.flag("--json", options->as_json, "Print JSON");
+  command.notes(
       "Without --model it prints the GPU's specification and the source of each number.\n"
       "Plots draw the curves in the unit of the first one: ms, or MiB if only memory is selected.\n"
       "Examples:\n"
       "  gpemu profile show --gpu V100-PCIE-32GB\n"
       "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50 --plot resnet50.svg\n"
       "  gpemu profile show --gpu K80 --model resnet50 --quantity peak_memory --json");
-  set_action(*command, [options] {
+  command.on_run([options] {
     return options->selection.model.empty() ? show_spec(*options) : show_curves(*options);
   });
 }

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstdint>
-#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -12,8 +10,6 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
-
-#include <CLI/CLI.hpp>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/variables.hpp"
@@ -33,7 +29,7 @@
 #include "gpemu/run/shims.hpp"
 #include "gpemu/run/skipper.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
 #include "run/program_page.hpp"
 #include "run/summary_text.hpp"
@@ -57,13 +53,14 @@ struct RunProgramOptions {
 };
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
-                                                const profile::Database& database) {
+                                                const profile::Database& database,
+                                                const World& world) {
   device::Node::end_when_cut_short();
-  if (!options.node.empty()) return device::Node::open(options.node);
-  if (options.gpus.empty()) return device::Node::open_default();
+  if (!options.node.empty()) return device::Node::open(options.node, world.nodes);
+  if (options.gpus.empty()) return device::Node::open_default(world.nodes);
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
-  return device::Node::create_under_free_name(std::move(config));
+  return device::Node::create_under_free_name(std::move(config), world.nodes);
 }
 
 Result<void> check(const RunProgramOptions& options) {
@@ -131,10 +128,11 @@ Result<void> check_context(const RunProgramOptions& options, const profile::Data
 /// a node, those that the caller names.
 ///
 /// Errors: kInvalidArgument for a path that contains ':', which separates the paths.
-Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus) {
+Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::string>& gpus,
+                                                     const World& world) {
   std::vector<std::filesystem::path> files;
-  const char* const inherited = std::getenv(variable::kGpuFiles);
-  if (gpus.empty() && inherited != nullptr) {
+  if (gpus.empty()) {
+    const std::string inherited = world.variable(variable::kGpuFiles);
     for (const auto file : std::views::split(std::string_view(inherited), ':')) {
       files.emplace_back(file.begin(), file.end());
     }
@@ -161,8 +159,8 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
 }
 
 /// Returns the program's settings except its GPUs. Errors: as gpu_files().
-Result<run::Settings> settings_of(const RunProgramOptions& options) {
-  GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus));
+Result<run::Settings> settings_of(const RunProgramOptions& options, const World& world) {
+  GPEMU_ASSIGN(std::vector<std::filesystem::path> files, gpu_files(options.gpus, world));
   return run::Settings{.gpu_files = std::move(files),
                        .context_mib = options.context_mib,
                        .drop_data = options.drop_data,
@@ -172,13 +170,12 @@ Result<run::Settings> settings_of(const RunProgramOptions& options) {
 }
 
 /// Makes the program's clocks follow the node's clock.
-void follow_clock(const device::Node& node, run::Settings& settings) {
+void follow_clock(const device::Node& node, const World& world, run::Settings& settings) {
   const auto [file, offset] = node.place_of_clock();
   std::error_code ignored;
   settings.clock_page =
       fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
-  const char* const preloaded = std::getenv("LD_PRELOAD");
-  settings.preloaded = preloaded == nullptr ? "" : preloaded;
+  settings.preloaded = world.variable("LD_PRELOAD");
   // Set before any part of the program waits.
   node.clock_page().skipping = 1;
 }
@@ -200,9 +197,10 @@ void tell_skipped(const run::Skipper::Report& report) {
       report.in_the_way.empty() ? "" : "; often prevented because " + report.in_the_way);
 }
 
-Result<void> run_on_gpus(const RunProgramOptions& options) {
+/// Returns the program's exit code.
+Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   GPEMU_TRY(check(options));
-  GPEMU_ASSIGN(run::Settings settings, settings_of(options));
+  GPEMU_ASSIGN(run::Settings settings, settings_of(options, world));
   GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create());
   std::shared_ptr<device::Node> node;
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
@@ -215,17 +213,17 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
     }
     settings.gpu = devices.front().gpu;
   } else {
-    GPEMU_ASSIGN(node, open_node(options, database));
+    GPEMU_ASSIGN(node, open_node(options, database, world));
     settings.node = node->name();
   }
-  if (options.clock == "virtual") follow_clock(*node, settings);
+  if (options.clock == "virtual") follow_clock(*node, world, settings);
   GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
   const run::Environment environment = run::environment_of(settings, shims, records.path());
   // The command's standard output must contain only JSON.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError
                                         : run::ProgramOutput::kAsItIs;
-  report::Provenance provenance = report::provenance_at(std::chrono::system_clock::now());
+  report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
   std::optional<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
@@ -236,16 +234,14 @@ Result<void> run_on_gpus(const RunProgramOptions& options) {
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
-  // The command exits with the program's exit code; destructors remove the folders and the node.
-  if (code != 0) throw CLI::RuntimeError(code);
-  return {};
+  return code;
 }
 
 }  // namespace
 
-void add_run_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("run", "Run an unmodified CUDA program on emulated GPUs");
-  command->footer(
+void add_run_command(Command app, const World& world) {
+  Command command = app.subcommand("run", "Run an unmodified CUDA program on emulated GPUs");
+  command.notes(
       "Examples:\n"
       "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
       "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
@@ -253,43 +249,41 @@ void add_run_command(CLI::App& app) {
       "  gpemu run -- nvtop      # in another terminal: watches the first\n");
   auto options = std::make_shared<RunProgramOptions>();
   command
-      ->add_option("--gpu", options->gpus,
-                   "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
-                   "names; the path of a TOML file describes another")
-      ->allow_extra_args(false);
-  command->add_option(
-      "--node", options->node,
-      "Use this existing node instead, NAME or USER/NAME for another user's; without "
-      "--gpu and --node, the one that GPEMU_NODE names, else the only one");
+      .option("--gpu", options->gpus,
+              "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
+              "names; the path of a TOML file describes another")
+      .one_word_each();
+  command.option("--node", options->node,
+                 "Use this existing node instead, NAME or USER/NAME for another user's; without "
+                 "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
-      ->add_option("--clock", options->clock,
-                   "real; virtual: as real, but time is skipped while all processes wait; "
-                   "gpu-only: for one GPU, the host's work takes no time")
-      ->check(CLI::IsMember({"real", "virtual", "gpu-only"}))
-      ->capture_default_str();
+      .option("--clock", options->clock,
+              "real; virtual: as real, but time is skipped while all processes wait; "
+              "gpu-only: for one GPU, the host's work takes no time")
+      .one_of({"real", "virtual", "gpu-only"})
+      .show_default();
   command
-      ->add_option("--context", options->context_mib,
-                   "MiB of GPU memory that a context takes, including the kernels that libraries "
-                   "load; default: 400")
-      ->check(CLI::Range(1, 1 << 20));
-  command->add_option("--trace", options->trace, "Write a trace that opens in Perfetto");
-  command->add_option("--ops", options->operations,
-                      "Write the operations with their shapes and times, as JSON lines");
-  command->add_option("--report", options->report, "Write an HTML page with plots");
-  command->add_option(
+      .option("--context", options->context_mib,
+              "MiB of GPU memory that a context takes, including the kernels that libraries "
+              "load; default: 400")
+      .range(1, 1 << 20);
+  command.option("--trace", options->trace, "Write a trace that opens in Perfetto");
+  command.option("--ops", options->operations,
+                 "Write the operations with their shapes and times, as JSON lines");
+  command.option("--report", options->report, "Write an HTML page with plots");
+  command.option(
       "--json", options->json,
       "Write the summary as JSON; - prints it, and the program's output goes to standard error");
-  command->add_flag("--drop-data", options->drop_data,
-                    "Do not move the bytes of large copies from pinned memory, which then read as "
-                    "zeros; for programs that feed the GPU faster than the host can copy");
-  command->add_flag(
+  command.flag("--drop-data", options->drop_data,
+               "Do not move the bytes of large copies from pinned memory, which then read as "
+               "zeros; for programs that feed the GPU faster than the host can copy");
+  command.flag(
       "--strict", options->strict,
       "End the program at an unsupported call, or a read of values that were not computed");
-  command->add_flag("--quiet", options->quiet, "No summary");
-  command->add_option("program", options->words, "The program and its arguments, after --")
-      ->required();
-  command->positionals_at_end();
-  set_action(*command, [options] { return run_on_gpus(*options); });
+  command.flag("--quiet", options->quiet, "No summary");
+  command.option("program", options->words, "The program and its arguments, after --").required();
+  command.arguments_at_end();
+  command.on_run([options, &world] { return run_on_gpus(*options, world); });
 }
 
 }  // namespace gpemu::tools

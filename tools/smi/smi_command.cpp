@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <ctime>
 #include <memory>
 #include <optional>
@@ -11,22 +8,20 @@
 #include <utility>
 #include <vector>
 
-#include <CLI/CLI.hpp>
 #include <fmt/chrono.h>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/log.hpp"
 #include "gpemu/base/variables.hpp"
-#include "gpemu/device/monitor.hpp"
-#include "gpemu/device/node_view.hpp"
+#include "gpemu/device/node.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
-#include "gpemu/sim/clock.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "smi/smi_query.hpp"
 #include "smi/smi_table.hpp"
+#include "smi/smi_watch.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -72,107 +67,25 @@ json describe(const SmiDevice& device) {
           {"processes", std::move(processes)}};
 }
 
-/// Returns the names of the nodes to show. A damaged one is reported, once, and left out.
-Result<std::vector<std::string>> node_names(const SmiOptions& options) {
-  if (!options.node.empty()) return std::vector{options.node};
-  if (const char* name = std::getenv(variable::kNode); name != nullptr && *name != '\0') {
-    return std::vector<std::string>{name};
-  }
-  GPEMU_ASSIGN(const std::vector<device::NodeEntry> nodes, device::Node::list());
-  std::vector<std::string> names;
-  for (const device::NodeEntry& node : nodes) {
-    if (!node.problem) names.push_back(node.name);
-  }
-  return names;
-}
-
 /// Reports why a file that is listed as a node cannot be used.
-void warn_of_damaged(const SmiOptions& options) {
+void warn_of_damaged(const SmiOptions& options, const World& world) {
   if (!options.node.empty()) return;
-  const auto nodes = device::Node::list();
+  const auto nodes = device::Node::list(world.nodes);
   if (!nodes) return;
   for (const device::NodeEntry& node : *nodes) {
     if (node.problem) log(LogLevel::kWarning, "{}", node.problem->message);
   }
 }
 
-/// Returns the time of day, as nvidia-smi writes it.
-std::string local_time() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(now).count();
+/// Returns the local time, as nvidia-smi writes it.
+std::string local_time(std::chrono::system_clock::time_point time) {
+  const auto since_epoch = time.time_since_epoch();
+  const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(since_epoch).count();
   const auto seconds = static_cast<std::time_t>(ms / 1000);
   std::tm fields{};
   ::localtime_r(&seconds, &fields);
   return fmt::format("{:%Y/%m/%d %H:%M:%S}.{:03}", fields, ms % 1000);
 }
-
-/// The nodes that are shown, kept from one sample to the next: each period begins at the end of the
-/// previous one.
-class Watch {
- public:
-  explicit Watch(const SmiOptions& options) : options_(options) {}
-
-  Result<SmiSample> sample() {
-    GPEMU_TRY(follow());
-    SmiSample sample;
-    for (const auto& [name, monitor] : monitors_) {
-      const device::NodeView& node = monitor->node();
-      for (int i = 0; i < node.device_count(); ++i) {
-        if (options_.device >= 0 && options_.device != i) continue;
-        // The load comes first, so that the snapshot is from the end of its period.
-        auto load = monitor->load(i);
-        auto now = load ? monitor->snapshot(i) : std::unexpected(load.error());
-        if (!now && monitors_.size() == 1) return std::unexpected(std::move(now).error());
-        if (!now) break;  // Damaged since it was opened; the others are shown.
-        sample.devices.push_back({.node = node.name(),
-                                  .exclusive = node.policy() == device::SharingPolicy::kExclusive,
-                                  .now = *std::move(now),
-                                  .load = *std::move(load)});
-      }
-    }
-    if (options_.device >= 0 && sample.devices.empty() && !monitors_.empty()) {
-      return fail(ErrorCode::kNotFound, "there is no device {}; `gpemu smi -L` lists them",
-                  options_.device);
-    }
-    sample.time = local_time();
-    return sample;
-  }
-
- private:
-  /// By the requested names: the user's own node may be requested as USER/NAME.
-  using Monitors = std::vector<std::pair<std::string, std::unique_ptr<device::Monitor>>>;
-
-  /// Starts to watch new nodes, and stops for nodes that are gone.
-  Result<void> follow() {
-    // A run's node ends with the run, even while it is watched.
-    std::erase_if(monitors_, [](const auto& entry) { return entry.second->node().over(); });
-    GPEMU_ASSIGN(const std::vector<std::string> names, node_names(options_));
-    Monitors kept;
-    for (const std::string& name : names) {
-      const auto known = std::ranges::find(monitors_, name, &Monitors::value_type::first);
-      if (known != monitors_.end()) {
-        kept.push_back(std::move(*known));
-        continue;
-      }
-      auto monitor = watch(name);
-      // A node that was removed since it was listed is left out.
-      if (!monitor && names.size() == 1) return std::unexpected(std::move(monitor).error());
-      if (monitor) kept.emplace_back(name, *std::move(monitor));
-    }
-    monitors_ = std::move(kept);
-    return {};
-  }
-
-  Result<std::unique_ptr<device::Monitor>> watch(const std::string& name) {
-    GPEMU_ASSIGN(auto node, device::NodeView::open(name));
-    sim::Clock& clock = node->clock();
-    return device::Monitor::create(std::move(node), clock,
-                                   std::chrono::milliseconds(options_.period_ms));
-  }
-
-  const SmiOptions& options_;
-  Monitors monitors_;
-};
 
 /// Returns the query that the options ask for, if any.
 Result<std::optional<SmiQuery>> read_query(const SmiOptions& options) {
@@ -193,7 +106,7 @@ Result<std::optional<SmiQuery>> read_query(const SmiOptions& options) {
 }
 
 std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& query,
-                    const SmiSample& sample) {
+                    const World& world, const SmiSample& sample) {
   if (query) return query->lines(sample);
   if (options.list) return smi_list(sample);
   if (options.as_json) {
@@ -204,56 +117,58 @@ std::string text_of(const SmiOptions& options, const std::optional<SmiQuery>& qu
   if (sample.devices.empty()) {
     return fmt::format(
         "no nodes that you may open in {}: create one with `gpemu node create`, or start a run\n",
-        device::Node::default_directory().string());
+        world.nodes.string());
   }
   return smi_table(sample);
 }
 
-Result<void> run_smi(const SmiOptions& options) {
+Result<void> run_smi(const SmiOptions& options, const World& world) {
   GPEMU_ASSIGN(const auto query, read_query(options));
-  warn_of_damaged(options);
+  warn_of_damaged(options, world);
   if (query) report::print_out("{}", query->header());
-  Watch watch(options);
-  sim::RealClock clock;
-  const TimePoint start = clock.now();
+  SmiWatch watch({.folder = world.nodes,
+                  .node = options.node.empty() ? world.variable(variable::kNode) : options.node,
+                  .device = options.device,
+                  .period = std::chrono::milliseconds(options.period_ms)});
+  const TimePoint start = world.clock.now();
   for (std::int64_t round = 1;; ++round) {
-    GPEMU_ASSIGN(const SmiSample sample, watch.sample());
-    report::print_out("{}", text_of(options, query, sample));
+    GPEMU_ASSIGN(std::vector<SmiDevice> devices, watch.sample());
+    const SmiSample sample{.time = local_time(world.time_of_day()), .devices = std::move(devices)};
+    report::print_out("{}", text_of(options, query, world, sample));
     GPEMU_TRY(report::finish_output());
     if (options.loop_s <= 0) return {};
-    clock.wait_until(sample_time(start, options.loop_s, round));
+    world.clock.wait_until(sample_time(start, options.loop_s, round));
   }
 }
 
 }  // namespace
 
-void add_smi_command(CLI::App& app) {
-  CLI::App* smi = app.add_subcommand("smi", "Show memory, load and processes of emulated GPUs");
+void add_smi_command(Command app, const World& world) {
+  Command smi = app.subcommand("smi", "Show memory, load and processes of emulated GPUs");
   auto options = std::make_shared<SmiOptions>();
-  smi->add_option(
+  smi.option(
       "node", options->node,
       "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or all your nodes");
-  smi->add_option("-i,--id", options->device, "Index of the only device to show")
-      ->check(CLI::NonNegativeNumber);
-  smi->add_option("-l,--loop", options->loop_s, "Repeat after this many seconds, until Ctrl-C")
-      ->check(CLI::PositiveNumber);
-  auto* gpus = smi->add_option("--query-gpu", options->query_gpu,
-                               "Print these fields of each device, e.g. utilization.gpu");
-  smi->add_option("--query-compute-apps", options->query_processes,
-                  "Print these fields of each process, e.g. pid,used_memory")
-      ->excludes(gpus);
-  smi->add_option("--format", options->format, "Format of a query: csv[,noheader][,nounits]");
-  smi->add_option("--period-ms", options->period_ms, "Period over which the load is measured")
-      ->check(CLI::Range(1, 60'000))
-      ->capture_default_str();
-  auto* list = smi->add_flag("-L,--list-gpus", options->list, "List the devices");
-  smi->add_flag("--json", options->as_json, "Print JSON")->excludes(list);
-  smi->footer(
+  smi.option("-i,--id", options->device, "Index of the only device to show").non_negative();
+  smi.option("-l,--loop", options->loop_s, "Repeat after this many seconds, until Ctrl-C")
+      .positive();
+  smi.option("--query-gpu", options->query_gpu,
+             "Print these fields of each device, e.g. utilization.gpu");
+  smi.option("--query-compute-apps", options->query_processes,
+             "Print these fields of each process, e.g. pid,used_memory")
+      .excludes("--query-gpu");
+  smi.option("--format", options->format, "Format of a query: csv[,noheader][,nounits]");
+  smi.option("--period-ms", options->period_ms, "Period over which the load is measured")
+      .range(1, 60'000)
+      .show_default();
+  smi.flag("-L,--list-gpus", options->list, "List the devices");
+  smi.flag("--json", options->as_json, "Print JSON").excludes("--list-gpus");
+  smi.notes(
       "Examples:\n"
       "  gpemu smi\n"
       "  gpemu smi --query-gpu=index,utilization.gpu,memory.used --format=csv,noheader -l 1\n"
       "  gpemu smi n0 --period-ms 1000 --json");
-  set_action(*smi, [options] { return run_smi(*options); });
+  smi.on_run([options, &world] { return run_smi(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -8,9 +8,7 @@
 
 #include "gpemu/base/error.hpp"
 
-namespace CLI {
-class App;  // Its header takes the compiler seconds.
-}
+#include "cli/command.hpp"
 
 namespace gpemu::tools {
 
@@ -56,14 +54,11 @@ struct RunOptions {
   bool cold = false;
 };
 
-/// If an option is given twice, makes its last value count. Called before options are added.
-void set_option_defaults(CLI::App& command);
-
-/// Add the options that `train` and `analyze` share.
-void add_gpu_options(CLI::App& command, GpuOptions& options);
-void add_data_options(CLI::App& command, DataOptions& options);
+/// Add the options that `train` and `analyze` share. The second function returns --data.
+void add_gpu_options(Command command, GpuOptions& options);
+Option add_data_options(Command command, DataOptions& options);
 
 /// Adds the options that place a run on an existing node.
-void add_node_options(CLI::App& command, GpuOptions& options);
+void add_node_options(Command command, GpuOptions& options);
 
 }  // namespace gpemu::tools

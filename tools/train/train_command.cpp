@@ -5,8 +5,6 @@
 #include <memory>
 #include <utility>
 
-#include <CLI/CLI.hpp>
-
 #include "gpemu/base/file.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/output_file.hpp"
@@ -14,7 +12,7 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/train/trace_recorder.hpp"
 
-#include "cli/command.hpp"
+#include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
 #include "train/run_page.hpp"
 #include "train/run_report.hpp"
@@ -101,17 +99,17 @@ Result<void> write_outputs(const RunReport& report, const train::TraceRecorder& 
   return {};
 }
 
-Result<void> run_train(const RunOptions& options) {
+Result<void> run_train(const RunOptions& options, const World& world) {
   GPEMU_TRY(check_options(options));
   const InterruptGuard interrupt;
   GPEMU_ASSIGN(TrainingSession session,
-               TrainingSession::create(options.gpu, options.clock == "virtual"));
+               TrainingSession::create(options.gpu, options.clock == "virtual", world));
   RunReport report{.options = options,
                    .gpu = session.model().gpu().name,
                    .model = session.model().model().name,
                    .precision = session.model().precision(),
                    .plan = session.plan(),
-                   .provenance = report::provenance_at(std::chrono::system_clock::now())};
+                   .provenance = report::provenance_at(world.time_of_day())};
   DataPath path;
   std::unique_ptr<train::BatchSource> source;
   std::int64_t total_steps = options.steps.value_or(kSyntheticSteps);
@@ -156,39 +154,37 @@ Result<void> run_train(const RunOptions& options) {
 
 }  // namespace
 
-void add_train_command(CLI::App& app) {
-  CLI::App* command =
-      app.add_subcommand("train", "Train on emulated GPUs and report what limits the run");
-  command->footer(
+void add_train_command(Command app, const World& world) {
+  Command command =
+      app.subcommand("train", "Train on emulated GPUs and report what limits the run");
+  command.notes(
       "Examples:\n"
       "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
       "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n");
   auto options = std::make_shared<RunOptions>();
-  set_option_defaults(*command);
-  add_gpu_options(*command, options->gpu);
-  add_node_options(*command, options->gpu);
-  add_data_options(*command, options->data);
-  command->add_option("--epochs", options->epochs, "Passes over the data set")
-      ->check(CLI::Range(1, 1 << 20))
-      ->capture_default_str();
-  command->add_option("--steps", options->steps, "Steps after which to stop; --synthetic: 100")
-      ->check(CLI::PositiveNumber);
+  command.last_value_counts();  // So that a script can append options to common ones.
+  add_gpu_options(command, options->gpu);
+  add_node_options(command, options->gpu);
+  add_data_options(command, options->data);
+  command.option("--epochs", options->epochs, "Passes over the data set")
+      .range(1, 1 << 20)
+      .show_default();
+  command.option("--steps", options->steps, "Steps after which to stop; --synthetic: 100")
+      .positive();
+  command.flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
+      .excludes("--data");
+  command.flag("--cold", options->cold, "Drop the data set from the page cache first")
+      .needs("--data");
   command
-      ->add_flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
-      ->excludes("--data");
-  command->add_flag("--cold", options->cold, "Drop the data set from the page cache first")
-      ->needs("--data");
-  command
-      ->add_option("--clock", options->clock,
-                   "real, or virtual: with --synthetic, as fast as possible")
-      ->check(CLI::IsMember({"real", "virtual"}))
-      ->capture_default_str();
-  command->add_option("--json", options->output.json,
-                      "Write the result as JSON; - prints it instead of the table");
-  command->add_option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
-  command->add_option("--report", options->output.report, "Write an HTML page with plots");
-  command->add_flag("--quiet", options->output.quiet, "No progress, no table");
-  set_action(*command, [options] { return run_train(*options); });
+      .option("--clock", options->clock, "real, or virtual: with --synthetic, as fast as possible")
+      .one_of({"real", "virtual"})
+      .show_default();
+  command.option("--json", options->output.json,
+                 "Write the result as JSON; - prints it instead of the table");
+  command.option("--trace", options->output.trace, "Write a trace that opens in Perfetto");
+  command.option("--report", options->output.report, "Write an HTML page with plots");
+  command.flag("--quiet", options->output.quiet, "No progress, no table");
+  command.on_run([options, &world] { return run_train(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -40,9 +40,9 @@ sim::Clock& TrainingSession::clock() const {
   return *real_clock_;
 }
 
-Result<void> TrainingSession::attach(const GpuOptions& options) {
+Result<void> TrainingSession::attach(const GpuOptions& options, const World& world) {
   device::Node::end_when_cut_short();
-  GPEMU_ASSIGN(node_, device::Node::open(options.node));
+  GPEMU_ASSIGN(node_, device::Node::open(options.node, world.nodes));
   const auto last = std::int64_t{options.device} + options.gpus - 1;
   if (last >= node_->device_count()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -52,7 +52,7 @@ Result<void> TrainingSession::attach(const GpuOptions& options) {
   return {};
 }
 
-Result<void> TrainingSession::create_node(const GpuOptions& options) {
+Result<void> TrainingSession::create_node(const GpuOptions& options, const World& world) {
   device::NodeConfig config{.name = fmt::format("train-{}", ::getpid()), .temporary = true};
   config.devices.assign(static_cast<std::size_t>(options.gpus),
                         device::device_config(model_->gpu()));
@@ -60,7 +60,7 @@ Result<void> TrainingSession::create_node(const GpuOptions& options) {
     // A virtual clock cannot be shared.
     GPEMU_ASSIGN(node_, device::Node::create_private(config));
   } else {
-    GPEMU_ASSIGN(node_, device::Node::create_under_free_name(std::move(config)));
+    GPEMU_ASSIGN(node_, device::Node::create_under_free_name(std::move(config), world.nodes));
   }
   return {};
 }
@@ -80,7 +80,8 @@ Result<void> TrainingSession::open_devices(const GpuOptions& options) {
   return {};
 }
 
-Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool virtual_clock) {
+Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool virtual_clock,
+                                                const World& world) {
   TrainingSession session;
   if (virtual_clock) {
     session.virtual_clock_ = std::make_unique<sim::VirtualClock>();
@@ -89,7 +90,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
   }
   std::string gpu = options.gpu;
   if (!options.node.empty()) {
-    GPEMU_TRY(session.attach(options));
+    GPEMU_TRY(session.attach(options, world));
     if (gpu.empty()) {
       gpu = session.node_->device_snapshot(options.device, session.clock().now()).gpu;
     }
@@ -104,7 +105,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
                cost::StepCostModel::create(database, options.model, gpu, options.precision));
   session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
   GPEMU_ASSIGN(session.plan_, train::plan_step(*session.model_, options.batch, options.gpus));
-  if (!session.node_) GPEMU_TRY(session.create_node(options));
+  if (!session.node_) GPEMU_TRY(session.create_node(options, world));
   GPEMU_TRY(session.open_devices(options));
 
   std::vector<device::Device*> devices;

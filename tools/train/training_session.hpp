@@ -14,6 +14,7 @@
 #include "gpemu/sim/clock.hpp"
 #include "gpemu/train/trainer.hpp"
 
+#include "cli/world.hpp"
 #include "train/run_options.hpp"
 
 namespace gpemu::tools {
@@ -24,8 +25,8 @@ class TrainingSession {
   /// Opens the cost model, creates or attaches to the node, and allocates the device memory.
   ///
   /// Errors: faults in the options, naming them; kOutOfMemory; those of the node.
-  [[nodiscard]] static Result<TrainingSession> create(const GpuOptions& options,
-                                                      bool virtual_clock);
+  [[nodiscard]] static Result<TrainingSession> create(const GpuOptions& options, bool virtual_clock,
+                                                      const World& world);
 
   [[nodiscard]] Result<train::TrainResult> run(train::BatchSource& source,
                                                const std::atomic<bool>& stop,
@@ -42,8 +43,8 @@ class TrainingSession {
 
  private:
   TrainingSession() = default;
-  Result<void> attach(const GpuOptions& options);
-  Result<void> create_node(const GpuOptions& options);
+  Result<void> attach(const GpuOptions& options, const World& world);
+  Result<void> create_node(const GpuOptions& options, const World& world);
   Result<void> open_devices(const GpuOptions& options);
   [[nodiscard]] sim::Clock& clock() const;
 

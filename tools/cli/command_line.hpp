@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "cli/command.hpp"
+#include "cli/world.hpp"
+
+namespace gpemu::tools {
+
+/// Runs the command with the arguments of main(), flushes its output, and returns its exit code.
+[[nodiscard]] int run_command_line(int argc, char** argv, const World& world);
+
+/// Adds all subcommands to the command. They keep `world`.
+void add_commands(Command app, const World& world);
+
+/// One function per subcommand. It adds the subcommand, with its options and examples.
+void add_analyze_command(Command app, const World& world);
+void add_completion_command(Command app, const World& world);
+void add_cost_command(Command app, const World& world);
+void add_data_command(Command app, const World& world);
+void add_help_command(Command app);
+void add_node_command(Command app, const World& world);
+void add_predict_command(Command app, const World& world);
+void add_profile_command(Command app);
+void add_run_command(Command app, const World& world);
+void add_smi_command(Command app, const World& world);
+void add_train_command(Command app, const World& world);
+void add_version_command(Command app);
+
+}  // namespace gpemu::tools
