@@ -24,7 +24,7 @@ class RecordingsTest : public testing::Test {
  protected:
   ProgramRuns runs() {
     return {{.words = {"program"}},
-            {.gpu = [this](const std::string& name) { return find(name); },
+            {.gpu = [](const std::string& name) { return find(name); },
              .gpu_names = [] { return std::vector<std::string>{"K80", "V100", "H100"}; },
              .record = [this](const run::ProgramRunOptions& options,
                               const std::string& label) { return record(options, label); }}};
