@@ -248,8 +248,8 @@ def check_variables(path, lines):
                 yield number, f"{VARIABLES_PAGE} does not list {name}"
 
 
-# Definitions in the first column: a type, a constant, a function with its parameters. Names of
-# types and namespaces may repeat, and so may overloaded functions.
+# Definitions in the first column: a type, a constant, a function with its parameters. Overloaded
+# functions may repeat, and so may names of namespaces, and of types that are the same.
 DEFINITIONS = [
     re.compile(r"(?:template <[^\n]*>\s)?(?:struct|class|enum class|enum|union) (\w+)[^;\n]*\{"),
     re.compile(r"(?!using|namespace|TEST)[\w:][^()=\n;]*?[\s*&](\w+)(?:\[\w*\])* ?(?:=|\{[^\n]*;)"),
@@ -257,7 +257,8 @@ DEFINITIONS = [
 
 
 def unnamed_definitions(text):
-    """Yields (namespace, name, line) for each definition in a source's unnamed namespaces."""
+    """Yields (namespace, name, line, alias of) for each definition in a source's unnamed
+    namespaces."""
     outside = []
     start = 0
     for number, line in enumerate(text.splitlines(keepends=True), 1):
@@ -268,8 +269,10 @@ def unnamed_definitions(text):
             outside.pop()
         elif outside and not outside[-1]:
             found = next(filter(None, (d.match(text, start) for d in DEFINITIONS)), None)
-            if found:
-                yield "::".join(outside[:-1]), " ".join(found[1].split()), number
+            alias = re.match(r"using (\w+) = ([^;]*);", text[start:])
+            if found or alias:
+                yield ("::".join(outside[:-1]), " ".join((found or alias)[1].split()), number,
+                       alias and alias[2])
         start += len(line)
 
 
@@ -281,9 +284,10 @@ def faults_of_unity(texts):
         module = re.match(r"(src/\w+|tools)/.*?(_test|_bench|)\.cpp$", path)
         if not module:
             continue
-        for namespace, name, number in unnamed_definitions(texts[path]):
-            where, line = first.setdefault((*module.groups(), namespace, name), (path, number))
-            if where != path:
+        for namespace, name, number, alias in unnamed_definitions(texts[path]):
+            where, line, other = first.setdefault((*module.groups(), namespace, name),
+                                                  (path, number, alias))
+            if where != path and (alias is None or alias != other):
                 yield path, number, (f"{where}:{line} defines {name} too; sanitized builds compile "
                                      "a module's files as one")
 

@@ -106,6 +106,7 @@ class HouseRules(unittest.TestCase):
         self.assertEqual(len(found("class T : A {\n};")), 1)
         for good in ("int f(long a) {\n}", "using U = int;", "struct T;", "int g() {\n  f(1);\n}"):
             self.assertEqual(found(good), [], good)
+        self.assertEqual(len(found("using U = long;")), 1)
         self.assertEqual(found("struct T {\n};", "src/sim/b_test.cpp"), [])
         self.assertEqual(found("struct T {\n};", "src/cost/b.cpp"), [])
 

@@ -24,7 +24,7 @@ Moment at(std::int64_t ns) {
 }
 
 /// Start and end of what ran, in nanoseconds.
-using Times = std::vector<std::pair<std::int64_t, std::int64_t>>;
+using Spans = std::vector<std::pair<std::int64_t, std::int64_t>>;
 
 /// The timeline of a process that has one device to itself, without a node.
 class TimelineTest : public testing::Test {
@@ -56,7 +56,7 @@ class TimelineTest : public testing::Test {
   Moment last_end(Lane& lane) { return timeline_->last_end(lane, t(0)); }
 
   /// Runs everything, and returns when the work of a lane ran.
-  Times times_of(const Lane& lane) {
+  Spans spans_of(const Lane& lane) {
     timeline_->place_all();
     timeline_->forget_started(TimePoint::max());
     return ran_[&lane];
@@ -65,7 +65,7 @@ class TimelineTest : public testing::Test {
   std::array<layout::EngineRecord, kEngineCount> records_{};
   layout::HoldingRecord own_{};
   std::deque<Lane> lanes_;
-  std::map<const Lane*, Times> ran_;
+  std::map<const Lane*, Spans> ran_;
   std::unique_ptr<Timeline> timeline_;
 };
 
@@ -74,7 +74,7 @@ TEST_F(TimelineTest, WorkOfALaneRunsInOrderOnAllEngines) {
   queue(lane, kCopies, 3);
   queue(lane, kKernels, 10);
   EXPECT_EQ(queue(lane, kCopies, 4).start, t(13));
-  EXPECT_EQ(times_of(lane), (Times{{0, 3}, {3, 13}, {13, 17}}));
+  EXPECT_EQ(spans_of(lane), (Spans{{0, 3}, {3, 13}, {13, 17}}));
 }
 
 TEST_F(TimelineTest, WorkThatIsReadyFirstPutsOffWorkThatWasQueuedFirst) {
@@ -84,8 +84,8 @@ TEST_F(TimelineTest, WorkThatIsReadyFirstPutsOffWorkThatWasQueuedFirst) {
   EXPECT_EQ(queue(late, kKernels, 10).start, t(5));
   wait(early, at(1));
   queue(early, kKernels, 8);
-  EXPECT_EQ(times_of(early), (Times{{1, 9}}));
-  EXPECT_EQ(times_of(late), (Times{{9, 19}}));
+  EXPECT_EQ(spans_of(early), (Spans{{1, 9}}));
+  EXPECT_EQ(spans_of(late), (Spans{{9, 19}}));
 }
 
 TEST_F(TimelineTest, OfWorkThatIsReadyAtOnceTheFirstQueuedRunsFirst) {
@@ -97,9 +97,9 @@ TEST_F(TimelineTest, OfWorkThatIsReadyAtOnceTheFirstQueuedRunsFirst) {
   queue(first, kKernels, 10);
   queue(second, kKernels, 10);
   queue(before, kKernels, 7);  // Places all of them anew.
-  EXPECT_EQ(times_of(before), (Times{{0, 7}}));
-  EXPECT_EQ(times_of(first), (Times{{7, 17}}));
-  EXPECT_EQ(times_of(second), (Times{{17, 27}}));
+  EXPECT_EQ(spans_of(before), (Spans{{0, 7}}));
+  EXPECT_EQ(spans_of(first), (Spans{{7, 17}}));
+  EXPECT_EQ(spans_of(second), (Spans{{17, 27}}));
 }
 
 TEST_F(TimelineTest, WorkThatTakesNoTimeIsDoneBeforeOthersStartAtThatTime) {
@@ -117,9 +117,9 @@ TEST_F(TimelineTest, WorkThatTakesNoTimeIsDoneBeforeOthersStartAtThatTime) {
   wait(second_copy, at(10));
   queue(second_copy, kCopies, 5);
   queue(other_kernel, kKernels, 0);  // Runs before the first kernel, so all are placed anew.
-  EXPECT_EQ(times_of(other_kernel), (Times{{10, 10}}));
-  EXPECT_EQ(times_of(first_copy), (Times{{10, 13}}));
-  EXPECT_EQ(times_of(second_copy), (Times{{13, 18}}));
+  EXPECT_EQ(spans_of(other_kernel), (Spans{{10, 10}}));
+  EXPECT_EQ(spans_of(first_copy), (Spans{{10, 13}}));
+  EXPECT_EQ(spans_of(second_copy), (Spans{{13, 18}}));
 }
 
 TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
@@ -131,8 +131,8 @@ TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
   timeline_->place_until(t(6));
   timeline_->forget_started(t(6));
   timeline_->queue(early, kKernels, t(6), Duration(1), 0);
-  EXPECT_EQ(times_of(running), (Times{{5, 15}}));
-  EXPECT_EQ(times_of(early), (Times{{15, 16}}));
+  EXPECT_EQ(spans_of(running), (Spans{{5, 15}}));
+  EXPECT_EQ(spans_of(early), (Spans{{15, 16}}));
 }
 
 TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
@@ -146,8 +146,8 @@ TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
   EXPECT_EQ(timeline_->next_start(), TimePoint::max()) << "nothing is in line";
   timeline_->resolve(*mark.get(), t(35), t(35));
   EXPECT_TRUE(mark->is_final());
-  EXPECT_EQ(times_of(waiting), (Times{{35, 45}})) << "it is ready before the other";
-  EXPECT_EQ(times_of(free), (Times{{45, 50}}));
+  EXPECT_EQ(spans_of(waiting), (Spans{{35, 45}})) << "it is ready before the other";
+  EXPECT_EQ(spans_of(free), (Spans{{45, 50}}));
 }
 
 TEST_F(TimelineTest, ALaneIsReadySoMuchAfterTheRoundForWhichItWaits) {
@@ -166,7 +166,7 @@ TEST_F(TimelineTest, ALaneIsReadySoMuchAfterTheRoundForWhichItWaits) {
   EXPECT_TRUE(timeline_->update(ready));
   EXPECT_TRUE(ready.terms.empty());
   EXPECT_EQ(ready.time, t(44));
-  EXPECT_EQ(times_of(lane), (Times{{30, 40}, {40, 44}}));
+  EXPECT_EQ(spans_of(lane), (Spans{{30, 40}, {40, 44}}));
 }
 
 TEST_F(TimelineTest, WorkOfAnotherLaneOnTheEngineEndsWhatWasKnownOfALane) {
@@ -188,7 +188,7 @@ TEST_F(TimelineTest, WorkOfAnotherLaneOnTheEngineEndsWhatWasKnownOfALane) {
 
 TEST_F(TimelineTest, AnAbandonedLaneRunsToItsEnd) {
   auto group = std::make_shared<LaneGroup>();
-  Times ran;
+  Spans ran;
   group->observer = [&](TimePoint start, TimePoint end) {
     ran.emplace_back(start.time_since_epoch().count(), end.time_since_epoch().count());
   };
@@ -198,7 +198,7 @@ TEST_F(TimelineTest, AnAbandonedLaneRunsToItsEnd) {
   queue(*lane, kKernels, 10);
   timeline_->abandon(std::move(lane), t(0));
   timeline_.reset();
-  EXPECT_EQ(ran, (Times{{5, 15}}));
+  EXPECT_EQ(ran, (Spans{{5, 15}}));
 }
 
 }  // namespace
