@@ -35,7 +35,7 @@ struct CopyRule {
   bool operator==(const CopyRule&) const = default;
 };
 
-/// Up to this size, a pageable copy to the device only waits for its staging. Source: CUDA Runtime
+/// Up to this size, a pageable copy to the device waits only for its staging. Source: CUDA Runtime
 /// API, "API synchronization behavior".
 inline constexpr Bytes kStagedBytes = 64 * kKiB;
 
@@ -56,11 +56,11 @@ inline constexpr Bytes kStagedBytes = 64 * kKiB;
 }
 
 /// Returns what a copy makes the host wait for. Source: CUDA Runtime API, "API synchronization
-/// behavior", "Memcpy": the host waits for copies within its memory, in either case; for none
-/// between devices; before a synchronous copy from pageable memory, for the stream, and then until
-/// the memory is staged; for other synchronous copies until they end. Asynchronous copies "might be
-/// synchronous" with pageable memory, and else are not. A graph's launch returns at once, and its
-/// nodes read their sources when they run.
+/// behavior", "Memcpy": the host waits for all copies within its own memory, and for none between
+/// devices. For a synchronous copy from pageable memory, it waits for the stream, and then until
+/// the memory is staged; for other synchronous copies, it waits until they end. Asynchronous copies
+/// "might be synchronous" with pageable memory, and otherwise are not. A graph's launch returns at
+/// once, and its nodes read their sources when they run.
 [[nodiscard]] constexpr CopyRule copy_rule(CopyRoute route, CopyCall call) {
   constexpr CopyRule kNone{};
   constexpr CopyRule kAfterEarlierWork{.wait = CopyWait::kEarlierWork};

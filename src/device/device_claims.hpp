@@ -15,13 +15,13 @@
 
 namespace gpemu::device {
 
-/// What a process holds of one device that other processes want, too: memory, and the device itself
-/// where only one process may use it.
+/// The resources of one device that a process holds and other processes may want: memory, and the
+/// device itself if only one process may use it.
 ///
 /// The process publishes a claim first and then looks: if two claim something that only one can
-/// have, at least one of them sees the other, withdraws its claim and looks again. So nobody waits
-/// for another process, and one that is stopped anywhere keeps what it claimed, but blocks nothing
-/// else. Thread safety: any thread.
+/// have, at least one of them sees the other, withdraws its claim and looks again. So no process
+/// waits for another, and a process that is stopped at any point keeps what it claimed, but blocks
+/// nothing else. Thread safety: any thread.
 class DeviceClaims {
  public:
   /// How often a process tries again after others changed something in between. Processes that only
@@ -29,29 +29,31 @@ class DeviceClaims {
   /// delay others.
   static constexpr int kMostAttempts = 1000;
 
-  /// What a process knows of the others, and how it gets out of their way.
+  /// How a process sees the others, and how it gets out of their way.
   struct Others {
-    std::function<Slots()> attachments;            ///< returns those that live, but not this one.
-    std::function<bool(std::size_t slot)> is_own;  ///< whether it is of this process as well.
+    std::function<Slots()> attachments;            ///< returns the living ones except this one.
+    std::function<bool(std::size_t slot)> is_own;  ///< whether it belongs to this process, too.
     std::function<void(int attempt)> pause;        ///< waits before it looks again.
   };
 
-  /// `capacity`: the device's memory. `holdings`: of all slots. `slot`: this attachment's.
+  /// `capacity`: the device's memory. `holdings`: the records of all slots. `slot`: this
+  /// attachment's.
   DeviceClaims(Bytes capacity, std::span<layout::HoldingRecord> holdings, std::size_t slot,
                Others others);
 
-  /// Takes memory unless that is more than is free. Returns whether it did.
+  /// Takes memory if that much is free. Returns whether it did.
   [[nodiscard]] bool take_memory(Bytes bytes);
   void give_back_memory(Bytes bytes);
   /// Returns how much memory this attachment has taken.
   [[nodiscard]] Bytes memory();
 
-  /// Why a context was refused: by the process in a slot, or because others kept claiming it.
+  /// Why a context was refused: a process has one, in the slot `holder`, or, if there is no holder,
+  /// others kept claiming the device.
   struct Refusal {
     std::optional<std::size_t> holder;
   };
-  /// Counts a context of this process. If it wants the device for itself (`alone`), refuses while
-  /// another process has a context.
+  /// Counts a context of this process. If it wants the device for itself (`alone`), it is refused
+  /// while another process has a context.
   [[nodiscard]] std::optional<Refusal> add_context(bool alone);
   void remove_context();
 
@@ -62,7 +64,7 @@ class DeviceClaims {
 
   const Bytes capacity_;
   const std::span<layout::HoldingRecord> holdings_;
-  layout::HoldingRecord& published_;  ///< what others see of the rest, which is the original.
+  layout::HoldingRecord& published_;  ///< what others see; the originals are below.
   const Others others_;
   Mutex mutex_;
   Bytes memory_ GPEMU_GUARDED_BY(mutex_) = 0;

@@ -15,11 +15,12 @@
 
 namespace gpemu::device {
 
-/// One party of a group, as its process sees it: its seat, and the rounds that it has queued and
-/// whose ends it does not know.
+/// One party of a group, as its process sees it: its seat, and those of its queued rounds whose
+/// ends it does not know.
 ///
-/// An arrival is a time, or so much after the end of an earlier round. If it is not published as
-/// final, it is a prediction until that has passed, which its party may take back.
+/// An arrival is at a given time, or a given duration after the end of an earlier round, whichever
+/// is later. Unless it is published as final, it is a prediction, which its party may take back
+/// until that time has passed.
 ///
 /// Thread safety: guarded by the schedule's mutex.
 class Party {
@@ -33,8 +34,8 @@ class Party {
   /// When a party reaches a round, unless the previous round ends later.
   struct Arrival {
     TimePoint time{};
-    Duration after{};               ///< the end of an earlier round:
-    std::uint32_t rounds_back = 0;  ///< how many rounds earlier; 0: of none.
+    Duration after{};               ///< counted from the end of an earlier round.
+    std::uint32_t rounds_back = 0;  ///< how many rounds earlier; 0: there is none.
     bool is_final = true;
   };
 
@@ -49,7 +50,7 @@ class Party {
   [[nodiscard]] Round* unpublished();
   /// Publishes that round's arrival.
   void publish(const Arrival& arrival, TimePoint now);
-  /// Returns the arrival at that round, not as final, if it depends on nothing but time and the
+  /// Returns the arrival at a round, not marked as final, if it depends on nothing but time and the
   /// group's earlier rounds.
   [[nodiscard]] std::optional<Arrival> arrival_of(const Round& round) const;
 
@@ -60,9 +61,9 @@ class Party {
   /// Returns whether others may have used an arrival that was taken back, because it had become
   /// final by `now`.
   [[nodiscard]] bool took_back_too_late(TimePoint now) const;
-  /// Publishes again what was taken back.
+  /// Publishes again the arrivals that were taken back.
   void restore();
-  /// Writes again what this party has published, in case its seat was damaged.
+  /// Writes this party's published arrivals again, in case its seat was damaged.
   void repair();
 
   /// Returns when the first round ends, if all parties' arrivals are final.
@@ -74,13 +75,13 @@ class Party {
     bool all_come = false;
   };
   [[nodiscard]] Expected expected_end(TimePoint now) const;
-  /// Returns when to look again, in order to publish arrivals early enough, if all that may be
-  /// published is published.
+  /// Returns when to look again in order to publish arrivals early enough, if all arrivals that may
+  /// be published now have been.
   [[nodiscard]] Expected time_to_publish(TimePoint now) const;
-  /// Notes when the first round has ended or will end.
+  /// Removes the first round, and notes when it ended or will end.
   void pop(TimePoint end);
-  /// Returns for how long after its end the first round had no end for those who asked: until the
-  /// last arrival was published.
+  /// Returns how long after `end` the first round's end became known, which is when the last
+  /// arrival was published.
   [[nodiscard]] Duration lateness(TimePoint end) const;
 
   /// Returns whether the party of a seat has not arrived at the first round by `now`.
@@ -91,9 +92,9 @@ class Party {
   const layout::SeatRecord* failed = nullptr;
 
  private:
-  /// What is known of a round.
+  /// The known facts about a round.
   struct Known {
-    TimePoint latest{};  ///< arrival, or the end of the previous round.
+    TimePoint latest{};  ///< the latest arrival, or the end of the previous round if later.
     Duration cost{1};
     bool all_come = true;
     bool all_final = true;
@@ -103,7 +104,7 @@ class Party {
   struct Entry {
     TimePoint ready;
     Duration cost;
-    bool is_final;  ///< also because it has passed.
+    bool is_final;  ///< published as final, or its time has passed.
   };
   [[nodiscard]] static std::optional<Entry> read(const layout::SeatRecord& seat,
                                                  std::uint64_t round, const Ends& ends,
@@ -120,11 +121,11 @@ class Party {
   [[nodiscard]] Known known(std::uint64_t round, const Ends& ends, TimePoint now) const;
 
   Seats seats_;
-  layout::SeatRecord& shown_;  ///< what others see of the originals, which follow.
+  layout::SeatRecord& shown_;  ///< what others see; the originals follow.
   std::array<Published, layout::kArrivalsKept> arrivals_{};
   std::uint64_t changes_ = 0;
   std::deque<Round> rounds_;
-  std::uint64_t ended_ = 0;       ///< rounds before those in `rounds_`.
+  std::uint64_t ended_ = 0;       ///< how many rounds came before those in `rounds_`.
   std::uint64_t published_ = 0;   ///< rounds whose arrivals are published.
   std::uint64_t promised_ = 0;    ///< rounds up to the last one whose arrival was promised.
   std::uint64_t taken_back_ = 0;  ///< the value of `published_` before arrivals were taken back.

@@ -83,15 +83,15 @@ class Schedule {
   /// As Timeline::place_all.
   void place_all() GPEMU_REQUIRES(mutex) { timeline_.place_all(); }
 
-  /// Gives its time to work that has started at `now`, and settles rounds.
+  /// Gives work that has started by `now` its time, and settles rounds.
   void advance(TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.pass(now);
     if (open_rounds_ > 0) return catch_up();
     timeline_.place_until(now);
   }
 
-  /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party is
-  /// added.
+  /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party has
+  /// been added.
   Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost) GPEMU_REQUIRES(mutex);
 
   /// From now until the party is removed, publishes its arrivals and gives its rounds their ends.
@@ -104,7 +104,7 @@ class Schedule {
   /// When there is something to do next for open rounds.
   struct NextLook {
     TimePoint time = TimePoint::max();
-    /// Whether a round would have ended by now if others had come: only they know when that is.
+    /// Whether a round would have ended by now if others had come: only they know when they will.
     bool listens = false;
 
     void add(const Party::Expected& round, TimePoint now) {
@@ -118,18 +118,18 @@ class Schedule {
   NextLook next_look(TimePoint now) GPEMU_REQUIRES(mutex);
 
   /// Returns when the thread that settles looks next, not after `latest`: in time to publish the
-  /// next arrivals. If threads of this process wait, as next_look. Its bell rings if it must look
-  /// earlier.
+  /// next arrivals or, if threads of this process wait, when next_look() says. Its bell rings if it
+  /// must look earlier.
   NextLook plan_look(TimePoint now, TimePoint latest) GPEMU_REQUIRES(mutex);
 
-  /// Makes the thread that settles look, if it would look later than that or never.
+  /// Makes the thread that settles look, if it would otherwise look later than `look` or never.
   void call_settler(const NextLook& look) GPEMU_REQUIRES(mutex);
 
   /// Finds parties that wait for a party that cannot come any more, and repairs the seats of
   /// parties that wait.
   void find_failures() GPEMU_REQUIRES(mutex);
 
-  /// For how long after their ends rounds had no end, for those who asked.
+  /// How late the ends of rounds became known.
   [[nodiscard]] const Lateness& lateness() const GPEMU_REQUIRES(mutex) { return lateness_; }
 
   /// Changes when a round gets its end or a party fails.
@@ -139,8 +139,8 @@ class Schedule {
   void tell_news();
 
  private:
-  /// Every function that queues or asks starts with this. With open rounds, it first does all work
-  /// that was due until now.
+  /// Every function that queues work or asks for a time starts with this. If there are open rounds,
+  /// it first does everything that was due by `now`.
   void enter(TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.pass(now);
     if (open_rounds_ > 0) catch_up();
@@ -162,12 +162,12 @@ class Schedule {
   Segment& segment_;
   sim::Clock* clock_ = nullptr;  ///< if there are parties.
   Timeline timeline_ GPEMU_GUARDED_BY(mutex);
-  /// While rounds are open: all work that starts before has started.
+  /// While rounds are open: all work that starts before this time has started.
   TimePoint reached_ GPEMU_GUARDED_BY(mutex){};
   std::vector<Party*> parties_ GPEMU_GUARDED_BY(mutex);
   Lateness lateness_ GPEMU_GUARDED_BY(mutex);
   std::size_t open_rounds_ GPEMU_GUARDED_BY(mutex) = 0;  ///< of all parties.
-  /// Of the thread that settles, if there is one.
+  /// The next look of the thread that settles, if there is one.
   TimePoint planned_look_ GPEMU_GUARDED_BY(mutex) = TimePoint::min();
 };
 

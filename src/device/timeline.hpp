@@ -22,26 +22,26 @@ namespace gpemu::device {
 /// The engines of a device, as this process uses them.
 struct DeviceEngines {
   std::unique_ptr<DeviceSharing> sharing;
-  std::span<layout::EngineRecord> records;  ///< which all processes change.
+  std::span<layout::EngineRecord> records;  ///< changed by all processes.
   layout::HoldingRecord* own = nullptr;     ///< what others see of this process.
 };
 
 /// When the work of a process runs on the engines of a node's devices.
 ///
-/// An engine does work in the order in which it becomes ready, and finishes the work that it has
+/// An engine does work in the order in which the work becomes ready, and finishes what it has
 /// started. If several pieces become ready at the same time, the one that was queued first runs
 /// first. So, until it starts, queued work can be put off by work of other streams that becomes
 /// ready earlier. Times are final once work has started; the others hold if nothing else is queued.
 ///
 /// As long as work becomes ready in the order in which it is queued, each piece gets its time when
 /// it is queued. Otherwise, work that has not started is placed again, as far as somebody asks for
-/// it. The timeline knows nothing of rendezvous: work can wait for a mark that gets its time from
-/// outside, by resolve().
+/// its times. The timeline knows nothing of rendezvous: work can wait for a mark that gets its time
+/// from outside, by resolve().
 ///
 /// Thread safety: guarded by the schedule's mutex.
 class Timeline {
  public:
-  /// `schedule`: what the marks of this timeline belong to, or null.
+  /// `schedule`: the one to which the marks of this timeline belong, or null.
   Timeline(Schedule* schedule, std::vector<DeviceEngines> devices);
   Timeline(const Timeline&) = delete;
   Timeline& operator=(const Timeline&) = delete;
@@ -55,7 +55,7 @@ class Timeline {
     return *sharing_[static_cast<std::size_t>(device)];
   }
 
-  /// Notes that it is `now`. All that is queued afterwards is queued at this time or later.
+  /// Notes that the time is `now`. Everything queued afterwards is queued at this time or later.
   void pass(TimePoint now) { now_ = std::max(now_, now); }
   /// Returns the latest time that was noted.
   [[nodiscard]] TimePoint now() const { return now_; }
@@ -71,30 +71,30 @@ class Timeline {
   /// Queues a wait for a mark that has no time until it is resolved. Returns the mark.
   MarkReference wait_for_open_mark(Lane& lane, TimePoint now, Duration cost);
 
-  /// Returns when what is queued in a lane now will be ready; with epoch 0 if that cannot be told.
+  /// Returns when work that is queued in a lane now will be ready; with epoch 0 if that is unknown.
   [[nodiscard]] Ready ready(Lane& lane, TimePoint now);
 
-  /// Replaces rounds that have ended by their ends. Returns whether the rest still holds.
+  /// Replaces rounds that have ended with their ends. Returns whether `ready` still holds.
   [[nodiscard]] bool update(Ready& ready) const;
 
-  /// Makes what ready() has returned hold no more.
+  /// Invalidates everything that ready() has returned so far.
   void invalidate() { ++epoch_; }
 
   /// Returns whether no other process has work in the queues of the engines on which this process
   /// has work that has not started.
   [[nodiscard]] bool is_alone(TimePoint now) const;
 
-  /// From now on, keeps what ready() needs.
+  /// From now on, keeps the data that ready() needs.
   void follow_rounds();
 
-  /// Returns whether another lane has work on an engine that has not started. If work is queued
-  /// nevertheless, what ready() returned does not hold any more.
+  /// Returns whether another lane has unstarted work on an engine. If this lane nevertheless queues
+  /// work there, the results of ready() no longer hold.
   [[nodiscard]] bool is_used_by_other(const Lane& lane, std::size_t engine, TimePoint now) {
     return engines_[engine].only_lane != &lane && find_other(lane, engine, now);
   }
 
-  /// Whether work of open lanes runs when it is ready, whatever other processes have queued:
-  /// because others rely on it.
+  /// Whether work of open lanes runs as soon as it is ready, whatever other processes have queued,
+  /// because others rely on its times.
   bool keeps_promises = false;
 
   /// Gives an open mark its time, which is final.
@@ -103,7 +103,7 @@ class Timeline {
   /// Returns when the last task of a lane ends.
   Moment last_end(Lane& lane, TimePoint now);
 
-  /// Returns when all work of a lane ends, and everything for which it waits.
+  /// Returns when all work of a lane, and everything for which it waits, has ended.
   Moment end_of(Lane& lane, TimePoint now);
 
   /// The same for all lanes of a group.
@@ -115,10 +115,10 @@ class Timeline {
   /// Returns when the next work in line starts; the last TimePoint if there is none.
   [[nodiscard]] TimePoint next_start();
 
-  /// Places the work in line that starts by `until`, and what then gets in line.
+  /// Places the work in line that starts by `until`, and the work that then gets in line.
   void place_until(TimePoint until);
 
-  /// Gives all work its time as if nothing else was queued later.
+  /// Gives all work its time, as if nothing else were queued later.
   void place_all();
 
   /// Makes the times of work that has started by `now` final.
@@ -137,7 +137,7 @@ class Timeline {
     TimePoint started_end{};   ///< of started work.
     TimePoint last_ready{};    ///< of placed work.
     std::vector<Lane*> ready;  ///< a heap of lanes whose next task is ready.
-    /// If not null, no other lane has work that has not started.
+    /// If not null, no other lane has unstarted work on this engine.
     const Lane* only_lane = nullptr;
   };
   struct Later;
@@ -192,7 +192,7 @@ class Timeline {
   std::vector<std::unique_ptr<Lane>> abandoned_;
   std::size_t most_abandoned_ = 16;               ///< before they are checked.
   std::vector<std::pair<Mark*, Lane*>> blocked_;  ///< lanes whose next task waits for a mark.
-  std::vector<Lane*> woken_;                      ///< whose marks have got their times.
+  std::vector<Lane*> woken_;                      ///< lanes whose marks now have their times.
   std::uint64_t next_number_ = 1;
   bool follows_rounds_ = false;
   std::uint64_t epoch_ = 1;  ///< changes when work may move that others depend on.

@@ -16,10 +16,10 @@
 
 namespace gpemu::run {
 
-/// What a thread waits for at a file descriptor.
+/// The operations for which a thread waits on a file descriptor.
 enum class Direction { kRead, kWrite, kBoth };
 
-/// Finds out whether processes that wait at file descriptors wait only for each other:
+/// Finds out whether processes that wait on file descriptors wait only for each other:
 /// docs/design/shared-clock.md has the rules. Thread safety: none.
 class Connections {
  public:
@@ -29,10 +29,10 @@ class Connections {
   /// From now on, `processes` count as inside.
   void set_inside(std::vector<pid_t> processes);
 
-  /// What may deliver something while all threads sleep.
+  /// Sources that may deliver something while all threads sleep.
   struct Carriers {
-    std::set<std::uint64_t> sockets;  ///< TCP sockets at which threads wait, by inode.
-    std::set<pid_t> rings;  ///< processes with an io_uring whose threads wait at an eventfd.
+    std::set<std::uint64_t> sockets;  ///< TCP sockets on which threads wait, by inode.
+    std::set<pid_t> rings;  ///< processes with an io_uring whose threads wait on an eventfd.
 
     void add(const Carriers& other) {
       sockets.insert(other.sockets.begin(), other.sockets.end());
@@ -41,12 +41,12 @@ class Connections {
     void clear() { *this = {}; }
   };
 
-  /// Returns whether only a process inside can end a wait at a descriptor, or one of the carriers,
+  /// Returns whether a wait on a descriptor can be ended only by a process inside, or by carriers,
   /// which it adds to `carriers`: for these, are_quiet() must hold as well.
   [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
                                Carriers& carriers);
 
-  /// Reads again the state of carriers.
+  /// Reads the state of carriers again.
   void look_again(const Carriers& carriers);
 
   /// Returns whether nothing was under way at the last look_again() for these carriers: everything
@@ -96,7 +96,7 @@ class Connections {
   std::map<std::uint64_t, TcpSocket> tcp_;  ///< by inode.
   std::multimap<std::string, std::uint64_t> tcp_by_own_;
   std::set<std::string> half_open_;  ///< own ports of connections that are being opened.
-  std::string opened_;               ///< how many connections had been opened when that was read.
+  std::string opened_;               ///< how many connections had been opened when tcp_ was read.
   FileDescriptor diagnosis_;
 };
 

@@ -24,16 +24,16 @@ namespace gpemu::run {
 /// A thread that cannot be examined counts as computing. Thread safety: none.
 class WaitWatch {
  public:
-  /// Watches the descendants of `root`, which itself does not count. `shared_file`: threads may
-  /// wait in this file's memory, "" for none.
+  /// Watches the descendants of `root`, which itself does not count. `shared_file`: a file in
+  /// whose memory threads may wait, "" for none.
   WaitWatch(pid_t root, std::string shared_file);
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;
   ~WaitWatch() = default;
 
   /// Returns whether, at some moment during this call, every thread slept in a wait that counts.
-  /// `has_time` returns whether the end of a thread's wait is known: then the wait counts although
-  /// the kernel may end it by itself.
+  /// `has_time` returns whether the end of a thread's wait is known: then the wait counts, even
+  /// though the kernel may end it by itself.
   [[nodiscard]] bool all_wait(const std::function<bool(pid_t)>& has_time);
 
   /// Returns the processes seen by the last check.
@@ -43,13 +43,13 @@ class WaitWatch {
     const auto found = threads_.find(thread);
     return found != threads_.end() && !found->second.ended;
   }
-  /// Returns the process of a thread, 0 if it is not known.
+  /// Returns the process of a thread, or 0 if it is not known.
   [[nodiscard]] pid_t process_of(pid_t thread) const;
 
   /// Returns whether all_wait() last returned false because a thread was running.
   [[nodiscard]] bool one_runs() const { return way_ == kRuns; }
-  /// Returns, for people, why all_wait() last returned false: "python (4711) waits for something
-  /// outside the run".
+  /// Returns a text for people that says why all_wait() last returned false: "python (4711) waits
+  /// for something outside the run".
   [[nodiscard]] std::string who_computes() const;
 
   /// The effort of all_wait(): how often it ran, and how many threads it examined.

@@ -20,7 +20,7 @@ class Option;
 
 namespace gpemu::tools {
 
-/// An option, a flag or an argument of a command. Copies refer to the same one.
+/// An option, a flag or an argument of a command. Copies refer to the same option.
 class Option {
  public:
   explicit Option(CLI::Option& option) : option_(&option) {}
@@ -38,20 +38,20 @@ class Option {
   Option one_of(std::initializer_list<std::string_view> choices);
   /// A word may contain several values, with this character between them.
   Option separated_by(char separator);
-  /// One word follows the option each time. By default, all words up to the next option do.
+  /// Each use of the option takes one word. By default, it takes all words up to the next option.
   Option one_word_each();
-  /// The help shows the present value of the variable.
+  /// The help shows the current value of the variable.
   Option show_default();
-  /// Neither of the two may be given with the other, which was added before: e.g. "--data".
+  /// This option and `other`, which was added before (e.g. "--data"), may not be given together.
   Option excludes(const std::string& other);
-  /// It may be given only with the other, which was added before.
+  /// This option may be given only together with `other`, which was added before.
   Option needs(const std::string& other);
 
  private:
   CLI::Option* option_;
 };
 
-/// A command: gpemu itself or one of its subcommands. Copies refer to the same one.
+/// A command: gpemu itself or one of its subcommands. Copies refer to the same command.
 class Command {
  public:
   explicit Command(CLI::App& app) : app_(&app) {}
@@ -92,19 +92,19 @@ class Command {
   void last_value_counts();
   /// All words after the first argument are arguments, even if they begin with a dash.
   void arguments_at_end();
-  /// No subcommand may be given with an option of this command. Called after both were added.
+  /// No subcommand may be given with an option of this command. Call it after both have been added.
   void options_exclude_subcommands();
   /// Returns whether an option was given, e.g. "--gpu".
   [[nodiscard]] bool given(const std::string& option) const;
 
-  /// Sets what the command does when its options were parsed, unless a subcommand was given. An
-  /// error is printed and decides the exit code.
+  /// Sets what the command does once its options have been parsed, unless a subcommand was given.
+  /// An error is printed and decides the exit code.
   void on_run(std::function<Result<void>()> action);
   /// The same for an action that returns the command's exit code.
   void on_run(std::function<Result<int>()> action);
 
-  /// Parses the words after "gpemu" and does what the command that they name does. Returns the exit
-  /// code. Throws CLI::ParseError if the words are wrong, or ask for help. For tools/cli.
+  /// Parses the words after "gpemu" and runs the command that they name. Returns the exit code.
+  /// Throws CLI::ParseError if the words are wrong, or ask for help. For tools/cli.
   Result<int> run(std::vector<std::string> words);
   /// The command itself, for tools/cli.
   [[nodiscard]] CLI::App& app() const { return *app_; }

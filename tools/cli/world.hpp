@@ -15,7 +15,7 @@ struct World {
   std::filesystem::path nodes;  ///< the folder of the nodes.
   /// Returns the value of an environment variable; empty if it is not set.
   std::function<std::string(const char* name)> variable;
-  sim::Clock& clock;  ///< in which commands wait and measure.
+  sim::Clock& clock;  ///< on which commands wait and measure time.
   std::function<std::chrono::system_clock::time_point()> time_of_day;
 };
 

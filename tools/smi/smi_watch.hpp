@@ -19,9 +19,9 @@ namespace gpemu::tools {
 /// What an SmiWatch watches, and how.
 struct SmiWatchOptions {
   std::filesystem::path folder;  ///< of the nodes.
-  std::string node;              ///< the only node to watch; empty: all of the folder.
-  int device = -1;               ///< the only device to watch of each node; -1: all.
-  Duration period{};             ///< the shortest over which the load is measured.
+  std::string node;              ///< the only node to watch; empty: all in the folder.
+  int device = -1;               ///< the only device of each node to watch; -1: all.
+  Duration period{};             ///< the shortest time over which load is measured.
   sim::Clock* clock = nullptr;   ///< measures the periods; null: the clock of each node.
 };
 
@@ -34,8 +34,8 @@ class SmiWatch {
   /// Returns all devices now. Waits for the first period of new nodes to end. Damaged nodes are
   /// left out.
   ///
-  /// Errors: kNotFound if no node has the requested device; those of the folder; those of the node
-  /// if there is only one.
+  /// Errors: kNotFound if no node has the requested device; errors of reading the
+  /// folder, or the node if there is only one.
   Result<std::vector<SmiDevice>> sample();
 
  private:
@@ -43,7 +43,7 @@ class SmiWatch {
   using Monitors = std::vector<std::pair<std::string, std::unique_ptr<device::Monitor>>>;
 
   [[nodiscard]] Result<std::vector<std::string>> node_names() const;
-  /// Starts to watch new nodes, and stops for nodes that are gone.
+  /// Starts watching new nodes, and stops watching nodes that are gone.
   Result<void> follow();
   [[nodiscard]] Result<std::unique_ptr<device::Monitor>> watch(const std::string& name) const;
 

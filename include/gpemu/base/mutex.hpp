@@ -18,13 +18,13 @@
 #define GPEMU_GUARDED_BY(mutex) GPEMU_THREAD_ANNOTATION(guarded_by(mutex))
 /// The function, or the lambda, may be called only while the mutexes are held.
 #define GPEMU_REQUIRES(...) GPEMU_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
-/// The function, or the lambda, returns with the mutexes held, or gives them up.
+/// The function, or the lambda, returns with the mutexes held, or releases them.
 #define GPEMU_ACQUIRES(...) GPEMU_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define GPEMU_RELEASES(...) GPEMU_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
 
 namespace gpemu {
 
-/// A std::mutex that clang knows as one.
+/// A std::mutex that clang's analysis recognises as a mutex.
 class GPEMU_THREAD_ANNOTATION(capability("mutex")) Mutex {
  public:
   void lock() GPEMU_ACQUIRES() { mutex_.lock(); }
@@ -39,7 +39,7 @@ class GPEMU_THREAD_ANNOTATION(capability("mutex")) Mutex {
   std::mutex mutex_;
 };
 
-/// Holds a mutex until the end of its scope, or until it unlocks it.
+/// Holds a mutex until the end of the lock's scope, or until unlock().
 class GPEMU_THREAD_ANNOTATION(scoped_lockable) Lock {
  public:
   explicit Lock(Mutex& mutex) GPEMU_ACQUIRES(mutex) : lock_(mutex.mutex_) {}
@@ -56,8 +56,8 @@ class GPEMU_THREAD_ANNOTATION(scoped_lockable) Lock {
   std::unique_lock<std::mutex> lock_;
 };
 
-/// A std::condition_variable for a Mutex. Requires: the lock holds its mutex, on which all threads
-/// that wait agree.
+/// A std::condition_variable for a Mutex. Requires: the lock holds its mutex, and all threads that
+/// wait use the same one.
 class Condition {
  public:
   void notify_one() { condition_.notify_one(); }
@@ -69,7 +69,7 @@ class Condition {
     condition_.wait(lock.lock_, std::forward<Predicate>(predicate));
   }
 
-  /// Waits at most so long, and returns whether the predicate holds.
+  /// Waits for at most `time`, and returns whether the predicate holds.
   template <typename Rep, typename Period, typename Predicate>
   bool wait_for(Lock& lock, std::chrono::duration<Rep, Period> time, Predicate&& predicate) {
     return condition_.wait_for(lock.lock_, time, std::forward<Predicate>(predicate));
