@@ -127,7 +127,7 @@ class Timeline {
   /// Keeps a lane until its work has ended.
   void abandon(std::unique_ptr<Lane> lane, TimePoint now);
 
-  /// Returns when the last piece of a task starts, if the task is placed.
+  /// Returns when the last piece of a task starts. Requires: the task is placed.
   [[nodiscard]] static TimePoint last_start(Lane& lane, std::size_t index);
 
  private:

@@ -68,9 +68,9 @@ class WaitWatch {
     pid_t process = 0;
     FileDescriptor runs, call;  ///< /proc/PID/task/TID/schedstat and syscall.
     std::uint64_t run_count = 0;
-    bool known = false;  ///< it has slept since `run_count` in a wait that counts; or not:
+    bool known = false;  ///< it has slept in a wait that counts since it had run so often.
     bool ended = false;
-    bool timed = false;
+    bool timed = false;  ///< the wait may end by itself.
     Connections::Carriers carriers;
     SystemCall last_call;  ///< the last one that was examined.
   };
