@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <cxxabi.h>
 #include <exception>
 #include <initializer_list>
 #include <new>
@@ -35,9 +36,10 @@ inline gpemu_status report(ErrorCode code, std::string_view message) {
 }
 
 /// Runs the body of an interface function, a callable that returns Result<void>. Errors and stray
-/// exceptions become a status and a message. Exceptions are reported without allocating.
+/// exceptions become a status and a message. Exceptions are reported without allocating. Only a
+/// thread that is cancelled, or that calls pthread_exit, unwinds through here.
 template <typename Body>
-gpemu_status guard(Body body) noexcept {
+gpemu_status guard(Body body) {
   try {
     if (LastError* const last = PerThread<LastError>::get()) last->message[0] = '\0';
     const Result<void> result = body();
@@ -46,6 +48,8 @@ gpemu_status guard(Body body) noexcept {
     return report(ErrorCode::kResourceLimit, "the host is out of memory; end other programs");
   } catch (const std::exception& exception) {
     return report(ErrorCode::kInternal, exception.what());
+  } catch (const abi::__forced_unwind&) {
+    throw;
   } catch (...) {
     return report(ErrorCode::kInternal, "an exception of an unknown type was thrown");
   }

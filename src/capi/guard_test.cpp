@@ -3,7 +3,9 @@
 
 #include <exception>
 #include <new>
+#include <pthread.h>
 #include <stdexcept>
+#include <thread>
 
 #include <gtest/gtest.h>
 
@@ -34,6 +36,15 @@ TEST(CApiGuard, TellsWhatAnExceptionSays) {
 TEST(CApiGuard, LetsNoOtherObjectOut) {
   EXPECT_EQ(status_after(7), GPEMU_ERROR_INTERNAL);
   EXPECT_STREQ(message(), "an exception of an unknown type was thrown");
+}
+
+TEST(CApiGuard, ThreadsMayEndInACall) {
+  bool returned = false;
+  std::thread([&returned] {
+    static_cast<void>(gpemu::guard([]() -> gpemu::Result<void> { ::pthread_exit(nullptr); }));
+    returned = true;
+  }).join();
+  EXPECT_FALSE(returned);
 }
 
 TEST(CApiGuard, ForgetsTheMessageOfTheLastCall) {

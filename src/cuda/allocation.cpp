@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/undo.hpp"
 
 #include "attach.hpp"
 #include "log.hpp"
@@ -126,22 +127,21 @@ Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind
   const Bytes taken = charged(bytes);
   const auto ledger = device.device->allocate(taken);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  Undo charge([&] { static_cast<void>(device.device->free(*ledger)); });
   Memory& state = memory();
   const Lock lock(state.mutex);
   AddressSpace* const space = space_of(state, device);
   const auto start = space == nullptr ? std::nullopt : take_range(*space, taken);
-  if (!start) {
-    static_cast<void>(device.device->free(*ledger));
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  count_held(state, device.ordinal, taken);
-  record_allocation(device.ordinal, *start, static_cast<std::int64_t>(bytes));
+  if (!start) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   state.blocks.emplace(*start, Block{.bytes = bytes,
                                      .kind = kind,
                                      .device = device.ordinal,
                                      .id = state.next_id++,
                                      .ledger = *ledger,
                                      .shared = kind == GPEMU_CUDA_MEMORY_MANAGED});
+  charge.keep();
+  count_held(state, device.ordinal, taken);
+  record_allocation(device.ordinal, *start, static_cast<std::int64_t>(bytes));
   *address = *start;
   return GPEMU_CUDA_SUCCESS;
 }

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <map>
 #include <set>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
@@ -377,16 +378,20 @@ Status allocate_async(Bytes bytes, gpemu_cuda_pool_handle pool, gpemu_cuda_strea
   const auto again = std::ranges::find_if(found->cached, [&](const auto& entry) {
     return entry.bytes == taken && (entry.stream_id == stream.id || entry.ready.is_over(now));
   });
+  // Made before the memory is taken, which would be lost if there were no room for this.
+  std::map<std::uint64_t, InUse> entry{{0, InUse{.pool = found, .bytes = taken}}};
   if (again != found->cached.end()) {
     *address = again->address;
     found->cached.erase(again);
   } else {
     GPEMU_CUDA_TRY(grow(*found, taken, stream, address));
   }
+  auto node = entry.extract(entry.begin());
+  node.key() = *address;
+  pools().in_use.insert(std::move(node));
   found->used += taken;
   found->used_high = std::max(found->used_high, found->used);
   found->reserved_high = std::max(found->reserved_high, found->reserved);
-  pools().in_use.emplace(*address, InUse{.pool = found, .bytes = taken});
   trim(*found, found->threshold);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -56,16 +56,27 @@ class StatusTest : public testing::Test {
   void SetUp() override { testing::internal::CaptureStderr(); }
   void TearDown() override { static_cast<void>(testing::internal::GetCapturedStderr()); }
 
+  static std::uint64_t free_memory() {
+    std::uint64_t free = 0, total = 0;
+    EXPECT_EQ(gpemu_cuda_mem_info(&free, &total), GPEMU_CUDA_SUCCESS);
+    return free;
+  }
+
   /// Makes each allocation of a call fail, one in each run, until the call succeeds. Returns how
-  /// many there are. Requires: without failures, the call succeeds.
+  /// many there are. Expects that a call that fails takes no memory of the GPU. Requires: without
+  /// failures, the call succeeds.
   template <typename Call>
-  static int failing_allocations(Call call) {
+  static int failing_allocations(Call call, int line = __builtin_LINE()) {
     gpemu_cuda_status status = GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
     int allocations = -1;
+    const std::uint64_t free_before = free_memory();
     while (status == GPEMU_CUDA_ERROR_OUT_OF_MEMORY && allocations < 1000) {
       allocations_left = ++allocations;
       status = call();
       allocations_left = kNever;
+      if (status == GPEMU_CUDA_SUCCESS) break;
+      EXPECT_EQ(free_memory(), free_before)
+          << "line " << line << ", after the failure of allocation " << allocations;
     }
     EXPECT_EQ(status, GPEMU_CUDA_SUCCESS);
     return allocations;

@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/undo.hpp"
 
 #include "allocation.hpp"
 #include "attach.hpp"
@@ -199,24 +200,23 @@ Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) 
   auto ledger = device.device->allocate(bytes);
   if (!ledger && reclaim_pooled(device)) ledger = device.device->allocate(bytes);
   if (!ledger) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  Undo charge([&] { static_cast<void>(device.device->free(*ledger)); });
   Memory& state = memory();
   const Lock lock(state.mutex);
   File* const file = file_of(device);
   const auto offset = file == nullptr ? std::nullopt : take_range(file->ranges, bytes);
-  if (!offset) {
-    static_cast<void>(device.device->free(*ledger));
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  }
+  if (!offset) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   device.end_with_context(ContextPart::kPhysicalMemory, release_physical_memory);
-  count_held(state, device.ordinal, bytes);
   PhysicalMemory& physical = physical_state();
   *handle = physical.next_handle++;
-  record_allocation(device.ordinal, *handle, static_cast<std::int64_t>(bytes));
   physical.physical.emplace(*handle, Physical{.device = device.ordinal,
                                               .descriptor = file->descriptor,
                                               .offset = *offset,
                                               .bytes = bytes,
                                               .ledger = *ledger});
+  charge.keep();
+  count_held(state, device.ordinal, bytes);
+  record_allocation(device.ordinal, *handle, static_cast<std::int64_t>(bytes));
   return GPEMU_CUDA_SUCCESS;
 }
 

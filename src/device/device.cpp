@@ -9,6 +9,8 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/undo.hpp"
+
 #include "schedule.hpp"
 #include "segment.hpp"
 
@@ -128,10 +130,12 @@ Result<DeviceAddress> Device::allocate(Bytes bytes) {
                 to_mib(info.total), to_mib(info.held), to_mib(info.total - info.free - info.held),
                 others.empty() ? "" : ": ", others);
   }
+  Undo taken([&] { state_->claims->give_back_memory(rounded); });
   const Lock lock(state_->mutex);
   const DeviceAddress address = state_->next_address;
-  state_->next_address += rounded;
   state_->allocations.emplace(address, rounded);
+  state_->next_address += rounded;
+  taken.keep();
   return address;
 }
 

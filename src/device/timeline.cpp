@@ -269,8 +269,11 @@ void Timeline::split(Lane& lane) {
 }
 
 Task& Timeline::push(Lane& lane, std::int16_t engine, TimePoint asked) {
-  if (lane.tasks.empty()) lane.group->waiting.push_back(&lane);
+  std::vector<Lane*>& waiting = lane.group->waiting;
+  // If there is no memory for the task, the lane must not be in the list.
+  if (lane.tasks.empty()) waiting.reserve(waiting.size() + 1);
   Task& task = lane.tasks.push();
+  if (lane.tasks.size() == 1) waiting.push_back(&lane);
   task.engine = engine;
   task.number = next_number_++;
   task.asked = asked;

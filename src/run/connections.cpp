@@ -34,15 +34,17 @@ constexpr int kEstablished = 1, kSynReceived = 3, kFinWait2 = 5, kCloseWait = 8,
 constexpr int kDeepest = 4;
 
 constexpr std::string_view kSocket = "socket:[", kPipe = "pipe:[";
+constexpr std::string_view kEventfd = "anon_inode:[eventfd]";
 
 FileDescriptor open_diagnosis() {
   return FileDescriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
 }
 
-/// Asks the kernel for sockets and calls `look` with each answer.
+/// Asks the kernel for sockets and calls `look` with each answer. `number`: of the request, unlike
+/// that of others: answers to a request that was given up may still come. Source: netlink(7).
 template <typename Request, typename Look>
-void ask_sockets(const FileDescriptor& socket, std::uint16_t flags, const Request& request,
-                 Look look) {
+void ask_sockets(const FileDescriptor& socket, std::uint32_t number, std::uint16_t flags,
+                 const Request& request, Look look) {
   struct {
     nlmsghdr header;
     Request request;
@@ -50,19 +52,30 @@ void ask_sockets(const FileDescriptor& socket, std::uint16_t flags, const Reques
   message.header.nlmsg_len = sizeof message;
   message.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
   message.header.nlmsg_flags = NLM_F_REQUEST | flags;
+  message.header.nlmsg_seq = number;
   message.request = request;
   if (::send(socket.get(), &message, sizeof message, 0) != sizeof message) return;
   alignas(nlmsghdr) static thread_local std::array<char, 65536> buffer;
-  do {
+  while (true) {
     const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
     if (count <= 0) return;
     auto left = static_cast<unsigned>(count);
     for (auto* answer = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(answer, left);
          answer = NLMSG_NEXT(answer, left)) {
+      if (answer->nlmsg_seq != number) continue;
       if (answer->nlmsg_type == NLMSG_DONE || answer->nlmsg_type == NLMSG_ERROR) return;
       look(*answer);
+      if (flags == 0) return;  // There is one answer.
     }
-  } while (flags != 0);
+  }
+}
+
+/// Returns what names the file of a descriptor: all eventfds have the same link.
+std::string identity_of(const std::string& process, int descriptor, std::string link) {
+  if (link != kEventfd) return link;
+  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
+  const std::size_t at = info.find("eventfd-id:");
+  return at == std::string::npos ? link : link + info.substr(at, info.find('\n', at) - at);
 }
 
 /// Returns how many connections this host has started to open. Source: proc_net_snmp, RFC 4022.
@@ -128,7 +141,7 @@ Connections::Connections() : diagnosis_(open_diagnosis()) {
   for_each_number("/proc/self/fd", [this](int descriptor) {
     std::string link = link_text(fmt::format("/proc/self/fd/{}", descriptor));
     if (link.starts_with(kSocket) || link.starts_with(kPipe) || link.starts_with("anon_inode:")) {
-      from_outside_.insert(std::move(link));
+      from_outside_.insert(identity_of("self", descriptor, std::move(link)));
     }
   });
 }
@@ -186,7 +199,7 @@ void Connections::read_unix() {
   request.sdiag_family = AF_UNIX;
   request.udiag_states = ~0U;
   request.udiag_show = UDIAG_SHOW_PEER;
-  ask_sockets(diagnosis_, NLM_F_DUMP, request, [this](nlmsghdr& answer) {
+  ask_sockets(diagnosis_, ++last_request_, NLM_F_DUMP, request, [this](nlmsghdr& answer) {
     const auto& fixed = *static_cast<const unix_diag_msg*>(NLMSG_DATA(&answer));
     UnixSocket& socket = unix_[fixed.udiag_ino];
     socket.state = fixed.udiag_state;
@@ -242,12 +255,13 @@ void Connections::read_tcp() {
     request.sdiag_protocol = IPPROTO_TCP;
     request.idiag_states = ~0U;
     request.idiag_ext = 1U << (INET_DIAG_INFO - 1);
-    ask_sockets(diagnosis_, NLM_F_DUMP, request, [&](nlmsghdr& answer) { take(family, answer); });
+    ask_sockets(diagnosis_, ++last_request_, NLM_F_DUMP, request,
+                [&](nlmsghdr& answer) { take(family, answer); });
   }
 }
 
 void Connections::look_again(const inet_diag_req_v2& request) {
-  ask_sockets(diagnosis_, 0, request,
+  ask_sockets(diagnosis_, ++last_request_, 0, request,
               [&](nlmsghdr& answer) { take(request.sdiag_family, answer); });
 }
 
@@ -403,14 +417,14 @@ bool Connections::is_inside(pid_t process, int descriptor, Direction direction, 
   if (link.starts_with("anon_inode:[eventpoll]")) {
     return poll_set_is_inside(process, descriptor, carriers, depth);
   }
-  if (from_outside_.contains(link)) return false;
+  if (from_outside_.contains(identity_of(fmt::to_string(process), descriptor, link))) return false;
   if (link.starts_with(kPipe)) return pipe_is_inside(link, direction);
   if (link.starts_with(kSocket)) {
     const auto inode = leading_number<std::uint64_t>(std::string_view(link).substr(kSocket.size()));
     return inode && socket_is_inside(*inode, direction, carriers);
   }
   if (link == "anon_inode:[signalfd]") return true;
-  if (link == "anon_inode:[eventfd]") return eventfd_is_inside(process, carriers);
+  if (link == kEventfd) return eventfd_is_inside(process, carriers);
   if (link == "anon_inode:[timerfd]") {
     const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
     return info.contains("it_value: (0, 0)");

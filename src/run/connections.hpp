@@ -98,6 +98,7 @@ class Connections {
   std::set<std::string> half_open_;  ///< own ports of connections that are being opened.
   std::string opened_;               ///< how many connections had been opened when tcp_ was read.
   FileDescriptor diagnosis_;
+  std::uint32_t last_request_ = 0;  ///< the number of the last one to the kernel.
 };
 
 }  // namespace gpemu::run
