@@ -58,7 +58,7 @@ Result<std::unique_ptr<Device>> Device::open(std::shared_ptr<Node> node, int ind
   }
   Segment& segment = *node->segment_;
   Schedule& schedule = *node->schedule_;
-  GPEMU_TRY(segment.add_context(index, schedule.allows_others(index)));
+  GPEMU_TRY(segment.add_context(index));
   auto state = std::make_unique<State>(index);
   state->node = std::move(node);
   state->segment = &segment;

@@ -24,12 +24,10 @@ TimePoint from_ns(std::int64_t ns) {
 }
 
 /// First in, first out: a process gets time after everything that any process has reserved before.
-class FirstInFirstOut : public DeviceSharing {
+class FirstInFirstOut final : public DeviceSharing {
  public:
   FirstInFirstOut(std::span<layout::EngineRecord> engines, layout::HoldingRecord& own, Trim trim)
       : engines_(engines), own_(own), trim_(std::move(trim)) {}
-
-  [[nodiscard]] bool allows_others() const override { return true; }
 
   /// Puts time at the end of the engine's queue. Several processes may do so at once: the one whose
   /// exchange succeeds first comes first, and none waits for another. A tail that is further away
@@ -92,21 +90,13 @@ class FirstInFirstOut : public DeviceSharing {
   std::array<TimePoint, kEngineCount> looked_for_dead_{};
 };
 
-/// Only one process may have contexts on the device. It may attach to the node more than once.
-class Exclusive final : public FirstInFirstOut {
- public:
-  using FirstInFirstOut::FirstInFirstOut;
-  [[nodiscard]] bool allows_others() const override { return false; }
-};
-
 }  // namespace
 
 std::unique_ptr<DeviceSharing> make_sharing(SharingPolicy policy,
                                             std::span<layout::EngineRecord> engines,
                                             layout::HoldingRecord& own, Trim trim) {
   switch (policy) {
-    case SharingPolicy::kExclusive:
-      return std::make_unique<Exclusive>(engines, own, std::move(trim));
+    case SharingPolicy::kExclusive:  // Its only process may attach to the node more than once.
     case SharingPolicy::kFifo:
       break;
   }

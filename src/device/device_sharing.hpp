@@ -20,20 +20,22 @@ struct Turn {
   TimePoint end;
 };
 
-/// A sharing policy, as one process sees it on one device: whether other processes may use the
-/// device, and which of its engines' time this process gets.
+/// Returns whether several processes may have contexts on a device.
+[[nodiscard]] constexpr bool allows_others(SharingPolicy policy) {
+  return policy != SharingPolicy::kExclusive;
+}
+
+/// A sharing policy, as one process sees it on one device: which of its engines' time this process
+/// gets.
 ///
 /// A process orders its work within its own time as it likes. Thread safety: guarded by the
-/// schedule's mutex, except for what says otherwise.
+/// schedule's mutex.
 class DeviceSharing {
  public:
   DeviceSharing() = default;
   DeviceSharing(const DeviceSharing&) = delete;
   DeviceSharing& operator=(const DeviceSharing&) = delete;
   virtual ~DeviceSharing() = default;
-
-  /// Returns whether several processes may have contexts on the device. Thread safety: any thread.
-  [[nodiscard]] virtual bool allows_others() const = 0;
 
   /// Gives this process at least `cost` more of an engine's time, from `earliest` on. Its turn may
   /// start earlier, but not before the end of its previous one. Requires: earliest >= now.

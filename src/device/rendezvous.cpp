@@ -21,11 +21,10 @@ struct Rendezvous::State {
   sim::Clock& clock;
   std::uint64_t key;
   std::size_t seat;
-  Party party;           ///< guarded by the schedule's mutex.
-  bool aborted = false;  ///< likewise.
+  Party party GPEMU_GUARDED_BY(schedule.mutex);
+  bool aborted GPEMU_GUARDED_BY(schedule.mutex) = false;
 
-  /// Requires: the schedule's mutex is held.
-  [[nodiscard]] Result<void> check() {
+  [[nodiscard]] Result<void> check() GPEMU_REQUIRES(schedule.mutex) {
     if (aborted) return fail(ErrorCode::kUnavailable, "this party has left its group");
     if (party.failed == nullptr) return {};
     return fail(ErrorCode::kUnavailable, "party {} of a group of {} is gone: {}",
@@ -59,8 +58,8 @@ Result<std::unique_ptr<Rendezvous>> Rendezvous::join(std::shared_ptr<Node> node,
                                                 .key = group.key,
                                                 .seat = index,
                                                 .party = Party(seats, index)});
-  const Lock lock(schedule.mutex);
-  schedule.add(state->party, clock);
+  const Lock lock(state->schedule.mutex);
+  state->schedule.add(state->party, clock);
   return std::unique_ptr<Rendezvous>(new Rendezvous(std::move(state)));
 }
 
@@ -121,13 +120,15 @@ Result<RoundStatistics> Rendezvous::statistics() const {
 
 Result<void> Rendezvous::abort() {
   GPEMU_TRY(state_->segment.check_owner());
+  Seats seats;
   {
     const Lock lock(state_->schedule.mutex);
+    seats = state_->party.seats();
     if (std::exchange(state_->aborted, true)) return {};
     state_->schedule.abort(state_->party, state_->clock.now());
     state_->schedule.remove(state_->party);
   }
-  state_->segment.seats().leave(state_->party.seats(), state_->seat, state_->key);
+  state_->segment.seats().leave(seats, state_->seat, state_->key);
   return {};
 }
 

@@ -37,12 +37,6 @@ class Schedule {
     timeline_.add(std::move(group));
   }
 
-  /// As DeviceSharing::allows_others. Takes the mutex.
-  [[nodiscard]] bool allows_others(int device) {
-    const Lock lock(mutex);
-    return timeline_.sharing(device).allows_others();
-  }
-
   /// As Timeline::queue.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
       GPEMU_REQUIRES(mutex) {

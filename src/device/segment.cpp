@@ -12,6 +12,7 @@
 
 #include "gpemu/base/saturate.hpp"
 
+#include "device_sharing.hpp"
 #include "identity.hpp"
 #include "process_id.hpp"
 
@@ -368,9 +369,9 @@ std::string Segment::describe_with_state(const ProcessSnapshot& process) const {
   return text;
 }
 
-Result<void> Segment::add_context(int device, bool allows_others) {
+Result<void> Segment::add_context(int device) {
   GPEMU_TRY(check_owner());
-  const auto refusal = claims(device).add_context(!allows_others);
+  const auto refusal = claims(device).add_context(!allows_others(facts_.policy));
   if (!refusal) return {};
   return fail(
       ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,

@@ -67,7 +67,7 @@ class Segment {
 
   /// Counts this process's contexts on a device. Errors: kUnavailable if another process has one,
   /// unless the policy allows others.
-  [[nodiscard]] Result<void> add_context(int device, bool allows_others);
+  [[nodiscard]] Result<void> add_context(int device);
 
   [[nodiscard]] DeviceSnapshot snapshot(int device, TimePoint now) const;
 

@@ -155,14 +155,16 @@ TEST_F(SegmentTest, AProcessThatEndsGivesBackItsMemory) {
 }
 
 TEST_F(SegmentTest, OneProcessAtATimeUsesAnExclusiveDevice) {
-  constexpr bool kAllowsOthers = false;
   second_.reset();
-  ASSERT_TRUE(first_->add_context(0, kAllowsOthers));
-  ASSERT_TRUE(first_->add_context(0, kAllowsOthers)) << "its own second context";
+  first_.reset();
+  std::filesystem::remove_all(folder_);
+  first_ = create(SharingPolicy::kExclusive);
+  ASSERT_TRUE(first_->add_context(0));
+  ASSERT_TRUE(first_->add_context(0)) << "its own second context";
   const auto as_another_process = [this](int device) {
     const pid_t child = ::fork();
     if (child == 0) {
-      const auto added = open()->add_context(device, kAllowsOthers);
+      const auto added = open()->add_context(device);
       ::_exit(added ? 0 : added.error().code == ErrorCode::kUnavailable ? 1 : 2);
     }
     int status = 0;

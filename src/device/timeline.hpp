@@ -50,11 +50,6 @@ class Timeline {
 
   void add(std::shared_ptr<LaneGroup> group);
 
-  /// Returns the sharing policy of a device.
-  [[nodiscard]] const DeviceSharing& sharing(int device) const {
-    return *sharing_[static_cast<std::size_t>(device)];
-  }
-
   /// Notes that the time is `now`. Everything queued afterwards is queued at this time or later.
   void pass(TimePoint now) { now_ = std::max(now_, now); }
   /// Returns the latest time that was noted.
