@@ -70,8 +70,8 @@ class Comparison {
   }
 
  private:
-  void fault(std::string message) {
-    if (result_.faults.size() < kMaxFaults) result_.faults.push_back(std::move(message));
+  void fault(std::string_view message) {
+    if (result_.faults.size() < kMaxFaults) result_.faults.emplace_back(message);
   }
 
   static Fidelity summary(std::vector<double>& errors) {
