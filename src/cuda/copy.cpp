@@ -267,10 +267,10 @@ Status run_copy(const gpemu_cuda_copy& copy, gpemu_cuda_stream& stream, bool blo
   copy_host_calls(stream, movement.calls);
   if (rule.wait != CopyWait::kEnd) {
     // Other processes write shared memory, so the order of copies there is not known.
-    const bool movable = route == CopyRoute::kPinned ||
-                         (route == CopyRoute::kBetweenDevices && !is_unkept(copy.source, bytes));
-    const bool beside =
-        bytes >= kLargeCopy && movement.keep && !to.is_shared() && !from.is_shared() && movable;
+    const bool beside = bytes >= kLargeCopy && movement.keep && !to.is_shared() &&
+                        !from.is_shared() &&
+                        (route == CopyRoute::kPinned ||
+                         (route == CopyRoute::kBetweenDevices && !is_unkept(copy.source, bytes)));
     beside ? move_beside(std::move(movement), stream, false)
            : move_in_order(std::move(movement), stream, rule.staged);
     return GPEMU_CUDA_SUCCESS;

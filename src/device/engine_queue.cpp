@@ -41,19 +41,11 @@ void EngineQueue::reserve_for(TimePoint now, TimePoint earliest, Duration cost) 
   if (missing > Duration::zero()) reserve(now, earliest, missing);
 }
 
-Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost, bool others_rely_on_it) {
-  // The result is not copied: that takes as long as a tenth of a launch.
-  if (!others_rely_on_it) return take(now, from, cost);
-  static_cast<void>(take(now, from, cost));
-  return {.start = from, .end = saturating_add(from, cost), .busy = cost};
-}
-
 bool EngineQueue::is_alone(TimePoint now) const {
   return promised_ == Duration() || sharing_->is_last(engine_, now);
 }
 
-/// Returns which part of this process's time serves work that may start at `from`.
-Interval EngineQueue::take(TimePoint now, TimePoint from, Duration cost) {
+Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {
   Interval interval{.start = from, .end = from, .busy = {}};
   const auto use = [&](const Turn& turn) {
     const TimePoint start = std::max(turn.start, interval.end);

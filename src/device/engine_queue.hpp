@@ -35,9 +35,8 @@ class EngineQueue {
   /// earliest >= now.
   void reserve_for(TimePoint now, TimePoint earliest, Duration cost);
 
-  /// Returns when work runs that may start at `from`. Reserves missing time. If others rely on the
-  /// start, the work starts then, even if it overlaps with work of other processes.
-  Interval serve(TimePoint now, TimePoint from, Duration cost, bool others_rely_on_it = false);
+  /// Returns when work runs that may start at `from`. Reserves missing time.
+  Interval serve(TimePoint now, TimePoint from, Duration cost);
 
   /// Returns whether work of this process that has not started has no work of other processes
   /// before it.
@@ -55,7 +54,6 @@ class EngineQueue {
 
  private:
   Turn reserve(TimePoint now, TimePoint earliest, Duration cost);
-  Interval take(TimePoint now, TimePoint from, Duration cost);
 
   DeviceSharing* sharing_;
   std::size_t engine_;

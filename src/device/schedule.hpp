@@ -81,7 +81,7 @@ class Schedule {
   void advance(TimePoint now) GPEMU_REQUIRES(mutex) {
     timeline_.pass(now);
     if (open_rounds_ > 0) return catch_up();
-    timeline_.place_until(now);
+    if (timeline_.has_work_in_line()) timeline_.place_until(now);
   }
 
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party has

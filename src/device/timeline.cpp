@@ -641,8 +641,12 @@ Lane* Timeline::place_next(TimePoint until) {
   engine.ready.pop_back();
   if (engine.ready.empty()) std::erase(waiting_, &engine);
   Task& task = next_of(lane);
-  const Interval interval = engine.queue.serve(now_, std::max(task.start, engine.placed_end),
-                                               task.cost, lane.open && keeps_promises);
+  const TimePoint from = std::max(task.start, engine.placed_end);
+  Interval interval = engine.queue.serve(now_, from, task.cost);
+  if (lane.open && keeps_promises) {
+    // Others rely on it, even if it overlaps with work of other processes.
+    interval = {.start = from, .end = saturating_add(from, task.cost), .busy = task.cost};
+  }
   engine.placed_end = interval.end;
   engine.last_ready = task.start;
   task.start = interval.start;
