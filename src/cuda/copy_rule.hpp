@@ -55,19 +55,14 @@ inline constexpr Bytes kStagedBytes = 64 * kKiB;
                                             : CopyRoute::kPageable;
 }
 
-/// Returns what a copy makes the host wait for. Source: CUDA Runtime API, "API synchronization
-/// behavior", "Memcpy": the host waits for all copies within its own memory, and for none between
-/// devices. For a synchronous copy from pageable memory, it waits for the stream, and then until
-/// the memory is staged; for other synchronous copies, it waits until they end. Asynchronous copies
-/// "might be synchronous" with pageable memory, and otherwise are not. A graph's launch returns at
-/// once, and its nodes read their sources when they run.
-[[nodiscard]] constexpr CopyRule copy_rule(CopyRoute route, CopyCall call) {
+/// The rules by route and call.
+inline constexpr std::array<std::array<CopyRule, 3>, 5> kCopyRules = [] {
   constexpr CopyRule kNone{};
   constexpr CopyRule kAfterEarlierWork{.wait = CopyWait::kEarlierWork};
   constexpr CopyRule kAtEnd{.wait = CopyWait::kEnd};
   constexpr CopyRule kStaged{.staged = true};
   constexpr CopyRule kStagedAfterEarlierWork{.wait = CopyWait::kEarlierWork, .staged = true};
-  constexpr std::array<std::array<CopyRule, 3>, 5> kRules{{
+  return std::array<std::array<CopyRule, 3>, 5>{{
       // blocking, asynchronous, of a graph
       {kAfterEarlierWork, kAfterEarlierWork, kNone},  // within the host
       {kNone, kNone, kNone},                          // between devices
@@ -75,7 +70,16 @@ inline constexpr Bytes kStagedBytes = 64 * kKiB;
       {kAtEnd, kAtEnd, kNone},                        // pageable
       {kAtEnd, kNone, kNone},                         // pinned
   }};
-  return kRules[static_cast<std::size_t>(route)][static_cast<std::size_t>(call)];
+}();
+
+/// Returns what a copy makes the host wait for. Source: CUDA Runtime API, "API synchronization
+/// behavior", "Memcpy": the host waits for all copies within its own memory, and for none between
+/// devices. For a synchronous copy from pageable memory, it waits for the stream, and then until
+/// the memory is staged; for other synchronous copies, it waits until they end. Asynchronous copies
+/// "might be synchronous" with pageable memory, and otherwise are not. A graph's launch returns at
+/// once, and its nodes read their sources when they run.
+[[nodiscard]] constexpr CopyRule copy_rule(CopyRoute route, CopyCall call) {
+  return kCopyRules[static_cast<std::size_t>(route)][static_cast<std::size_t>(call)];
 }
 
 }  // namespace gpemu::cuda
