@@ -48,9 +48,9 @@ gpemu_status guard(Body body) {
     return report(ErrorCode::kResourceLimit, "the host is out of memory; end other programs");
   } catch (const std::exception& exception) {
     return report(ErrorCode::kInternal, exception.what());
-  } catch (const abi::__forced_unwind&) {
-    throw;
   } catch (...) {
+    // The unwinding of a thread that ends has no type.
+    if (abi::__cxa_current_exception_type() == nullptr) throw;
     return report(ErrorCode::kInternal, "an exception of an unknown type was thrown");
   }
 }
