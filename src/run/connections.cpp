@@ -401,7 +401,7 @@ bool Connections::eventfd_is_inside(pid_t process, Carriers& carriers) {
       text_of(fmt::format("/proc/{}/maps", process)).contains("/[aio]")) {
     return false;
   }
-  if (!rings_of(process).empty()) carriers.rings.insert(process);
+  carriers.rings.insert(process);  // Also if it has no io_uring yet.
   return true;
 }
 

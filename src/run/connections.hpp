@@ -32,7 +32,7 @@ class Connections {
   /// Sources that may deliver something while all threads sleep.
   struct Carriers {
     std::set<std::uint64_t> sockets;  ///< TCP sockets on which threads wait, by inode.
-    std::set<pid_t> rings;  ///< processes with an io_uring whose threads wait on an eventfd.
+    std::set<pid_t> rings;  ///< processes that wait at an eventfd: their io_urings may signal it.
 
     void add(const Carriers& other) {
       sockets.insert(other.sockets.begin(), other.sockets.end());
