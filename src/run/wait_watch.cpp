@@ -32,8 +32,9 @@ constexpr std::uint64_t kMostPolled = 4096;
 
 /// Attempts until two lists in a row are the same.
 constexpr int kListTries = 4;
-/// Passes until all threads that slept anew were seen twice.
-constexpr int kPasses = 4;
+/// Passes until all threads that slept anew were seen twice, with a list that was made while they
+/// slept.
+constexpr int kPasses = 6;
 
 std::int64_t host_now_ns() {
   timespec time{};
@@ -57,11 +58,13 @@ std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
   return leading_number<std::uint64_t>(text.substr(space + 1));
 }
 
-/// Returns the letter of a thread's state. Source: proc_pid_stat(5).
-char state_of(pid_t process, pid_t thread) {
-  const std::string text = text_of(fmt::format("/proc/{}/task/{}/stat", process, thread));
+/// Returns the letter of a thread's state, or '?' if the thread is gone. Source: proc_pid_stat(5).
+char state_of(const FileDescriptor& file) {
+  std::array<char, 256> buffer{};
+  const std::string_view text = read_open(file, buffer);
   const std::size_t name_end = text.rfind(')');
-  return name_end == std::string::npos || name_end + 2 >= text.size() ? '?' : text[name_end + 2];
+  return name_end == std::string_view::npos || name_end + 2 >= text.size() ? '?'
+                                                                           : text[name_end + 2];
 }
 
 /// Returns whether a process shares this one's PID and time namespaces. If it cannot be seen, it
@@ -83,16 +86,17 @@ WaitWatch::WaitWatch(pid_t root, std::string shared_file)
 
 // ---- Which threads there are
 
-std::map<pid_t, pid_t> WaitWatch::list() const {
-  std::map<pid_t, pid_t> found;
+std::optional<WaitWatch::List> WaitWatch::list() const {
+  List found;
   std::vector<pid_t> to_visit = {root_};
   std::set<pid_t> visited;
   while (!to_visit.empty()) {
     const pid_t process = to_visit.back();
     to_visit.pop_back();
     if (!visited.insert(process).second) continue;
-    for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
-      if (process != root_) found.emplace(thread, process);
+    const std::size_t before = found.size();
+    const bool exists = for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
+      if (process != root_) found.emplace(thread, Listed{.process = process});
       const std::string children =
           text_of(fmt::format("/proc/{}/task/{}/children", process, thread));
       std::string_view rest = children;
@@ -102,45 +106,59 @@ std::map<pid_t, pid_t> WaitWatch::list() const {
         while (rest.starts_with(' ')) rest.remove_prefix(1);
       }
     });
+    // If it ended since its parent's children were read, its own are now children of another
+    // process, and may have been missed there.
+    if (!exists) return std::nullopt;
+    if (const auto own = found.find(process); found.size() > before && own != found.end()) {
+      own->second.is_zombie =
+          state_of(open_read(fmt::format("/proc/{}/task/{}/stat", process, process))) == 'Z';
+    }
   }
   return found;
 }
 
-bool WaitWatch::refresh_list() {
+std::string WaitWatch::last_pid() const {
   std::array<char, 128> buffer{};
-  const auto last_pid = [&] {
-    const std::string_view text = read_open(last_pid_file_, buffer);
-    return std::string(text.substr(std::min(text.size(), text.rfind(' ') + 1)));
-  };
-  const std::int64_t now = host_now_ns();
-  if (!threads_.empty() && last_pid() == last_pid_ && now - listed_at_ns_ < kListGoodForNs) {
-    return true;
-  }
+  const std::string_view text = read_open(last_pid_file_, buffer);
+  return std::string(text.substr(std::min(text.size(), text.rfind(' ') + 1)));
+}
+
+bool WaitWatch::list_is_current() const {
+  return !threads_.empty() && last_pid() == last_pid_ &&
+         host_now_ns() - listed_at_ns_ < kListGoodForNs;
+}
+
+bool WaitWatch::make_list(bool all_sleep) {
   // While no process or thread is created, every list contains all live threads, except children of
-  // a process that ended while the first list was made.
+  // a process that ended while the first list was made, and those whose numbers were given before
+  // they could be found. The latter's parents were not asleep.
+  const bool none_started = list_is_current();
   std::string before = last_pid();
   if (before.empty()) return false;
-  std::map<pid_t, pid_t> last = list();
+  std::optional<List> last = list();
   for (int i = 0; i < kListTries; ++i) {
     ++counts_.lists;
     const std::int64_t begin = host_now_ns();
-    std::map<pid_t, pid_t> next = list();
+    std::optional<List> next = list();
     const std::string after = last_pid();
-    const bool complete = before == after && last == next;
+    const bool complete = before == after && next && last == next;
     last = std::move(next);
     before = after;
     if (!complete) continue;
-    std::erase_if(threads_, [&last](const auto& thread) {
-      const auto same = last.find(thread.first);
-      return same == last.end() || same->second != thread.second.process;
+    const std::size_t gone = std::erase_if(threads_, [&last](const auto& thread) {
+      const auto same = last->find(thread.first);
+      return same == last->end() || same->second.process != thread.second.process;
     });
+    is_sure_ = all_sleep && none_started && gone == 0 && threads_.size() == last->size();
     std::set<pid_t> processes;
-    for (const auto& [id, process] : last) {
+    for (const auto& [id, listed] : *last) {
+      const pid_t process = listed.process;
       processes.insert(process);
       Thread& thread = threads_[id];
       if (thread.call.valid()) continue;
       const std::string folder = fmt::format("/proc/{}/task/{}/", process, id);
       thread.process = process;
+      thread.state = open_read(folder + "stat");
       thread.runs = open_read(folder + "schedstat");
       thread.call = open_read(folder + "syscall");
     }
@@ -204,29 +222,29 @@ WaitWatch::Look WaitWatch::ended(Thread& thread) {
 WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
                                 const std::function<bool(pid_t)>& has_time) {
   ++counts_.looks;
-  // First whether it sleeps, then for how long: a thread that has not run since it was seen asleep
-  // and does not want to run has slept all the while.
-  std::array<char, 256> buffer{};
-  std::string_view text = read_open(thread.call, buffer);
-  if (text.empty()) {
-    const char state = state_of(thread.process, id);
-    return state == '?' ? ended(thread) : computes(id, "may not be inspected");
-  }
-  if (text.starts_with("running")) return computes(id, kRuns);
+  // First whether it sleeps, then for how long: a thread that is asleep and has not run since it
+  // was seen asleep has slept all the while. The state says whether it sleeps: the file of its
+  // system call also shows a thread that has been woken but is not yet in a processor's queue.
+  const char before = state_of(thread.state);
+  if (before == '?') return ended(thread);
+  if (before == 'R') return computes(id, kRuns);
   const auto runs = runs_of(thread.runs);
   if (!runs) return computes(id, "may not be inspected");
-  if (thread.known && *runs == thread.run_count) {
+  if (thread.known && before == 'S' && *runs == thread.run_count) {
     if (!thread.timed || has_time(id)) return Look::kSleeps;
     return computes(id, "waits for a timeout of its own");
   }
   ++counts_.looks_anew;
   thread.known = false;
   thread.run_count = *runs;
+  std::array<char, 256> buffer{};
+  const std::string_view text = read_open(thread.call, buffer);
   SystemCall call;
-  text = read_open(thread.call, buffer);
   const bool in_call = parse(text, call);
   // Read only now: if the thread has run since its system call was read, the count shows it.
-  const char state = state_of(thread.process, id);
+  const char state = state_of(thread.state);
+  if (state == '?') return ended(thread);
+  if (text.empty()) return computes(id, "may not be inspected");
   // A process becomes a zombie shortly before it wakes its parent. If it is in no system call and
   // does not run, it has woken the parent.
   if (state == 'Z' && !in_call && !text.starts_with("running")) return ended(thread);
@@ -403,8 +421,10 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
   if (const auto found = threads_.find(computing_); found != threads_.end()) {
     if (look(computing_, found->second, has_time) == Look::kComputes) return false;
   }
+  bool all_slept = false;  // In the last pass.
   for (int pass = 0; pass < kPasses; ++pass) {
-    if (!refresh_list()) {
+    const bool is_listed = all_slept ? make_list(true) : list_is_current() || make_list(false);
+    if (!is_listed) {
       computing_ = 0;
       way_ = "starts all the time";
       return false;
@@ -428,6 +448,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
       anew = anew || seen == Look::kSleepsAnew;
       lives = lives || !thread.ended;
     }
+    all_slept = false;
     if (anew) continue;
     if (!lives) return false;
     for (auto& [id, thread] : threads_) {
@@ -435,10 +456,10 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
       static_cast<void>(computes(id, "waits for bytes in transit, or for the kernel"));
       return false;
     }
-    // If no process or thread was started since the list was made, none was missed.
-    const std::string listed = last_pid_;
-    const std::int64_t listed_at = listed_at_ns_;
-    if (refresh_list() && last_pid_ == listed && listed_at_ns_ == listed_at) return true;
+    // If no process or thread was started since the list was made, none was missed, unless the
+    // start was under way then: so the list must have been made while all slept.
+    if (is_sure_ && list_is_current()) return true;
+    all_slept = true;
   }
   computing_ = 0;
   way_ = "wakes now and then";

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -66,7 +67,7 @@ class WaitWatch {
   };
   struct Thread {
     pid_t process = 0;
-    FileDescriptor runs, call;  ///< /proc/PID/task/TID/schedstat and syscall.
+    FileDescriptor state, runs, call;  ///< /proc/PID/task/TID/stat, schedstat and syscall.
     std::uint64_t run_count = 0;
     bool known = false;  ///< it has slept in a wait that counts since it had run so often.
     bool ended = false;
@@ -76,8 +77,21 @@ class WaitWatch {
   };
   enum class Look { kSleeps, kSleepsAnew, kComputes };
 
-  [[nodiscard]] bool refresh_list();
-  [[nodiscard]] std::map<pid_t, pid_t> list() const;
+  struct Listed {
+    pid_t process = 0;
+    bool is_zombie = false;  ///< its first thread has ended.
+    bool operator==(const Listed&) const = default;
+  };
+  using List = std::map<pid_t, Listed>;  ///< by thread.
+
+  /// Returns the number of the process or thread that was started last on this host.
+  [[nodiscard]] std::string last_pid() const;
+  /// Returns whether no process or thread was started since the list was made.
+  [[nodiscard]] bool list_is_current() const;
+  /// Lists all threads, and returns whether none was started meanwhile. `all_sleep`: whether all
+  /// threads of the last list sleep.
+  [[nodiscard]] bool make_list(bool all_sleep);
+  [[nodiscard]] std::optional<List> list() const;
   [[nodiscard]] Look look(pid_t id, Thread& thread, const std::function<bool(pid_t)>& has_time);
   [[nodiscard]] static Look ended(Thread& thread);
   [[nodiscard]] bool counts_as_waiting(Thread& thread, const SystemCall& call);
@@ -96,6 +110,7 @@ class WaitWatch {
   FileDescriptor last_pid_file_;
   std::string last_pid_;  ///< when the list below was complete.
   std::int64_t listed_at_ns_ = 0;
+  bool is_sure_ = false;  ///< the list was made while all its threads slept.
   std::map<pid_t, Thread> threads_;
   std::set<pid_t> processes_;
   bool one_time_ = true;  ///< all of them share this process's PID and time namespaces.
