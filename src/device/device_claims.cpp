@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "gpemu/base/error.hpp"
+
 namespace gpemu::device {
 
 DeviceClaims::DeviceClaims(Bytes capacity, std::span<layout::HoldingRecord> holdings,
@@ -37,6 +39,7 @@ bool DeviceClaims::take_memory(Bytes bytes) {
 
 void DeviceClaims::give_back_memory(Bytes bytes) {
   const Lock lock(mutex_);
+  GPEMU_CHECK(bytes <= memory_, "more memory is given back than was taken");
   memory_ -= bytes;
   published_.memory = memory_;
 }
@@ -65,6 +68,7 @@ std::optional<DeviceClaims::Refusal> DeviceClaims::add_context(bool alone) {
 
 void DeviceClaims::remove_context() {
   const Lock lock(mutex_);
+  GPEMU_CHECK(contexts_ > 0, "a context is removed twice");
   published_.contexts = --contexts_;
 }
 

@@ -43,6 +43,7 @@ class DeviceClaims {
 
   /// Takes memory if that much is free. Returns whether it did.
   [[nodiscard]] bool take_memory(Bytes bytes);
+  /// Requires: this attachment has taken that much.
   void give_back_memory(Bytes bytes);
   /// Returns how much memory this attachment has taken.
   [[nodiscard]] Bytes memory();
@@ -55,6 +56,7 @@ class DeviceClaims {
   /// Counts a context of this process. If it wants the device for itself (`alone`), it is refused
   /// while another process has a context.
   [[nodiscard]] std::optional<Refusal> add_context(bool alone);
+  /// Requires: this attachment has a context.
   void remove_context();
 
  private:

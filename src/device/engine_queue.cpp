@@ -28,6 +28,7 @@ void EngineQueue::count(Duration busy, Bytes bytes) {
 }
 
 void EngineQueue::promise(Duration busy) {
+  // A sum that was saturated falls below zero later.
   promised_ = Duration(std::max(saturating_add(promised_.count(), busy.count()), std::int64_t{0}));
 }
 

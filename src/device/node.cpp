@@ -2,13 +2,17 @@
 #include "gpemu/device/node.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdlib>
+#include <span>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include "gpemu/base/variables.hpp"
 
+#include "device_sharing.hpp"
 #include "lock_file.hpp"
 #include "mapping.hpp"
 #include "schedule.hpp"
@@ -46,6 +50,32 @@ Result<void> check_own_name(std::string_view name) {
               "'{}' names a user: you can only create nodes of your own", printable(name));
 }
 
+/// Returns the engines of a node, with their sharing policy.
+std::vector<DeviceEngines> engines_of(Segment& segment) {
+  std::vector<DeviceEngines> devices;
+  for (int device = 0; std::cmp_less(device, segment.facts().devices.size()); ++device) {
+    const std::span<layout::EngineRecord> engines = segment.engines(device);
+    layout::HoldingRecord& own = segment.own_holding(device);
+    auto sharing = make_sharing(
+        segment.facts().policy, engines, own,
+        [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
+          segment.trim(device, engine, now, own_tail_ns);
+        });
+    devices.push_back({.sharing = std::move(sharing), .records = engines, .own = &own});
+  }
+  return devices;
+}
+
+Peers peers_of(Segment& segment) {
+  return {
+      .own = &segment.process(segment.identity()),
+      .process = [&segment](std::uint64_t identity) -> layout::ProcessRecord& {
+        return segment.process(identity);
+      },
+      .can_come =
+          [&segment](const layout::SeatRecord& seat) { return segment.seats().can_come(seat); }};
+}
+
 }  // namespace
 
 void handle_forks() {
@@ -59,7 +89,8 @@ std::filesystem::path Node::default_directory() {
 }
 
 Node::Node(std::unique_ptr<Segment> segment)
-    : segment_(std::move(segment)), schedule_(std::make_unique<Schedule>(*segment_)) {}
+    : segment_(std::move(segment)),
+      schedule_(std::make_unique<Schedule>(engines_of(*segment_), peers_of(*segment_))) {}
 
 Node::~Node() {
   if (segment_->owned_by_this_process()) return;

@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/base/saturate.hpp"
 
 namespace gpemu::device {
@@ -35,6 +36,7 @@ Party::Round* Party::unpublished() {
 }
 
 void Party::publish(const Arrival& arrival, TimePoint now) {
+  GPEMU_CHECK(unpublished() != nullptr, "an arrival at a round that is not queued");
   arrivals_[published_ % kKept] = {
       .arrival = arrival, .cost = rounds_[published_ - ended_].cost, .at = now};
   show(published_);
@@ -183,6 +185,7 @@ Party::Expected Party::time_to_publish(TimePoint now) const {
 }
 
 void Party::pop(TimePoint end) {
+  GPEMU_CHECK(!rounds_.empty(), "a round that is not queued has ended");
   ends_[ended_ % kKept] = end;
   ++ended_;
   published_ = std::max(published_, ended_);

@@ -41,14 +41,16 @@ class Party {
 
   Party(Seats seats, std::size_t seat) : seats_(seats), shown_(seats[seat]) {}
 
-  void add(Round round) { rounds_.push_back(std::move(round)); }
+  /// Adds a round after the others, for the caller to fill in.
+  Round& add() { return rounds_.emplace_back(); }
+  void remove_last() { rounds_.pop_back(); }
   /// Returns the rounds whose ends are not known, in order.
   [[nodiscard]] std::deque<Round>& rounds() { return rounds_; }
 
   /// Returns the first round whose arrival is not published and may be published now, or nullptr if
   /// there is none.
   [[nodiscard]] Round* unpublished();
-  /// Publishes that round's arrival.
+  /// Publishes that round's arrival. Requires: there is one.
   void publish(const Arrival& arrival, TimePoint now);
   /// Returns the arrival at a round, not marked as final, if it depends on nothing but time and the
   /// group's earlier rounds.
@@ -78,7 +80,7 @@ class Party {
   /// Returns when to look again in order to publish arrivals early enough, if all arrivals that may
   /// be published now have been.
   [[nodiscard]] Expected time_to_publish(TimePoint now) const;
-  /// Removes the first round, and notes when it ended or will end.
+  /// Removes the first round, and notes when it ended or will end. Requires: there is one.
   void pop(TimePoint end);
   /// Returns how long after `end` the first round's end became known, which is when the last
   /// arrival was published.
@@ -88,8 +90,9 @@ class Party {
   [[nodiscard]] bool lacks(const layout::SeatRecord& seat, TimePoint now) const;
   [[nodiscard]] Seats seats() const { return seats_; }
 
-  /// The seat for which the party waits in vain, once that is known.
-  const layout::SeatRecord* failed = nullptr;
+  /// Returns the seat for which the party waits in vain; nullptr as long as none is known.
+  [[nodiscard]] const layout::SeatRecord* failed() const { return failed_; }
+  void fail(const layout::SeatRecord& seat) { failed_ = &seat; }
 
  private:
   /// The known facts about a round.
@@ -130,6 +133,7 @@ class Party {
   std::uint64_t promised_ = 0;    ///< rounds up to the last one whose arrival was promised.
   std::uint64_t taken_back_ = 0;  ///< the value of `published_` before arrivals were taken back.
   Ends ends_{};
+  const layout::SeatRecord* failed_ = nullptr;
 };
 
 }  // namespace gpemu::device

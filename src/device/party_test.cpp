@@ -19,7 +19,7 @@ TimePoint time_of(Duration time) {
 /// Two parties with seats in memory of the test.
 class PartyTest : public testing::Test {
  protected:
-  void add(Party& party, Duration cost) { party.add({.lane = nullptr, .mark = {}, .cost = cost}); }
+  void add(Party& party, Duration cost) { party.add().cost = cost; }
 
   std::array<layout::SeatRecord, 2> seats_{};
   Party first_{seats_, 0};

@@ -26,12 +26,12 @@ struct Rendezvous::State {
 
   [[nodiscard]] Result<void> check() GPEMU_REQUIRES(schedule.mutex) {
     if (aborted) return fail(ErrorCode::kUnavailable, "this party has left its group");
-    if (party.failed == nullptr) return {};
+    if (party.failed() == nullptr) return {};
     return fail(ErrorCode::kUnavailable, "party {} of a group of {} is gone: {}",
-                party.failed - party.seats().data(), party.seats().size(),
-                party.failed->owner == layout::left(key)
+                party.failed() - party.seats().data(), party.seats().size(),
+                party.failed()->owner == layout::left(key)
                     ? "it has left the group"
-                    : segment.describe_process(party.failed->owner) + " has ended");
+                    : segment.describe_process(party.failed()->owner) + " has ended");
   }
 };
 

@@ -2,30 +2,13 @@
 #include "schedule.hpp"
 
 #include <algorithm>
-#include <span>
 #include <utility>
 
+#include "gpemu/base/undo.hpp"
 #include "gpemu/sim/clock.hpp"
-
-#include "segment.hpp"
 
 namespace gpemu::device {
 namespace {
-
-std::vector<DeviceEngines> engines_of(Segment& segment) {
-  std::vector<DeviceEngines> devices;
-  for (int device = 0; std::cmp_less(device, segment.facts().devices.size()); ++device) {
-    const std::span<layout::EngineRecord> engines = segment.engines(device);
-    layout::HoldingRecord& own = segment.own_holding(device);
-    auto sharing = make_sharing(
-        segment.facts().policy, engines, own,
-        [&segment, device](std::size_t engine, TimePoint now, std::int64_t own_tail_ns) {
-          segment.trim(device, engine, now, own_tail_ns);
-        });
-    devices.push_back({.sharing = std::move(sharing), .records = engines, .own = &own});
-  }
-  return devices;
-}
 
 /// Returns whether a mark is of a round of that party.
 bool is_round_of(Party& party, const Mark* mark) {
@@ -35,7 +18,8 @@ bool is_round_of(Party& party, const Mark* mark) {
 
 }  // namespace
 
-Schedule::Schedule(Segment& segment) : segment_(segment), timeline_(this, engines_of(segment)) {}
+Schedule::Schedule(std::vector<DeviceEngines> devices, Peers peers)
+    : peers_(std::move(peers)), timeline_(this, std::move(devices)) {}
 
 void Schedule::add(Party& party, sim::Clock& clock) {
   clock_ = &clock;
@@ -54,8 +38,11 @@ Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) 
   enter(now);
   cost = std::clamp(cost, Duration(1), layout::kLongestQueue);
   Ready ready = timeline_.ready(lane, now);
+  Party::Round& round = party.add();
+  Undo added([&] { party.remove_last(); });
   const MarkReference mark = timeline_.wait_for_open_mark(lane, now, cost);
-  party.add({.lane = &lane, .mark = mark, .cost = cost, .ready = std::move(ready)});
+  round = {.lane = &lane, .mark = mark, .cost = cost, .ready = std::move(ready)};
+  added.keep();
   if (open_rounds_++ == 0) reached_ = timeline_.now();
   advance(now);
   call_settler(plan_look(now));
@@ -63,7 +50,7 @@ Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) 
 }
 
 void Schedule::call_settler(const NextLook& look) {
-  layout::ProcessRecord& own = segment_.process(segment_.identity());
+  layout::ProcessRecord& own = *peers_.own;
   // A thread that settles and does not plan to look finds no failures either.
   const bool sleeps = planned_look_ == TimePoint::max();
   if (!sleeps && look.time >= planned_look_ && (!look.listens || own.listening != 0)) return;
@@ -87,7 +74,7 @@ TimePoint Schedule::take_back_arrivals(TimePoint now) {
     }
     enter(now);
   }
-  timeline_.keeps_promises = false;
+  timeline_.keep_promises(false);
   return now;
 }
 
@@ -111,7 +98,7 @@ TimePoint Schedule::next_event() {
   TimePoint first = timeline_.next_start();
   for (Party* const party : parties_) {
     const Party::Round* const round = party->unpublished();
-    if (round == nullptr || party->failed != nullptr) continue;
+    if (round == nullptr || party->failed() != nullptr) continue;
     const TimePoint known = ready_known_at(*party, *round);
     if (known > reached_) first = std::min(first, known);
   }
@@ -125,7 +112,7 @@ bool Schedule::settle_rounds() {
   for (bool has_changed = true; has_changed;) {
     has_changed = false;
     for (Party* const party : parties_) {
-      if (party->failed != nullptr) continue;
+      if (party->failed() != nullptr) continue;
       const bool has_published = publish_rounds(*party);
       // The last party to come notifies the others; if two came at the same time, both do.
       if (has_published && party->expected_end(timeline_.now()).all_come) ring_listeners(*party);
@@ -159,7 +146,7 @@ std::optional<Party::Arrival> Schedule::arrival_at(Party& party, Party::Round& r
   if (const auto ready = ready_time(party, round)) return Party::Arrival{.time = *ready};
   if (!timeline_.update(round.ready) || !timeline_.is_alone(timeline_.now())) return std::nullopt;
   const auto arrival = party.arrival_of(round);
-  if (arrival) timeline_.keeps_promises = true;
+  if (arrival) timeline_.keep_promises(true);
   return arrival;
 }
 
@@ -209,22 +196,17 @@ void Schedule::give_end(Party& party, TimePoint end) {
   const MarkReference mark = party.rounds().front().mark;
   party.pop(end);
   --open_rounds_;
-  timeline_.keeps_promises =
-      std::ranges::any_of(parties_, [](const Party* one) { return one->has_promised(); });
+  timeline_.keep_promises(
+      std::ranges::any_of(parties_, [](const Party* one) { return one->has_promised(); }));
   timeline_.resolve(*mark.get(), end, reached_);
-  tell_news();
-}
-
-void Schedule::tell_news() {
-  ++news;
-  if (waiting_for_news > 0) sim::wake_all(news);
+  news.tell();
 }
 
 /// Wakes the threads that settle, where they listen for other parties, including this process's
 /// own.
 void Schedule::ring_listeners(Party& party) {
   for (const layout::SeatRecord& seat : party.seats()) {
-    layout::ProcessRecord& process = segment_.process(seat.owner);
+    layout::ProcessRecord& process = peers_.process(seat.owner);
     if (process.listening != 0 && process.listening.exchange(0) != 0) ring(process);
   }
 }
@@ -239,7 +221,7 @@ Schedule::NextLook Schedule::next_look(TimePoint now) {
   if (open_rounds_ == 0) return look;
   place_all();
   for (Party* const party : parties_) {
-    if (party->rounds().empty() || party->failed != nullptr) continue;
+    if (party->rounds().empty() || party->failed() != nullptr) continue;
     if (const Party::Round* const round = party->unpublished()) {
       look.time = std::min(look.time, ready_known_at(*party, *round));
       if (round == &party->rounds().front()) continue;
@@ -250,10 +232,10 @@ Schedule::NextLook Schedule::next_look(TimePoint now) {
 }
 
 Schedule::NextLook Schedule::plan_look(TimePoint now) {
-  if (waiting_for_news > 0) return next_look(now);
+  if (news.are_awaited()) return next_look(now);
   NextLook look;
   for (Party* const party : parties_) {
-    if (party->rounds().empty() || party->failed != nullptr) continue;
+    if (party->rounds().empty() || party->failed() != nullptr) continue;
     if (party->unpublished() != nullptr) return next_look(now);
     look.add(party->time_to_publish(now), now);
   }
@@ -269,15 +251,15 @@ Schedule::NextLook Schedule::plan_look(TimePoint now, TimePoint latest) {
 
 void Schedule::find_failures() {
   for (Party* const party : parties_) {
-    if (party->failed != nullptr) continue;
+    if (party->failed() != nullptr) continue;
     if (!party->rounds().empty()) party->repair();
     for (const layout::SeatRecord& seat : party->seats()) {
-      if (!party->lacks(seat, timeline_.now()) || segment_.seats().can_come(seat)) continue;
+      if (!party->lacks(seat, timeline_.now()) || peers_.can_come(seat)) continue;
       // It may have come before it died.
       settle_rounds();
       if (!party->lacks(seat, timeline_.now())) continue;
-      party->failed = &seat;
-      tell_news();
+      party->fail(seat);
+      news.tell();
       break;
     }
   }

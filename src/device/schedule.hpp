@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -16,12 +16,21 @@
 #include "gpemu/sim/clock.hpp"
 
 #include "lateness.hpp"
+#include "news.hpp"
 #include "party.hpp"
 #include "timeline.hpp"
 
 namespace gpemu::device {
 
-class Segment;
+/// How a process reaches the others of its node.
+struct Peers {
+  /// What others see of this process.
+  layout::ProcessRecord* own = nullptr;
+  /// Returns what is seen of the process of an identity.
+  std::function<layout::ProcessRecord&(std::uint64_t identity)> process;
+  /// Returns whether the party of a seat can still come.
+  std::function<bool(const layout::SeatRecord& seat)> can_come;
+};
 
 /// All work that a process has queued on the devices of a node: its timeline, and the rounds of
 /// rendezvous that its work waits for.
@@ -31,7 +40,7 @@ class Schedule {
  public:
   Mutex mutex;
 
-  explicit Schedule(Segment& segment);
+  Schedule(std::vector<DeviceEngines> devices, Peers peers);
 
   void add(std::shared_ptr<LaneGroup> group) GPEMU_REQUIRES(mutex) {
     timeline_.add(std::move(group));
@@ -41,7 +50,7 @@ class Schedule {
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes)
       GPEMU_REQUIRES(mutex) {
     enter(now);
-    if (timeline_.keeps_promises && timeline_.is_used_by_other(lane, engine, now)) {
+    if (timeline_.keeps_promises() && timeline_.is_used_by_other(lane, engine, now)) {
       now = take_back_arrivals(now);
     }
     const Interval interval = timeline_.queue(lane, engine, now, cost, bytes);
@@ -126,11 +135,8 @@ class Schedule {
   /// How late the ends of rounds became known.
   [[nodiscard]] const Lateness& lateness() const GPEMU_REQUIRES(mutex) { return lateness_; }
 
-  /// Changes when a round gets its end or a party fails.
-  std::atomic<std::uint32_t> news{0};
-  std::atomic<int> waiting_for_news{0};
-  /// Notes that something happened, and wakes the threads that wait for it.
-  void tell_news();
+  /// Told when a round gets its end or a party fails.
+  News news;
 
  private:
   /// Every function that queues work or asks for a time starts with this. If there are open rounds,
@@ -153,7 +159,7 @@ class Schedule {
   void ring_listeners(Party& party);
   static void ring(layout::ProcessRecord& process);
 
-  Segment& segment_;
+  Peers peers_;
   sim::Clock* clock_ = nullptr;  ///< if there are parties.
   Timeline timeline_ GPEMU_GUARDED_BY(mutex);
   /// While rounds are open: all work that starts before this time has started.

@@ -2,6 +2,7 @@
 //
 // What a moment asks of the schedule.
 #include <algorithm>
+#include <optional>
 
 #include "gpemu/base/saturate.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -47,11 +48,11 @@ void Moment::wait(sim::Clock& clock) const {
 }
 
 std::uint32_t Moment::news() const {
-  return !mark_ || mark_->is_final() ? 0 : mark_->schedule().news.load();
+  return !mark_ || mark_->is_final() ? 0 : mark_->schedule().news.count();
 }
 
 void Moment::wake_waiters() const {
-  if (mark_ && !mark_->is_final()) mark_->schedule().tell_news();
+  if (mark_ && !mark_->is_final()) mark_->schedule().news.tell();
 }
 
 void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint deadline) const {
@@ -60,7 +61,7 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
   const TimePoint now = clock.now();
   const Duration precise = clock.runs_by_itself() ? sim::RealClock::kDefaultSpin : Duration();
   TimePoint next = TimePoint::max();
-  bool listens = false;
+  std::optional<News::Waiting> waiting;
   {
     const Lock lock(schedule.mutex);
     schedule.advance(now);
@@ -73,14 +74,12 @@ void Moment::wait_for_news(sim::Clock& clock, std::uint32_t seen, TimePoint dead
     const bool is_soon = !look.listens && next <= saturating_add(now, precise);
     if (!nothing_comes_earlier && !is_soon) {
       schedule.call_settler(look);
-      ++schedule.waiting_for_news;
-      listens = true;
+      waiting.emplace(schedule.news);
     }
   }
-  if (!listens) return clock.wait_until(std::min(next, deadline));
+  if (!waiting) return clock.wait_until(std::min(next, deadline));
   if (next != TimePoint::max()) next -= precise;
-  clock.wait_for_change(schedule.news, seen, std::min(next, deadline));
-  --schedule.waiting_for_news;
+  waiting->wait(clock, seen, std::min(next, deadline));
 }
 
 }  // namespace gpemu::device

@@ -13,6 +13,7 @@
 #include "gpemu/base/saturate.hpp"
 
 #include "device_sharing.hpp"
+#include "holders.hpp"
 #include "identity.hpp"
 #include "process_id.hpp"
 
@@ -343,30 +344,7 @@ Bytes Segment::memory_used(int device) const {
 }
 
 std::string Segment::largest_holders(int device) const {
-  constexpr std::size_t kMostNamed = 3;
-  DeviceSnapshot now = snapshot(device, TimePoint());
-  std::erase_if(now.processes, [](const ProcessSnapshot& process) {
-    return process.memory_held == 0 || (process.foreign_namespace == 0 && process.pid == own_pid());
-  });
-  std::ranges::sort(now.processes, std::greater(), &ProcessSnapshot::memory_held);
-  now.processes.resize(std::min(now.processes.size(), kMostNamed));
-  std::string text;
-  for (const ProcessSnapshot& process : now.processes) {
-    text += fmt::format("{}{:.1f} MiB by {}", text.empty() ? "" : "; ", to_mib(process.memory_held),
-                        describe_with_state(process));
-  }
-  return text;
-}
-
-std::string Segment::describe_with_state(const ProcessSnapshot& process) const {
-  std::string text = describe(process);
-  if (process.foreign_namespace != 0 || !locks_) return text;
-  const auto state = state_of_user(process.pid, locks_->file_system(), locks_->inode());
-  if (state == 'T' || state == 't') {
-    text += fmt::format(", which is stopped: `kill -CONT {}` continues it, `kill -KILL {}` ends it",
-                        process.pid, process.pid);
-  }
-  return text;
+  return describe_largest_holders(snapshot(device, TimePoint()).processes, own_pid(), locks_.get());
 }
 
 Result<void> Segment::add_context(int device) {
@@ -375,8 +353,9 @@ Result<void> Segment::add_context(int device) {
   if (!refusal) return {};
   return fail(
       ErrorCode::kUnavailable, "device {} of node '{}' is exclusive and {}", device, path_.name,
-      refusal->holder ? "held by " + describe_with_state(process_of(processes_[*refusal->holder]))
-                      : "other processes keep claiming it");
+      refusal->holder
+          ? "held by " + describe_holder(process_of(processes_[*refusal->holder]), locks_.get())
+          : "other processes keep claiming it");
 }
 
 DeviceSnapshot Segment::snapshot(int device, TimePoint now) const {

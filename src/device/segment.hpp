@@ -134,7 +134,6 @@ class Segment {
   [[nodiscard]] Slots others_alive() const;
   /// Gives back engine time that no living process has reserved.
   void trim_all();
-  [[nodiscard]] std::string describe_with_state(const ProcessSnapshot& process) const;
   void unlink_if_unused();
 
   NodePath path_;

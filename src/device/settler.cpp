@@ -87,7 +87,7 @@ Settler::Look look_at(Schedule& schedule) {
     const Lock lock(schedule.mutex);
     schedule.advance(now);
     // What others have published may change until when this process's threads wait.
-    if (has_rung) schedule.tell_news();
+    if (has_rung) schedule.news.tell();
     if (now >= saturating_add(looked_for_failures, kFailurePeriod / 2)) {
       schedule.find_failures();
       looked_for_failures = now;

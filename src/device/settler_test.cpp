@@ -12,7 +12,7 @@
 
 #include <gtest/gtest.h>
 
-#include "segment.hpp"
+#include "device_sharing.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -131,7 +131,7 @@ class LookAtTest : public testing::Test {
  protected:
   LookAtTest() {
     lane_.group->legacy = &lane_;
-    seats_[0].owner = seats_[1].owner = segment_->identity();
+    seats_[0].owner = seats_[1].owner = kOwner;
     const Lock lock(schedule_.mutex);
     schedule_.add(lane_.group);
     schedule_.add(party_, clock_);
@@ -149,14 +149,28 @@ class LookAtTest : public testing::Test {
     return schedule_.arrive(party_, lane_, now, cost);
   }
 
-  std::unique_ptr<Segment> segment_ =
-      Segment::create_anonymous({.name = "n", .devices = {{.gpu = "A", .memory_bytes = kMiB}}})
-          .value();
+  std::vector<DeviceEngines> devices() {
+    std::vector<DeviceEngines> devices;
+    devices.push_back({.sharing = make_sharing(SharingPolicy::kExclusive, engines_, holding_,
+                                               [](std::size_t, TimePoint, std::int64_t) {}),
+                       .records = engines_,
+                       .own = &holding_});
+    return devices;
+  }
+
+  static constexpr std::uint64_t kOwner = 7;
+  layout::ProcessRecord own_{};
+  std::array<layout::EngineRecord, kEngineCount> engines_{};
+  layout::HoldingRecord holding_{};
   std::array<layout::SeatRecord, 2> seats_{};
   Lane lane_ = Lane(std::make_shared<LaneGroup>());
   Party party_{seats_, 0};
   Party other_{seats_, 1};
-  Schedule schedule_{*segment_};
+  Schedule schedule_{
+      devices(),
+      {.own = &own_,
+       .process = [this](std::uint64_t) -> layout::ProcessRecord& { return own_; },
+       .can_come = [](const layout::SeatRecord& seat) { return seat.owner == kOwner; }}};
   sim::VirtualClock clock_;
   Settler::Look look_at_ = look_at(schedule_);
   Schedule::NextLook look(TimePoint now) { return look_at_(now, false); }
@@ -170,23 +184,22 @@ TEST_F(LookAtTest, ARoundGetsItsEndWithoutAnybodyElseLooking) {
   launch(30us);
   const Moment round = arrive(TimePoint(), 5us);
   EXPECT_EQ(look(TimePoint(10us)).time, TimePoint(20ms)) << "there is nothing to publish";
-  const std::uint32_t news = schedule_.news;
-  other_.add({.lane = nullptr, .mark = {}, .cost = 7us});
+  const std::uint32_t news = schedule_.news.count();
+  other_.add().cost = 7us;
   other_.publish({.time = TimePoint(10us)}, TimePoint(10us));
   EXPECT_EQ(look(TimePoint(12us)).time, TimePoint::max()) << "nothing is open";
-  EXPECT_NE(schedule_.news, news);
+  EXPECT_NE(schedule_.news.count(), news);
   EXPECT_EQ(round.time(), TimePoint(37us));
 }
 
 TEST_F(LookAtTest, AThreadThatDoesNotPlanToLookIsCalledForANewRound) {
-  layout::ProcessRecord& own = segment_->process(segment_->identity());
   EXPECT_EQ(look(TimePoint(1s)).time, TimePoint::max());
-  own.listening = 1;  // It listened for the rounds before.
-  const std::uint32_t bell = own.bell;
+  own_.listening = 1;  // It listened for the rounds before.
+  const std::uint32_t bell = own_.bell;
   static_cast<void>(arrive(TimePoint(1s), 5us));
-  EXPECT_EQ(own.bell, bell + 1);
+  EXPECT_EQ(own_.bell, bell + 1);
   static_cast<void>(arrive(TimePoint(1s), 5us));
-  EXPECT_EQ(own.bell, bell + 1) << "it has not looked yet";
+  EXPECT_EQ(own_.bell, bell + 1) << "it has not looked yet";
   EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 20ms));
 }
 
@@ -196,9 +209,9 @@ TEST_F(LookAtTest, ADeadPartyIsNoticedWithin20Milliseconds) {
   seats_[1].owner = layout::left(seats_[1].key);
   EXPECT_EQ(look(TimePoint(1s + 1ms)).time, TimePoint(1s + 20ms));
   static_cast<void>(look(TimePoint(1s + 10ms) - 1ns));
-  EXPECT_EQ(party_.failed, nullptr);
+  EXPECT_EQ(party_.failed(), nullptr);
   EXPECT_EQ(look(TimePoint(1s + 10ms)).time, TimePoint(1s + 30ms));
-  EXPECT_EQ(party_.failed, &seats_[1]);
+  EXPECT_EQ(party_.failed(), &seats_[1]);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/base/saturate.hpp"
 
 namespace gpemu::device {
@@ -509,6 +510,7 @@ MarkReference Timeline::wait_for_open_mark(Lane& lane, TimePoint now, Duration c
 }
 
 void Timeline::resolve(Mark& mark, TimePoint end, TimePoint reached) {
+  GPEMU_CHECK(mark.is_open(), "a mark is resolved twice");
   mark.place(end, end);
   mark.settle();
   // Placed work that became ready later may be put off by work after the mark.
@@ -617,7 +619,7 @@ Timeline::Next Timeline::next() {
     Lane& lane = *engine->ready.front();
     const Task& task = next_of(lane);
     const TimePoint from = std::max(task.start, engine->placed_end);
-    const bool has_turn = lane.open && keeps_promises;
+    const bool has_turn = lane.open && keeps_promises_;
     const Order order(has_turn ? from : engine->queue.next_turn(now_, from), task.start,
                       task.number);
     if (best.engine != nullptr && order >= first) continue;
@@ -643,10 +645,12 @@ Lane* Timeline::place_next(TimePoint until) {
   Task& task = next_of(lane);
   const TimePoint from = std::max(task.start, engine.placed_end);
   Interval interval = engine.queue.serve(now_, from, task.cost);
-  if (lane.open && keeps_promises) {
+  if (lane.open && keeps_promises_) {
     // Others rely on it, even if it overlaps with work of other processes.
     interval = {.start = from, .end = saturating_add(from, task.cost), .busy = task.cost};
   }
+  GPEMU_CHECK(interval.start >= from && interval.end >= interval.start,
+              "an engine runs work before it is ready");
   engine.placed_end = interval.end;
   engine.last_ready = task.start;
   task.start = interval.start;

@@ -56,7 +56,7 @@ class Timeline {
   [[nodiscard]] TimePoint now() const { return now_; }
 
   /// Queues work in a lane on an engine of a device, and returns when it will run, as far as is
-  /// known.
+  /// known. Requires: the lane's group was added; cost >= 0.
   Interval queue(Lane& lane, std::size_t engine, TimePoint now, Duration cost, Bytes bytes);
 
   /// Makes work that is queued in a lane from now on wait for a moment. Source: CUDA Runtime API,
@@ -88,11 +88,12 @@ class Timeline {
     return engines_[engine].only_lane != &lane && find_other(lane, engine, now);
   }
 
-  /// Whether work of open lanes runs as soon as it is ready, whatever other processes have queued,
-  /// because others rely on its times.
-  bool keeps_promises = false;
+  /// From now on, work of open lanes runs as soon as it is ready, whatever other processes have
+  /// queued, because others rely on its times; or that ends.
+  void keep_promises(bool keep) { keeps_promises_ = keep; }
+  [[nodiscard]] bool keeps_promises() const { return keeps_promises_; }
 
-  /// Gives an open mark its time, which is final.
+  /// Gives an open mark its time, which is final. Requires: it has none.
   void resolve(Mark& mark, TimePoint end, TimePoint reached);
 
   /// Returns when the last task of a lane ends.
@@ -190,6 +191,7 @@ class Timeline {
   std::vector<Lane*> woken_;                      ///< lanes whose marks now have their times.
   std::uint64_t next_number_ = 1;
   bool follows_rounds_ = false;
+  bool keeps_promises_ = false;
   std::uint64_t epoch_ = 1;  ///< changes when work may move that others depend on.
   TimePoint now_{};          ///< the latest time that callers passed.
 };
