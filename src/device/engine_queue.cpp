@@ -27,9 +27,10 @@ void EngineQueue::count(Duration busy, Bytes bytes) {
   queued.bytes.store(bytes_, std::memory_order_relaxed);
 }
 
-void EngineQueue::promise(Duration busy) {
+void EngineQueue::add_unstarted(Duration busy) {
   // A sum that was saturated falls below zero later.
-  promised_ = Duration(std::max(saturating_add(promised_.count(), busy.count()), std::int64_t{0}));
+  unstarted_ =
+      Duration(std::max(saturating_add(unstarted_.count(), busy.count()), std::int64_t{0}));
 }
 
 void EngineQueue::reserve_for(TimePoint now, TimePoint earliest, Duration cost) {
@@ -38,12 +39,12 @@ void EngineQueue::reserve_for(TimePoint now, TimePoint earliest, Duration cost) 
   for (const Turn& turn : turns_) {
     if (turn.end > from) own_time += turn.end - std::max(turn.start, from);
   }
-  const Duration missing = std::min(cost, promised_ - own_time);
+  const Duration missing = std::min(cost, unstarted_ - own_time);
   if (missing > Duration::zero()) reserve(now, earliest, missing);
 }
 
 bool EngineQueue::is_alone(TimePoint now) const {
-  return promised_ == Duration() || sharing_->is_last(engine_, now);
+  return unstarted_ == Duration() || sharing_->is_last(engine_, now);
 }
 
 Interval EngineQueue::serve(TimePoint now, TimePoint from, Duration cost) {

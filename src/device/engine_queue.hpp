@@ -29,10 +29,10 @@ class EngineQueue {
   void count(Duration busy, Bytes bytes);
 
   /// Adds to the work that is counted and has not started.
-  void promise(Duration busy);
+  void add_unstarted(Duration busy);
 
-  /// Reserves the time that promised work may lack if it can start at `earliest`. Requires:
-  /// earliest >= now.
+  /// Reserves the time that work which has not started may lack if it can start at `earliest`.
+  /// Requires: earliest >= now.
   void reserve_for(TimePoint now, TimePoint earliest, Duration cost);
 
   /// Returns when work runs that may start at `from`. Reserves missing time.
@@ -63,7 +63,7 @@ class EngineQueue {
   std::uint64_t operations_ = 0;
   Bytes bytes_ = 0;
   std::vector<Turn> turns_;  ///< in order of time; no two meet.
-  Duration promised_{};
+  Duration unstarted_{};
   TimePoint settled_end_{};
 };
 

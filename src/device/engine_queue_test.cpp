@@ -73,7 +73,7 @@ TEST_F(EngineQueueTest, WorkThatIsReadyLaterStartsLater) {
 }
 
 TEST_F(EngineQueueTest, PromisedWorkKeepsItsTimeThoughOthersQueue) {
-  own_.promise(10us);
+  own_.add_unstarted(10us);
   own_.reserve_for(t(0us), t(0us), 10us);
   expect_interval(other_.serve(t(0us), t(0us), 5us), 10us, 15us, 5us);
   expect_interval(own_.serve(t(0us), t(0us), 10us), 0us, 10us, 10us);
@@ -81,18 +81,18 @@ TEST_F(EngineQueueTest, PromisedWorkKeepsItsTimeThoughOthersQueue) {
 }
 
 TEST_F(EngineQueueTest, ReservesNoMoreThanWhatPromisedWorkLacks) {
-  own_.promise(10us);
+  own_.add_unstarted(10us);
   own_.reserve_for(t(0us), t(0us), 10us);
   own_.reserve_for(t(0us), t(0us), 10us);
   EXPECT_EQ(tail(), t(10us)) << "it has the time";
-  own_.promise(-4us);
-  own_.promise(6us);
+  own_.add_unstarted(-4us);
+  own_.add_unstarted(6us);
   own_.reserve_for(t(0us), t(0us), 6us);
   EXPECT_EQ(tail(), t(12us)) << "it lacks two microseconds";
 }
 
 TEST_F(EngineQueueTest, WorkRunsInSeveralTurnsIfOneIsTooShort) {
-  own_.promise(10us);
+  own_.add_unstarted(10us);
   own_.reserve_for(t(0us), t(0us), 10us);
   static_cast<void>(other_.serve(t(0us), t(0us), 5us));
   expect_interval(own_.serve(t(0us), t(4us), 10us), 4us, 19us, 10us);
@@ -109,11 +109,11 @@ TEST_F(EngineQueueTest, TheNextTurnIsInOwnTimeOrAfterAllOthers) {
 }
 
 TEST_F(EngineQueueTest, TimeBeforeSettledWorkIsNotPromisedAgain) {
-  own_.promise(20us);
+  own_.add_unstarted(20us);
   own_.reserve_for(t(0us), t(0us), 20us);
   own_.settle(t(0us), t(15us));
-  own_.promise(-15us);
-  own_.promise(5us);
+  own_.add_unstarted(-15us);
+  own_.add_unstarted(5us);
   own_.reserve_for(t(0us), t(0us), 10us);
   EXPECT_EQ(tail(), t(25us)) << "of its turn, five microseconds are left";
 }

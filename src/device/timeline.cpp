@@ -94,7 +94,7 @@ Interval Timeline::queue_placed(Lane& lane, std::size_t engine_index, TimePoint 
     ++last.before;
     last.number = next_number_++;
     last.end = interval.end;
-    engine.queue.promise(interval.busy);
+    engine.queue.add_unstarted(interval.busy);
   } else {
     push_work(lane, engine_index, ready, interval);
     ++lane.placed;
@@ -291,7 +291,7 @@ void Timeline::push_work(Lane& lane, std::size_t engine_index, TimePoint ready,
   task.start = interval.start;
   task.end = interval.end;
   ++lane.work[engine_index % kEngineCount];
-  engines_[engine_index].queue.promise(interval.busy);
+  engines_[engine_index].queue.add_unstarted(interval.busy);
 }
 
 /// Makes a lane wait for the work for which the legacy default stream makes it wait.
@@ -369,7 +369,7 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
       EngineState& engine = engine_of(task);
       note_start(lane, engine, task.start, task.end);
       --lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
-      engine.queue.promise(-task.cost);
+      engine.queue.add_unstarted(-task.cost);
       if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);
     } else {
       task.waits_for = {};
@@ -402,7 +402,7 @@ void Timeline::drop_pieces(Lane& lane, TimePoint now) {
   }
   EngineState& engine = engine_of(task);
   note_start(lane, engine, start, task.start);
-  engine.queue.promise(-cost);
+  engine.queue.add_unstarted(-cost);
 }
 
 Ready Timeline::ready(Lane& lane, TimePoint now) {
