@@ -70,22 +70,16 @@ void ask_sockets(const FileDescriptor& socket, std::uint32_t number, std::uint16
   }
 }
 
+std::string info_of(pid_t process, int descriptor) {
+  return text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
+}
+
 /// Returns what names the file of a descriptor: all eventfds have the same link.
 std::string identity_of(const std::string& process, int descriptor, std::string link) {
   if (link != kEventfd) return link;
-  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-  const std::size_t at = info.find("eventfd-id:");
-  return at == std::string::npos ? link : link + info.substr(at, info.find('\n', at) - at);
-}
-
-/// Returns how many connections this host has started to open. Source: proc_net_snmp, RFC 4022.
-std::string opened_connections() {
-  const std::string text = text_of("/proc/net/snmp");
-  // Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens ...
-  std::size_t at = text.rfind("\nTcp: ");
-  for (int field = 0; field < 5 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  if (at == std::string::npos) return {};
-  return text.substr(at, text.find(' ', at + 1) - at);
+  const auto number =
+      eventfd_id_in(text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor)));
+  return number ? link + fmt::to_string(*number) : link;
 }
 
 /// Calls `look` with each attribute after the fixed part of an answer.
@@ -107,21 +101,6 @@ std::vector<int> rings_of(pid_t process) {
     if (link == "anon_inode:[io_uring]") rings.push_back(descriptor);
   });
   return rings;
-}
-
-/// Returns whether all requests that an io_uring has got are done, and nobody else takes more out
-/// of its queue. A request that is done several times (IORING_TIMEOUT_MULTISHOT) is not seen.
-/// Source: io_uring/fdinfo.c of Linux.
-bool ring_is_idle(pid_t process, int descriptor) {
-  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-  const auto value_of = [&info](std::string_view name) {
-    const std::size_t at = info.find(fmt::format("\n{}:", name));
-    if (at == std::string::npos) return std::optional<std::int64_t>();
-    return leading_number<std::int64_t>(std::string_view(info).substr(at + name.size() + 2));
-  };
-  const auto taken = value_of("CachedSqHead");
-  return taken && taken == value_of("SqTail") && taken == value_of("CachedCqTail") &&
-         value_of("SqThread") == -1 && info.contains("\nPollList:\nCqOverflowList:");
 }
 
 /// Returns address and port in one form for both families.
@@ -161,15 +140,10 @@ void Connections::read_held() {
     for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
       const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
       if (link.starts_with(kSocket)) {
-        const std::string_view number = std::string_view(link).substr(kSocket.size());
-        const auto inode = leading_number<std::uint64_t>(number);
-        if (inode) held_sockets_.insert(*inode);
+        if (const auto inode = inode_in(link)) held_sockets_.insert(*inode);
       } else if (link.starts_with(kPipe)) {
-        const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-        const std::size_t at = info.find("flags:");
-        if (at == std::string::npos) return;
-        const int mode =
-            leading_number<int>(std::string_view(info).substr(at + 6), 8).value_or(0) & O_ACCMODE;
+        const auto mode = access_mode_in(info_of(process, descriptor));
+        if (!mode) return;
         if (mode != O_WRONLY) read_pipes_.insert(link);
         if (mode != O_RDONLY) written_pipes_.insert(link);
       }
@@ -248,7 +222,7 @@ void Connections::read_tcp() {
   tcp_.clear();
   tcp_by_own_.clear();
   half_open_.clear();
-  opened_ = opened_connections();
+  opened_ = opened_connections_in(text_of("/proc/net/snmp"));
   for (const int family : {AF_INET, AF_INET6}) {
     inet_diag_req_v2 request{};
     request.sdiag_family = static_cast<std::uint8_t>(family);
@@ -272,7 +246,7 @@ void Connections::look_again_at_sockets(const std::set<std::uint64_t>& sockets) 
     const auto found = tcp_.find(inode);
     return found != tcp_.end() && (found->second.state != kListening || half_open_.empty());
   });
-  if (!known || opened_.empty() || opened_ != opened_connections()) {
+  if (!known || !opened_ || opened_ != opened_connections_in(text_of("/proc/net/snmp"))) {
     read_tcp();
     return;
   }
@@ -295,7 +269,7 @@ void Connections::look_again(const Carriers& carriers) {
   busy_rings_.clear();
   for (const pid_t process : carriers.rings) {
     if (!std::ranges::all_of(rings_of(process),
-                             [&](int ring) { return ring_is_idle(process, ring); })) {
+                             [&](int ring) { return ring_is_idle(info_of(process, ring)); })) {
       busy_rings_.insert(process);
     }
   }
@@ -363,34 +337,18 @@ bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Car
 }
 
 bool Connections::poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers, int depth) {
-  // Source: proc_pid_fdinfo(5). tfd:  12 events:  19 data: 7f06e8000b70  pos:0 ino:1f9e sdev:8
-  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-  if (!info.starts_with("pos:")) return false;
-  for (std::size_t at = 0; (at = info.find("tfd:", at)) != std::string::npos;) {
-    const std::string_view line = std::string_view(info).substr(at, info.find('\n', at) - at);
-    at += 4;
-    const auto target = leading_number<int>(line.substr(4));
-    const std::size_t events_at = line.find("events:"), inode_at = line.find("ino:");
-    if (!target || events_at == std::string_view::npos || inode_at == std::string_view::npos) {
-      return false;
-    }
-    const auto events = leading_number<std::uint32_t>(line.substr(events_at + 7), 16);
-    const auto inode = leading_number<std::uint64_t>(line.substr(inode_at + 4), 16);
-    if (!events || !inode) return false;
-    // The set may contain a file whose descriptor now belongs to another file.
-    const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, *target));
-    const std::size_t bracket = link.find(":[");
-    if (bracket != std::string::npos && !link.starts_with("anon_inode:") &&
-        leading_number<std::uint64_t>(std::string_view(link).substr(bracket + 2)) != inode) {
-      return false;
-    }
-    constexpr std::uint32_t kIn = 0x2001, kOut = 4;  // EPOLLIN or EPOLLRDHUP; EPOLLOUT.
-    const Direction direction = (*events & kOut) == 0  ? Direction::kRead
-                                : (*events & kIn) == 0 ? Direction::kWrite
-                                                       : Direction::kBoth;
-    if (!is_inside(process, *target, direction, carriers, depth + 1)) return false;
-  }
-  return true;
+  const auto targets = poll_targets_in(info_of(process, descriptor));
+  return targets && std::ranges::all_of(*targets, [&](const PollTarget& target) {
+           // The set may contain a file whose descriptor now belongs to another file.
+           const auto inode =
+               inode_in(link_text(fmt::format("/proc/{}/fd/{}", process, target.descriptor)));
+           if (inode && inode != target.inode) return false;
+           constexpr std::uint32_t kIn = 0x2001, kOut = 4;  // EPOLLIN or EPOLLRDHUP; EPOLLOUT.
+           const Direction direction = (target.events & kOut) == 0  ? Direction::kRead
+                                       : (target.events & kIn) == 0 ? Direction::kWrite
+                                                                    : Direction::kBoth;
+           return is_inside(process, target.descriptor, direction, carriers, depth + 1);
+         });
 }
 
 /// The kernel, too, may signal an eventfd: when it has done a request of the process.
@@ -420,21 +378,14 @@ bool Connections::is_inside(pid_t process, int descriptor, Direction direction, 
   if (from_outside_.contains(identity_of(fmt::to_string(process), descriptor, link))) return false;
   if (link.starts_with(kPipe)) return pipe_is_inside(link, direction);
   if (link.starts_with(kSocket)) {
-    const auto inode = leading_number<std::uint64_t>(std::string_view(link).substr(kSocket.size()));
+    const auto inode = inode_in(link);
     return inode && socket_is_inside(*inode, direction, carriers);
   }
   if (link == "anon_inode:[signalfd]") return true;
   if (link == kEventfd) return eventfd_is_inside(process, carriers);
-  if (link == "anon_inode:[timerfd]") {
-    const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-    return info.contains("it_value: (0, 0)");
-  }
+  if (link == "anon_inode:[timerfd]") return timer_is_stopped(info_of(process, descriptor));
   if (link == "anon_inode:[pidfd]") {
-    const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-    const std::size_t at = info.find("\nPid:");
-    const auto target = at == std::string::npos
-                            ? std::nullopt
-                            : leading_number<pid_t>(std::string_view(info).substr(at + 5));
+    const auto target = process_in(info_of(process, descriptor));
     return target && std::ranges::find(inside_, *target) != inside_.end();
   }
   return false;

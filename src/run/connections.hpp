@@ -96,7 +96,8 @@ class Connections {
   std::map<std::uint64_t, TcpSocket> tcp_;  ///< by inode.
   std::multimap<std::string, std::uint64_t> tcp_by_own_;
   std::set<std::string> half_open_;  ///< own ports of connections that are being opened.
-  std::string opened_;               ///< how many connections had been opened when tcp_ was read.
+  std::optional<std::uint64_t>
+      opened_;  ///< how many connections had been opened when tcp_ was read.
   FileDescriptor diagnosis_;
   std::uint32_t last_request_ = 0;  ///< the number of the last one to the kernel.
 };

@@ -2,19 +2,18 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
 #include <unistd.h>
 
 #include "gpemu/base/file.hpp"
+
+#include "proc_text.hpp"
 
 namespace gpemu::run {
 
@@ -25,17 +24,6 @@ template <std::size_t kSize>
   const ssize_t count = ::pread(file.get(), buffer.data(), kSize, 0);
   if (count <= 0) return {};
   return {buffer.data(), static_cast<std::size_t>(count)};
-}
-
-/// Returns the number at the start of a text, after blanks and the base's prefix.
-template <typename Number>
-[[nodiscard]] std::optional<Number> leading_number(std::string_view text, int base = 10) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  if (base == 16 && text.starts_with("0x")) text.remove_prefix(2);
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end == text.data()) return std::nullopt;
-  return value;
 }
 
 /// Returns the target of a symbolic link; "" if it cannot be read.

@@ -49,22 +49,14 @@ bool read_memory(pid_t process, std::uint64_t address, void* to, std::size_t siz
   return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 
-/// Returns how often a thread has been given a processor. Source: Documentation/scheduler of Linux.
 std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
   std::array<char, 128> buffer{};
-  const std::string_view text = read_open(file, buffer);
-  const std::size_t space = text.rfind(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  return leading_number<std::uint64_t>(text.substr(space + 1));
+  return run_count_in(read_open(file, buffer));
 }
 
-/// Returns the letter of a thread's state, or '?' if the thread is gone. Source: proc_pid_stat(5).
 char state_of(const FileDescriptor& file) {
   std::array<char, 256> buffer{};
-  const std::string_view text = read_open(file, buffer);
-  const std::size_t name_end = text.rfind(')');
-  return name_end == std::string_view::npos || name_end + 2 >= text.size() ? '?'
-                                                                           : text[name_end + 2];
+  return state_in(read_open(file, buffer));
 }
 
 /// Returns whether a process shares this one's PID and time namespaces. If it cannot be seen, it
@@ -97,13 +89,9 @@ std::optional<WaitWatch::List> WaitWatch::list() const {
     const std::size_t before = found.size();
     const bool exists = for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
       if (process != root_) found.emplace(thread, Listed{.process = process});
-      const std::string children =
-          text_of(fmt::format("/proc/{}/task/{}/children", process, thread));
-      std::string_view rest = children;
-      while (const auto child = leading_number<pid_t>(rest)) {
-        to_visit.push_back(*child);
-        rest.remove_prefix(std::min(rest.size(), rest.find(' ')));
-        while (rest.starts_with(' ')) rest.remove_prefix(1);
+      for (const pid_t child :
+           children_in(text_of(fmt::format("/proc/{}/task/{}/children", process, thread)))) {
+        to_visit.push_back(child);
       }
     });
     // If it ended since its parent's children were read, its own are now children of another
@@ -117,10 +105,9 @@ std::optional<WaitWatch::List> WaitWatch::list() const {
   return found;
 }
 
-std::string WaitWatch::last_pid() const {
+std::optional<pid_t> WaitWatch::last_pid() const {
   std::array<char, 128> buffer{};
-  const std::string_view text = read_open(last_pid_file_, buffer);
-  return std::string(text.substr(std::min(text.size(), text.rfind(' ') + 1)));
+  return last_pid_in(read_open(last_pid_file_, buffer));
 }
 
 bool WaitWatch::list_is_current() const {
@@ -133,14 +120,14 @@ bool WaitWatch::make_list(bool all_sleep) {
   // a process that ended while the first list was made, and those whose numbers were given before
   // they could be found. The latter's parents were not asleep.
   const bool none_started = list_is_current();
-  std::string before = last_pid();
-  if (before.empty()) return false;
+  std::optional<pid_t> before = last_pid();
+  if (!before) return false;
   std::optional<List> last = list();
   for (int i = 0; i < kListTries; ++i) {
     ++counts_.lists;
     const std::int64_t begin = host_now_ns();
     std::optional<List> next = list();
-    const std::string after = last_pid();
+    const std::optional<pid_t> after = last_pid();
     const bool complete = before == after && next && last == next;
     last = std::move(next);
     before = after;
@@ -183,22 +170,6 @@ pid_t WaitWatch::process_of(pid_t thread) const {
 
 // ---- What one thread does
 
-bool WaitWatch::parse(std::string_view text, SystemCall& call) {
-  const auto number = leading_number<long>(text);
-  if (!number || *number < 0) return false;  // It runs, or waits outside a system call, for a page.
-  call.number = *number;
-  for (std::uint64_t& argument : call.arguments) {
-    text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
-    const auto value = leading_number<std::uint64_t>(text, 16);
-    if (!value) return false;
-    argument = *value;
-  }
-  // Then the stack. In a 32-bit program it lies below 4 GiB; such a program's calls have other
-  // numbers.
-  text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
-  return leading_number<std::uint64_t>(text, 16).value_or(0) >> 32 != 0;
-}
-
 /// Gives a system call that continues after the process was stopped the number that it had before:
 /// its arguments are the same. If it was not examined before, it keeps its number, and does not
 /// count. Source: restart_syscall(2).
@@ -239,22 +210,21 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   thread.run_count = *runs;
   std::array<char, 256> buffer{};
   const std::string_view text = read_open(thread.call, buffer);
-  SystemCall call;
-  const bool in_call = parse(text, call);
+  std::optional<SystemCall> call = system_call_in(text);
   // Read only now: if the thread has run since its system call was read, the count shows it.
   const char state = state_of(thread.state);
   if (state == '?') return ended(thread);
   if (text.empty()) return computes(id, "may not be inspected");
   // A process becomes a zombie shortly before it wakes its parent. If it is in no system call and
   // does not run, it has woken the parent.
-  if (state == 'Z' && !in_call && !text.starts_with("running")) return ended(thread);
+  if (state == 'Z' && !call && !text.starts_with("running")) return ended(thread);
   if (state != 'S') return computes(id, state == 'R' ? kRuns : "waits for the host");
-  if (!in_call) return computes(id, "waits in no system call");
-  resume(call, thread.last_call);
-  thread.last_call = call;
+  if (!call) return computes(id, "waits in no system call");
+  resume(*call, thread.last_call);
+  thread.last_call = *call;
   thread.timed = false;
   thread.carriers.clear();
-  if (!counts_as_waiting(thread, call)) {
+  if (!counts_as_waiting(thread, *call)) {
     return computes(id, "waits for something outside the run");
   }
   thread.known = true;
@@ -384,24 +354,8 @@ bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
   constexpr std::uint64_t kPage = 4096;
   const std::pair key(process, address / kPage);
   if (const auto found = own_memory_.find(key); found != own_memory_.end()) return found->second;
-  bool own = false;
-  // Source: proc_pid_maps(5). 7f0e0c0-7f0e0d0 rw-s 00000000 00:1a 1066    /dev/shm/sem.x (deleted)
-  const std::string maps = text_of(fmt::format("/proc/{}/maps", process));
-  for (std::size_t at = 0; at < maps.size();) {
-    const std::size_t end = std::min(maps.find('\n', at), maps.size());
-    const std::string_view line = std::string_view(maps).substr(at, end - at);
-    at = end + 1;
-    const auto from = leading_number<std::uint64_t>(line, 16);
-    const auto to =
-        leading_number<std::uint64_t>(line.substr(std::min(line.size(), line.find('-') + 1)), 16);
-    if (!from || !to || address < *from || address >= *to) continue;
-    const std::size_t flags = line.find(' ') + 1;
-    const bool is_private = flags + 3 < line.size() && line[flags + 3] == 'p';
-    // Memory of a file without a name was inherited or passed on, not found by its name.
-    own = is_private || line.ends_with(" (deleted)") ||
-          (!shared_file_.empty() && line.ends_with(shared_file_));
-    break;
-  }
+  const bool own =
+      run::is_own_memory(text_of(fmt::format("/proc/{}/maps", process)), address, shared_file_);
   own_memory_.emplace(key, own);
   return own;
 }

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
 #include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -16,6 +14,7 @@
 #include "gpemu/base/file.hpp"
 
 #include "connections.hpp"
+#include "proc_text.hpp"
 
 namespace gpemu::run {
 
@@ -61,10 +60,6 @@ class WaitWatch {
 
  private:
   static constexpr std::string_view kRuns = "runs";
-  struct SystemCall {
-    long number = -1;
-    std::array<std::uint64_t, 6> arguments{};
-  };
   struct Thread {
     pid_t process = 0;
     FileDescriptor state, runs, call;  ///< /proc/PID/task/TID/stat, schedstat and syscall.
@@ -85,7 +80,7 @@ class WaitWatch {
   using List = std::map<pid_t, Listed>;  ///< by thread.
 
   /// Returns the number of the process or thread that was started last on this host.
-  [[nodiscard]] std::string last_pid() const;
+  [[nodiscard]] std::optional<pid_t> last_pid() const;
   /// Returns whether no process or thread was started since the list was made.
   [[nodiscard]] bool list_is_current() const;
   /// Lists all threads, and returns whether none was started meanwhile. `all_sleep`: whether all
@@ -101,14 +96,13 @@ class WaitWatch {
   [[nodiscard]] bool futex_counts(Thread& thread, const SystemCall& call);
   [[nodiscard]] bool is_own_memory(pid_t process, std::uint64_t address);
   [[nodiscard]] Look computes(pid_t id, std::string_view way);
-  [[nodiscard]] static bool parse(std::string_view text, SystemCall& call);
   static void resume(SystemCall& call, const SystemCall& last);
 
   pid_t root_;
   std::string shared_file_;
   Connections connections_;
   FileDescriptor last_pid_file_;
-  std::string last_pid_;  ///< when the list below was complete.
+  std::optional<pid_t> last_pid_;  ///< when the list below was complete.
   std::int64_t listed_at_ns_ = 0;
   bool is_sure_ = false;  ///< the list was made while all its threads slept.
   std::map<pid_t, Thread> threads_;
