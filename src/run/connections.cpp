@@ -14,6 +14,7 @@
 #include <linux/unix_diag.h>
 #include <memory>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <utility>
@@ -343,11 +344,9 @@ bool Connections::poll_set_is_inside(pid_t process, int descriptor, Carriers& ca
            const auto inode =
                inode_in(link_text(fmt::format("/proc/{}/fd/{}", process, target.descriptor)));
            if (inode && inode != target.inode) return false;
-           constexpr std::uint32_t kIn = 0x2001, kOut = 4;  // EPOLLIN or EPOLLRDHUP; EPOLLOUT.
-           const Direction direction = (target.events & kOut) == 0  ? Direction::kRead
-                                       : (target.events & kIn) == 0 ? Direction::kWrite
-                                                                    : Direction::kBoth;
-           return is_inside(process, target.descriptor, direction, carriers, depth + 1);
+           const Direction direction = direction_of((target.events & (EPOLLIN | EPOLLRDHUP)) != 0,
+                                                    (target.events & EPOLLOUT) != 0);
+           return is_inside(process, {target.descriptor, direction}, carriers, depth + 1);
          });
 }
 
@@ -363,14 +362,13 @@ bool Connections::eventfd_is_inside(pid_t process, Carriers& carriers) {
   return true;
 }
 
-bool Connections::is_inside(pid_t process, int descriptor, Direction direction,
-                            Carriers& carriers) {
-  return is_inside(process, descriptor, direction, carriers, 0);
+bool Connections::is_inside(pid_t process, FileWait wait, Carriers& carriers) {
+  return is_inside(process, wait, carriers, 0);
 }
 
-bool Connections::is_inside(pid_t process, int descriptor, Direction direction, Carriers& carriers,
-                            int depth) {
+bool Connections::is_inside(pid_t process, FileWait wait, Carriers& carriers, int depth) {
   if (depth > kDeepest) return false;
+  const auto [descriptor, direction] = wait;
   const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
   if (link.starts_with("anon_inode:[eventpoll]")) {
     return poll_set_is_inside(process, descriptor, carriers, depth);

@@ -14,10 +14,9 @@
 
 #include "gpemu/base/file.hpp"
 
-namespace gpemu::run {
+#include "direction.hpp"
 
-/// The operations for which a thread waits on a file descriptor.
-enum class Direction { kRead, kWrite, kBoth };
+namespace gpemu::run {
 
 /// Finds out whether processes that wait on file descriptors wait only for each other:
 /// docs/design/shared-clock.md has the rules. Thread safety: none.
@@ -43,8 +42,7 @@ class Connections {
 
   /// Returns whether a wait on a descriptor can be ended only by a process inside, or by carriers,
   /// which it adds to `carriers`: for these, are_quiet() must hold as well.
-  [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
-                               Carriers& carriers);
+  [[nodiscard]] bool is_inside(pid_t process, FileWait wait, Carriers& carriers);
 
   /// Reads the state of carriers again.
   void look_again(const Carriers& carriers);
@@ -68,8 +66,7 @@ class Connections {
     std::uint64_t peer = 0;
   };
 
-  [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
-                               Carriers& carriers, int depth);
+  [[nodiscard]] bool is_inside(pid_t process, FileWait wait, Carriers& carriers, int depth);
   [[nodiscard]] bool pipe_is_inside(const std::string& link, Direction direction);
   [[nodiscard]] bool socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers);
   [[nodiscard]] bool poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers,

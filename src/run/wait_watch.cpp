@@ -3,21 +3,15 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
+#include <cstddef>
 #include <ctime>
-#include <dirent.h>
-#include <linux/futex.h>
-#include <memory>
-#include <poll.h>
-#include <sys/select.h>
-#include <sys/syscall.h>
+#include <span>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "call_wait.hpp"
 #include "proc_file.hpp"
 
 namespace gpemu::run {
@@ -26,9 +20,6 @@ namespace {
 /// After this time a list of threads must be made again: by then, enough processes may have been
 /// started for the number of the last one to recur.
 constexpr std::int64_t kListGoodForNs = 100'000'000;
-
-/// A poll() with more descriptors is not examined.
-constexpr std::uint64_t kMostPolled = 4096;
 
 /// Attempts until two lists in a row are the same.
 constexpr int kListTries = 4;
@@ -43,10 +34,10 @@ std::int64_t host_now_ns() {
 }
 
 /// Reads memory of another process.
-bool read_memory(pid_t process, std::uint64_t address, void* to, std::size_t size) {
-  const iovec local{.iov_base = to, .iov_len = size};
-  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = size};
-  return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+bool read_memory(pid_t process, std::uint64_t address, std::span<std::byte> to) {
+  const iovec local{.iov_base = to.data(), .iov_len = to.size()};
+  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = to.size()};
+  return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(to.size());
 }
 
 std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
@@ -170,15 +161,6 @@ pid_t WaitWatch::process_of(pid_t thread) const {
 
 // ---- What one thread does
 
-/// Gives a system call that continues after the process was stopped the number that it had before:
-/// its arguments are the same. If it was not examined before, it keeps its number, and does not
-/// count. Source: restart_syscall(2).
-void WaitWatch::resume(SystemCall& call, const SystemCall& last) {
-  if (call.number == SYS_restart_syscall && call.arguments == last.arguments) {
-    call.number = last.number;
-  }
-}
-
 WaitWatch::Look WaitWatch::computes(pid_t id, std::string_view way) {
   computing_ = id;
   way_ = way;
@@ -210,7 +192,7 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   thread.run_count = *runs;
   std::array<char, 256> buffer{};
   const std::string_view text = read_open(thread.call, buffer);
-  std::optional<SystemCall> call = system_call_in(text);
+  const std::optional<SystemCall> call = system_call_in(text);
   // Read only now: if the thread has run since its system call was read, the count shows it.
   const char state = state_of(thread.state);
   if (state == '?') return ended(thread);
@@ -220,11 +202,9 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   if (state == 'Z' && !call && !text.starts_with("running")) return ended(thread);
   if (state != 'S') return computes(id, state == 'R' ? kRuns : "waits for the host");
   if (!call) return computes(id, "waits in no system call");
-  resume(*call, thread.last_call);
-  thread.last_call = *call;
-  thread.timed = false;
+  thread.last_call = resumed(*call, thread.last_call);
   thread.carriers.clear();
-  if (!counts_as_waiting(thread, *call)) {
+  if (!counts_as_waiting(thread)) {
     return computes(id, "waits for something outside the run");
   }
   thread.known = true;
@@ -232,122 +212,16 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   return Look::kSleepsAnew;
 }
 
-bool WaitWatch::counts_as_waiting(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  const auto descriptor = static_cast<int>(arguments[0]);
-  switch (call.number) {
-    case SYS_futex:
-      return futex_counts(thread, call);
-    case SYS_read:
-    case SYS_readv:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_accept:
-    case SYS_accept4:
-      return file_wait_counts(thread, descriptor, Direction::kRead);
-    case SYS_write:
-    case SYS_writev:
-    case SYS_sendto:
-    case SYS_sendmsg:
-      return file_wait_counts(thread, descriptor, Direction::kWrite);
-#ifdef SYS_poll
-    case SYS_poll:
-#endif
-    case SYS_ppoll:
-      return poll_counts(thread, call);
-#ifdef SYS_select
-    case SYS_select:
-#endif
-    case SYS_pselect6:
-      return select_counts(thread, call);
-#ifdef SYS_epoll_wait
-    case SYS_epoll_wait:
-#endif
-    case SYS_epoll_pwait:
-      thread.timed = static_cast<int>(arguments[3]) >= 0;
-      return file_wait_counts(thread, descriptor, Direction::kRead);
-    case SYS_epoll_pwait2:
-      thread.timed = arguments[3] != 0;
-      return file_wait_counts(thread, descriptor, Direction::kRead);
-    case SYS_rt_sigtimedwait:
-      thread.timed = arguments[2] != 0;
-      return true;
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-      thread.timed = true;
-      return true;
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_rt_sigsuspend:
-#ifdef SYS_pause
-    case SYS_pause:
-#endif
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool WaitWatch::file_wait_counts(Thread& thread, int descriptor, Direction direction) {
-  return connections_.is_inside(thread.process, descriptor, direction, thread.carriers);
-}
-
-bool WaitWatch::poll_counts(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  thread.timed = call.number == SYS_ppoll ? arguments[2] != 0 : static_cast<int>(arguments[2]) >= 0;
-  const std::uint64_t count = arguments[1];
-  if (count > kMostPolled) return false;
-  std::vector<pollfd> polled(count);
-  if (count > 0 &&
-      !read_memory(thread.process, arguments[0], polled.data(), count * sizeof(pollfd))) {
-    return false;
-  }
-  return std::ranges::all_of(polled, [&](const pollfd& file) {
-    if (file.fd < 0) return true;
-    const bool reads = (file.events & (POLLIN | POLLRDNORM | POLLRDHUP | POLLPRI)) != 0;
-    const bool writes = (file.events & (POLLOUT | POLLWRNORM)) != 0;
-    return file_wait_counts(thread, file.fd,
-                            !writes  ? Direction::kRead
-                            : !reads ? Direction::kWrite
-                                     : Direction::kBoth);
-  });
-}
-
-bool WaitWatch::select_counts(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  thread.timed = arguments[4] != 0;
-  const std::uint64_t count = arguments[0];
-  if (count > kMostPolled) return false;
-  using Word = std::uint64_t;
-  constexpr std::uint64_t kBits = 64;
-  const std::size_t words = (count + kBits - 1) / kBits;
-  // The kernel copied the request when the call began, and writes the answer at its end.
-  for (int set = 1; set <= 3; ++set) {
-    std::vector<Word> bits(words);
-    if (arguments[set] == 0 || words == 0) continue;
-    if (!read_memory(thread.process, arguments[set], bits.data(), words * sizeof(Word))) {
-      return false;
-    }
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if ((bits[i / kBits] >> (i % kBits) & 1) == 0) continue;
-      if (!file_wait_counts(thread, static_cast<int>(i),
-                            set == 2 ? Direction::kWrite : Direction::kRead)) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-bool WaitWatch::futex_counts(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  const auto operation = static_cast<int>(arguments[1]) & FUTEX_CMD_MASK;
-  const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET ||
-                     operation == FUTEX_LOCK_PI || operation == FUTEX_WAIT_REQUEUE_PI ||
-                     operation == FUTEX_LOCK_PI2;
-  if (!waits) return false;
-  thread.timed = arguments[3] != 0;
-  return (arguments[1] & FUTEX_PRIVATE_FLAG) != 0 || is_own_memory(thread.process, arguments[0]);
+bool WaitWatch::counts_as_waiting(Thread& thread) {
+  const auto wait =
+      wait_of(thread.last_call, [&thread](std::uint64_t address, std::span<std::byte> to) {
+        return read_memory(thread.process, address, to);
+      });
+  thread.timed = wait && wait->timed;
+  return wait && (!wait->shared_futex || is_own_memory(thread.process, *wait->shared_futex)) &&
+         std::ranges::all_of(wait->files, [&](FileWait file) {
+           return connections_.is_inside(thread.process, file, thread.carriers);
+         });
 }
 
 bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {

@@ -89,14 +89,9 @@ class WaitWatch {
   [[nodiscard]] std::optional<List> list() const;
   [[nodiscard]] Look look(pid_t id, Thread& thread, const std::function<bool(pid_t)>& has_time);
   [[nodiscard]] static Look ended(Thread& thread);
-  [[nodiscard]] bool counts_as_waiting(Thread& thread, const SystemCall& call);
-  [[nodiscard]] bool file_wait_counts(Thread& thread, int descriptor, Direction direction);
-  [[nodiscard]] bool poll_counts(Thread& thread, const SystemCall& call);
-  [[nodiscard]] bool select_counts(Thread& thread, const SystemCall& call);
-  [[nodiscard]] bool futex_counts(Thread& thread, const SystemCall& call);
+  [[nodiscard]] bool counts_as_waiting(Thread& thread);
   [[nodiscard]] bool is_own_memory(pid_t process, std::uint64_t address);
   [[nodiscard]] Look computes(pid_t id, std::string_view way);
-  static void resume(SystemCall& call, const SystemCall& last);
 
   pid_t root_;
   std::string shared_file_;
