@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
-#include <ctime>
 #include <span>
 #include <sys/uio.h>
 #include <utility>
@@ -17,21 +16,9 @@
 namespace gpemu::run {
 namespace {
 
-/// After this time a list of threads must be made again: by then, enough processes may have been
-/// started for the number of the last one to recur.
-constexpr std::int64_t kListGoodForNs = 100'000'000;
-
-/// Attempts until two lists in a row are the same.
-constexpr int kListTries = 4;
 /// Passes until all threads that slept anew were seen twice, with a list that was made while they
 /// slept.
 constexpr int kPasses = 6;
-
-std::int64_t host_now_ns() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
 
 /// Reads memory of another process.
 bool read_memory(pid_t process, std::uint64_t address, std::span<std::byte> to) {
@@ -62,96 +49,40 @@ bool has_own_namespaces(pid_t process) {
 
 }  // namespace
 
-WaitWatch::WaitWatch(pid_t root, std::string shared_file)
-    : root_(root),
-      shared_file_(std::move(shared_file)),
-      last_pid_file_(open_read("/proc/loadavg")) {}
+WaitWatch::WaitWatch(pid_t root, std::string shared_file, const sim::Clock& host)
+    : shared_file_(std::move(shared_file)), list_(root, host) {}
 
 // ---- Which threads there are
 
-std::optional<WaitWatch::List> WaitWatch::list() const {
-  List found;
-  std::vector<pid_t> to_visit = {root_};
-  std::set<pid_t> visited;
-  while (!to_visit.empty()) {
-    const pid_t process = to_visit.back();
-    to_visit.pop_back();
-    if (!visited.insert(process).second) continue;
-    const std::size_t before = found.size();
-    const bool exists = for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
-      if (process != root_) found.emplace(thread, Listed{.process = process});
-      for (const pid_t child :
-           children_in(text_of(fmt::format("/proc/{}/task/{}/children", process, thread)))) {
-        to_visit.push_back(child);
-      }
-    });
-    // If it ended since its parent's children were read, its own are now children of another
-    // process, and may have been missed there.
-    if (!exists) return std::nullopt;
-    if (const auto own = found.find(process); found.size() > before && own != found.end()) {
-      own->second.is_zombie =
-          state_of(open_read(fmt::format("/proc/{}/task/{}/stat", process, process))) == 'Z';
-    }
-  }
-  return found;
-}
-
-std::optional<pid_t> WaitWatch::last_pid() const {
-  std::array<char, 128> buffer{};
-  return last_pid_in(read_open(last_pid_file_, buffer));
-}
-
-bool WaitWatch::list_is_current() const {
-  return !threads_.empty() && last_pid() == last_pid_ &&
-         host_now_ns() - listed_at_ns_ < kListGoodForNs;
-}
-
 bool WaitWatch::make_list(bool all_sleep) {
-  // While no process or thread is created, every list contains all live threads, except children of
-  // a process that ended while the first list was made, and those whose numbers were given before
-  // they could be found. The latter's parents were not asleep.
-  const bool none_started = list_is_current();
-  std::optional<pid_t> before = last_pid();
-  if (!before) return false;
-  std::optional<List> last = list();
-  for (int i = 0; i < kListTries; ++i) {
-    ++counts_.lists;
-    const std::int64_t begin = host_now_ns();
-    std::optional<List> next = list();
-    const std::optional<pid_t> after = last_pid();
-    const bool complete = before == after && next && last == next;
-    last = std::move(next);
-    before = after;
-    if (!complete) continue;
-    const std::size_t gone = std::erase_if(threads_, [&last](const auto& thread) {
-      const auto same = last->find(thread.first);
-      return same == last->end() || same->second.process != thread.second.process;
-    });
-    is_sure_ = all_sleep && none_started && gone == 0 && threads_.size() == last->size();
-    std::set<pid_t> processes;
-    for (const auto& [id, listed] : *last) {
-      const pid_t process = listed.process;
-      processes.insert(process);
-      Thread& thread = threads_[id];
-      if (thread.call.valid()) continue;
-      const std::string folder = fmt::format("/proc/{}/task/{}/", process, id);
-      thread.process = process;
-      thread.state = open_read(folder + "stat");
-      thread.runs = open_read(folder + "schedstat");
-      thread.call = open_read(folder + "syscall");
-    }
-    if (processes != processes_) {
-      processes_ = std::move(processes);
-      one_time_ = std::ranges::all_of(processes_, has_own_namespaces);
-      connections_.set_inside({processes_.begin(), processes_.end()});
-      own_memory_.clear();
-      for (auto& [id, thread] : threads_) thread.known = false;
-    }
-    last_pid_ = before;
-    listed_at_ns_ = begin;
-    return true;
+  const bool none_started = list_.is_current();
+  const bool is_made = list_.make();
+  counts_.lists = list_.tries();
+  if (!is_made) return false;
+  const ThreadList::Threads& listed = list_.threads();
+  const std::size_t gone = std::erase_if(threads_, [&listed](const auto& thread) {
+    const auto same = listed.find(thread.first);
+    return same == listed.end() || same->second.process != thread.second.process;
+  });
+  is_sure_ = all_sleep && none_started && gone == 0 && threads_.size() == listed.size();
+  std::set<pid_t> processes;
+  for (const auto& [id, of] : listed) {
+    processes.insert(of.process);
+    Thread& thread = threads_[id];
+    if (thread.call.valid()) continue;
+    const std::string folder = fmt::format("/proc/{}/task/{}/", of.process, id);
+    thread.process = of.process;
+    thread.state = open_read(folder + "stat");
+    thread.runs = open_read(folder + "schedstat");
+    thread.call = open_read(folder + "syscall");
   }
-  return false;
+  if (processes == processes_) return true;
+  processes_ = std::move(processes);
+  one_time_ = std::ranges::all_of(processes_, has_own_namespaces);
+  connections_.set_inside({processes_.begin(), processes_.end()});
+  own_memory_.clear();
+  for (auto& [id, thread] : threads_) thread.known = false;
+  return true;
 }
 
 pid_t WaitWatch::process_of(pid_t thread) const {
@@ -251,7 +182,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
   }
   bool all_slept = false;  // In the last pass.
   for (int pass = 0; pass < kPasses; ++pass) {
-    const bool is_listed = all_slept ? make_list(true) : list_is_current() || make_list(false);
+    const bool is_listed = all_slept ? make_list(true) : list_.is_current() || make_list(false);
     if (!is_listed) {
       computing_ = 0;
       way_ = "starts all the time";
@@ -286,7 +217,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
     }
     // If no process or thread was started since the list was made, none was missed, unless the
     // start was under way then: so the list must have been made while all slept.
-    if (is_sure_ && list_is_current()) return true;
+    if (is_sure_ && list_.is_current()) return true;
     all_slept = true;
   }
   computing_ = 0;
