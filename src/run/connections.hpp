@@ -2,19 +2,16 @@
 #pragma once
 
 #include <cstdint>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
-#include "gpemu/base/file.hpp"
-
 #include "direction.hpp"
+#include "socket_diagnosis.hpp"
+#include "tcp_table.hpp"
 
 namespace gpemu::run {
 
@@ -52,20 +49,6 @@ class Connections {
   [[nodiscard]] bool are_quiet(const Carriers& carriers) const;
 
  private:
-  struct TcpSocket {
-    inet_diag_req_v2 request{};  ///< the request for this socket's state.
-    std::string own, other;      ///< addresses with ports.
-    int state = 0;
-    std::uint64_t inode = 0;
-    std::uint32_t unacknowledged = 0;
-    bool counted = false;  ///< whether the numbers below are known.
-    std::uint64_t sent = 0, not_sent = 0, received = 0;
-  };
-  struct UnixSocket {
-    int state = 0;
-    std::uint64_t peer = 0;
-  };
-
   [[nodiscard]] bool is_inside(pid_t process, FileWait wait, Carriers& carriers, int depth);
   [[nodiscard]] bool pipe_is_inside(const std::string& link, Direction direction);
   [[nodiscard]] bool socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers);
@@ -73,30 +56,19 @@ class Connections {
                                         int depth);
   [[nodiscard]] static bool eventfd_is_inside(pid_t process, Carriers& carriers);
   void look_again_at_sockets(const std::set<std::uint64_t>& sockets);
-  [[nodiscard]] bool is_quiet(std::uint64_t socket) const;
   /// Reads the descriptors of all processes inside.
   void read_held();
   [[nodiscard]] bool is_held(std::uint64_t inode);
-  void read_unix();
   void read_tcp();
-  /// Stores the kernel's answer about a TCP socket.
-  void take(int family, nlmsghdr& answer);
-  void look_again(const inet_diag_req_v2& request);
-  [[nodiscard]] const TcpSocket* peer_of(const TcpSocket& socket) const;
 
   std::set<std::string, std::less<>> from_outside_;
   std::set<pid_t> busy_rings_;
   std::vector<pid_t> inside_;
   std::set<std::uint64_t> held_sockets_;
   std::set<std::string, std::less<>> read_pipes_, written_pipes_;
-  std::map<std::uint64_t, UnixSocket> unix_;
-  std::map<std::uint64_t, TcpSocket> tcp_;  ///< by inode.
-  std::multimap<std::string, std::uint64_t> tcp_by_own_;
-  std::set<std::string> half_open_;  ///< own ports of connections that are being opened.
-  std::optional<std::uint64_t>
-      opened_;  ///< how many connections had been opened when tcp_ was read.
-  FileDescriptor diagnosis_;
-  std::uint32_t last_request_ = 0;  ///< the number of the last one to the kernel.
+  std::map<std::uint64_t, UnixSocket> unix_;  ///< by inode.
+  TcpTable tcp_;
+  SocketDiagnosis diagnosis_;
 };
 
 }  // namespace gpemu::run
