@@ -18,10 +18,10 @@
 namespace gpemu::run {
 
 /// Reads a small open file of /proc into `buffer`; returns its text, "" if there is none.
-template <std::size_t kSize>
+template <std::size_t Size>
 [[nodiscard]] std::string_view read_open(const FileDescriptor& file,
-                                         std::array<char, kSize>& buffer) {
-  const ssize_t count = ::pread(file.get(), buffer.data(), kSize, 0);
+                                         std::array<char, Size>& buffer) {
+  const ssize_t count = ::pread(file.get(), buffer.data(), Size, 0);
   if (count <= 0) return {};
   return {buffer.data(), static_cast<std::size_t>(count)};
 }

@@ -106,7 +106,7 @@ TEST(TcpTable, KeepsTheLatestRecordOfASocket) {
   TcpTable table = table_of({client(kEstablished, {}), server(kEstablished, {})});
   table.add(server(kFinWait2, {.sent = 7}));
   EXPECT_EQ(table.find(kServer)->record.state, kFinWait2);
-  EXPECT_EQ(table.find(kServer)->record.counts->sent, 7U);
+  EXPECT_EQ(table.find(kServer)->record.counts.value_or(TcpRecord::Counts{}).sent, 7U);
   EXPECT_EQ(peer_in(table, kClient), kServer);
 }
 
