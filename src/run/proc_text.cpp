@@ -45,7 +45,8 @@ std::optional<std::uint64_t> run_count_in(std::string_view schedstat) {
   if (!schedstat.ends_with('\n')) return std::nullopt;
   const std::size_t space = schedstat.rfind(' ');
   if (space == std::string_view::npos) return std::nullopt;
-  return leading_number<std::uint64_t>(schedstat.substr(space + 1));
+  const auto count = leading_number<std::uint64_t>(schedstat.substr(space + 1));
+  return count == 0 ? std::nullopt : count;
 }
 
 std::optional<SystemCall> system_call_in(std::string_view syscall) {

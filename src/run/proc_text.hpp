@@ -30,7 +30,8 @@ template <typename Number>
 /// Returns the letter of a thread's state, or '?' if there is none. Source: proc_pid_stat(5).
 [[nodiscard]] char state_in(std::string_view stat);
 
-/// Returns how often a thread has been given a processor. Source: Documentation/scheduler of Linux.
+/// Returns how often a thread that has run was given a processor; nothing if the kernel does not
+/// count, which shows as 0. Source: Documentation/scheduler and fs/proc/base.c of Linux.
 [[nodiscard]] std::optional<std::uint64_t> run_count_in(std::string_view schedstat);
 
 /// A system call in which a thread sleeps.

@@ -77,6 +77,11 @@ TEST(ProcText, RunCountIsTheLastNumber) {
   expect_nothing_wrong_when_cut("101588 1592952 27\n", run_count_in);
 }
 
+TEST(ProcText, NoRunCountIfTheKernelDoesNotCount) {
+  // Without CONFIG_SCHEDSTATS, and with kernel.task_delayacct = 0, which is the default.
+  EXPECT_EQ(run_count_in("0 0 0\n"), std::nullopt);
+}
+
 TEST(ProcText, NoRunCountInOtherTexts) {
   for (const std::string_view text : {"", "\n", " \n", "27\n", "1 2 x\n", "1 2 -3\n", "1 2 3"}) {
     EXPECT_EQ(run_count_in(text), std::nullopt) << text;
