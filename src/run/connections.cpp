@@ -2,33 +2,19 @@
 #include "connections.hpp"
 
 #include <algorithm>
-#include <array>
-#include <cerrno>
-#include <cstring>
-#include <dirent.h>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
-#include <linux/rtnetlink.h>
-#include <linux/sock_diag.h>
-#include <linux/tcp.h>
-#include <linux/unix_diag.h>
-#include <memory>
-#include <netinet/in.h>
-#include <sys/socket.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
 #include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "gpemu/base/file.hpp"
 
 #include "proc_file.hpp"
 
 namespace gpemu::run {
 namespace {
 
-/// States of sockets. Source: include/net/tcp_states.h of Linux.
-constexpr int kEstablished = 1, kSynReceived = 3, kFinWait2 = 5, kCloseWait = 8, kListening = 10;
+using socket_state::kCloseWait, socket_state::kListening;
 
 /// Poll sets may contain poll sets, up to this depth.
 constexpr int kDeepest = 4;
@@ -36,112 +22,43 @@ constexpr int kDeepest = 4;
 constexpr std::string_view kSocket = "socket:[", kPipe = "pipe:[";
 constexpr std::string_view kEventfd = "anon_inode:[eventfd]";
 
-FileDescriptor open_diagnosis() {
-  return FileDescriptor(::socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG));
+std::string link_of(pid_t process, int descriptor) {
+  return link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
 }
 
-/// Asks the kernel for sockets and calls `look` with each answer. `number`: of the request, unlike
-/// that of others: answers to a request that was given up may still come. Source: netlink(7).
-template <typename Request, typename Look>
-void ask_sockets(const FileDescriptor& socket, std::uint32_t number, std::uint16_t flags,
-                 const Request& request, Look look) {
-  struct {
-    nlmsghdr header;
-    Request request;
-  } message{};
-  message.header.nlmsg_len = sizeof message;
-  message.header.nlmsg_type = SOCK_DIAG_BY_FAMILY;
-  message.header.nlmsg_flags = NLM_F_REQUEST | flags;
-  message.header.nlmsg_seq = number;
-  message.request = request;
-  if (::send(socket.get(), &message, sizeof message, 0) != sizeof message) return;
-  alignas(nlmsghdr) static thread_local std::array<char, 65536> buffer;
-  while (true) {
-    const ssize_t count = ::recv(socket.get(), buffer.data(), buffer.size(), 0);
-    if (count <= 0) return;
-    auto left = static_cast<unsigned>(count);
-    for (auto* answer = reinterpret_cast<nlmsghdr*>(buffer.data()); NLMSG_OK(answer, left);
-         answer = NLMSG_NEXT(answer, left)) {
-      if (answer->nlmsg_seq != number) continue;
-      if (answer->nlmsg_type == NLMSG_DONE || answer->nlmsg_type == NLMSG_ERROR) return;
-      look(*answer);
-      if (flags == 0) return;  // There is one answer.
-    }
-  }
+std::string info_of(pid_t process, int descriptor) {
+  return text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
 }
 
 /// Returns what names the file of a descriptor: all eventfds have the same link.
-std::string identity_of(const std::string& process, int descriptor, std::string link) {
+std::string identity_of(pid_t process, int descriptor, std::string link) {
   if (link != kEventfd) return link;
-  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-  const std::size_t at = info.find("eventfd-id:");
-  return at == std::string::npos ? link : link + info.substr(at, info.find('\n', at) - at);
+  const auto number = eventfd_id_in(info_of(process, descriptor));
+  return number ? link + fmt::to_string(*number) : link;
 }
 
-/// Returns how many connections this host has started to open. Source: proc_net_snmp, RFC 4022.
-std::string opened_connections() {
-  const std::string text = text_of("/proc/net/snmp");
-  // Tcp: RtoAlgorithm RtoMin RtoMax MaxConn ActiveOpens ...
-  std::size_t at = text.rfind("\nTcp: ");
-  for (int field = 0; field < 5 && at != std::string::npos; ++field) at = text.find(' ', at + 1);
-  if (at == std::string::npos) return {};
-  return text.substr(at, text.find(' ', at + 1) - at);
-}
-
-/// Calls `look` with each attribute after the fixed part of an answer.
-template <typename Fixed, typename Look>
-void for_each_attribute(nlmsghdr& answer, Look look) {
-  auto* attribute = reinterpret_cast<rtattr*>(static_cast<char*>(NLMSG_DATA(&answer)) +
-                                              NLMSG_ALIGN(sizeof(Fixed)));
-  auto left = static_cast<unsigned>(answer.nlmsg_len - NLMSG_LENGTH(sizeof(Fixed)));
-  for (; RTA_OK(attribute, left); attribute = RTA_NEXT(attribute, left)) {
-    look(attribute->rta_type, RTA_DATA(attribute), RTA_PAYLOAD(attribute));
-  }
+std::optional<std::uint64_t> opened_connections() {
+  return opened_connections_in(text_of("/proc/net/snmp"));
 }
 
 /// Returns the descriptors of a process's io_urings.
 std::vector<int> rings_of(pid_t process) {
   std::vector<int> rings;
   for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
-    const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
+    const std::string link = link_of(process, descriptor);
     if (link == "anon_inode:[io_uring]") rings.push_back(descriptor);
   });
   return rings;
 }
 
-/// Returns whether all requests that an io_uring has got are done, and nobody else takes more out
-/// of its queue. A request that is done several times (IORING_TIMEOUT_MULTISHOT) is not seen.
-/// Source: io_uring/fdinfo.c of Linux.
-bool ring_is_idle(pid_t process, int descriptor) {
-  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-  const auto value_of = [&info](std::string_view name) {
-    const std::size_t at = info.find(fmt::format("\n{}:", name));
-    if (at == std::string::npos) return std::optional<std::int64_t>();
-    return leading_number<std::int64_t>(std::string_view(info).substr(at + name.size() + 2));
-  };
-  const auto taken = value_of("CachedSqHead");
-  return taken && taken == value_of("SqTail") && taken == value_of("CachedCqTail") &&
-         value_of("SqThread") == -1 && info.contains("\nPollList:\nCqOverflowList:");
-}
-
-/// Returns address and port in one form for both families.
-std::string address_text(int family, const __be32* address, __be16 port) {
-  std::array<std::uint32_t, 4> words{};
-  if (family == AF_INET) {
-    words = {0, 0, htonl(0xffff), address[0]};
-  } else {
-    std::memcpy(words.data(), address, sizeof words);
-  }
-  return fmt::format("{:x}.{:x}.{:x}.{:x}:{}", words[0], words[1], words[2], words[3], port);
-}
-
 }  // namespace
 
-Connections::Connections() : diagnosis_(open_diagnosis()) {
-  for_each_number("/proc/self/fd", [this](int descriptor) {
-    std::string link = link_text(fmt::format("/proc/self/fd/{}", descriptor));
+Connections::Connections() {
+  const pid_t self = ::getpid();
+  for_each_number(fmt::format("/proc/{}/fd", self), [&](int descriptor) {
+    std::string link = link_of(self, descriptor);
     if (link.starts_with(kSocket) || link.starts_with(kPipe) || link.starts_with("anon_inode:")) {
-      from_outside_.insert(identity_of("self", descriptor, std::move(link)));
+      from_outside_.insert(identity_of(self, descriptor, std::move(link)));
     }
   });
 }
@@ -159,17 +76,12 @@ void Connections::read_held() {
   written_pipes_.clear();
   for (const pid_t process : inside_) {
     for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
-      const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
+      const std::string link = link_of(process, descriptor);
       if (link.starts_with(kSocket)) {
-        const std::string_view number = std::string_view(link).substr(kSocket.size());
-        const auto inode = leading_number<std::uint64_t>(number);
-        if (inode) held_sockets_.insert(*inode);
+        if (const auto inode = inode_in(link)) held_sockets_.insert(*inode);
       } else if (link.starts_with(kPipe)) {
-        const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-        const std::size_t at = info.find("flags:");
-        if (at == std::string::npos) return;
-        const int mode =
-            leading_number<int>(std::string_view(info).substr(at + 6), 8).value_or(0) & O_ACCMODE;
+        const auto mode = access_mode_in(info_of(process, descriptor));
+        if (!mode) return;
         if (mode != O_WRONLY) read_pipes_.insert(link);
         if (mode != O_RDONLY) written_pipes_.insert(link);
       }
@@ -193,100 +105,19 @@ bool Connections::pipe_is_inside(const std::string& link, Direction direction) {
   return known();
 }
 
-void Connections::read_unix() {
-  unix_.clear();
-  unix_diag_req request{};
-  request.sdiag_family = AF_UNIX;
-  request.udiag_states = ~0U;
-  request.udiag_show = UDIAG_SHOW_PEER;
-  ask_sockets(diagnosis_, ++last_request_, NLM_F_DUMP, request, [this](nlmsghdr& answer) {
-    const auto& fixed = *static_cast<const unix_diag_msg*>(NLMSG_DATA(&answer));
-    UnixSocket& socket = unix_[fixed.udiag_ino];
-    socket.state = fixed.udiag_state;
-    for_each_attribute<unix_diag_msg>(answer, [&socket](int type, const void* data, std::size_t) {
-      if (type != UNIX_DIAG_PEER) return;
-      std::uint32_t peer = 0;
-      std::memcpy(&peer, data, sizeof peer);
-      socket.peer = peer;
-    });
-  });
-}
-
-void Connections::take(int family, nlmsghdr& answer) {
-  const auto& fixed = *static_cast<const inet_diag_msg*>(NLMSG_DATA(&answer));
-  if (fixed.idiag_state == kSynReceived) {
-    half_open_.insert(fmt::to_string(fixed.id.idiag_sport));
-    return;
-  }
-  if (fixed.idiag_inode == 0) return;
-  TcpSocket& socket = tcp_[fixed.idiag_inode];
-  if (socket.inode == 0) {
-    socket.inode = fixed.idiag_inode;
-    socket.request.sdiag_family = static_cast<std::uint8_t>(family);
-    socket.request.sdiag_protocol = IPPROTO_TCP;
-    socket.request.idiag_ext = 1U << (INET_DIAG_INFO - 1);
-    socket.request.id = fixed.id;
-    socket.own = address_text(family, fixed.id.idiag_src, fixed.id.idiag_sport);
-    socket.other = address_text(family, fixed.id.idiag_dst, fixed.id.idiag_dport);
-    tcp_by_own_.emplace(socket.own, socket.inode);
-  }
-  socket.state = fixed.idiag_state;
-  socket.unacknowledged = fixed.idiag_wqueue;
-  socket.counted = false;
-  for_each_attribute<inet_diag_msg>(answer, [&](int type, const void* data, std::size_t size) {
-    tcp_info info{};
-    if (type != INET_DIAG_INFO || size < offsetof(tcp_info, tcpi_bytes_retrans) + 8) return;
-    std::memcpy(&info, data, std::min(size, sizeof info));
-    socket.counted = true;
-    socket.sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
-    socket.not_sent = info.tcpi_notsent_bytes;
-    socket.received = info.tcpi_bytes_received;
-  });
-}
-
 void Connections::read_tcp() {
-  tcp_.clear();
-  tcp_by_own_.clear();
-  half_open_.clear();
-  opened_ = opened_connections();
-  for (const int family : {AF_INET, AF_INET6}) {
-    inet_diag_req_v2 request{};
-    request.sdiag_family = static_cast<std::uint8_t>(family);
-    request.sdiag_protocol = IPPROTO_TCP;
-    request.idiag_states = ~0U;
-    request.idiag_ext = 1U << (INET_DIAG_INFO - 1);
-    ask_sockets(diagnosis_, ++last_request_, NLM_F_DUMP, request,
-                [&](nlmsghdr& answer) { take(family, answer); });
-  }
-}
-
-void Connections::look_again(const inet_diag_req_v2& request) {
-  ask_sockets(diagnosis_, ++last_request_, 0, request,
-              [&](nlmsghdr& answer) { take(request.sdiag_family, answer); });
+  tcp_.restart(opened_connections());
+  for (const TcpRecord& record : diagnosis_.tcp_sockets()) tcp_.add(record);
 }
 
 void Connections::look_again_at_sockets(const std::set<std::uint64_t>& sockets) {
-  // The kernel takes a millisecond to list all sockets. If two lists show no connection that is
-  // being opened, there was none in between unless a process started to open one.
-  const bool known = std::ranges::all_of(sockets, [this](std::uint64_t inode) {
-    const auto found = tcp_.find(inode);
-    return found != tcp_.end() && (found->second.state != kListening || half_open_.empty());
-  });
-  if (!known || opened_.empty() || opened_ != opened_connections()) {
+  const auto names = tcp_.ask_again(sockets, opened_connections());
+  if (!names) {
     read_tcp();
     return;
   }
-  std::set<std::uint64_t> asked;
-  for (const std::uint64_t inode : sockets) {
-    TcpSocket& socket = tcp_.at(inode);
-    if (socket.state == kListening) continue;
-    const TcpSocket* const peer = peer_of(socket);
-    const std::uint64_t other = peer == nullptr ? 0 : peer->inode;
-    for (const std::uint64_t one : {inode, other}) {
-      if (one == 0 || !asked.insert(one).second) continue;
-      tcp_.at(one).counted = false;  // It may be gone.
-      look_again(tcp_.at(one).request);
-    }
+  for (const TcpName& name : *names) {
+    if (const auto record = diagnosis_.tcp_socket(name)) tcp_.add(*record);
   }
 }
 
@@ -295,40 +126,17 @@ void Connections::look_again(const Carriers& carriers) {
   busy_rings_.clear();
   for (const pid_t process : carriers.rings) {
     if (!std::ranges::all_of(rings_of(process),
-                             [&](int ring) { return ring_is_idle(process, ring); })) {
+                             [&](int ring) { return ring_is_idle(info_of(process, ring)); })) {
       busy_rings_.insert(process);
     }
   }
 }
 
 bool Connections::are_quiet(const Carriers& carriers) const {
-  return std::ranges::all_of(carriers.sockets, [this](auto socket) { return is_quiet(socket); }) &&
+  return std::ranges::all_of(carriers.sockets,
+                             [this](std::uint64_t socket) { return tcp_.is_quiet(socket); }) &&
          std::ranges::none_of(carriers.rings,
                               [this](pid_t process) { return busy_rings_.contains(process); });
-}
-
-const Connections::TcpSocket* Connections::peer_of(const TcpSocket& socket) const {
-  const auto [begin, end] = tcp_by_own_.equal_range(socket.other);
-  for (auto found = begin; found != end; ++found) {
-    const TcpSocket& other = tcp_.at(found->second);
-    if (other.other == socket.own) return &other;
-  }
-  return nullptr;
-}
-
-bool Connections::is_quiet(std::uint64_t inode) const {
-  const auto found = tcp_.find(inode);
-  if (found == tcp_.end()) return false;
-  const TcpSocket& socket = found->second;
-  if (socket.state == kListening) {
-    return !half_open_.contains(socket.own.substr(socket.own.rfind(':') + 1));
-  }
-  if (socket.state == kCloseWait) return true;
-  const TcpSocket* const peer = peer_of(socket);
-  if (peer == nullptr || !peer->counted || !socket.counted) return false;
-  const bool states = (socket.state == kEstablished && peer->state == kEstablished) ||
-                      (socket.state == kFinWait2 && peer->state == kCloseWait);
-  return states && peer->not_sent == 0 && peer->sent == socket.received;
 }
 
 bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers) {
@@ -338,59 +146,39 @@ bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Car
     return found->second.state == kListening || is_held(found->second.peer);
   };
   if (unix_is_inside()) return true;
-  if (!tcp_.contains(inode)) {
+  const TcpTable::Socket* socket = tcp_.find(inode);
+  if (socket == nullptr) {
     // It may have been connected since.
-    read_unix();
+    unix_ = diagnosis_.unix_sockets();
     if (unix_.contains(inode)) return unix_is_inside();
   }
-  if (const auto known = tcp_.find(inode);
-      known == tcp_.end() || (known->second.state != kListening && !peer_of(known->second))) {
+  if (socket == nullptr || (socket->record.state != kListening && !tcp_.peer_of(*socket))) {
     read_tcp();
+    socket = tcp_.find(inode);
   }
-  const auto found = tcp_.find(inode);
-  if (found == tcp_.end()) return false;
-  const TcpSocket& socket = found->second;
-  if (socket.state == kListening || socket.state == kCloseWait) {
+  if (socket == nullptr) return false;
+  if (socket->record.state == kListening || socket->record.state == kCloseWait) {
     carriers.sockets.insert(inode);
     return direction == Direction::kRead;
   }
   // Acknowledgements free space to send, and they may be in transit.
-  if (direction != Direction::kRead && socket.unacknowledged > 0) return false;
-  const TcpSocket* const peer = peer_of(socket);
-  if (peer == nullptr || !is_held(peer->inode)) return false;
+  if (direction != Direction::kRead && socket->record.unacknowledged > 0) return false;
+  const TcpTable::Socket* const peer = tcp_.peer_of(*socket);
+  if (peer == nullptr || !is_held(peer->record.inode)) return false;
   carriers.sockets.insert(inode);
   return true;
 }
 
 bool Connections::poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers, int depth) {
-  // Source: proc_pid_fdinfo(5). tfd:  12 events:  19 data: 7f06e8000b70  pos:0 ino:1f9e sdev:8
-  const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-  if (!info.starts_with("pos:")) return false;
-  for (std::size_t at = 0; (at = info.find("tfd:", at)) != std::string::npos;) {
-    const std::string_view line = std::string_view(info).substr(at, info.find('\n', at) - at);
-    at += 4;
-    const auto target = leading_number<int>(line.substr(4));
-    const std::size_t events_at = line.find("events:"), inode_at = line.find("ino:");
-    if (!target || events_at == std::string_view::npos || inode_at == std::string_view::npos) {
-      return false;
-    }
-    const auto events = leading_number<std::uint32_t>(line.substr(events_at + 7), 16);
-    const auto inode = leading_number<std::uint64_t>(line.substr(inode_at + 4), 16);
-    if (!events || !inode) return false;
-    // The set may contain a file whose descriptor now belongs to another file.
-    const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, *target));
-    const std::size_t bracket = link.find(":[");
-    if (bracket != std::string::npos && !link.starts_with("anon_inode:") &&
-        leading_number<std::uint64_t>(std::string_view(link).substr(bracket + 2)) != inode) {
-      return false;
-    }
-    constexpr std::uint32_t kIn = 0x2001, kOut = 4;  // EPOLLIN or EPOLLRDHUP; EPOLLOUT.
-    const Direction direction = (*events & kOut) == 0  ? Direction::kRead
-                                : (*events & kIn) == 0 ? Direction::kWrite
-                                                       : Direction::kBoth;
-    if (!is_inside(process, *target, direction, carriers, depth + 1)) return false;
-  }
-  return true;
+  const auto targets = poll_targets_in(info_of(process, descriptor));
+  return targets && std::ranges::all_of(*targets, [&](const PollTarget& target) {
+           // The set may contain a file whose descriptor now belongs to another file.
+           const auto inode = inode_in(link_of(process, target.descriptor));
+           if (inode && inode != target.inode) return false;
+           const Direction direction = direction_of((target.events & (EPOLLIN | EPOLLRDHUP)) != 0,
+                                                    (target.events & EPOLLOUT) != 0);
+           return is_inside(process, {target.descriptor, direction}, carriers, depth + 1);
+         });
 }
 
 /// The kernel, too, may signal an eventfd: when it has done a request of the process.
@@ -405,36 +193,28 @@ bool Connections::eventfd_is_inside(pid_t process, Carriers& carriers) {
   return true;
 }
 
-bool Connections::is_inside(pid_t process, int descriptor, Direction direction,
-                            Carriers& carriers) {
-  return is_inside(process, descriptor, direction, carriers, 0);
+bool Connections::is_inside(pid_t process, FileWait wait, Carriers& carriers) {
+  return is_inside(process, wait, carriers, 0);
 }
 
-bool Connections::is_inside(pid_t process, int descriptor, Direction direction, Carriers& carriers,
-                            int depth) {
+bool Connections::is_inside(pid_t process, FileWait wait, Carriers& carriers, int depth) {
   if (depth > kDeepest) return false;
-  const std::string link = link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
+  const auto [descriptor, direction] = wait;
+  const std::string link = link_of(process, descriptor);
   if (link.starts_with("anon_inode:[eventpoll]")) {
     return poll_set_is_inside(process, descriptor, carriers, depth);
   }
-  if (from_outside_.contains(identity_of(fmt::to_string(process), descriptor, link))) return false;
+  if (from_outside_.contains(identity_of(process, descriptor, link))) return false;
   if (link.starts_with(kPipe)) return pipe_is_inside(link, direction);
   if (link.starts_with(kSocket)) {
-    const auto inode = leading_number<std::uint64_t>(std::string_view(link).substr(kSocket.size()));
+    const auto inode = inode_in(link);
     return inode && socket_is_inside(*inode, direction, carriers);
   }
   if (link == "anon_inode:[signalfd]") return true;
   if (link == kEventfd) return eventfd_is_inside(process, carriers);
-  if (link == "anon_inode:[timerfd]") {
-    const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-    return info.contains("it_value: (0, 0)");
-  }
+  if (link == "anon_inode:[timerfd]") return timer_is_stopped(info_of(process, descriptor));
   if (link == "anon_inode:[pidfd]") {
-    const std::string info = text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-    const std::size_t at = info.find("\nPid:");
-    const auto target = at == std::string::npos
-                            ? std::nullopt
-                            : leading_number<pid_t>(std::string_view(info).substr(at + 5));
+    const auto target = process_in(info_of(process, descriptor));
     return target && std::ranges::find(inside_, *target) != inside_.end();
   }
   return false;

@@ -2,22 +2,18 @@
 #pragma once
 
 #include <cstdint>
-#include <linux/inet_diag.h>
-#include <linux/netlink.h>
+#include <functional>
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <string_view>
 #include <sys/types.h>
 #include <vector>
 
-#include "gpemu/base/file.hpp"
+#include "direction.hpp"
+#include "socket_diagnosis.hpp"
+#include "tcp_table.hpp"
 
 namespace gpemu::run {
-
-/// The operations for which a thread waits on a file descriptor.
-enum class Direction { kRead, kWrite, kBoth };
 
 /// Finds out whether processes that wait on file descriptors wait only for each other:
 /// docs/design/shared-clock.md has the rules. Thread safety: none.
@@ -43,8 +39,7 @@ class Connections {
 
   /// Returns whether a wait on a descriptor can be ended only by a process inside, or by carriers,
   /// which it adds to `carriers`: for these, are_quiet() must hold as well.
-  [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
-                               Carriers& carriers);
+  [[nodiscard]] bool is_inside(pid_t process, FileWait wait, Carriers& carriers);
 
   /// Reads the state of carriers again.
   void look_again(const Carriers& carriers);
@@ -54,51 +49,26 @@ class Connections {
   [[nodiscard]] bool are_quiet(const Carriers& carriers) const;
 
  private:
-  struct TcpSocket {
-    inet_diag_req_v2 request{};  ///< the request for this socket's state.
-    std::string own, other;      ///< addresses with ports.
-    int state = 0;
-    std::uint64_t inode = 0;
-    std::uint32_t unacknowledged = 0;
-    bool counted = false;  ///< whether the numbers below are known.
-    std::uint64_t sent = 0, not_sent = 0, received = 0;
-  };
-  struct UnixSocket {
-    int state = 0;
-    std::uint64_t peer = 0;
-  };
-
-  [[nodiscard]] bool is_inside(pid_t process, int descriptor, Direction direction,
-                               Carriers& carriers, int depth);
+  [[nodiscard]] bool is_inside(pid_t process, FileWait wait, Carriers& carriers, int depth);
   [[nodiscard]] bool pipe_is_inside(const std::string& link, Direction direction);
   [[nodiscard]] bool socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers);
   [[nodiscard]] bool poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers,
                                         int depth);
   [[nodiscard]] static bool eventfd_is_inside(pid_t process, Carriers& carriers);
   void look_again_at_sockets(const std::set<std::uint64_t>& sockets);
-  [[nodiscard]] bool is_quiet(std::uint64_t socket) const;
   /// Reads the descriptors of all processes inside.
   void read_held();
   [[nodiscard]] bool is_held(std::uint64_t inode);
-  void read_unix();
   void read_tcp();
-  /// Stores the kernel's answer about a TCP socket.
-  void take(int family, nlmsghdr& answer);
-  void look_again(const inet_diag_req_v2& request);
-  [[nodiscard]] const TcpSocket* peer_of(const TcpSocket& socket) const;
 
   std::set<std::string, std::less<>> from_outside_;
   std::set<pid_t> busy_rings_;
   std::vector<pid_t> inside_;
   std::set<std::uint64_t> held_sockets_;
   std::set<std::string, std::less<>> read_pipes_, written_pipes_;
-  std::map<std::uint64_t, UnixSocket> unix_;
-  std::map<std::uint64_t, TcpSocket> tcp_;  ///< by inode.
-  std::multimap<std::string, std::uint64_t> tcp_by_own_;
-  std::set<std::string> half_open_;  ///< own ports of connections that are being opened.
-  std::string opened_;               ///< how many connections had been opened when tcp_ was read.
-  FileDescriptor diagnosis_;
-  std::uint32_t last_request_ = 0;  ///< the number of the last one to the kernel.
+  std::map<std::uint64_t, UnixSocket> unix_;  ///< by inode.
+  TcpTable tcp_;
+  SocketDiagnosis diagnosis_;
 };
 
 }  // namespace gpemu::run

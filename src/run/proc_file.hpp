@@ -2,13 +2,10 @@
 #pragma once
 
 #include <array>
-#include <charconv>
 #include <cstddef>
-#include <cstdint>
 #include <dirent.h>
 #include <fcntl.h>
 #include <memory>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -16,26 +13,17 @@
 
 #include "gpemu/base/file.hpp"
 
+#include "proc_text.hpp"
+
 namespace gpemu::run {
 
 /// Reads a small open file of /proc into `buffer`; returns its text, "" if there is none.
-template <std::size_t kSize>
+template <std::size_t Size>
 [[nodiscard]] std::string_view read_open(const FileDescriptor& file,
-                                         std::array<char, kSize>& buffer) {
-  const ssize_t count = ::pread(file.get(), buffer.data(), kSize, 0);
+                                         std::array<char, Size>& buffer) {
+  const ssize_t count = ::pread(file.get(), buffer.data(), Size, 0);
   if (count <= 0) return {};
   return {buffer.data(), static_cast<std::size_t>(count)};
-}
-
-/// Returns the number at the start of a text, after blanks and the base's prefix.
-template <typename Number>
-[[nodiscard]] std::optional<Number> leading_number(std::string_view text, int base = 10) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  if (base == 16 && text.starts_with("0x")) text.remove_prefix(2);
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-  if (error != std::errc() || end == text.data()) return std::nullopt;
-  return value;
 }
 
 /// Returns the target of a symbolic link; "" if it cannot be read.

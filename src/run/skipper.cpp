@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
 #include "skip_plan.hpp"
@@ -57,7 +58,7 @@ class Skipper::Loop {
       : page_(page),
         options_(std::move(options)),
         clock_(page),
-        watch_(options_.root, options_.segment.string()) {
+        watch_(options_.root, options_.segment.string(), host_clock_) {
     page_.skipping = 1;
   }
 
@@ -198,6 +199,7 @@ class Skipper::Loop {
   ClockPage& page_;
   Options options_;
   sim::SharedClock clock_;
+  sim::RealClock host_clock_;
   WaitWatch watch_;
   std::atomic<bool> stop_{false};
   std::vector<SeenWait> waits_;  ///< kept only for its memory.

@@ -3,68 +3,38 @@
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <charconv>
-#include <ctime>
-#include <dirent.h>
-#include <linux/futex.h>
-#include <memory>
-#include <poll.h>
-#include <sys/select.h>
-#include <sys/syscall.h>
+#include <cstddef>
+#include <span>
 #include <sys/uio.h>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
+#include "call_wait.hpp"
 #include "proc_file.hpp"
 
 namespace gpemu::run {
 namespace {
 
-/// After this time a list of threads must be made again: by then, enough processes may have been
-/// started for the number of the last one to recur.
-constexpr std::int64_t kListGoodForNs = 100'000'000;
-
-/// A poll() with more descriptors is not examined.
-constexpr std::uint64_t kMostPolled = 4096;
-
-/// Attempts until two lists in a row are the same.
-constexpr int kListTries = 4;
 /// Passes until all threads that slept anew were seen twice, with a list that was made while they
 /// slept.
 constexpr int kPasses = 6;
 
-std::int64_t host_now_ns() {
-  timespec time{};
-  ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
-}
-
 /// Reads memory of another process.
-bool read_memory(pid_t process, std::uint64_t address, void* to, std::size_t size) {
-  const iovec local{.iov_base = to, .iov_len = size};
-  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = size};
-  return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
+bool read_memory(pid_t process, std::uint64_t address, std::span<std::byte> to) {
+  const iovec local{.iov_base = to.data(), .iov_len = to.size()};
+  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = to.size()};
+  return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(to.size());
 }
 
-/// Returns how often a thread has been given a processor. Source: Documentation/scheduler of Linux.
 std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
   std::array<char, 128> buffer{};
-  const std::string_view text = read_open(file, buffer);
-  const std::size_t space = text.rfind(' ');
-  if (space == std::string_view::npos) return std::nullopt;
-  return leading_number<std::uint64_t>(text.substr(space + 1));
+  return run_count_in(read_open(file, buffer));
 }
 
-/// Returns the letter of a thread's state, or '?' if the thread is gone. Source: proc_pid_stat(5).
 char state_of(const FileDescriptor& file) {
   std::array<char, 256> buffer{};
-  const std::string_view text = read_open(file, buffer);
-  const std::size_t name_end = text.rfind(')');
-  return name_end == std::string_view::npos || name_end + 2 >= text.size() ? '?'
-                                                                           : text[name_end + 2];
+  return state_in(read_open(file, buffer));
 }
 
 /// Returns whether a process shares this one's PID and time namespaces. If it cannot be seen, it
@@ -79,101 +49,40 @@ bool has_own_namespaces(pid_t process) {
 
 }  // namespace
 
-WaitWatch::WaitWatch(pid_t root, std::string shared_file)
-    : root_(root),
-      shared_file_(std::move(shared_file)),
-      last_pid_file_(open_read("/proc/loadavg")) {}
+WaitWatch::WaitWatch(pid_t root, std::string shared_file, const sim::Clock& host)
+    : shared_file_(std::move(shared_file)), list_(root, host) {}
 
 // ---- Which threads there are
 
-std::optional<WaitWatch::List> WaitWatch::list() const {
-  List found;
-  std::vector<pid_t> to_visit = {root_};
-  std::set<pid_t> visited;
-  while (!to_visit.empty()) {
-    const pid_t process = to_visit.back();
-    to_visit.pop_back();
-    if (!visited.insert(process).second) continue;
-    const std::size_t before = found.size();
-    const bool exists = for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
-      if (process != root_) found.emplace(thread, Listed{.process = process});
-      const std::string children =
-          text_of(fmt::format("/proc/{}/task/{}/children", process, thread));
-      std::string_view rest = children;
-      while (const auto child = leading_number<pid_t>(rest)) {
-        to_visit.push_back(*child);
-        rest.remove_prefix(std::min(rest.size(), rest.find(' ')));
-        while (rest.starts_with(' ')) rest.remove_prefix(1);
-      }
-    });
-    // If it ended since its parent's children were read, its own are now children of another
-    // process, and may have been missed there.
-    if (!exists) return std::nullopt;
-    if (const auto own = found.find(process); found.size() > before && own != found.end()) {
-      own->second.is_zombie =
-          state_of(open_read(fmt::format("/proc/{}/task/{}/stat", process, process))) == 'Z';
-    }
-  }
-  return found;
-}
-
-std::string WaitWatch::last_pid() const {
-  std::array<char, 128> buffer{};
-  const std::string_view text = read_open(last_pid_file_, buffer);
-  return std::string(text.substr(std::min(text.size(), text.rfind(' ') + 1)));
-}
-
-bool WaitWatch::list_is_current() const {
-  return !threads_.empty() && last_pid() == last_pid_ &&
-         host_now_ns() - listed_at_ns_ < kListGoodForNs;
-}
-
 bool WaitWatch::make_list(bool all_sleep) {
-  // While no process or thread is created, every list contains all live threads, except children of
-  // a process that ended while the first list was made, and those whose numbers were given before
-  // they could be found. The latter's parents were not asleep.
-  const bool none_started = list_is_current();
-  std::string before = last_pid();
-  if (before.empty()) return false;
-  std::optional<List> last = list();
-  for (int i = 0; i < kListTries; ++i) {
-    ++counts_.lists;
-    const std::int64_t begin = host_now_ns();
-    std::optional<List> next = list();
-    const std::string after = last_pid();
-    const bool complete = before == after && next && last == next;
-    last = std::move(next);
-    before = after;
-    if (!complete) continue;
-    const std::size_t gone = std::erase_if(threads_, [&last](const auto& thread) {
-      const auto same = last->find(thread.first);
-      return same == last->end() || same->second.process != thread.second.process;
-    });
-    is_sure_ = all_sleep && none_started && gone == 0 && threads_.size() == last->size();
-    std::set<pid_t> processes;
-    for (const auto& [id, listed] : *last) {
-      const pid_t process = listed.process;
-      processes.insert(process);
-      Thread& thread = threads_[id];
-      if (thread.call.valid()) continue;
-      const std::string folder = fmt::format("/proc/{}/task/{}/", process, id);
-      thread.process = process;
-      thread.state = open_read(folder + "stat");
-      thread.runs = open_read(folder + "schedstat");
-      thread.call = open_read(folder + "syscall");
-    }
-    if (processes != processes_) {
-      processes_ = std::move(processes);
-      one_time_ = std::ranges::all_of(processes_, has_own_namespaces);
-      connections_.set_inside({processes_.begin(), processes_.end()});
-      own_memory_.clear();
-      for (auto& [id, thread] : threads_) thread.known = false;
-    }
-    last_pid_ = before;
-    listed_at_ns_ = begin;
-    return true;
+  const bool none_started = list_.is_current();
+  const bool is_made = list_.make();
+  counts_.lists = list_.tries();
+  if (!is_made) return false;
+  const ThreadList::Threads& listed = list_.threads();
+  const std::size_t gone = std::erase_if(threads_, [&listed](const auto& thread) {
+    const auto same = listed.find(thread.first);
+    return same == listed.end() || same->second.process != thread.second.process;
+  });
+  is_sure_ = all_sleep && none_started && gone == 0 && threads_.size() == listed.size();
+  std::set<pid_t> processes;
+  for (const auto& [id, of] : listed) {
+    processes.insert(of.process);
+    Thread& thread = threads_[id];
+    if (thread.call.valid()) continue;
+    const std::string folder = fmt::format("/proc/{}/task/{}/", of.process, id);
+    thread.process = of.process;
+    thread.state = open_read(folder + "stat");
+    thread.runs = open_read(folder + "schedstat");
+    thread.call = open_read(folder + "syscall");
   }
-  return false;
+  if (processes == processes_) return true;
+  processes_ = std::move(processes);
+  one_time_ = std::ranges::all_of(processes_, has_own_namespaces);
+  connections_.set_inside({processes_.begin(), processes_.end()});
+  own_memory_.clear();
+  for (auto& [id, thread] : threads_) thread.known = false;
+  return true;
 }
 
 pid_t WaitWatch::process_of(pid_t thread) const {
@@ -182,31 +91,6 @@ pid_t WaitWatch::process_of(pid_t thread) const {
 }
 
 // ---- What one thread does
-
-bool WaitWatch::parse(std::string_view text, SystemCall& call) {
-  const auto number = leading_number<long>(text);
-  if (!number || *number < 0) return false;  // It runs, or waits outside a system call, for a page.
-  call.number = *number;
-  for (std::uint64_t& argument : call.arguments) {
-    text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
-    const auto value = leading_number<std::uint64_t>(text, 16);
-    if (!value) return false;
-    argument = *value;
-  }
-  // Then the stack. In a 32-bit program it lies below 4 GiB; such a program's calls have other
-  // numbers.
-  text.remove_prefix(std::min(text.size(), text.find(' ') + 1));
-  return leading_number<std::uint64_t>(text, 16).value_or(0) >> 32 != 0;
-}
-
-/// Gives a system call that continues after the process was stopped the number that it had before:
-/// its arguments are the same. If it was not examined before, it keeps its number, and does not
-/// count. Source: restart_syscall(2).
-void WaitWatch::resume(SystemCall& call, const SystemCall& last) {
-  if (call.number == SYS_restart_syscall && call.arguments == last.arguments) {
-    call.number = last.number;
-  }
-}
 
 WaitWatch::Look WaitWatch::computes(pid_t id, std::string_view way) {
   computing_ = id;
@@ -239,22 +123,19 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   thread.run_count = *runs;
   std::array<char, 256> buffer{};
   const std::string_view text = read_open(thread.call, buffer);
-  SystemCall call;
-  const bool in_call = parse(text, call);
+  const std::optional<SystemCall> call = system_call_in(text);
   // Read only now: if the thread has run since its system call was read, the count shows it.
   const char state = state_of(thread.state);
   if (state == '?') return ended(thread);
   if (text.empty()) return computes(id, "may not be inspected");
   // A process becomes a zombie shortly before it wakes its parent. If it is in no system call and
   // does not run, it has woken the parent.
-  if (state == 'Z' && !in_call && !text.starts_with("running")) return ended(thread);
+  if (state == 'Z' && !call && !text.starts_with("running")) return ended(thread);
   if (state != 'S') return computes(id, state == 'R' ? kRuns : "waits for the host");
-  if (!in_call) return computes(id, "waits in no system call");
-  resume(call, thread.last_call);
-  thread.last_call = call;
-  thread.timed = false;
+  if (!call) return computes(id, "waits in no system call");
+  thread.last_call = resumed(*call, thread.last_call);
   thread.carriers.clear();
-  if (!counts_as_waiting(thread, call)) {
+  if (!counts_as_waiting(thread)) {
     return computes(id, "waits for something outside the run");
   }
   thread.known = true;
@@ -262,146 +143,24 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   return Look::kSleepsAnew;
 }
 
-bool WaitWatch::counts_as_waiting(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  const auto descriptor = static_cast<int>(arguments[0]);
-  switch (call.number) {
-    case SYS_futex:
-      return futex_counts(thread, call);
-    case SYS_read:
-    case SYS_readv:
-    case SYS_recvfrom:
-    case SYS_recvmsg:
-    case SYS_accept:
-    case SYS_accept4:
-      return file_wait_counts(thread, descriptor, Direction::kRead);
-    case SYS_write:
-    case SYS_writev:
-    case SYS_sendto:
-    case SYS_sendmsg:
-      return file_wait_counts(thread, descriptor, Direction::kWrite);
-#ifdef SYS_poll
-    case SYS_poll:
-#endif
-    case SYS_ppoll:
-      return poll_counts(thread, call);
-#ifdef SYS_select
-    case SYS_select:
-#endif
-    case SYS_pselect6:
-      return select_counts(thread, call);
-#ifdef SYS_epoll_wait
-    case SYS_epoll_wait:
-#endif
-    case SYS_epoll_pwait:
-      thread.timed = static_cast<int>(arguments[3]) >= 0;
-      return file_wait_counts(thread, descriptor, Direction::kRead);
-    case SYS_epoll_pwait2:
-      thread.timed = arguments[3] != 0;
-      return file_wait_counts(thread, descriptor, Direction::kRead);
-    case SYS_rt_sigtimedwait:
-      thread.timed = arguments[2] != 0;
-      return true;
-    case SYS_nanosleep:
-    case SYS_clock_nanosleep:
-      thread.timed = true;
-      return true;
-    case SYS_wait4:
-    case SYS_waitid:
-    case SYS_rt_sigsuspend:
-#ifdef SYS_pause
-    case SYS_pause:
-#endif
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool WaitWatch::file_wait_counts(Thread& thread, int descriptor, Direction direction) {
-  return connections_.is_inside(thread.process, descriptor, direction, thread.carriers);
-}
-
-bool WaitWatch::poll_counts(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  thread.timed = call.number == SYS_ppoll ? arguments[2] != 0 : static_cast<int>(arguments[2]) >= 0;
-  const std::uint64_t count = arguments[1];
-  if (count > kMostPolled) return false;
-  std::vector<pollfd> polled(count);
-  if (count > 0 &&
-      !read_memory(thread.process, arguments[0], polled.data(), count * sizeof(pollfd))) {
-    return false;
-  }
-  return std::ranges::all_of(polled, [&](const pollfd& file) {
-    if (file.fd < 0) return true;
-    const bool reads = (file.events & (POLLIN | POLLRDNORM | POLLRDHUP | POLLPRI)) != 0;
-    const bool writes = (file.events & (POLLOUT | POLLWRNORM)) != 0;
-    return file_wait_counts(thread, file.fd,
-                            !writes  ? Direction::kRead
-                            : !reads ? Direction::kWrite
-                                     : Direction::kBoth);
-  });
-}
-
-bool WaitWatch::select_counts(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  thread.timed = arguments[4] != 0;
-  const std::uint64_t count = arguments[0];
-  if (count > kMostPolled) return false;
-  using Word = std::uint64_t;
-  constexpr std::uint64_t kBits = 64;
-  const std::size_t words = (count + kBits - 1) / kBits;
-  // The kernel copied the request when the call began, and writes the answer at its end.
-  for (int set = 1; set <= 3; ++set) {
-    std::vector<Word> bits(words);
-    if (arguments[set] == 0 || words == 0) continue;
-    if (!read_memory(thread.process, arguments[set], bits.data(), words * sizeof(Word))) {
-      return false;
-    }
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if ((bits[i / kBits] >> (i % kBits) & 1) == 0) continue;
-      if (!file_wait_counts(thread, static_cast<int>(i),
-                            set == 2 ? Direction::kWrite : Direction::kRead)) {
-        return false;
-      }
-    }
-  }
-  return true;
-}
-
-bool WaitWatch::futex_counts(Thread& thread, const SystemCall& call) {
-  const auto& arguments = call.arguments;
-  const auto operation = static_cast<int>(arguments[1]) & FUTEX_CMD_MASK;
-  const bool waits = operation == FUTEX_WAIT || operation == FUTEX_WAIT_BITSET ||
-                     operation == FUTEX_LOCK_PI || operation == FUTEX_WAIT_REQUEUE_PI ||
-                     operation == FUTEX_LOCK_PI2;
-  if (!waits) return false;
-  thread.timed = arguments[3] != 0;
-  return (arguments[1] & FUTEX_PRIVATE_FLAG) != 0 || is_own_memory(thread.process, arguments[0]);
+bool WaitWatch::counts_as_waiting(Thread& thread) {
+  const auto wait =
+      wait_of(thread.last_call, [&thread](std::uint64_t address, std::span<std::byte> to) {
+        return read_memory(thread.process, address, to);
+      });
+  thread.timed = wait && wait->timed;
+  return wait && (!wait->shared_futex || is_own_memory(thread.process, *wait->shared_futex)) &&
+         std::ranges::all_of(wait->files, [&](FileWait file) {
+           return connections_.is_inside(thread.process, file, thread.carriers);
+         });
 }
 
 bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
   constexpr std::uint64_t kPage = 4096;
   const std::pair key(process, address / kPage);
   if (const auto found = own_memory_.find(key); found != own_memory_.end()) return found->second;
-  bool own = false;
-  // Source: proc_pid_maps(5). 7f0e0c0-7f0e0d0 rw-s 00000000 00:1a 1066    /dev/shm/sem.x (deleted)
-  const std::string maps = text_of(fmt::format("/proc/{}/maps", process));
-  for (std::size_t at = 0; at < maps.size();) {
-    const std::size_t end = std::min(maps.find('\n', at), maps.size());
-    const std::string_view line = std::string_view(maps).substr(at, end - at);
-    at = end + 1;
-    const auto from = leading_number<std::uint64_t>(line, 16);
-    const auto to =
-        leading_number<std::uint64_t>(line.substr(std::min(line.size(), line.find('-') + 1)), 16);
-    if (!from || !to || address < *from || address >= *to) continue;
-    const std::size_t flags = line.find(' ') + 1;
-    const bool is_private = flags + 3 < line.size() && line[flags + 3] == 'p';
-    // Memory of a file without a name was inherited or passed on, not found by its name.
-    own = is_private || line.ends_with(" (deleted)") ||
-          (!shared_file_.empty() && line.ends_with(shared_file_));
-    break;
-  }
+  const bool own =
+      run::is_own_memory(text_of(fmt::format("/proc/{}/maps", process)), address, shared_file_);
   own_memory_.emplace(key, own);
   return own;
 }
@@ -423,7 +182,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
   }
   bool all_slept = false;  // In the last pass.
   for (int pass = 0; pass < kPasses; ++pass) {
-    const bool is_listed = all_slept ? make_list(true) : list_is_current() || make_list(false);
+    const bool is_listed = all_slept ? make_list(true) : list_.is_current() || make_list(false);
     if (!is_listed) {
       computing_ = 0;
       way_ = "starts all the time";
@@ -458,7 +217,7 @@ bool WaitWatch::all_wait(const std::function<bool(pid_t)>& has_time) {
     }
     // If no process or thread was started since the list was made, none was missed, unless the
     // start was under way then: so the list must have been made while all slept.
-    if (is_sure_ && list_is_current()) return true;
+    if (is_sure_ && list_.is_current()) return true;
     all_slept = true;
   }
   computing_ = 0;

@@ -1,21 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <optional>
 #include <set>
-#include <span>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
 #include <vector>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/sim/clock.hpp"
 
 #include "connections.hpp"
+#include "proc_text.hpp"
+#include "thread_list.hpp"
 
 namespace gpemu::run {
 
@@ -26,8 +26,8 @@ namespace gpemu::run {
 class WaitWatch {
  public:
   /// Watches the descendants of `root`, which itself does not count. `shared_file`: a file in
-  /// whose memory threads may wait, "" for none.
-  WaitWatch(pid_t root, std::string shared_file);
+  /// whose memory threads may wait, "" for none. `host` is the host's clock; it outlives the watch.
+  WaitWatch(pid_t root, std::string shared_file, const sim::Clock& host);
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;
   ~WaitWatch() = default;
@@ -61,10 +61,6 @@ class WaitWatch {
 
  private:
   static constexpr std::string_view kRuns = "runs";
-  struct SystemCall {
-    long number = -1;
-    std::array<std::uint64_t, 6> arguments{};
-  };
   struct Thread {
     pid_t process = 0;
     FileDescriptor state, runs, call;  ///< /proc/PID/task/TID/stat, schedstat and syscall.
@@ -77,39 +73,18 @@ class WaitWatch {
   };
   enum class Look { kSleeps, kSleepsAnew, kComputes };
 
-  struct Listed {
-    pid_t process = 0;
-    bool is_zombie = false;  ///< its first thread has ended.
-    bool operator==(const Listed&) const = default;
-  };
-  using List = std::map<pid_t, Listed>;  ///< by thread.
-
-  /// Returns the number of the process or thread that was started last on this host.
-  [[nodiscard]] std::string last_pid() const;
-  /// Returns whether no process or thread was started since the list was made.
-  [[nodiscard]] bool list_is_current() const;
   /// Lists all threads, and returns whether none was started meanwhile. `all_sleep`: whether all
   /// threads of the last list sleep.
   [[nodiscard]] bool make_list(bool all_sleep);
-  [[nodiscard]] std::optional<List> list() const;
   [[nodiscard]] Look look(pid_t id, Thread& thread, const std::function<bool(pid_t)>& has_time);
   [[nodiscard]] static Look ended(Thread& thread);
-  [[nodiscard]] bool counts_as_waiting(Thread& thread, const SystemCall& call);
-  [[nodiscard]] bool file_wait_counts(Thread& thread, int descriptor, Direction direction);
-  [[nodiscard]] bool poll_counts(Thread& thread, const SystemCall& call);
-  [[nodiscard]] bool select_counts(Thread& thread, const SystemCall& call);
-  [[nodiscard]] bool futex_counts(Thread& thread, const SystemCall& call);
+  [[nodiscard]] bool counts_as_waiting(Thread& thread);
   [[nodiscard]] bool is_own_memory(pid_t process, std::uint64_t address);
   [[nodiscard]] Look computes(pid_t id, std::string_view way);
-  [[nodiscard]] static bool parse(std::string_view text, SystemCall& call);
-  static void resume(SystemCall& call, const SystemCall& last);
 
-  pid_t root_;
   std::string shared_file_;
   Connections connections_;
-  FileDescriptor last_pid_file_;
-  std::string last_pid_;  ///< when the list below was complete.
-  std::int64_t listed_at_ns_ = 0;
+  ThreadList list_;
   bool is_sure_ = false;  ///< the list was made while all its threads slept.
   std::map<pid_t, Thread> threads_;
   std::set<pid_t> processes_;

@@ -86,6 +86,8 @@ class WaitWatchTest : public testing::Test {
     if (kHasThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer's own thread never waits";
   }
 
+  sim::RealClock host_;
+
   static bool no_time(pid_t /*thread*/) { return false; }
 
   static void expect_waits(WaitWatch& watch) {
@@ -133,7 +135,7 @@ TEST_F(WaitWatchTest, SeesProcessesThatWaitForEachOther) {
     ::close(ends[0]);
     ::close(ends[1]);
   }
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   expect_waits(watch);
   EXPECT_EQ(watch.processes().size(), 6U);
 }
@@ -150,7 +152,7 @@ TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
         {[&] { pass_on(ends[0], ends[0], true); }, [&] { pass_on(ends[1], ends[1], false); }});
     ::close(ends[0]);
     ::close(ends[1]);
-    WaitWatch watch(processes.root(), "");
+    WaitWatch watch(processes.root(), "", host_);
     see(watch, 2);
     EXPECT_FALSE(ever_waits(watch)) << on_tcp;
   }
@@ -168,7 +170,7 @@ TEST_F(WaitWatchTest, NeverMistakesAWakeUnderWayForWaiting) {
     }
   };
   TestProcesses processes({[&] { play(0); }, [&] { play(1); }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
 }
@@ -181,7 +183,7 @@ TEST_F(WaitWatchTest, NeverMissesAChildThatIsWaitedFor) {
       ::waitpid(child, nullptr, 0);
     }
   }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   see(watch, 1);
   EXPECT_FALSE(ever_waits(watch));
 }
@@ -195,7 +197,7 @@ TEST_F(WaitWatchTest, NeverMissesProcessesThatReplaceThemselves) {
                            [] {
                              while (true) ::pause();
                            }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
   *stop = true;
@@ -206,7 +208,7 @@ TEST_F(WaitWatchTest, WhatIsInheritedLeadsOutside) {
   Ends pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
   TestProcesses processes({[&] { read_from(pipe[0]); }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   expect_in_the_way(watch, "outside");
   ::close(pipe[0]);
   ::close(pipe[1]);
@@ -219,14 +221,14 @@ TEST_F(WaitWatchTest, AConnectionLeadsToWhoeverHoldsItsOtherEnd) {
     read_from(tcp[0]);
   }});
   ::close(tcp[0]);
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   expect_in_the_way(watch, "outside");
   ::close(tcp[1]);
 }
 
 TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
   TestProcesses processes({[] { ::poll(nullptr, 0, 3'600'000); }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   expect_in_the_way(watch, "a timeout of its own");
   // Unless it is known.
   EXPECT_TRUE(eventually([&] { return watch.all_wait([](pid_t) { return true; }); }));
@@ -242,7 +244,7 @@ TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
       ::epoll_ctl(set, EPOLL_CTL_ADD, timer, &event);
       ::epoll_wait(set, &event, 1, -1);
     }});
-    WaitWatch watch(processes.root(), "");
+    WaitWatch watch(processes.root(), "", host_);
     if (runs) {
       expect_in_the_way(watch, "outside");
     } else {
@@ -259,7 +261,7 @@ TEST_F(WaitWatchTest, ARequestToTheKernelIsNoWaiting) {
       eventfd_t value = 0;
       if (make_ring(has_request) >= 0) ::eventfd_read(::eventfd(0, 0), &value);
     }});
-    WaitWatch watch(processes.root(), "");
+    WaitWatch watch(processes.root(), "", host_);
     if (has_request) {
       expect_in_the_way(watch, "for the kernel");
     } else {
@@ -273,7 +275,7 @@ TEST_F(WaitWatchTest, AStoppedProcessIsNotWaiting) {
                            [] {
                              while (true) ::pause();
                            }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   expect_in_the_way(watch, "the host");
 }
 
@@ -287,7 +289,7 @@ TEST_F(WaitWatchTest, AWaitThatGoesOnAfterAStopCountsAsBefore) {
       *sleeper = ::getpid();
       ::poll(&polled, 1, 3'600'000);
     }});
-    WaitWatch watch(processes.root(), "");
+    WaitWatch watch(processes.root(), "", host_);
     const auto all_wait = [&] { return watch.all_wait([](pid_t) { return true; }); };
     const auto is_in_the_way = [&] {
       return !all_wait() && watch.who_computes().contains("outside");
@@ -316,7 +318,7 @@ TEST_F(WaitWatchTest, SeesAllThreads) {
     });
     while (true) ::pause();
   }});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   expect_in_the_way(watch, "runs");
   *stop = true;
   expect_waits(watch);
@@ -324,7 +326,7 @@ TEST_F(WaitWatchTest, SeesAllThreads) {
 
 TEST_F(WaitWatchTest, WithoutProcessesNobodyWaits) {
   TestProcesses processes({});
-  WaitWatch watch(processes.root(), "");
+  WaitWatch watch(processes.root(), "", host_);
   EXPECT_FALSE(watch.all_wait(no_time));
 }
 
