@@ -173,6 +173,9 @@ class Layers(unittest.TestCase):
         for path in ("shims/cuda/x.cpp", "bindings/ruby/x.c"):
             self.assertEqual(self.faults(path, '#include "gpemu/gpemu.h"'), [])
             self.assertEqual(len(self.faults(path, '#include "gpemu/sim/clock.hpp"')), 1)
+        mutex = '#include "gpemu/base/mutex.hpp"'
+        self.assertEqual(self.faults("shims/cuda/x.cpp", mutex), [])
+        self.assertEqual(len(self.faults("bindings/ruby/x.c", mutex)), 1)
 
     def test_shims_share_one_folder(self):
         def faults(target):
