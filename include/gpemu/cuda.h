@@ -142,7 +142,9 @@ typedef struct gpemu_cuda_device {
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
 
 /* The calling thread's context stack, as in the driver. A device's ordinal identifies its context,
- * because each process has one context per device, the primary one; -1 is none. */
+ * because each process has one context per device, the primary one; -1 is none. Setting the current
+ * context replaces the top of the stack, or takes it away for -1. The pointer given to pop may be
+ * NULL. Errors: INVALID_CONTEXT. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);
@@ -353,6 +355,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handl
  * returns. Work after it on the device does not wait for that. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
                                                             void (*function)(void*), void* data);
+/* Either pointer may be NULL. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_stream_priority_range(int32_t* least, int32_t* greatest);
 
 /* ---- Events ---- */

@@ -148,6 +148,21 @@ def check_guarded(path, text):
                 f"{found[1]} lets exceptions out; write ') try {{' and GPEMU_CUDA_CATCH")
 
 
+CUDA_HEADER = "include/gpemu/cuda.h"
+
+
+def faults_of_tests(texts):
+    """Yields (path, line, fault) for functions of gpemu/cuda.h that no C++ test names."""
+    tests = (text for path, text in texts.items() if path.endswith("_test.cpp"))
+    named = {name for text in tests
+             for name in re.findall(r"\bgpemu_cuda_\w+", re.sub(r"//.*", "", text))}
+    header = texts.get(CUDA_HEADER, "")
+    for found in re.finditer(r"(?m)^GPEMU_API [^;(]*\b(gpemu_cuda_\w+)\(", header):
+        if found[1] not in named:
+            yield (CUDA_HEADER, header.count("\n", 0, found.start(1)) + 1,
+                   f"no C++ test names {found[1]}")
+
+
 class Sources:
     """The words of the source tree, to look up what documents name."""
 
@@ -325,7 +340,7 @@ def main():
         for line, fault in faults_of(path, sources):
             print(f"{path}:{line}: {fault}")
             faults += 1
-    for path, line, fault in faults_of_unity(sources.text):
+    for path, line, fault in (*faults_of_unity(sources.text), *faults_of_tests(sources.text)):
         print(f"{path}:{line}: {fault}")
         faults += 1
     for fault in (*check_layers.faults_of_circles(sources.text),

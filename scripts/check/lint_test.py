@@ -59,6 +59,16 @@ class HouseRules(unittest.TestCase):
                                               head + " try {\n}\nGPEMU_CUDA_CATCH\n")], [])
         self.assertEqual([*lint.check_guarded("src/capi/x.cpp", head + " {\n}\n")], [])
 
+    def test_finds_functions_of_cuda_h_that_no_test_names(self):
+        texts = {"include/gpemu/cuda.h": "GPEMU_API gpemu_cuda_status gpemu_cuda_x(int a);\n"
+                                         "GPEMU_API gpemu_cuda_status\ngpemu_cuda_y(void);\n",
+                 "src/cuda/x_test.cpp": "gpemu_cuda_x(1);  // like gpemu_cuda_y\n",
+                 "src/cuda/x.cpp": "gpemu_cuda_y();\n"}
+        self.assertEqual([*lint.faults_of_tests(texts)],
+                         [("include/gpemu/cuda.h", 3, "no C++ test names gpemu_cuda_y")])
+        texts["src/cuda/x_test.cpp"] += "gpemu_cuda_y();\n"
+        self.assertEqual([*lint.faults_of_tests(texts)], [])
+
     def test_finds_variables_that_no_page_lists(self):
         fault = "docs/reference/environment.md does not list GPEMU_NEW"
         for path, line in (("src/a/x.cpp", 'getenv("GPEMU_NEW")'),
@@ -163,6 +173,9 @@ class Layers(unittest.TestCase):
         for path in ("shims/cuda/x.cpp", "bindings/ruby/x.c"):
             self.assertEqual(self.faults(path, '#include "gpemu/gpemu.h"'), [])
             self.assertEqual(len(self.faults(path, '#include "gpemu/sim/clock.hpp"')), 1)
+        mutex = '#include "gpemu/base/mutex.hpp"'
+        self.assertEqual(self.faults("shims/cuda/x.cpp", mutex), [])
+        self.assertEqual(len(self.faults("bindings/ruby/x.c", mutex)), 1)
 
     def test_shims_share_one_folder(self):
         def faults(target):

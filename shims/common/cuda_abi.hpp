@@ -18,6 +18,29 @@ using StreamCallback = void (*)(Stream stream, int status, void* data);
 constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
 constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
 
+/// CUfunction_attribute, of which cudaFuncAttribute is a part.
+enum KernelAttribute {
+  kKernelMaxThreads = 0,
+  kKernelStaticShared = 1,
+  kKernelConstant = 2,
+  kKernelLocal = 3,
+  kKernelRegisters = 4,
+  kKernelPtxVersion = 5,
+  kKernelBinaryVersion = 6,
+  kKernelCacheMode = 7,
+  kKernelMaxDynamicShared = 8,
+  kKernelCarveout = 9,
+  kKernelFirstOfClusters = 10,
+  kKernelNonPortableClusters = 14,
+  kKernelLastOfClusters = 15
+};
+
+/// CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_BUFFER_POINTER and CU_LAUNCH_PARAM_BUFFER_SIZE.
+constexpr uintptr_t kPackedEnd = 0, kPackedPointer = 1, kPackedSize = 2;
+
+/// CUlaunchAttributeID and cudaLaunchAttributeID, for launches and for streams.
+enum LaunchAttributeId { kLaunchCooperative = 2, kLaunchClusters = 4, kLaunchPriority = 8 };
+
 /// One attribute of a launch: CUlaunchAttribute and cudaLaunchAttribute.
 struct LaunchAttribute {
   int id;
@@ -38,6 +61,10 @@ struct Location {
   int id;
 };
 constexpr int kDeviceLocation = 1;
+
+/// CU_MEM_ALLOCATION_TYPE_PINNED and CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR.
+constexpr int kPinnedAllocation = 1;
+constexpr int kFileDescriptorHandle = 1;
 
 /// CUmemAccessDesc and cudaMemAccessDesc.
 struct Access {

@@ -38,8 +38,8 @@ int check_advice(uint64_t address, size_t bytes, int advice) {
 }
 
 int create_pool(Pool* pool, const PoolProperties* properties, const char* function) {
-  constexpr int kPinned = 1;  // CU_MEM_ALLOCATION_TYPE_PINNED
-  if (pool == nullptr || properties == nullptr || properties->allocation_type != kPinned) {
+  if (pool == nullptr || properties == nullptr ||
+      properties->allocation_type != kPinnedAllocation) {
     return kInvalidValue;
   }
   if (properties->location.type != kDeviceLocation || properties->handle_types != 0) {

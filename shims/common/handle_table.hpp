@@ -2,9 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <unordered_map>
 #include <utility>
+
+#include "gpemu/base/mutex.hpp"
 
 /// The objects for which a library has given out handles, so that a handle is never dereferenced
 /// before it is known to be alive.
@@ -15,29 +16,29 @@ template <typename Object, typename Handle = const void*>
 class HandleTable {
  public:
   /// Keeps an object; its address is its handle.
-  Object* add(std::unique_ptr<Object> object) {
+  Object* add(std::unique_ptr<Object> object) GPEMU_EXCLUDES(mutex_) {
     Object* const handle = object.get();
     add(handle, std::move(object));
     return handle;
   }
 
   /// Keeps an object under a handle of the caller's choice.
-  void add(Handle handle, std::unique_ptr<Object> object) {
-    const std::lock_guard lock(mutex_);
+  void add(Handle handle, std::unique_ptr<Object> object) GPEMU_EXCLUDES(mutex_) {
+    const gpemu::Lock lock(mutex_);
     objects_[handle] = std::move(object);
   }
 
   /// Returns the object, or null if the handle is not alive.
-  [[nodiscard]] Object* find(Handle handle) {
-    const std::lock_guard lock(mutex_);
+  [[nodiscard]] Object* find(Handle handle) GPEMU_EXCLUDES(mutex_) {
+    const gpemu::Lock lock(mutex_);
     const auto found = objects_.find(handle);
     return found == objects_.end() ? nullptr : found->second.get();
   }
 
   /// Ends an object; returns whether the handle was alive.
-  bool remove(Handle handle) {
+  bool remove(Handle handle) GPEMU_EXCLUDES(mutex_) {
     typename Objects::node_type ended;  // its destructor runs without the lock
-    const std::lock_guard lock(mutex_);
+    const gpemu::Lock lock(mutex_);
     ended = objects_.extract(handle);
     return !ended.empty();
   }
@@ -45,8 +46,8 @@ class HandleTable {
  private:
   using Objects = std::unordered_map<Handle, std::unique_ptr<Object>>;
 
-  std::mutex mutex_;
-  Objects objects_;
+  gpemu::Mutex mutex_;
+  Objects objects_ GPEMU_GUARDED_BY(mutex_);
 };
 
 /// Returns the live objects of a kind. Never destroyed: programs end with handles alive and use

@@ -7,26 +7,6 @@
 
 namespace {
 
-// CUfunction_attribute.
-enum Attribute {
-  kMaxThreadsPerBlock = 0,
-  kStaticShared = 1,
-  kConstant = 2,
-  kLocal = 3,
-  kRegisters = 4,
-  kPtxVersion = 5,
-  kBinaryVersion = 6,
-  kCacheMode = 7,
-  kMaxDynamicShared = 8,
-  kCarveout = 9,
-  kFirstOfClusters = 10,
-  kNonPortableClusters = 14,
-  kLastOfClusters = 15
-};
-
-// CUlaunchAttributeID.
-enum { kCooperative = 2, kClusterDimension = 4 };
-
 int current_device(const gpemu_cuda_device** info) {
   int32_t device = 0;
   const int status = gpemu_cuda_current_device(&device);
@@ -36,7 +16,7 @@ int current_device(const gpemu_cuda_device** info) {
 // The blocks of a launch's clusters, 1 without.
 uint64_t cluster_size(const LaunchAttribute* attributes, uint32_t count) {
   for (uint32_t index = 0; index < count; ++index) {
-    if (attributes[index].id == kClusterDimension) {
+    if (attributes[index].id == kLaunchClusters) {
       const auto& size = attributes[index].value.cluster;
       return uint64_t{size.x} * size.y * size.z;
     }
@@ -55,36 +35,36 @@ int get_kernel_attribute(int* value, int attribute, gpemu_cuda_kernel_handle ker
     return status;
   }
   switch (attribute) {
-    case kMaxThreadsPerBlock:
+    case kKernelMaxThreads:
       *value = info.max_threads_per_block;
       break;
-    case kStaticShared:
+    case kKernelStaticShared:
       *value = static_cast<int>(info.static_shared_bytes);
       break;
-    case kConstant:
+    case kKernelConstant:
       *value = static_cast<int>(info.constant_bytes);
       break;
-    case kLocal:
+    case kKernelLocal:
       *value = static_cast<int>(info.local_bytes);
       break;
-    case kRegisters:
+    case kKernelRegisters:
       *value = info.registers;
       break;
-    case kPtxVersion:
+    case kKernelPtxVersion:
       *value = info.ptx_version;
       break;
-    case kBinaryVersion:
+    case kKernelBinaryVersion:
       *value = info.binary_version;
       break;
-    case kMaxDynamicShared:
+    case kKernelMaxDynamicShared:
       *value = static_cast<int>(info.max_dynamic_shared_bytes);
       break;
-    case kCarveout:
+    case kKernelCarveout:
       *value = info.shared_carveout;
       break;
     default:
-      if (attribute != kCacheMode &&
-          (attribute < kFirstOfClusters || attribute > kLastOfClusters)) {
+      if (attribute != kKernelCacheMode &&
+          (attribute < kKernelFirstOfClusters || attribute > kKernelLastOfClusters)) {
         return GPEMU_CUDA_ERROR_INVALID_VALUE;
       }
       *value = 0;
@@ -93,15 +73,15 @@ int get_kernel_attribute(int* value, int attribute, gpemu_cuda_kernel_handle ker
 }
 
 int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int value) {
-  if (attribute == kMaxDynamicShared) {
+  if (attribute == kKernelMaxDynamicShared) {
     return value < 0 ? GPEMU_CUDA_ERROR_INVALID_VALUE
                      : gpemu_cuda_kernel_set_max_dynamic_shared(kernel, value);
   }
-  if (attribute == kCarveout) {
+  if (attribute == kKernelCarveout) {
     return value < -1 || value > 100 ? GPEMU_CUDA_ERROR_INVALID_VALUE
                                      : gpemu_cuda_kernel_set_carveout(kernel, value);
   }
-  if (attribute != kNonPortableClusters) {
+  if (attribute != kKernelNonPortableClusters) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   gpemu_cuda_kernel_info info{};
@@ -117,19 +97,17 @@ int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int val
 }
 
 int read_packed_arguments(gpemu_cuda_launch& launch, void* const* extra) {
-  // Source: cuda.h, CU_LAUNCH_PARAM_END, CU_LAUNCH_PARAM_BUFFER_POINTER and _SIZE.
-  constexpr uintptr_t kEnd = 0, kPointer = 1, kSize = 2;
   if (extra == nullptr) {
     return GPEMU_CUDA_SUCCESS;
   }
-  for (; reinterpret_cast<uintptr_t>(*extra) != kEnd; extra += 2) {
+  for (; reinterpret_cast<uintptr_t>(*extra) != kPackedEnd; extra += 2) {
     const auto name = reinterpret_cast<uintptr_t>(*extra);
     if (extra[1] == nullptr) {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
     }
-    if (name == kPointer) {
+    if (name == kPackedPointer) {
       launch.packed = extra[1];
-    } else if (name == kSize) {
+    } else if (name == kPackedSize) {
       launch.packed_bytes = *static_cast<const size_t*>(extra[1]);
     } else {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -145,9 +123,9 @@ int apply_launch_attributes(gpemu_cuda_launch& launch, const LaunchAttribute* at
   }
   for (uint32_t index = 0; index < count; ++index) {
     const LaunchAttribute& attribute = attributes[index];
-    if (attribute.id == kCooperative) {
+    if (attribute.id == kLaunchCooperative) {
       launch.cooperative = attribute.value.flag != 0 ? 1 : 0;
-    } else if (attribute.id == kClusterDimension) {
+    } else if (attribute.id == kLaunchClusters) {
       const auto& size = attribute.value.cluster;
       if (size.x == 0 || size.y == 0 || size.z == 0 || launch.grid[0] % size.x != 0 ||
           launch.grid[1] % size.y != 0 || launch.grid[2] % size.z != 0) {

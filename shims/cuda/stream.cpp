@@ -75,8 +75,7 @@ GPEMU_TWINS(
     if (status == kSuccess && green != nullptr) { *green = nullptr; } return status;)
 
 GPEMU_TWINS(cuStreamGetAttribute, _ptsz, (Stream stream, int attribute, int* value),
-            constexpr int kPriority = 8;
-            return attribute != kPriority
+            return attribute != kLaunchPriority
                        ? not_supported("cuStreamGetAttribute of attributes other than the priority")
                        : get_part(on(stream), value, [](const gpemu_cuda_stream_info& info) {
                            return info.priority;

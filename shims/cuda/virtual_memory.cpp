@@ -5,15 +5,12 @@
 
 namespace {
 
-constexpr int kPinned = 1;          // CU_MEM_ALLOCATION_TYPE_PINNED
-constexpr int kFileDescriptor = 1;  // CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR
-
 int check(const AllocationProperties* properties) {
-  if (properties == nullptr || properties->type != kPinned) {
+  if (properties == nullptr || properties->type != kPinnedAllocation) {
     return kInvalidValue;
   }
   if (properties->location.type != kDeviceLocation ||
-      (properties->handle_types & ~kFileDescriptor) != 0 || properties->compression != 0) {
+      (properties->handle_types & ~kFileDescriptorHandle) != 0 || properties->compression != 0) {
     return not_supported(
         "memory that is on the host, compressed, or shared other than by descriptors");
   }
@@ -76,8 +73,8 @@ GPEMU_SHIM_EXPORT int cuMemGetAllocationPropertiesFromHandle(AllocationPropertie
   int32_t device = 0;
   const int status = properties == nullptr ? kInvalidValue : gpemu_cuda_vmm_device(handle, &device);
   if (status == kSuccess) {
-    *properties = {.type = kPinned,
-                   .handle_types = kFileDescriptor,
+    *properties = {.type = kPinnedAllocation,
+                   .handle_types = kFileDescriptorHandle,
                    .location = {.type = kDeviceLocation, .id = device}};
   }
   return status;
@@ -108,7 +105,7 @@ GPEMU_SHIM_EXPORT int cuMemGetAccess(unsigned long long* flags, const Location* 
 
 GPEMU_SHIM_EXPORT int cuMemExportToShareableHandle(void* shareable, uint64_t handle, int type,
                                                    unsigned long long flags) {
-  if (type != kFileDescriptor) {
+  if (type != kFileDescriptorHandle) {
     return not_supported("cuMemExportToShareableHandle to anything but a file descriptor");
   }
   return shareable == nullptr || flags != 0
@@ -117,7 +114,7 @@ GPEMU_SHIM_EXPORT int cuMemExportToShareableHandle(void* shareable, uint64_t han
 }
 
 GPEMU_SHIM_EXPORT int cuMemImportFromShareableHandle(uint64_t* handle, void* shareable, int type) {
-  if (type != kFileDescriptor) {
+  if (type != kFileDescriptorHandle) {
     return not_supported("cuMemImportFromShareableHandle of anything but a file descriptor");
   }
   return handle == nullptr

@@ -4,9 +4,6 @@
 
 namespace {
 
-// cudaStreamAttrID.
-constexpr int kPriority = 8;
-
 int get_info(Stream stream, gpemu_cuda_stream_info* info) {
   return gpemu_cuda_stream_get_info(stream, info);
 }
@@ -28,7 +25,7 @@ int get_part(Stream stream, Out* out, Part part) {
 }
 
 int get_attribute(Stream stream, int attribute, int* value) {
-  if (attribute != kPriority) {
+  if (attribute != kLaunchPriority) {
     return not_supported("cudaStreamGetAttribute");
   }
   return get_part(stream, value, [](const gpemu_cuda_stream_info& info) { return info.priority; });

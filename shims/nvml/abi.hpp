@@ -25,6 +25,80 @@ enum Status {
 /// nvmlEnableState_t.
 enum Feature { kDisabled = 0, kEnabled = 1 };
 
+/// NVML_DEVICE_ARCH_...: 2 (Kepler) and the following ones, or this.
+constexpr unsigned kUnknownArchitecture = 0xFFFFFFFF;
+
+/// nvmlBusType_t.
+constexpr unsigned kPcieBus = 2;
+
+/// nvmlComputeMode_t.
+enum ComputeMode : unsigned { kDefaultMode = 0, kExclusiveProcess = 3 };
+
+/// nvmlGpuVirtualizationMode_t.
+constexpr unsigned kNoVirtualization = 0;
+
+/// nvmlUUIDType_t.
+constexpr unsigned kAsciiUuid = 1;
+
+/// nvmlProcessMode_t.
+enum ProcessMode : unsigned { kComputeProcesses = 0, kMpsProcesses = 2 };
+
+/// The instance of a process outside of MIG. Source: nvml.h, nvmlProcessInfo_v2_t.
+constexpr unsigned kNoInstance = 0xFFFFFFFF;
+
+/// nvmlClockType_t.
+enum ClockType : unsigned {
+  kGraphicsClock = 0,
+  kSmClock = 1,
+  kMemoryClock = 2,
+  kVideoClock = 3,
+  kClockTypeEnd = 4
+};
+
+/// nvmlClockId_t.
+enum ClockId : unsigned { kCurrentClock = 0, kClockIdEnd = 4 };
+
+/// nvmlClocksEventReason...
+enum ClocksEventReason : uint64_t { kNoReason = 0, kGpuIdle = 1 };
+
+/// nvmlSamplingType_t.
+enum SamplingType : unsigned {
+  kTotalPowerSamples = 0,
+  kGpuUtilizationSamples = 1,
+  kMemoryUtilizationSamples = 2,
+  kProcessorClockSamples = 5,
+  kSamplingTypeEnd = 10
+};
+
+/// nvmlPcieUtilCounter_t: bytes that the device sent or received.
+enum PcieCounter : unsigned { kPcieSent = 0, kPcieReceived = 1 };
+
+/// nvmlTemperatureSensors_t.
+constexpr unsigned kGpuSensor = 0;
+
+/// nvmlTemperatureThresholds_t.
+enum ThresholdType : unsigned {
+  kShutdown = 0,
+  kSlowdown = 1,
+  kMemoryMax = 2,
+  kGpuMax = 3,
+  kThresholdTypeEnd = 8
+};
+
+/// nvmlValueType_t.
+enum ValueType { kUnsignedInt = 1, kUnsignedLongLong = 3 };
+
+/// NVML_FI_DEV_...
+enum Field : unsigned {
+  kEnergyField = 83,
+  kAveragePowerField = 185,
+  kInstantPowerField = 186,
+  kMinLimitField = 187,
+  kMaxLimitField = 188,
+  kDefaultLimitField = 189,
+  kCurrentLimitField = 190
+};
+
 /// nvmlPciInfo_t.
 struct PciInfo {
   char bus_id_legacy[16];

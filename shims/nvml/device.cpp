@@ -28,7 +28,6 @@ struct Numbered {
 constexpr Numbered kArchitectures[] = {{"Kepler", 2}, {"Maxwell", 3}, {"Pascal", 4},
                                        {"Volta", 5},  {"Turing", 6},  {"Ampere", 7},
                                        {"Ada", 8},    {"Hopper", 9},  {"Blackwell", 10}};
-constexpr unsigned kUnknownArchitecture = 0xFFFFFFFF;
 
 // nvmlBrandType_t, by the beginning or a part of the product name.
 constexpr Numbered kBrands[] = {{"Tesla", 2},       {"GeForce RTX", 15}, {"GeForce", 5},
@@ -153,7 +152,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetPciInfoExt(Handle* device, nvml::PciInfoExt* 
   return nvml::kSuccess;
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetBusType(Handle* device, unsigned* type) {
-  return nvml::put_constant(device, type, 2U);  // NVML_BUS_TYPE_PCIE
+  return nvml::put_constant(device, type, nvml::kPcieBus);
 }
 
 // The link is always at its full speed and width.
@@ -212,11 +211,12 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMultiGpuBoard(Handle* device, unsigned* is_mu
   return nvml::put_constant(device, is_multi, 0U);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetVirtualizationMode(Handle* device, unsigned* mode) {
-  return nvml::put_constant(device, mode, 0U);  // NVML_GPU_VIRTUALIZATION_MODE_NONE
+  return nvml::put_constant(device, mode, nvml::kNoVirtualization);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetComputeMode(Handle* device, unsigned* mode) {
-  // NVML_COMPUTEMODE_EXCLUSIVE_PROCESS and NVML_COMPUTEMODE_DEFAULT.
-  return nvml::put(device, mode, [](const Device& known) { return known.exclusive != 0 ? 3 : 0; });
+  return nvml::put(device, mode, [](const Device& known) {
+    return known.exclusive != 0 ? nvml::kExclusiveProcess : nvml::kDefaultMode;
+  });
 }
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetMigMode(Handle* device, unsigned* current, unsigned* pending) {

@@ -127,11 +127,11 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetHandleByUUID(const char* uuid, Handle** devic
   return nvml::find_by_uuid(uuid, device);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetHandleByUUIDV(const nvml::Uuid* uuid, Handle** device) {
-  constexpr unsigned kTypeText = 1;  // NVML_UUID_TYPE_ASCII
   if (nvml::device_count() < 0) return nvml::kUninitialized;
   if (uuid == nullptr || device == nullptr) return nvml::kInvalidArgument;
   if (!nvml::is_version(*uuid, 1)) return nvml::kArgumentVersionMismatch;
-  if (uuid->type != kTypeText || std::memchr(uuid->text, '\0', sizeof(uuid->text)) == nullptr) {
+  if (uuid->type != nvml::kAsciiUuid ||
+      std::memchr(uuid->text, '\0', sizeof(uuid->text)) == nullptr) {
     return nvml::kInvalidArgument;
   }
   return nvml::find_by_uuid(uuid->text, device);

@@ -18,8 +18,6 @@ namespace {
 /// The shortest period of gpemu_monitor_get_load.
 constexpr unsigned kSamplePeriodUs = 1'000'000 / 6;
 
-enum Clock { kGraphicsClock = 0, kSmClock = 1, kMemoryClock = 2, kVideoClock = 3, kClockEnd = 4 };
-
 unsigned percent(double share) {
   return rounded(100 * share);
 }
@@ -45,7 +43,7 @@ int put_load(const Handle* device, Number* destination, Compute compute) {
 
 /// The clock of a device under full load.
 int put_max_clock(const Handle* device, unsigned type, unsigned* clock) {
-  if (type >= kClockEnd) return kInvalidArgument;
+  if (type >= kClockTypeEnd) return kInvalidArgument;
   return put_known(device, clock, [type](const Device& known) {
     return type == kVideoClock    ? 0
            : type == kMemoryClock ? known.memory_clock_mhz
@@ -89,16 +87,16 @@ int put_unused_engine(const Handle* device, unsigned* utilization, unsigned* per
 /// Sets what nvmlDeviceGetSamples reports about a period; false for a type that is not known.
 bool sample_value(unsigned type, const Load& load, unsigned& value) {
   switch (type) {
-    case 0:  // NVML_TOTAL_POWER_SAMPLES
+    case kTotalPowerSamples:
       value = milliwatts(load.power_w);
       return true;
-    case 1:  // NVML_GPU_UTILIZATION_SAMPLES
+    case kGpuUtilizationSamples:
       value = percent(load.compute);
       return true;
-    case 2:  // NVML_MEMORY_UTILIZATION_SAMPLES
+    case kMemoryUtilizationSamples:
       value = memory_percent(load);
       return true;
-    case 5:  // NVML_PROCESSOR_CLK_SAMPLES
+    case kProcessorClockSamples:
       value = rounded(load.sm_clock_mhz);
       return true;
     default:
@@ -106,21 +104,8 @@ bool sample_value(unsigned type, const Load& load, unsigned& value) {
   }
 }
 
-// NVML_FI_DEV_...
-enum Field : unsigned {
-  kMemoryTemperatureField = 82,
-  kEnergyField = 83,
-  kAveragePowerField = 185,
-  kInstantPowerField = 186,
-  kMinLimitField = 187,
-  kMaxLimitField = 188,
-  kDefaultLimitField = 189,
-  kCurrentLimitField = 190
-};
-
 int put_unsigned(const Handle* device, FieldValue& field, int (*get)(Handle*, unsigned*)) {
-  constexpr int kTypeUnsigned = 1;  // NVML_VALUE_TYPE_UNSIGNED_INT
-  field.type = kTypeUnsigned;
+  field.type = kUnsignedInt;
   return get(const_cast<Handle*>(device), &field.value.as_unsigned);
 }
 
@@ -169,11 +154,10 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetOfaUtilization(Handle* device, unsigned* util
 /// Units: 1000 bytes per second.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieThroughput(Handle* device, unsigned counter,
                                                   unsigned* value) {
-  constexpr unsigned kSent = 0;  // NVML_PCIE_UTIL_TX_BYTES: by the device
-  constexpr unsigned kReceived = 1;
-  if (counter != kSent && counter != kReceived) return nvml::kInvalidArgument;
+  if (counter != nvml::kPcieSent && counter != nvml::kPcieReceived) return nvml::kInvalidArgument;
   return nvml::put_load(device, value, [counter](const Load& load) {
-    return nvml::rounded((counter == kSent ? load.d2h_bytes_per_s : load.h2d_bytes_per_s) / 1000);
+    return nvml::rounded(
+        (counter == nvml::kPcieSent ? load.d2h_bytes_per_s : load.h2d_bytes_per_s) / 1000);
   });
 }
 
@@ -181,9 +165,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieThroughput(Handle* device, unsigned count
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSamples(Handle* device, unsigned type, uint64_t last_seen_us,
                                            int* value_type, unsigned* count,
                                            nvml::Sample* samples) {
-  constexpr unsigned kTypeEnd = 10;  // NVML_SAMPLINGTYPE_COUNT
-  constexpr int kTypeUnsigned = 1;   // NVML_VALUE_TYPE_UNSIGNED_INT
-  if (type >= kTypeEnd || value_type == nullptr || count == nullptr ||
+  if (type >= nvml::kSamplingTypeEnd || value_type == nullptr || count == nullptr ||
       (samples != nullptr && *count == 0)) {
     return nvml::kInvalidArgument;
   }
@@ -192,7 +174,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetSamples(Handle* device, unsigned type, uint64
     if (!nvml::sample_value(type, load, value)) return nvml::kNotSupported;
     const uint64_t time_us = nvml::epoch_us(load.end_ns);
     if (time_us <= last_seen_us) return nvml::kNotFound;
-    *value_type = kTypeUnsigned;
+    *value_type = nvml::kUnsignedInt;
     *count = 1;
     if (samples != nullptr) {
       samples[0].time_us = time_us;
@@ -222,11 +204,9 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMaxCustomerBoostClock(Handle* device, unsigne
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetClock(Handle* device, unsigned type, unsigned id,
                                          unsigned* clock) {
-  constexpr unsigned kCurrent = 0;  // NVML_CLOCK_ID_CURRENT
-  constexpr unsigned kIdEnd = 4;
-  if (id >= kIdEnd) return nvml::kInvalidArgument;
-  return id == kCurrent ? nvml::put_clock(device, type, clock)
-                        : nvml::put_max_clock(device, type, clock);
+  if (id >= nvml::kClockIdEnd) return nvml::kInvalidArgument;
+  return id == nvml::kCurrentClock ? nvml::put_clock(device, type, clock)
+                                   : nvml::put_max_clock(device, type, clock);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedMemoryClocks(Handle* device, unsigned* count,
                                                          unsigned* clocks) {
@@ -244,19 +224,19 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedGraphicsClocks(Handle* device, unsig
   });
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrentClocksEventReasons(Handle* device, uint64_t* reasons) {
-  constexpr uint64_t kIdle = 1;  // nvmlClocksEventReasonGpuIdle; 0 is "none"
-  return nvml::put_load(device, reasons,
-                        [](const Load& load) { return load.compute > 0 ? 0 : kIdle; });
+  return nvml::put_load(device, reasons, [](const Load& load) {
+    return load.compute > 0 ? nvml::kNoReason : nvml::kGpuIdle;
+  });
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetCurrentClocksThrottleReasons(Handle* device, uint64_t* reasons) {
   return nvmlDeviceGetCurrentClocksEventReasons(device, reasons);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedClocksEventReasons(Handle* device, uint64_t* reasons) {
-  return nvml::put_constant(device, reasons, uint64_t{1});
+  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle});
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetSupportedClocksThrottleReasons(Handle* device,
                                                                   uint64_t* reasons) {
-  return nvml::put_constant(device, reasons, uint64_t{1});
+  return nvml::put_constant(device, reasons, uint64_t{nvml::kGpuIdle});
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPerformanceState(Handle* device, int* state) {
   return nvml::put_load(device, state, [](const Load& load) { return load.performance_state; });
@@ -298,7 +278,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetTotalEnergyConsumption(Handle* device, uint64
 }
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperature(Handle* device, unsigned sensor, unsigned* degrees) {
-  if (sensor != 0) return nvml::kInvalidArgument;  // other than NVML_TEMPERATURE_GPU
+  if (sensor != nvml::kGpuSensor) return nvml::kInvalidArgument;
   return nvml::put_load(device, degrees,
                         [](const Load& load) { return nvml::rounded(load.temperature_c); });
 }
@@ -315,10 +295,8 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperatureV(Handle* device, nvml::Temperatur
 /// temperatures derive.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperatureThreshold(Handle* device, unsigned type,
                                                         unsigned* degrees) {
-  constexpr unsigned kTypeEnd = 8;  // NVML_TEMPERATURE_THRESHOLD_COUNT
-  constexpr unsigned kThresholds[] = {90, 87, 85,
-                                      83};  // shutdown, slowdown, memory's and GPU's max
-  if (type >= kTypeEnd) return nvml::kInvalidArgument;
+  constexpr unsigned kThresholds[] = {90, 87, 85, 83};  // numbered as nvml::ThresholdType
+  if (type >= nvml::kThresholdTypeEnd) return nvml::kInvalidArgument;
   if (type >= std::size(kThresholds)) return nvml::absent(device);
   return nvml::put_constant(device, degrees, kThresholds[type]);
 }
@@ -326,7 +304,6 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetTemperatureThreshold(Handle* device, unsigned
 /// Each field has its own status.
 GPEMU_SHIM_EXPORT int nvmlDeviceGetFieldValues(Handle* device, int count,
                                                nvml::FieldValue* fields) {
-  constexpr int kTypeUnsignedLongLong = 3;  // NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
   const int status = nvml::index_of(device).status;
   if (status != nvml::kSuccess) return status;
   if (count <= 0 || fields == nullptr) return nvml::kInvalidArgument;
@@ -338,7 +315,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetFieldValues(Handle* device, int count,
     field.latency_us = 0;
     switch (field.field) {
       case nvml::kEnergyField:
-        field.type = kTypeUnsignedLongLong;
+        field.type = nvml::kUnsignedLongLong;
         field.status =
             nvmlDeviceGetTotalEnergyConsumption(device, &field.value.as_unsigned_long_long);
         break;

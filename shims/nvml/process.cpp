@@ -10,8 +10,6 @@ using nvml::Handle;
 namespace nvml {
 namespace {
 
-constexpr unsigned kNoInstance = 0xFFFFFFFF;
-
 /// Returns all elements of one of the lists of gpemu/monitor.h, which may grow between two calls.
 template <typename Element>
 int get_all(int32_t index, gpemu_status (*get)(int32_t, Element*, int32_t*),
@@ -133,12 +131,10 @@ GPEMU_NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetRunningProcessDetailList(Handle* device,
                                                             nvml::ProcessDetailList* list) {
-  constexpr unsigned kModeCompute = 0;
-  constexpr unsigned kModeMps = 2;
   if (list == nullptr) return nvml::kInvalidArgument;
   if (!nvml::is_version(*list, 1)) return nvml::kArgumentVersionMismatch;
-  if (list->mode > kModeMps) return nvml::kInvalidArgument;
-  if (list->mode != kModeCompute) return nvml::put_no_processes(device, &list->count);
+  if (list->mode > nvml::kMpsProcesses) return nvml::kInvalidArgument;
+  if (list->mode != nvml::kComputeProcesses) return nvml::put_no_processes(device, &list->count);
   return nvml::put_processes(device, &list->count, list->processes);
 }
 

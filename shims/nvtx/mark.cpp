@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <cwchar>
-#include <mutex>
 #include <string>
 #include <type_traits>
 #include <unordered_map>
 #include <unordered_set>
+
+#include "gpemu/base/mutex.hpp"
 
 #include "nvtx.hpp"
 
@@ -21,14 +22,16 @@ constexpr int kNoTracking = -2;
 
 thread_local int depth = 0;
 
-// The strings that programs have registered; a handle is the address of one. They are never
-// destroyed, because programs set marks until the last destructor.
-std::mutex& strings_mutex = *new std::mutex;
-auto& strings = *new std::unordered_set<std::string>;
-
-// The names of the ranges that have started but not ended.
-std::mutex& ranges_mutex = *new std::mutex;
-auto& ranges = *new std::unordered_map<uint64_t, std::string>;
+// Never destroyed, because programs set marks until the last destructor.
+struct Marks {
+  // The strings that programs have registered; a handle is the address of one.
+  gpemu::Mutex strings_mutex;
+  std::unordered_set<std::string> strings GPEMU_GUARDED_BY(strings_mutex);
+  // The names of the ranges that have started but not ended.
+  gpemu::Mutex ranges_mutex;
+  std::unordered_map<uint64_t, std::string> ranges GPEMU_GUARDED_BY(ranges_mutex);
+};
+Marks& marks = *new Marks;
 
 std::string narrow(const wchar_t* text) {
   std::string result;
@@ -54,8 +57,8 @@ std::string narrow(const wchar_t* text) {
 }
 
 std::string registered(const void* handle) {
-  const std::lock_guard lock(strings_mutex);
-  for (const std::string& text : strings) {
+  const gpemu::Lock lock(marks.strings_mutex);
+  for (const std::string& text : marks.strings) {
     if (&text == handle) {
       return text;
     }
@@ -105,28 +108,28 @@ uint64_t start(std::string text) {
   static std::atomic<uint64_t> next{1};
   const uint64_t id = next++;
   gpemu_cuda_mark(GPEMU_CUDA_MARK_START, text.c_str());
-  const std::lock_guard lock(ranges_mutex);
-  ranges.emplace(id, std::move(text));
+  const gpemu::Lock lock(marks.ranges_mutex);
+  marks.ranges.emplace(id, std::move(text));
   return id;
 }
 
 void end(uint64_t id) {
   std::string text;
   {
-    const std::lock_guard lock(ranges_mutex);
-    const auto found = ranges.find(id);
-    if (found == ranges.end()) {
+    const gpemu::Lock lock(marks.ranges_mutex);
+    const auto found = marks.ranges.find(id);
+    if (found == marks.ranges.end()) {
       return;
     }
     text = std::move(found->second);
-    ranges.erase(found);
+    marks.ranges.erase(found);
   }
   gpemu_cuda_mark(GPEMU_CUDA_MARK_END, text.c_str());
 }
 
 const void* keep(std::string text) {
-  const std::lock_guard lock(strings_mutex);
-  return &*strings.insert(std::move(text)).first;
+  const gpemu::Lock lock(marks.strings_mutex);
+  return &*marks.strings.insert(std::move(text)).first;
 }
 
 }  // namespace

@@ -66,33 +66,35 @@ class ContentMap {
   };
 
   /// Sets the state of a range. Requires: bytes > 0.
-  void assign(std::uint64_t start, Bytes bytes, Content content, WriterId writer = 0) {
+  void assign(std::uint64_t start, Bytes bytes, Content content, WriterId writer = 0)
+      GPEMU_EXCLUDES(mutex_) {
     assign_range(start, {start + bytes, content, writer, false});
   }
 
   /// Sets a range that was not computed and whose end is not known: it has at least so many bytes,
   /// and a query from its start treats any length as part of it. Requires: bytes > 0.
-  void assign_open(std::uint64_t start, Bytes bytes, WriterId writer) {
+  void assign_open(std::uint64_t start, Bytes bytes, WriterId writer) GPEMU_EXCLUDES(mutex_) {
     assign_range(start, {start + bytes, Content::kNotComputed, writer, true});
   }
 
   /// Returns the state at `start`, and for how many of `bytes` it continues. Requires: bytes > 0.
-  [[nodiscard]] Part part(std::uint64_t start, Bytes bytes) const;
+  [[nodiscard]] Part part(std::uint64_t start, Bytes bytes) const GPEMU_EXCLUDES(mutex_);
 
   /// Like part, but of an open range only the assigned bytes: for callers that change memory, to
   /// which the bytes after it are unchanged.
-  [[nodiscard]] Part assigned_part(std::uint64_t start, Bytes bytes) const;
+  [[nodiscard]] Part assigned_part(std::uint64_t start, Bytes bytes) const GPEMU_EXCLUDES(mutex_);
 
   /// A number that differs after each change: a result stays valid as long as the number is the
   /// same.
   [[nodiscard]] std::uint64_t changes() const { return changes_.load(std::memory_order_acquire); }
 
   /// Returns whether all of a range is known. Requires: bytes > 0.
-  [[nodiscard]] bool all_known(std::uint64_t start, Bytes bytes) const;
+  [[nodiscard]] bool all_known(std::uint64_t start, Bytes bytes) const GPEMU_EXCLUDES(mutex_);
 
   /// Returns whether a copy would not change the state of a range and no content is in pages: then
   /// nothing needs to be copied. Requires: bytes > 0.
-  [[nodiscard]] bool are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) const;
+  [[nodiscard]] bool are_alike(std::uint64_t to, std::uint64_t from, Bytes bytes) const
+      GPEMU_EXCLUDES(mutex_);
 
  private:
   using Ranges = std::map<std::uint64_t, Range>;

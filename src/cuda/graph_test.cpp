@@ -821,5 +821,75 @@ TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
   EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(GraphTest, ANodeDoesInLaterInstancesWhatItWasSetTo) {
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(64, &memory), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET};
+  set.set_address = memory;
+  set.set_count = 16;
+  set.set_height = 1;
+  set.set_element_bytes = 4;
+  set.set_value = 7;
+  Graph graph = nullptr;
+  Node node = nullptr;
+  Exec before = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &set, &node), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &before), GPEMU_CUDA_SUCCESS);
+  set.set_value = 9;
+  ASSERT_EQ(gpemu_cuda_node_set(node, &set), GPEMU_CUDA_SUCCESS);
+  const Exec after = instantiated(graph);
+  const auto written_by = [&](Exec exec) {
+    std::uint32_t value = 0;
+    EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_peek(memory, &value, sizeof(value)), GPEMU_CUDA_SUCCESS);
+    return value;
+  };
+  EXPECT_EQ(written_by(after), 9U);
+  EXPECT_EQ(written_by(before), 7U);
+  EXPECT_EQ(gpemu_cuda_node_set(node, &set), GPEMU_CUDA_ERROR_INVALID_HANDLE) << "its graph ended";
+  EXPECT_EQ(gpemu_cuda_exec_destroy(before), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_exec_destroy(after), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, ANodeStaysWhatItIsWhenItCannotBeSet) {
+  gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET}, wrong = set, found{};
+  set.set_element_bytes = 4;
+  set.set_value = 7;
+  wrong.set_element_bytes = 3;
+  const gpemu_cuda_node_parameters empty{.kind = GPEMU_CUDA_NODE_EMPTY};
+  gpemu_cuda_node_parameters nested{.kind = GPEMU_CUDA_NODE_GRAPH};
+  Graph graph = nullptr;
+  Node node = nullptr, child = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_create(&nested.child), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &set, &node), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &nested, &child), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_node_set(node, &empty), GPEMU_CUDA_ERROR_INVALID_VALUE) << "another kind";
+  EXPECT_EQ(gpemu_cuda_node_set(node, &wrong), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_node_set(node, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_node_set(child, &nested), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_node_get(node, &found), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(found.kind, GPEMU_CUDA_NODE_SET);
+  EXPECT_EQ(found.set_element_bytes, 4U);
+  EXPECT_EQ(found.set_value, 7U);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(nested.child), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(GraphTest, UploadsTakeNoTimeAndChangeNone) {
+  const Exec exec = captured([this] { EXPECT_EQ(submit(stream_), GPEMU_CUDA_SUCCESS); });
+  const std::int64_t launch = time_of(exec);
+  EXPECT_EQ(time([&] { EXPECT_EQ(gpemu_cuda_graph_upload(exec, stream_), GPEMU_CUDA_SUCCESS); }),
+            0);
+  EXPECT_EQ(time_of(exec), launch);
+  const Stream ended = create_stream(1);
+  ASSERT_EQ(gpemu_cuda_stream_destroy(ended), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_upload(exec, ended), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  ASSERT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_upload(exec, stream_), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+}
+
 }  // namespace
 }  // namespace gpemu::cuda

@@ -40,7 +40,7 @@ class HandleTable {
 
   /// Returns a new object, or null if the table is full.
   template <typename... Args>
-  Object* create(Args&&... args) {
+  Object* create(Args&&... args) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     Slot* slot = nullptr;
     if (!free_.empty()) {
@@ -72,7 +72,7 @@ class HandleTable {
 
   /// Calls a function with each live object. Requires: none is destroyed meanwhile.
   template <typename Function>
-  void for_each(Function&& function) {
+  void for_each(Function&& function) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     for (std::size_t i = 0; i < used_; ++i) {
       if (slots_[i].alive.load(std::memory_order_acquire)) {
@@ -82,7 +82,7 @@ class HandleTable {
   }
 
   /// Requires: `object` is alive.
-  void destroy(Object* object) {
+  void destroy(Object* object) GPEMU_EXCLUDES(mutex_) {
     Slot* const slot = reinterpret_cast<Slot*>(object);
     if (!slot->alive.exchange(false)) return;
     object->~Object();

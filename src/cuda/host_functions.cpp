@@ -24,7 +24,7 @@ class HostFunctions {
   /// `stream` may be null: then nothing depends on the call. Returns whether there is a thread for
   /// it.
   [[nodiscard]] bool add(const device::Moment& time, void (*function)(void*), void* data,
-                         gpemu_cuda_stream* stream) {
+                         gpemu_cuda_stream* stream) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     if (!thread_.joinable()) thread_ = start_thread("gpemu-host", [this] { run(); });
     if (!thread_.joinable()) return false;
@@ -38,34 +38,34 @@ class HostFunctions {
     return true;
   }
 
-  void follow(gpemu_cuda_stream& stream, const HostCalls& others) {
+  void follow(gpemu_cuda_stream& stream, const HostCalls& others) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     follow_locked(stream, others);
   }
 
-  void copy(const gpemu_cuda_stream& stream, HostCalls& calls) {
+  void copy(const gpemu_cuda_stream& stream, HostCalls& calls) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     calls = calls_of(stream);
   }
 
-  bool have_returned(const HostCalls& calls) {
+  bool have_returned(const HostCalls& calls) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     return have_returned_locked(calls);
   }
-  bool have_returned(const gpemu_cuda_stream& stream) {
+  bool have_returned(const gpemu_cuda_stream& stream) GPEMU_EXCLUDES(mutex_) {
     const Lock lock(mutex_);
     return have_returned_locked(calls_of(stream));
   }
 
-  void wait(const HostCalls& calls) {
+  void wait(const HostCalls& calls) GPEMU_EXCLUDES(mutex_) {
     Lock lock(mutex_);
     wait_locked(lock, calls);
   }
-  void wait(const gpemu_cuda_stream& stream) {
+  void wait(const gpemu_cuda_stream& stream) GPEMU_EXCLUDES(mutex_) {
     Lock lock(mutex_);
     wait_locked(lock, calls_of(stream));
   }
-  void wait(const DeviceState& device) {
+  void wait(const DeviceState& device) GPEMU_EXCLUDES(mutex_) {
     Lock lock(mutex_);
     wait_locked(lock, devices_[&device].all);
   }

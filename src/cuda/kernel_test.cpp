@@ -6,10 +6,12 @@
 #include <elf.h>
 #include <fstream>
 #include <mutex>
+#include <set>
 #include <string>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -228,6 +230,174 @@ TEST_F(KernelTest, RefusesFilesOfModulesThatAreCutOff) {
   }
   EXPECT_EQ(load(".version 8.0\n"), GPEMU_CUDA_SUCCESS);
   ::unlink(path.c_str());
+}
+
+TEST_F(KernelTest, ModulesListTheirKernels) {
+  gpemu_cuda_module* const module = modules().create();
+  Image& image = module->image.emplace();
+  for (const char* const name : {"a", "b", "c"}) image.kernels[name];
+  std::uint32_t number = 0;
+  ASSERT_EQ(gpemu_cuda_module_kernel_count(module, &number), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(number, 3U);
+  std::array<gpemu_cuda_kernel_handle, 4> some{}, all{};
+  ASSERT_EQ(gpemu_cuda_module_kernels(module, some.data(), 2), GPEMU_CUDA_SUCCESS);
+  EXPECT_NE(some[1], nullptr);
+  EXPECT_EQ(some[2], nullptr) << "no more than asked for";
+  ASSERT_EQ(gpemu_cuda_module_kernels(module, all.data(), 4), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(all[3], nullptr) << "no more than there are";
+  std::set<gpemu_cuda_kernel_handle> named;
+  for (const char* const name : {"a", "b", "c"}) {
+    gpemu_cuda_kernel_handle kernel = nullptr;
+    ASSERT_EQ(gpemu_cuda_module_kernel(module, name, &kernel), GPEMU_CUDA_SUCCESS);
+    named.insert(kernel);
+  }
+  EXPECT_EQ(std::set(all.begin(), all.begin() + 3), named);
+  EXPECT_EQ(gpemu_cuda_module_kernel_count(module, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_module_kernels(module, nullptr, 1), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_module_kernel_count(module, &number), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(gpemu_cuda_module_kernels(module, all.data(), 1), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(KernelTest, KernelsOfPtxCannotBeListed) {
+  gpemu_cuda_module_handle module = nullptr;
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  std::uint32_t number = 42;
+  ASSERT_EQ(gpemu_cuda_module_load(".version 8.0\n", &module), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_module_kernel_count(module, &number), GPEMU_CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(gpemu_cuda_module_kernels(module, &kernel, 1), GPEMU_CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(number, 42U);
+  EXPECT_EQ(kernel, nullptr);
+  EXPECT_EQ(gpemu_cuda_module_unload(module), GPEMU_CUDA_SUCCESS);
+}
+
+/// A kernel of a module with machine code for compute capability 7.0.
+class CodeTest : public KernelTest {
+ protected:
+  void SetUp() override {
+    Image& image = module_->image.emplace();
+    image.architecture = 70;
+    image.constant = 256;
+    code_ = &image.kernels["kernel"];
+    code_->registers = 64;
+    ASSERT_EQ(gpemu_cuda_module_kernel(module_, "kernel", &kernel_), GPEMU_CUDA_SUCCESS);
+  }
+  void TearDown() override {
+    if (kernel_ != nullptr) unload();
+  }
+  /// Afterwards, the handle of the kernel is not alive.
+  gpemu_cuda_kernel_handle unload() {
+    EXPECT_EQ(gpemu_cuda_module_unload(module_), GPEMU_CUDA_SUCCESS);
+    return std::exchange(kernel_, nullptr);
+  }
+  [[nodiscard]] gpemu_cuda_kernel_info info() const {
+    gpemu_cuda_kernel_info info{};
+    EXPECT_EQ(gpemu_cuda_kernel_get_info(kernel_, &info), GPEMU_CUDA_SUCCESS);
+    return info;
+  }
+  [[nodiscard]] int occupancy(int threads, Bytes shared) const {
+    int blocks = -1;
+    EXPECT_EQ(gpemu_cuda_occupancy(kernel_, threads, shared, &blocks), GPEMU_CUDA_SUCCESS);
+    return blocks;
+  }
+  gpemu_cuda_module* module_ = modules().create();
+  KernelCode* code_ = nullptr;
+  gpemu_cuda_kernel_handle kernel_ = nullptr;
+};
+
+TEST_F(CodeTest, InfoIsWhatTheCompilerRecorded) {
+  code_->static_shared = 8 * kKiB;
+  code_->local = 16;
+  code_->max_threads_per_block = 128;
+  const gpemu_cuda_kernel_info found = info();
+  EXPECT_STREQ(found.name, "kernel");
+  EXPECT_EQ(found.module, module_);
+  EXPECT_EQ(found.registers, 64);
+  EXPECT_EQ(found.max_threads_per_block, 128);
+  EXPECT_EQ(found.binary_version, 70);
+  EXPECT_EQ(found.ptx_version, 70);
+  EXPECT_EQ(found.static_shared_bytes, 8 * kKiB);
+  EXPECT_EQ(found.constant_bytes, 256U);
+  EXPECT_EQ(found.local_bytes, 16U);
+  EXPECT_EQ(found.max_dynamic_shared_bytes, 48 * kKiB);
+  EXPECT_EQ(found.shared_carveout, -1);
+  EXPECT_EQ(gpemu_cuda_kernel_get_info(kernel_, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  const gpemu_cuda_kernel_handle ended = unload();
+  gpemu_cuda_kernel_info none{};
+  EXPECT_EQ(gpemu_cuda_kernel_get_info(ended, &none), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(none.name, nullptr);
+}
+
+TEST_F(CodeTest, RegistersLimitTheThreadsOfABlock) {
+  code_->registers = 255;
+  EXPECT_EQ(info().max_threads_per_block, 256);
+}
+
+TEST_F(CodeTest, RegisteredKernelsHaveNoModule) {
+  static constexpr int kHostFunction = 0;
+  gpemu_cuda_kernel_handle kernel = nullptr;
+  gpemu_cuda_register_kernel(&kHostFunction, "registered", &kHostFunction);
+  ASSERT_EQ(gpemu_cuda_registered_kernel(&kHostFunction, &kernel), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_kernel_info found{.module = module_};
+  EXPECT_EQ(gpemu_cuda_kernel_get_info(kernel, &found), GPEMU_CUDA_SUCCESS);
+  EXPECT_STREQ(found.name, "registered");
+  EXPECT_EQ(found.module, nullptr);
+  EXPECT_EQ(found.binary_version, 70) << "the device's";
+  gpemu_cuda_unregister(&kHostFunction);
+}
+
+TEST_F(CodeTest, LaunchesMayTakeTheSharedMemoryThatTheProgramOptedInTo) {
+  const auto launch = [this](Bytes shared) {
+    const gpemu_cuda_launch how{
+        .grid = {1, 1, 1}, .block = {32, 1, 1}, .dynamic_shared_bytes = shared};
+    return gpemu_cuda_launch_kernel(kernel_, &how, nullptr);
+  };
+  EXPECT_EQ(launch(48 * kKiB + 1), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_kernel_set_max_dynamic_shared(kernel_, 96 * kKiB + 1),
+            GPEMU_CUDA_ERROR_INVALID_VALUE)
+      << "more than a V100 has for a block";
+  EXPECT_EQ(info().max_dynamic_shared_bytes, 48 * kKiB);
+  ASSERT_EQ(gpemu_cuda_kernel_set_max_dynamic_shared(kernel_, 96 * kKiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(info().max_dynamic_shared_bytes, 96 * kKiB);
+  EXPECT_EQ(launch(96 * kKiB), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(launch(96 * kKiB + 1), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_kernel_set_max_dynamic_shared(unload(), 0), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(CodeTest, TheCarveoutIsAPercentage) {
+  for (const std::int32_t percent : {0, 100, -1, 50}) {
+    ASSERT_EQ(gpemu_cuda_kernel_set_carveout(kernel_, percent), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(info().shared_carveout, percent);
+  }
+  for (const std::int32_t percent : {-2, 101}) {
+    EXPECT_EQ(gpemu_cuda_kernel_set_carveout(kernel_, percent), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  }
+  EXPECT_EQ(info().shared_carveout, 50);
+  EXPECT_EQ(gpemu_cuda_kernel_set_carveout(unload(), 0), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+}
+
+TEST_F(CodeTest, TheScarcestResourceLimitsTheOccupancy) {
+  // A multiprocessor of a V100 has 64 warps, 32 blocks, 65536 registers and 96 KiB.
+  EXPECT_EQ(occupancy(256, 0), 4) << "registers";
+  code_->registers = 16;
+  EXPECT_EQ(occupancy(1024, 0), 2) << "threads";
+  EXPECT_EQ(occupancy(513, 0), 3) << "whole warps";
+  EXPECT_EQ(occupancy(32, 0), 32) << "blocks";
+  EXPECT_EQ(occupancy(32, 24 * kKiB), 4) << "shared memory";
+  code_->static_shared = 8 * kKiB;
+  EXPECT_EQ(occupancy(32, 24 * kKiB), 3) << "its own, too";
+  EXPECT_EQ(occupancy(32, 96 * kKiB + 1), 0);
+  code_->max_threads_per_block = 64;
+  EXPECT_EQ(occupancy(64, 0), 12);
+  EXPECT_EQ(occupancy(65, 0), 0) << "launch bounds";
+}
+
+TEST_F(CodeTest, OccupancyNeedsAKernelAndABlock) {
+  int blocks = 42;
+  EXPECT_EQ(gpemu_cuda_occupancy(kernel_, 32, 0, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_occupancy(kernel_, 0, 0, &blocks), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_occupancy(unload(), 32, 0, &blocks), GPEMU_CUDA_ERROR_INVALID_HANDLE);
+  EXPECT_EQ(blocks, 42);
 }
 
 }  // namespace

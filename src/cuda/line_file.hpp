@@ -23,7 +23,7 @@ class LineFile {
 
   /// Adds a line, given without its line feed; returns whether there was space for it. Once there
   /// is none, nothing more is added.
-  bool add(std::string_view line);
+  bool add(std::string_view line) GPEMU_EXCLUDES(mutex_);
 
  private:
   [[nodiscard]] bool map_next() GPEMU_REQUIRES(mutex_);

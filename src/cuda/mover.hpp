@@ -58,12 +58,12 @@ class Mover {
 
   /// Gives a job to a thread. Blocks only while too many are unfinished. If no thread can be
   /// started, the caller does it.
-  void add(Job job);
+  void add(Job job) GPEMU_EXCLUDES(mutex_);
 
   /// Does work at once if it overlaps nothing unfinished, else leaves it to a thread: then it ends
   /// with the last job that it overlaps.
   template <typename Effect>
-  void in_order(std::span<const Access> accesses, Effect&& effect) {
+  void in_order(std::span<const Access> accesses, Effect&& effect) GPEMU_EXCLUDES(mutex_) {
     if (!busy() || !overlaps_any(accesses)) return std::forward<Effect>(effect)();
     add({.accesses = {accesses.begin(), accesses.end()},
          .lane = Lane::kEither,
@@ -72,21 +72,21 @@ class Mover {
   }
 
   /// Starts jobs whose `may_begin` has become true.
-  void look_again();
+  void look_again() GPEMU_EXCLUDES(mutex_);
 
   /// Blocks until all earlier jobs are done.
-  void wait_for_all();
+  void wait_for_all() GPEMU_EXCLUDES(mutex_);
   /// Blocks until all earlier jobs are done that end by `time`, which has passed.
-  void wait_until(TimePoint time);
+  void wait_until(TimePoint time) GPEMU_EXCLUDES(mutex_);
   /// Returns whether wait_until would return at once.
-  [[nodiscard]] bool is_done_until(TimePoint time) const;
+  [[nodiscard]] bool is_done_until(TimePoint time) const GPEMU_EXCLUDES(mutex_);
   /// Blocks until all earlier jobs are done that overlap one of these.
-  void wait_for(std::span<const Access> accesses);
-  [[nodiscard]] bool overlaps_any(std::span<const Access> accesses) const;
+  void wait_for(std::span<const Access> accesses) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] bool overlaps_any(std::span<const Access> accesses) const GPEMU_EXCLUDES(mutex_);
 
   /// For tests: no job begins until resume().
-  void pause();
-  void resume();
+  void pause() GPEMU_EXCLUDES(mutex_);
+  void resume() GPEMU_EXCLUDES(mutex_);
 
  private:
   struct Entry {

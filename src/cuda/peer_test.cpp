@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer.hpp"
 
+#include <cstdint>
+#include <memory>
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include "gpemu/cuda.h"
+
+#include "process.hpp"
+#include "test_gpu.hpp"
 
 namespace gpemu::cuda {
 namespace {
@@ -59,6 +66,62 @@ TEST(PeerAccess, NeedsALink) {
   PeerDevice first(0, "NVIDIA GeForce RTX 4090"), second(1, "NVIDIA GeForce RTX 4090");
   EXPECT_EQ(enable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
   EXPECT_EQ(disable_peer_access(first, second), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+}
+
+/// A node of two V100s. The second one has no context, because it does not exist in the node.
+class PeerFunctionsTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() { use_test_gpu(); }
+  void SetUp() override {
+    ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+    ASSERT_EQ(gpemu_cuda_set_current_device(0), GPEMU_CUDA_SUCCESS);
+    auto second = std::make_unique<DeviceState>();
+    second->ordinal = second->index = 1;
+    second->spec = process().devices.front()->spec;
+    process().devices.push_back(std::move(second));
+  }
+  void TearDown() override { process().devices.pop_back(); }
+};
+
+TEST_F(PeerFunctionsTest, DevicesOfOneKindCanAccessEachOther) {
+  std::int32_t can = -1;
+  ASSERT_EQ(gpemu_cuda_can_access_peer(0, 1, &can), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(can, 1);
+  ASSERT_EQ(gpemu_cuda_can_access_peer(0, 0, &can), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(can, 0) << "itself";
+  process().devices.back()->spec.name = "other";
+  can = -1;
+  ASSERT_EQ(gpemu_cuda_can_access_peer(1, 0, &can), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(can, 0);
+  can = -1;
+  for (const std::int32_t none : {-1, 2}) {
+    EXPECT_EQ(gpemu_cuda_can_access_peer(none, 0, &can), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+    EXPECT_EQ(gpemu_cuda_can_access_peer(0, none, &can), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+  }
+  EXPECT_EQ(can, -1);
+  EXPECT_EQ(gpemu_cuda_can_access_peer(0, 1, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(PeerFunctionsTest, AccessIsTheCurrentDevicesAndEndsWithItsContext) {
+  EXPECT_EQ(gpemu_cuda_disable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  ASSERT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  EXPECT_TRUE(process().devices.back()->peers.empty()) << "the other direction";
+  ASSERT_EQ(gpemu_cuda_disable_peer_access(1), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_context_reset(0), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_disable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+}
+
+TEST_F(PeerFunctionsTest, AccessNeedsAnotherDeviceWithALink) {
+  for (const std::int32_t none : {-1, 0, 2}) {
+    EXPECT_EQ(gpemu_cuda_enable_peer_access(none), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+  }
+  for (const std::int32_t none : {-1, 2}) {
+    EXPECT_EQ(gpemu_cuda_disable_peer_access(none), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+  }
+  process().devices.back()->spec.name = "other";
+  EXPECT_EQ(gpemu_cuda_enable_peer_access(1), GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED);
 }
 
 }  // namespace

@@ -16,13 +16,13 @@ namespace gpemu::cuda {
 class StalePages {
  public:
   /// Adds a range. Beyond kMostBytes all are given back to the host. Requires: bytes > 0.
-  void add(std::uint64_t start, Bytes bytes);
+  void add(std::uint64_t start, Bytes bytes) GPEMU_EXCLUDES(mutex_);
 
   /// Forgets a range, whose pages are about to be written.
-  void remove(std::uint64_t start, Bytes bytes);
+  void remove(std::uint64_t start, Bytes bytes) GPEMU_EXCLUDES(mutex_);
 
   /// Gives the pages of a range back, which then hold zeros.
-  void give_back(std::uint64_t start, Bytes bytes);
+  void give_back(std::uint64_t start, Bytes bytes) GPEMU_EXCLUDES(mutex_);
 
   [[nodiscard]] Bytes bytes() const { return bytes_.load(std::memory_order_acquire); }
 

@@ -115,5 +115,90 @@ TEST_F(VmmTest, PhysicalMemoryKnowsWhatIsNotComputedWhereverItIsMapped) {
   ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 3 * kSize), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(VmmTest, MemoryComesInUnitsOfTheGranularity) {
+  std::uint64_t unit = 0, handle = 0;
+  ASSERT_EQ(gpemu_cuda_vmm_granularity(0, &unit), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(unit, 2 * kMiB);
+  EXPECT_EQ(gpemu_cuda_vmm_create(0, unit / 2, &handle), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, unit, &handle), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+  unit = 42;
+  for (const std::int32_t none : {-1, 1}) {
+    EXPECT_EQ(gpemu_cuda_vmm_granularity(none, &unit), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+  }
+  EXPECT_EQ(unit, 42U);
+  EXPECT_EQ(gpemu_cuda_vmm_granularity(0, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(VmmTest, RetainedMemoryStaysUntilEachReferenceIsReleased) {
+  constexpr Bytes kSize = 2 * kMiB;
+  const Bytes before = free_bytes();
+  std::uint64_t handle = 0, range = 0, retained = 42;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_reserve(2 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_map(range, kSize, 0, handle), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_vmm_retain(range + kSize, &retained), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(gpemu_cuda_vmm_retain(range, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(retained, 42U);
+  ASSERT_EQ(gpemu_cuda_vmm_retain(range + kSize - 1, &retained), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(retained, handle);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(before - free_bytes(), kSize);
+  ASSERT_EQ(gpemu_cuda_vmm_release(retained), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(free_bytes(), before);
+  EXPECT_EQ(gpemu_cuda_vmm_release(retained), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 2 * kSize), GPEMU_CUDA_SUCCESS);
+  const std::uint64_t plain = allocate(kSize);
+  EXPECT_EQ(gpemu_cuda_vmm_retain(plain, &retained), GPEMU_CUDA_ERROR_INVALID_VALUE)
+      << "memory without a handle";
+  ASSERT_EQ(gpemu_cuda_free(plain), GPEMU_CUDA_SUCCESS);
+}
+
+TEST_F(VmmTest, HandlesKnowTheirDevice) {
+  std::uint64_t handle = 0;
+  std::int32_t device = -1;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kMiB, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_device(handle, &device), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(gpemu_cuda_vmm_device(handle, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+  device = -1;
+  EXPECT_EQ(gpemu_cuda_vmm_device(handle, &device), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(device, -1);
+}
+
+TEST_F(VmmTest, EachMappingHasItsAccess) {
+  constexpr Bytes kSize = 2 * kMiB;
+  std::uint64_t handle = 0, range = 0;
+  ASSERT_EQ(gpemu_cuda_vmm_create(0, 2 * kSize, &handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_reserve(3 * kSize, 0, 0, &range), GPEMU_CUDA_SUCCESS);
+  for (const Bytes offset : {Bytes{0}, kSize}) {
+    ASSERT_EQ(gpemu_cuda_vmm_map(range + offset, kSize, offset, handle), GPEMU_CUDA_SUCCESS);
+  }
+  const auto access_of = [range](Bytes offset) {
+    std::uint32_t access = 42;
+    EXPECT_EQ(gpemu_cuda_vmm_get_access(range + offset, 0, &access), GPEMU_CUDA_SUCCESS);
+    return access;
+  };
+  EXPECT_EQ(access_of(0), 0U);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range, 2 * kSize, 0, 3), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_set_access(range + kSize, kSize, 0, 1), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_vmm_set_access(range, kSize, 0, 2), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(access_of(kSize - 1), 3U);
+  EXPECT_EQ(access_of(kSize), 1U);
+  std::uint32_t access = 42;
+  EXPECT_EQ(gpemu_cuda_vmm_get_access(range + 2 * kSize, 0, &access),
+            GPEMU_CUDA_ERROR_INVALID_VALUE);
+  for (const std::int32_t none : {-1, 1}) {
+    EXPECT_EQ(gpemu_cuda_vmm_get_access(range, none, &access), GPEMU_CUDA_ERROR_INVALID_DEVICE);
+  }
+  EXPECT_EQ(access, 42U);
+  EXPECT_EQ(gpemu_cuda_vmm_get_access(range, 0, nullptr), GPEMU_CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(gpemu_cuda_vmm_unmap(range, 2 * kSize), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_release(handle), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_vmm_unreserve(range, 3 * kSize), GPEMU_CUDA_SUCCESS);
+}
+
 }  // namespace
 }  // namespace gpemu::cuda

@@ -73,16 +73,16 @@ class Pool {
   Pool(const FolderDataset& dataset, const LoaderOptions& options, HostAllocator allocator)
       : dataset_(dataset), options_(options), allocator_(std::move(allocator)) {}
 
-  Result<void> add_slot();
-  void work();
-  void stop();
-  void start_epoch(std::uint64_t epoch);
-  Result<Slot*> take();  ///< the next batch; null at the end of the epoch.
-  void release(Slot* slot);
+  Result<void> add_slot() GPEMU_EXCLUDES(mutex_);
+  void work() GPEMU_EXCLUDES(mutex_);
+  void stop() GPEMU_EXCLUDES(mutex_);
+  void start_epoch(std::uint64_t epoch) GPEMU_EXCLUDES(mutex_);
+  Result<Slot*> take() GPEMU_EXCLUDES(mutex_);  ///< the next batch; null at the end of the epoch.
+  void release(Slot* slot) GPEMU_EXCLUDES(mutex_);
 
   [[nodiscard]] const LoaderOptions& options() const { return options_; }
   [[nodiscard]] int batches_per_epoch() const;
-  [[nodiscard]] std::vector<std::string> corrupt_files();
+  [[nodiscard]] std::vector<std::string> corrupt_files() GPEMU_EXCLUDES(mutex_);
 
  private:
   std::optional<Claim> claim() GPEMU_REQUIRES(mutex_);

@@ -150,7 +150,7 @@ class Production {
         options_(options),
         ranks_(shuffled_order(static_cast<std::size_t>(options.images), options.seed, 0)) {}
 
-  Result<void> run() {
+  Result<void> run() GPEMU_EXCLUDES(mutex_) {
     for (int i = 0; i < options_.classes; ++i) {
       std::error_code error;
       fs::create_directory(folder_ / class_name(i), error);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <unordered_map>
 #include <utility>

@@ -42,11 +42,11 @@ class DeviceClaims {
                Others others);
 
   /// Takes memory if that much is free. Returns whether it did.
-  [[nodiscard]] bool take_memory(Bytes bytes);
+  [[nodiscard]] bool take_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
   /// Requires: this attachment has taken that much.
-  void give_back_memory(Bytes bytes);
+  void give_back_memory(Bytes bytes) GPEMU_EXCLUDES(mutex_);
   /// Returns how much memory this attachment has taken.
-  [[nodiscard]] Bytes memory();
+  [[nodiscard]] Bytes memory() GPEMU_EXCLUDES(mutex_);
 
   /// Why a context was refused: a process has one, in the slot `holder`, or, if there is no holder,
   /// others kept claiming the device.
@@ -55,9 +55,9 @@ class DeviceClaims {
   };
   /// Counts a context of this process. If it wants the device for itself (`alone`), it is refused
   /// while another process has a context.
-  [[nodiscard]] std::optional<Refusal> add_context(bool alone);
+  [[nodiscard]] std::optional<Refusal> add_context(bool alone) GPEMU_EXCLUDES(mutex_);
   /// Requires: this attachment has a context.
-  void remove_context();
+  void remove_context() GPEMU_EXCLUDES(mutex_);
 
  private:
   [[nodiscard]] bool fits(Bytes bytes) const GPEMU_REQUIRES(mutex_);

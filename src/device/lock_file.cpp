@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <fcntl.h>
-#include <mutex>
 #include <pthread.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,19 +17,18 @@ namespace {
 /// All lock files of this process. Process-wide, because fork is. Never destroyed, because a thread
 /// may fork while the process ends.
 struct OpenLockFiles {
-  std::mutex mutex;
-  std::vector<LockFile*> files;  ///< guarded by mutex.
+  Mutex mutex;
+  std::vector<LockFile*> files GPEMU_GUARDED_BY(fork_mutex());
 };
 
 OpenLockFiles& open_lock_files() {
   static auto* const files = [] {
     auto* const made = new OpenLockFiles();
-    ::pthread_atfork([] { open_lock_files().mutex.lock(); },
-                     [] { open_lock_files().mutex.unlock(); },
-                     [] {
-                       OpenLockFiles& inherited = open_lock_files();
-                       for (LockFile* const file : inherited.files) file->close_in_child();
-                       inherited.mutex.unlock();
+    ::pthread_atfork([]() GPEMU_ACQUIRES(fork_mutex()) { fork_mutex().lock(); },
+                     []() GPEMU_RELEASES(fork_mutex()) { fork_mutex().unlock(); },
+                     []() GPEMU_RELEASES(fork_mutex()) {
+                       for (LockFile* const file : open_lock_files().files) file->close_in_child();
+                       fork_mutex().unlock();
                      });
     return made;
   }();
@@ -74,12 +72,8 @@ void for_each_lock_of_others(int descriptor, std::int64_t first, std::int64_t co
   for_each_lock_of_others(descriptor, locked_end, end - locked_end, visit);
 }
 
-ForkHold::ForkHold() {
-  open_lock_files().mutex.lock();
-}
-
-ForkHold::~ForkHold() {
-  open_lock_files().mutex.unlock();
+Mutex& fork_mutex() {
+  return open_lock_files().mutex;
 }
 
 LockFile::LockFile(FileDescriptor file, const ForkHold& /*hold*/) : file_(std::move(file)) {

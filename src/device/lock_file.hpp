@@ -6,6 +6,7 @@
 #include <sys/types.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/mutex.hpp"
 
 namespace gpemu::device {
 
@@ -19,14 +20,20 @@ namespace gpemu::device {
 void for_each_lock_of_others(int descriptor, std::int64_t first, std::int64_t count,
                              const std::function<void(std::int64_t, std::int64_t)>& visit);
 
+/// Returns the mutex for which a fork waits.
+[[nodiscard]] Mutex& fork_mutex();
+
 /// While an object of this class exists, no other thread forks: for the time between opening a file
 /// and its LockFile. Requires: the thread has no other object, and does not fork itself.
-class ForkHold {
+class GPEMU_SCOPED_LOCK ForkHold {
  public:
-  ForkHold();
+  ForkHold() GPEMU_ACQUIRES(fork_mutex()) : lock_(fork_mutex()) {}
   ForkHold(const ForkHold&) = delete;
   ForkHold& operator=(const ForkHold&) = delete;
-  ~ForkHold();
+  ~ForkHold() GPEMU_RELEASES() = default;
+
+ private:
+  const Lock lock_;
 };
 
 /// The open file of a segment that carries a process's locks. When it ends, all its locks end.
@@ -38,10 +45,10 @@ class LockFile {
  public:
   /// Takes an open file. It must have been opened under the same hold, so that no child can have
   /// it.
-  LockFile(FileDescriptor file, const ForkHold& hold);
+  LockFile(FileDescriptor file, const ForkHold& hold) GPEMU_REQUIRES(fork_mutex());
   LockFile(const LockFile&) = delete;
   LockFile& operator=(const LockFile&) = delete;
-  ~LockFile();
+  ~LockFile() GPEMU_EXCLUDES(fork_mutex());
 
   /// Returns the descriptor; -1 in a forked child.
   [[nodiscard]] int get() const { return file_.get(); }

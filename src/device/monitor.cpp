@@ -65,25 +65,30 @@ double sm_clock_mhz(const DeviceSnapshot& device, double compute) {
   return compute > 0 || facts.base_clock_mhz <= 0 ? facts.boost_clock_mhz : facts.base_clock_mhz;
 }
 
-Monitor::Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period)
-    : node_(std::move(node)), clock_(clock), min_period_(min_period) {}
+Monitor::Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period,
+                 std::vector<Watched> devices)
+    : node_(std::move(node)),
+      clock_(clock),
+      min_period_(min_period),
+      devices_(std::move(devices)) {}
 
 Result<std::unique_ptr<Monitor>> Monitor::create(std::shared_ptr<NodeView> node, sim::Clock& clock,
                                                  Duration min_period) {
   GPEMU_CHECK(min_period > Duration::zero(), "a load needs a period");
-  std::unique_ptr<Monitor> monitor(new Monitor(std::move(node), clock, min_period));
-  for (int i = 0; i < monitor->node_->device_count(); ++i) {
+  std::vector<Watched> devices;
+  for (int i = 0; i < node->device_count(); ++i) {
     const TimePoint now = clock.now();
-    GPEMU_ASSIGN(DeviceSnapshot before, monitor->node_->device_snapshot(i, now));
-    monitor->devices_.push_back({.start = now, .before = std::move(before), .last = {}});
+    GPEMU_ASSIGN(DeviceSnapshot before, node->device_snapshot(i, now));
+    devices.push_back({.start = now, .before = std::move(before), .last = {}});
   }
-  return monitor;
+  return std::unique_ptr<Monitor>(
+      new Monitor(std::move(node), clock, min_period, std::move(devices)));
 }
 
 Result<DeviceLoad> Monitor::load(int index) {
   GPEMU_CHECK(index >= 0 && index < node_->device_count(), "device index out of range");
   TimePoint now = clock_.now();
-  std::unique_lock lock(mutex_);
+  Lock lock(mutex_);
   Watched& device = devices_[static_cast<std::size_t>(index)];
   const TimePoint begin = device.start;
   const bool first = device.last.end == TimePoint();

@@ -50,7 +50,7 @@ class DecodeEpoch {
   DecodeEpoch(const data::FolderDataset& dataset, int workers, const std::atomic<bool>& stop)
       : dataset_(dataset), workers_(workers), stop_(stop) {}
 
-  Result<DataBenchEpoch> run() {
+  Result<DataBenchEpoch> run() GPEMU_EXCLUDES(mutex_) {
     {
       std::vector<std::jthread> threads(static_cast<std::size_t>(workers_));
       for (std::jthread& thread : threads) thread = std::jthread([this] { work(); });

@@ -18,9 +18,15 @@
 #define GPEMU_GUARDED_BY(mutex) GPEMU_THREAD_ANNOTATION(guarded_by(mutex))
 /// The function, or the lambda, may be called only while the mutexes are held.
 #define GPEMU_REQUIRES(...) GPEMU_THREAD_ANNOTATION(requires_capability(__VA_ARGS__))
+/// The function must not be called while the mutexes are held: it acquires them.
+#define GPEMU_EXCLUDES(...) GPEMU_THREAD_ANNOTATION(locks_excluded(__VA_ARGS__))
 /// The function, or the lambda, returns with the mutexes held, or releases them.
 #define GPEMU_ACQUIRES(...) GPEMU_THREAD_ANNOTATION(acquire_capability(__VA_ARGS__))
 #define GPEMU_RELEASES(...) GPEMU_THREAD_ANNOTATION(release_capability(__VA_ARGS__))
+/// The function acquires or releases mutexes in a way that the analysis cannot follow.
+#define GPEMU_NOT_ANALYSED GPEMU_THREAD_ANNOTATION(no_thread_safety_analysis)
+/// An object of the class holds mutexes from its constructor to its destructor.
+#define GPEMU_SCOPED_LOCK GPEMU_THREAD_ANNOTATION(scoped_lockable)
 
 namespace gpemu {
 
@@ -40,7 +46,7 @@ class GPEMU_THREAD_ANNOTATION(capability("mutex")) Mutex {
 };
 
 /// Holds a mutex until the end of the lock's scope, or until unlock().
-class GPEMU_THREAD_ANNOTATION(scoped_lockable) Lock {
+class GPEMU_SCOPED_LOCK Lock {
  public:
   explicit Lock(Mutex& mutex) GPEMU_ACQUIRES(mutex) : lock_(mutex.mutex_) {}
   Lock(const Lock&) = delete;

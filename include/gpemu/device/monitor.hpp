@@ -2,10 +2,10 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -63,7 +63,7 @@ class Monitor {
 
   /// Returns the load over the last period that ended. The first reading waits for one to end.
   /// Requires: 0 <= index < node().device_count().
-  [[nodiscard]] Result<DeviceLoad> load(int index);
+  [[nodiscard]] Result<DeviceLoad> load(int index) GPEMU_EXCLUDES(mutex_);
 
   /// Returns the state of a device now. Requires: 0 <= index < node().device_count().
   [[nodiscard]] Result<DeviceSnapshot> snapshot(int index) const;
@@ -74,8 +74,8 @@ class Monitor {
 
   /// For fork handlers: otherwise a child could inherit a lock that is held by a thread that does
   /// not exist in the child. No thread waits for another lock while it holds this one.
-  void lock_for_fork() { mutex_.lock(); }
-  void unlock_after_fork() { mutex_.unlock(); }
+  void lock_for_fork() GPEMU_NOT_ANALYSED { mutex_.lock(); }
+  void unlock_after_fork() GPEMU_NOT_ANALYSED { mutex_.unlock(); }
 
  private:
   struct Watched {
@@ -83,13 +83,14 @@ class Monitor {
     DeviceSnapshot before;  ///< at the start of the current period.
     DeviceLoad last;        ///< of the previous period; ends at TimePoint() if there was none.
   };
-  Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period);
+  Monitor(std::shared_ptr<NodeView> node, sim::Clock& clock, Duration min_period,
+          std::vector<Watched> devices);
 
   std::shared_ptr<NodeView> node_;
   sim::Clock& clock_;
   const Duration min_period_;
-  std::mutex mutex_;
-  std::vector<Watched> devices_;  ///< guarded by mutex_.
+  Mutex mutex_;
+  std::vector<Watched> devices_ GPEMU_GUARDED_BY(mutex_);
 };
 
 /// Returns the power of a device that computes for the share `compute` of the time: linear between
