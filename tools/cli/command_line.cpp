@@ -186,7 +186,7 @@ void add_commands(Command app, const World& world) {
   add_help_command(app);
   add_node_command(app, world);
   add_predict_command(app, world);
-  add_profile_command(app);
+  add_profile_command(app, world);
   add_run_command(app, world);
   add_smi_command(app, world);
   add_train_command(app, world);

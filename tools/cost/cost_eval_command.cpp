@@ -221,13 +221,13 @@ void note_bars(const std::vector<calibrate::CalibratedGpu>& gpus,
   }
 }
 
-Result<void> evaluate(const EvalOptions& options) {
+Result<void> evaluate(const EvalOptions& options, const World& world) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   if (options.memory) {
     GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
-    return evaluate_memory(recordings, options.as_json);
+    return evaluate_memory(recordings, database, options.as_json);
   }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded, read_joined_recordings(options.folder));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   std::vector<GpuFile> files;
   if (!options.gpus_folder.empty()) {
@@ -274,7 +274,7 @@ Result<void> evaluate(const EvalOptions& options) {
 
 }  // namespace
 
-void add_cost_eval_command(Command cost) {
+void add_cost_eval_command(Command cost, const World& world) {
   Command command =
       cost.subcommand("eval", "Compare the operation cost model with measured training steps");
   auto options = std::make_shared<EvalOptions>();
@@ -314,7 +314,7 @@ void add_cost_eval_command(Command cost) {
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");
-  command.on_run([options] { return evaluate(*options); });
+  command.on_run([options, &world] { return evaluate(*options, world); });
 }
 
 }  // namespace gpemu::tools
