@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/test_world.hpp"
 
+#include <cstdlib>
 #include <unistd.h>
 #include <utility>
 
@@ -18,12 +19,19 @@ namespace {
 profile::GpuText gpu_text(const std::string& name) {
   const std::filesystem::path path = std::filesystem::path(GPEMU_GPUS_FOLDER) / (name + ".toml");
   std::string toml = read_file(path).value();
-  // It names GPUs that are not in this database.
-  toml.erase(std::min(toml.find("\n[calibration]"), toml.size()));
+  // These name GPUs that are not in this database.
+  const std::size_t like = toml.find("\nother_arithmetic_like");
+  if (like != std::string::npos) toml.erase(like, toml.find('\n', like + 1) - like);
+  toml.erase(std::min(toml.find("\n[calibration]\n# The measured GPU"), toml.size()));
   return {std::move(toml), path.string()};
 }
 
 }  // namespace
+
+std::ostream& operator<<(std::ostream& stream, const Outcome& outcome) {
+  return stream << "exit code " << outcome.code << "\noutput: " << outcome.output
+                << "\nerrors: " << outcome.errors;
+}
 
 Outcome run_command(std::vector<std::string> words, const World& world) {
   words.insert(words.begin(), "gpemu");
@@ -34,6 +42,16 @@ Outcome run_command(std::vector<std::string> words, const World& world) {
   testing::internal::CaptureStderr();
   const int code = run_command_line(static_cast<int>(pointers.size()), pointers.data(), world);
   return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
+}
+
+std::string squeezed(std::string_view text) {
+  std::string result;
+  for (const char c : text) {
+    if (c == ' ' && (result.empty() || result.ends_with(' ') || result.ends_with('\n'))) continue;
+    if (c == '\n' && result.ends_with(' ')) result.pop_back();
+    result += c;
+  }
+  return result;
 }
 
 profile::Pack made_up_pack(const std::string& name) {
@@ -80,6 +98,7 @@ TestWorld::TestWorld()
             .clock = clock,
             .clock_of_nodes = &clock,
             .time_of_day = [] { return std::chrono::system_clock::time_point(); }} {
+  ::unsetenv("COLUMNS");  // Tables are as wide as they need.
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::vector<profile::GpuText> gpus = {gpu_text("V100-PCIE-32GB"), gpu_text("T4")};

@@ -3,7 +3,9 @@
 
 #include <filesystem>
 #include <map>
+#include <ostream>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "gpemu/profile/pack.hpp"
@@ -21,8 +23,14 @@ struct Outcome {
   bool operator==(const Outcome&) const = default;
 };
 
+/// So that GoogleTest shows it.
+std::ostream& operator<<(std::ostream& stream, const Outcome& outcome);
+
 /// Runs a command with the words after "gpemu".
 [[nodiscard]] Outcome run_command(std::vector<std::string> words, const World& world);
+
+/// Returns a text with one space for several, so that tables can be compared without their widths.
+[[nodiscard]] std::string squeezed(std::string_view text);
 
 /// Returns made-up measurements of resnet50 on a V100-PCIE-32GB: batches 1 to 256 fit. The times
 /// of a step at batch 64 are 60 and 120 ms, and of its copy 12 ms.
