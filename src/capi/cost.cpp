@@ -29,7 +29,8 @@ gpemu_status gpemu_cost_model_create(const char* model, const char* gpu, const c
                                      gpemu_cost_model** cost_model) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_cost_model_create", model, gpu, cost_model));
-    GPEMU_ASSIGN(const gpemu::profile::Database database, gpemu::profile::Database::open());
+    GPEMU_ASSIGN(const gpemu::profile::Database database,
+                 gpemu::profile::Database::open(gpemu::profile::Database::default_paths()));
     GPEMU_ASSIGN(auto created, gpemu::cost::StepCostModel::create(
                                    database, model, gpu, precision != nullptr ? precision : ""));
     *cost_model = new gpemu_cost_model{std::move(created)};

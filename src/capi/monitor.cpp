@@ -55,19 +55,20 @@ void unlock_after_fork() GPEMU_RELEASES(watch().mutex) {
   return true;
 }();
 
-bool is_set(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr && *value != '\0';
+/// Returns the value of an environment variable; empty if it is not set.
+std::string_view value_of(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
 }
 
 /// Returns whether this process runs on a node that no other process can see.
 bool has_private_node() {
-  return is_set(variable::kGpu) && !is_set(variable::kNode);
+  return !value_of(variable::kGpu).empty() && value_of(variable::kNode).empty();
 }
 
 Result<std::shared_ptr<device::NodeView>> node_to_watch() {
   if (!has_private_node()) {
-    GPEMU_ASSIGN(const std::string name, device::Node::default_name());
+    GPEMU_ASSIGN(const std::string name, device::Node::default_name(value_of(variable::kNode)));
     return device::NodeView::open(name);
   }
   if (auto node = cuda::own_node()) return device::NodeView::of(std::move(node));

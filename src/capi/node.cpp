@@ -30,7 +30,8 @@ Result<gpemu_node> create_node(const gpemu_node_config& config) {
     return fail(ErrorCode::kInvalidArgument, "a node needs at least one device, not {}",
                 config.device_count);
   }
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database,
+               profile::Database::open(profile::Database::default_paths()));
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(config.gpu));
   const device::NodeConfig node_config{
       .name = config.name != nullptr ? config.name : "private",

@@ -85,7 +85,8 @@ Result<void> open_node(Process& state, const profile::Database& database) {
 
 Result<void> attach_now(Process& state) {
   GPEMU_ASSIGN(state.settings, read_settings(std::getenv));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database,
+               profile::Database::open(profile::Database::default_paths()));
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();
   int ordinal = 0;

@@ -12,7 +12,6 @@
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/sample_reader.hpp"
-#include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/random.hpp"
 
 namespace gpemu::data {
@@ -70,8 +69,9 @@ struct Outcome {
 /// What the reader, the workers and the batches share. Lives as long as any of them.
 class Pool {
  public:
-  Pool(const FolderDataset& dataset, const LoaderOptions& options, HostAllocator allocator)
-      : dataset_(dataset), options_(options), allocator_(std::move(allocator)) {}
+  Pool(const FolderDataset& dataset, const LoaderOptions& options, HostAllocator allocator,
+       const sim::Clock& clock)
+      : dataset_(dataset), options_(options), allocator_(std::move(allocator)), clock_(clock) {}
 
   Result<void> add_slot() GPEMU_EXCLUDES(mutex_);
   void work() GPEMU_EXCLUDES(mutex_);
@@ -93,6 +93,7 @@ class Pool {
   const FolderDataset& dataset_;
   const LoaderOptions options_;
   const HostAllocator allocator_;
+  const sim::Clock& clock_;
   std::vector<std::unique_ptr<Slot>> slots_;  ///< touched by the reader's thread only.
 
   Mutex mutex_;  ///< also of all of a slot but its samples.
@@ -243,10 +244,9 @@ Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransfo
   claim.slot->labels[position] = sample.label;
 
   Outcome outcome;
-  const sim::RealClock clock;
-  const TimePoint start = clock.now();
+  const TimePoint start = clock_.now();
   const auto jpeg = reader.read(sample.path);
-  const TimePoint fetched = clock.now();
+  const TimePoint fetched = clock_.now();
   outcome.work.fetch = fetched - start;
   if (!jpeg) {
     outcome.error = jpeg.error();
@@ -261,7 +261,7 @@ Outcome Pool::make_sample(const Claim& claim, SampleReader& reader, ImageTransfo
               fmt::format("corrupt image {}: {}", sample.path.string(), drawn.error().message)};
     std::ranges::fill(output, 0.0F);
   }
-  outcome.work.prep = clock.now() - fetched;
+  outcome.work.prep = clock_.now() - fetched;
   return outcome;
 }
 
@@ -394,9 +394,9 @@ struct Loader::State {
 };
 
 Result<Loader> Loader::create(const FolderDataset& dataset, const LoaderOptions& options,
-                              const HostAllocator& allocator) {
+                              const HostAllocator& allocator, const sim::Clock& clock) {
   GPEMU_TRY(check_options(options, dataset.samples().size()));
-  auto state = std::make_unique<State>(std::make_shared<Pool>(dataset, options, allocator));
+  auto state = std::make_unique<State>(std::make_shared<Pool>(dataset, options, allocator, clock));
   // One that the reader holds, and those ahead of it.
   for (int i = 0; i < options.prefetch_batches + 1; ++i) GPEMU_TRY(state->pool->add_slot());
   try {

@@ -159,9 +159,9 @@ Result<void> Node::remove(std::string_view name, bool force,
   return remove_node(name, force, directory);
 }
 
-Result<std::string> Node::default_name(const std::filesystem::path& directory) {
-  if (const char* name = std::getenv(variable::kNode); name != nullptr && *name != '\0')
-    return name;
+Result<std::string> Node::default_name(std::string_view named,
+                                       const std::filesystem::path& directory) {
+  if (!named.empty()) return std::string(named);
   GPEMU_ASSIGN(std::vector<NodeEntry> nodes, list(directory));
   const auto damaged =
       std::erase_if(nodes, [](const NodeEntry& node) { return node.problem.has_value(); });
@@ -179,8 +179,9 @@ Result<std::string> Node::default_name(const std::filesystem::path& directory) {
               nodes.size());
 }
 
-Result<std::shared_ptr<Node>> Node::open_default(const std::filesystem::path& directory) {
-  GPEMU_ASSIGN(const std::string name, default_name(directory));
+Result<std::shared_ptr<Node>> Node::open_default(std::string_view named,
+                                                 const std::filesystem::path& directory) {
+  GPEMU_ASSIGN(const std::string name, default_name(named, directory));
   return open(name, directory);
 }
 

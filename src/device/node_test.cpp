@@ -175,17 +175,14 @@ TEST_F(NodeTest, ListsAndRemovesFilesOfAnyKindAndName) {
   EXPECT_FALSE(Node::remove("..", true, directory_));
 }
 
-TEST_F(NodeTest, OpensTheOnlyNodeOrTheOneThatTheEnvironmentNames) {
-  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kNotFound);
+TEST_F(NodeTest, OpensTheOnlyNodeOrTheNamedOne) {
+  EXPECT_EQ(Node::open_default("", directory_).error().code, ErrorCode::kNotFound);
   const auto first = Node::create(config("first"), directory_).value();
-  EXPECT_EQ(Node::open_default(directory_).value()->name(), "first");
+  EXPECT_EQ(Node::open_default("", directory_).value()->name(), "first");
   const auto second = Node::create(config("second"), directory_).value();
-  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kInvalidArgument);
-  ASSERT_EQ(::setenv("GPEMU_NODE", "second", 1), 0);
-  EXPECT_EQ(Node::open_default(directory_).value()->name(), "second");
-  ASSERT_EQ(::setenv("GPEMU_NODE", "gone", 1), 0);
-  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kNotFound);
-  ASSERT_EQ(::unsetenv("GPEMU_NODE"), 0);
+  EXPECT_EQ(Node::open_default("", directory_).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(Node::open_default("second", directory_).value()->name(), "second");
+  EXPECT_EQ(Node::open_default("gone", directory_).error().code, ErrorCode::kNotFound);
 }
 
 TEST_F(NodeTest, RefusesASegmentOfAnotherVersionButRemovesIt) {
@@ -526,7 +523,7 @@ TEST_F(NodeTest, RefusesNodesOfAnotherUserUnlessThatIsNamed) {
   EXPECT_EQ(refused.error().code, ErrorCode::kNotFound);
   EXPECT_NE(refused.error().message.find("4000001/n1"), std::string::npos);
   EXPECT_TRUE(entries().empty());
-  EXPECT_EQ(Node::open_default(directory_).error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(Node::open_default("", directory_).error().code, ErrorCode::kNotFound);
   const auto named = Node::open("4000001/n1", directory_);
   ASSERT_TRUE(named) << named.error().message;
   EXPECT_EQ((*named)->name(), "4000001/n1");

@@ -37,16 +37,16 @@ void remove_abandoned(const std::filesystem::path& parent) {
 
 }  // namespace
 
-Result<RecordFolder> RecordFolder::create() {
+Result<RecordFolder> RecordFolder::create(const std::filesystem::path& parent) {
   std::error_code error;
-  std::filesystem::path parent = std::filesystem::temp_directory_path(error);
   // The program may have another working folder than the command.
-  if (!error) parent = std::filesystem::absolute(parent, error);
-  if (error) {
-    return fail(ErrorCode::kIo, "TMPDIR must name a folder for records: {}", error.message());
+  const std::filesystem::path folder = std::filesystem::absolute(parent, error);
+  if (error || !std::filesystem::is_directory(folder, error)) {
+    return fail(ErrorCode::kIo, "TMPDIR must name a folder for records, but '{}' is none",
+                parent.string());
   }
-  remove_abandoned(parent);
-  std::string pattern = (parent / kPrefix).string() + "XXXXXX";
+  remove_abandoned(folder);
+  std::string pattern = (folder / kPrefix).string() + "XXXXXX";
   if (::mkdtemp(pattern.data()) == nullptr) {
     return fail(ErrorCode::kIo, "{}: {}", pattern, errno_message(errno));
   }

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <elf.h>
 #include <filesystem>
@@ -28,13 +27,13 @@ constexpr std::size_t kLongestFirstLine = 4096;
 /// The folders that are searched without PATH. Source: execvp(3).
 constexpr const char* kDefaultPath = "/bin:/usr/bin";
 
-Result<std::filesystem::path> find_program(const std::string& name) {
+Result<std::filesystem::path> find_program(const std::string& name,
+                                           const std::optional<std::string>& search_path) {
   if (name.contains('/')) {
     if (::access(name.c_str(), F_OK) == 0) return name;
     return fail(ErrorCode::kNotFound, "cannot start '{}': no such file", name);
   }
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path == nullptr ? kDefaultPath : path);
+  std::istringstream folders(search_path.value_or(kDefaultPath));
   for (std::string folder; std::getline(folders, folder, ':');) {
     std::filesystem::path candidate = std::filesystem::path(folder) / name;
     std::error_code ignored;
@@ -116,8 +115,8 @@ std::string interpreter_of(const std::string& content) {
 
 }  // namespace
 
-Result<void> check_program(const std::string& name) {
-  GPEMU_ASSIGN(std::filesystem::path path, find_program(name));
+Result<void> check_program(const std::string& name, const std::optional<std::string>& search_path) {
+  GPEMU_ASSIGN(std::filesystem::path path, find_program(name, search_path));
   for (int i = 0; i < kMaxInterpreters; ++i) {
     struct stat status{};
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) {

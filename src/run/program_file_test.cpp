@@ -44,13 +44,23 @@ class ProgramFile : public testing::Test {
     }
     file.close();
     std::filesystem::permissions(path_, std::filesystem::perms::owner_all);
-    return check_program(path_);
+    return check_program(path_, "");
   }
 
   static constexpr std::uint64_t kEnd = 1 << 20;
   std::string path_ = fmt::format("{}/gpemu_program_{}", testing::TempDir(), ::getpid());
   Elf64_Ehdr header_{};
 };
+
+TEST_F(ProgramFile, IsFoundByItsNameInTheSearchPath) {
+  ASSERT_TRUE(check(64, 200, "/lib64/ld-linux-x86-64.so.2"));
+  const std::filesystem::path path = path_;
+  const std::string folder = path.parent_path().string();
+  EXPECT_TRUE(check_program(path.filename(), "/none:" + folder));
+  EXPECT_EQ(check_program(path.filename(), "/none").error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(check_program(path.filename(), "").error().code, ErrorCode::kNotFound);
+  EXPECT_TRUE(check_program("sh", std::nullopt)) << "the folders of execvp(3)";
+}
 
 TEST_F(ProgramFile, TablesMayBeAnywhere) {
   EXPECT_TRUE(check(64, 200, "/lib64/ld-linux-x86-64.so.2"));

@@ -75,8 +75,10 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 
 }  // namespace
 
-Result<ProgramRun> record_steps(const ProgramRunOptions& options, const std::atomic<bool>& stop) {
-  GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create());
+Result<ProgramRun> record_steps(const ProgramRunOptions& options,
+                                const std::filesystem::path& temporary,
+                                const std::atomic<bool>& stop) {
+  GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create(temporary));
   GPEMU_ASSIGN(const std::filesystem::path shims, find_shims());
   Environment environment =
       environment_of({.gpu = options.gpu.name,
@@ -85,12 +87,12 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options, const std::ato
                       .record_operations = true},
                      shims, folder.path());
   // PyTorch keeps a folder for temporary files, which it cannot remove if it is killed.
-  const std::filesystem::path temporary = folder.path() / "tmp";
+  const std::filesystem::path of_program = folder.path() / "tmp";
   std::error_code error;
-  if (!std::filesystem::create_directory(temporary, error)) {
-    return fail(ErrorCode::kIo, "{}: {}", temporary.string(), error.message());
+  if (!std::filesystem::create_directory(of_program, error)) {
+    return fail(ErrorCode::kIo, "{}: {}", of_program.string(), error.message());
   }
-  environment.set.emplace_back("TMPDIR", temporary.string());
+  environment.set.emplace_back("TMPDIR", of_program.string());
   record::LiveRun run(folder.path());
   const predict::StepSearch search{.pattern = options.pattern, .complete = false};
   const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);

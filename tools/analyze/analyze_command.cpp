@@ -46,7 +46,7 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& worl
   const RunOptions& options = report.options;
   GPEMU_ASSIGN(TrainingSession session, TrainingSession::create(options.gpu, false, world));
   GPEMU_ASSIGN(const DataPath path,
-               open_data(options.data, options.gpu, session.model().model(), stop));
+               open_data(options.data, options.gpu, session.model().model(), world.clock, stop));
   report.images = path.dataset->samples().size();
   report.bytes = path.dataset->total_bytes();
   const std::int64_t all = path.loader->batches_per_epoch();

@@ -1,20 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command.hpp"
 
-#include <algorithm>
 #include <utility>
 
 #include <CLI/CLI.hpp>
 
 namespace gpemu::tools {
-namespace {
-
-/// Carries an action's error or exit code through CLI11's parser to Command::run().
-struct ActionEnd {
-  Result<int> code;
-};
-
-}  // namespace
 
 Option Option::required() {
   option_->required();
@@ -76,7 +67,7 @@ Option Option::needs(const std::string& other) {
 }
 
 Command Command::subcommand(const std::string& name, const std::string& description) {
-  return Command(*app_->add_subcommand(name, description));
+  return {*app_->add_subcommand(name, description), *actions_};
 }
 
 Command Command::alias(const std::string& name) {
@@ -173,21 +164,7 @@ void Command::on_run(std::function<Result<void>()> action) {
 }
 
 void Command::on_run(std::function<Result<int>()> action) {
-  app_->callback([app = app_, action = std::move(action)] {
-    if (!app->get_subcommands().empty()) return;
-    Result<int> code = action();
-    if (!code || *code != 0) throw ActionEnd{std::move(code)};
-  });
-}
-
-Result<int> Command::run(std::vector<std::string> words) {
-  std::ranges::reverse(words);  // As CLI11 takes them.
-  try {
-    app_->parse(std::move(words));
-  } catch (const ActionEnd& end) {
-    return end.code;
-  }
-  return 0;
+  (*actions_)[app_] = std::move(action);
 }
 
 }  // namespace gpemu::tools

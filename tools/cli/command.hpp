@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -14,7 +15,7 @@
 #include "gpemu/base/error.hpp"
 
 namespace CLI {
-class App;  // Only tools/cli includes CLI11, whose header takes the compiler seconds.
+class App;  // Only sources in tools/cli use CLI11, whose header takes the compiler seconds.
 class Option;
 }  // namespace CLI
 
@@ -23,8 +24,6 @@ namespace gpemu::tools {
 /// An option, a flag or an argument of a command. Copies refer to the same option.
 class Option {
  public:
-  explicit Option(CLI::Option& option) : option_(&option) {}
-
   Option required();
   /// The values are whole numbers from `least` to `most`.
   Option range(std::int64_t least, std::int64_t most);
@@ -48,14 +47,16 @@ class Option {
   Option needs(const std::string& other);
 
  private:
+  friend class Command;
+  explicit Option(CLI::Option& option) : option_(&option) {}
+
   CLI::Option* option_;
 };
 
-/// A command: gpemu itself or one of its subcommands. Copies refer to the same command.
+/// A command: gpemu itself or one of its subcommands. Copies refer to the same command, which a
+/// CommandTree owns.
 class Command {
  public:
-  explicit Command(CLI::App& app) : app_(&app) {}
-
   Command subcommand(const std::string& name, const std::string& description);
   /// Gives the command a second name.
   Command alias(const std::string& name);
@@ -103,14 +104,15 @@ class Command {
   /// The same for an action that returns the command's exit code.
   void on_run(std::function<Result<int>()> action);
 
-  /// Parses the words after "gpemu" and runs the command that they name. Returns the exit code.
-  /// Throws CLI::ParseError if the words are wrong, or ask for help. For tools/cli.
-  Result<int> run(std::vector<std::string> words);
-  /// The command itself, for tools/cli.
-  [[nodiscard]] CLI::App& app() const { return *app_; }
-
  private:
+  friend class CommandTree;
+  friend CLI::App& app_of(const Command& command);
+  /// The actions of on_run(), by command.
+  using Actions = std::map<const CLI::App*, std::function<Result<int>()>>;
+  Command(CLI::App& app, Actions& actions) : app_(&app), actions_(&actions) {}
+
   CLI::App* app_;
+  Actions* actions_;
 };
 
 }  // namespace gpemu::tools

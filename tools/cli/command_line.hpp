@@ -20,7 +20,7 @@ void add_data_command(Command app, const World& world);
 void add_help_command(Command app);
 void add_node_command(Command app, const World& world);
 void add_predict_command(Command app, const World& world);
-void add_profile_command(Command app);
+void add_profile_command(Command app, const World& world);
 void add_run_command(Command app, const World& world);
 void add_smi_command(Command app, const World& world);
 void add_train_command(Command app, const World& world);

@@ -1,38 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/command_line.hpp"
 
-#include <chrono>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "cli/similar_word.hpp"
+#include "cli/test_world.hpp"
 
 namespace gpemu::tools {
 namespace {
 
-struct Outcome {
-  int code;
-  std::string output, errors;
-};
-
-Outcome run(std::vector<std::string> words, const World& world) {
-  words.insert(words.begin(), "gpemu");
-  std::vector<char*> pointers;
-  pointers.reserve(words.size());
-  for (std::string& word : words) pointers.push_back(word.data());
-  testing::internal::CaptureStdout();
-  testing::internal::CaptureStderr();
-  const int code = run_command_line(static_cast<int>(pointers.size()), pointers.data(), world);
-  return {code, testing::internal::GetCapturedStdout(), testing::internal::GetCapturedStderr()};
-}
-
 Outcome run(std::vector<std::string> words) {
   sim::RealClock clock;
-  return run(std::move(words), real_world(clock));
+  return run_command(std::move(words), real_world(clock));
 }
 
 void expect_refused(const std::vector<std::string>& words, const std::string& errors) {
@@ -126,19 +109,6 @@ TEST(CommandLine, TakesADashAfterJsonEverywhere) {
   EXPECT_TRUE(file.output.starts_with("{\n  \"format\": \"gpemu-train-1\"")) << file.output;
   expect_refused({"data", "show", "none", "more"},
                  "gpemu: unexpected argument 'more'; see `gpemu data show --help`\n");
-}
-
-TEST(CommandLine, CommandsUseTheWorldThatTheyAreGiven) {
-  sim::VirtualClock clock;
-  const World world{.nodes = "/none/nodes",
-                    .variable = [](const char* name) { return fmt::format("VALUE_OF_{}", name); },
-                    .clock = clock,
-                    .time_of_day = [] { return std::chrono::system_clock::time_point(); }};
-  EXPECT_EQ(run({"node", "list"}, world).output, "no nodes in /none/nodes\n");
-  EXPECT_EQ(run({"node", "remove", "n"}, world).code, 3);
-  const Outcome smi = run({"smi"}, world);
-  EXPECT_EQ(smi.code, 3);
-  EXPECT_TRUE(smi.errors.starts_with("gpemu: no node named 'VALUE_OF_GPEMU_NODE'")) << smi.errors;
 }
 
 TEST(SimilarWord, AllowsAChangeForEachThreeLetters) {

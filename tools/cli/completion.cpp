@@ -5,7 +5,8 @@
 
 #include <CLI/CLI.hpp>
 
-#include "cli/help_text.hpp"
+#include "cli/app_of.hpp"
+#include "cli/parser_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -39,7 +40,7 @@ class Matches {
 std::vector<Candidate> candidates(Command app, const std::vector<std::string>& words,
                                   const ValuesOf& values_of) {
   if (words.empty()) return {};
-  const CLI::App* command = &app.app();
+  const CLI::App* command = &app_of(app);
   const CLI::Option* pending = nullptr;  // Its value comes next.
   for (std::size_t i = 0; i + 1 < words.size(); ++i) {
     if (words[i] == "--") return {};  // A program with its own arguments.

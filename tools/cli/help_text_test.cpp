@@ -4,11 +4,13 @@
 #include <cstdlib>
 #include <sstream>
 
-#include <CLI/CLI.hpp>
 #include <gtest/gtest.h>
 
+#include "cli/app_of.hpp"
 #include "cli/command_line.hpp"
+#include "cli/command_tree.hpp"
 #include "cli/completion.hpp"
+#include "cli/parser_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -17,8 +19,7 @@ namespace {
 class HelpTextTest : public testing::Test {
  protected:
   HelpTextTest() {
-    app_.formatter(help_formatter());
-    Command run = Command(app_).subcommand("run", "Run a program");
+    Command run = root_.subcommand("run", "Run a program");
     run.option("--gpu", gpu_, "Kind of GPU").required();
     run.option("--batch", batch_, "Samples per step").range(1, 1024).show_default();
     run.option("--clock", clock_, "How time passes").one_of({"real", "virtual"});
@@ -30,14 +31,18 @@ class HelpTextTest : public testing::Test {
     run.notes("Example:\n  gpemu run .x\\n");
   }
 
-  CLI::App app_{"Emulates", "gpemu"};
+  /// Returns CLI11's object of "run".
+  [[nodiscard]] const CLI::App& run() const { return *app_of(root_).get_subcommand("run"); }
+
+  CommandTree commands_{"Emulates", "gpemu"};
+  Command root_ = commands_.root();
   std::string gpu_, clock_, kind_;
   int batch_ = 64;
   bool quiet_ = false;
 };
 
 TEST_F(HelpTextTest, NamesValuesByWhatTheyAre) {
-  const CLI::App& run = *app_.get_subcommand("run");
+  const CLI::App& run = this->run();
   EXPECT_EQ(option_usage(*run.get_option("--gpu")), "--gpu GPU");
   EXPECT_EQ(option_usage(*run.get_option("--batch")), "--batch NUMBER");
   EXPECT_EQ(option_usage(*run.get_option("--clock")), "--clock real|virtual");
@@ -50,7 +55,7 @@ TEST_F(HelpTextTest, NamesValuesByWhatTheyAre) {
 }
 
 TEST_F(HelpTextTest, SaysRangesDefaultsAndConditions) {
-  const CLI::App& run = *app_.get_subcommand("run");
+  const CLI::App& run = this->run();
   EXPECT_EQ(option_meaning(*run.get_option("--gpu")), "Kind of GPU (required)");
   EXPECT_EQ(option_meaning(*run.get_option("--batch")),
             "Samples per step (1 to 1024; default: 64)");
@@ -58,7 +63,7 @@ TEST_F(HelpTextTest, SaysRangesDefaultsAndConditions) {
 }
 
 TEST_F(HelpTextTest, IsAPageOfTheManual) {
-  const std::vector<ManPage> pages = man_pages(Command(app_), "gpemu");
+  const std::vector<ManPage> pages = man_pages(root_, "gpemu");
   ASSERT_EQ(pages.size(), 2U);
   EXPECT_EQ(pages[0].file, "gpemu.1");
   EXPECT_EQ(pages[1].file, "gpemu-run.1");
@@ -79,22 +84,20 @@ TEST_F(HelpTextTest, CompletesWhatComesNext) {
                            : std::vector<std::string>();
   };
   using Candidates = std::vector<Candidate>;
-  EXPECT_EQ(candidates(Command(app_), {"r"}, of_nothing), (Candidates{{"run", "Run a program"}}));
-  EXPECT_EQ(candidates(Command(app_), {"run", "--g"}, of_nothing),
-            (Candidates{{"--gpu", "Kind of GPU"}}));
-  EXPECT_EQ(candidates(Command(app_), {"run", "--gpu", "V"}, of_gpus),
+  EXPECT_EQ(candidates(root_, {"r"}, of_nothing), (Candidates{{"run", "Run a program"}}));
+  EXPECT_EQ(candidates(root_, {"run", "--g"}, of_nothing), (Candidates{{"--gpu", "Kind of GPU"}}));
+  EXPECT_EQ(candidates(root_, {"run", "--gpu", "V"}, of_gpus),
             (Candidates{{"V100", ""}, {"V40", ""}}));
-  EXPECT_EQ(candidates(Command(app_), {"run", "--clock", ""}, of_nothing),
+  EXPECT_EQ(candidates(root_, {"run", "--clock", ""}, of_nothing),
             (Candidates{{"real", ""}, {"virtual", ""}}));
   // A value is no command, and a flag has no value.
-  EXPECT_EQ(candidates(Command(app_), {"run", "--gpu", "run", "--c"}, of_gpus).front().word,
-            "--clock");
-  EXPECT_EQ(candidates(Command(app_), {"run", "--quiet", "--c"}, of_gpus).front().word, "--clock");
-  EXPECT_EQ(candidates(Command(app_), {"run", "--gpu=V", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(root_, {"run", "--gpu", "run", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(root_, {"run", "--quiet", "--c"}, of_gpus).front().word, "--clock");
+  EXPECT_EQ(candidates(root_, {"run", "--gpu=V", "--c"}, of_gpus).front().word, "--clock");
   // Files and programs are for the shell.
-  EXPECT_EQ(candidates(Command(app_), {"run", "--json", ""}, of_gpus), Candidates{});
-  EXPECT_EQ(candidates(Command(app_), {"run", "--", "--g"}, of_gpus), Candidates{});
-  EXPECT_EQ(candidates(Command(app_), {}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(root_, {"run", "--json", ""}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(root_, {"run", "--", "--g"}, of_gpus), Candidates{});
+  EXPECT_EQ(candidates(root_, {}, of_gpus), Candidates{});
 }
 
 /// Calls `check` with each command and its full name.
@@ -106,30 +109,32 @@ void for_each_command(const CLI::App& command, const std::string& name, const au
 }
 
 TEST(Help, HasAnExampleOfEachCommand) {
-  CLI::App app("gpemu", "gpemu");
+  CommandTree commands("gpemu", "gpemu");
   sim::VirtualClock clock;
   const World world = real_world(clock);
-  add_commands(Command(app), world);
-  for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
-    EXPECT_NE(command.get_footer().find("Example"), std::string::npos) << name;
-    EXPECT_NE(command.get_footer().find("\n  "), std::string::npos) << name;
-    EXPECT_FALSE(command.get_description().empty()) << name;
-  });
+  add_commands(commands.root(), world);
+  for_each_command(app_of(commands.root()), "gpemu",
+                   [](const CLI::App& command, const std::string& name) {
+                     EXPECT_NE(command.get_footer().find("Example"), std::string::npos) << name;
+                     EXPECT_NE(command.get_footer().find("\n  "), std::string::npos) << name;
+                     EXPECT_FALSE(command.get_description().empty()) << name;
+                   });
 }
 
 TEST(Help, FitsATerminal) {
-  CLI::App app("gpemu", "gpemu");
+  CommandTree commands("gpemu", "gpemu");
   sim::VirtualClock clock;
   const World world = real_world(clock);
-  add_commands(Command(app), world);
+  add_commands(commands.root(), world);
   ::setenv("COLUMNS", "80", 1);
-  for_each_command(app, "gpemu", [](const CLI::App& command, const std::string& name) {
-    std::string help =
-        command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
-    help.resize(help.size() - command.get_footer().size());  // Commands to copy.
-    std::istringstream lines(help);
-    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
-  });
+  for_each_command(
+      app_of(commands.root()), "gpemu", [](const CLI::App& command, const std::string& name) {
+        std::string help =
+            command.get_formatter()->make_help(&command, name, CLI::AppFormatMode::Normal);
+        help.resize(help.size() - command.get_footer().size());  // Commands to copy.
+        std::istringstream lines(help);
+        for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
+      });
   ::unsetenv("COLUMNS");
 }
 

@@ -4,18 +4,25 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
+#include "gpemu/profile/database.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::tools {
 
-/// The surroundings of the commands. main() makes them, and they outlive the commands.
+/// The surroundings of the commands: no command reads the environment or makes a real clock. main()
+/// makes them, and they outlive the commands.
 struct World {
-  std::filesystem::path nodes;  ///< the folder of the nodes.
-  /// Returns the value of an environment variable; empty if it is not set.
-  std::function<std::string(const char* name)> variable;
+  std::filesystem::path nodes;        ///< the folder of the nodes.
+  profile::Database::Paths profiles;  ///< the databases.
+  std::filesystem::path temporary;    ///< the folder for temporary files; empty if there is none.
+  /// Returns the value of an environment variable; nothing if it is not set.
+  std::function<std::optional<std::string>(const char* name)> variable;
   sim::Clock& clock;  ///< on which commands wait and measure time.
+  /// Measures the load of nodes; null: the clock of each node, which may skip time.
+  sim::Clock* clock_of_nodes = nullptr;
   std::function<std::chrono::system_clock::time_point()> time_of_day;
 };
 

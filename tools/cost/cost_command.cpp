@@ -123,7 +123,7 @@ void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& r
 }
 
 Result<void> tell_cost(const CostOptions& options, const World& world) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(
       const cost::StepCostModel model,
       cost::StepCostModel::create(database, options.model, options.gpu, options.precision));
@@ -202,9 +202,9 @@ void add_cost_command(Command app, const World& world) {
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"
       "  gpemu cost --gpu A100-SXM4-40GB --model vgg16 --batch 32,64,128,256 --json");
   add_condense_command(command);
-  add_cost_fit_command(command);
-  add_cost_eval_command(command);
-  add_cost_recorded_command(command);
+  add_cost_fit_command(command, world);
+  add_cost_eval_command(command, world);
+  add_cost_recorded_command(command, world);
   command.options_exclude_subcommands();
   command.on_run([command, options, &world]() -> Result<void> {
     for (const char* const option : {"--gpu", "--model", "--batch"}) {

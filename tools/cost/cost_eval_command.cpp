@@ -2,9 +2,7 @@
 #include "cost/cost_eval_command.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
-#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,10 +18,10 @@
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
-#include "gpemu/report/text_table.hpp"
 
 #include "cli/command.hpp"
 #include "cost/cost_eval_memory.hpp"
+#include "cost/cost_eval_report.hpp"
 #include "cost/recorded_gpus.hpp"
 
 namespace gpemu::tools {
@@ -41,114 +39,6 @@ struct EvalOptions {
   std::string gpus_folder;
   bool memory = false;
 };
-
-constexpr std::array<std::string_view, 4> kGroups = {"gpu", "family", "model", "batch"};
-
-/// Errors of some steps, as shares.
-struct Errors {
-  std::vector<double> sizes;
-  double sum = 0;
-  std::array<double, 2> phases{};  ///< sums of the absolute errors of forward and of backward.
-  double bars = 0;                 ///< their sum.
-  int held = 0;                    ///< steps that lie within their bars.
-
-  void add(const PredictedStep& step, double bar) {
-    bars += bar;
-    held += step.miss() <= bar ? 1 : 0;
-    sizes.push_back(std::abs(step.error()));
-    sum += step.error();
-    for (std::size_t i = 0; i < phases.size(); ++i) {
-      phases[i] += std::abs(step.predicted_seconds[i] / step.measured_seconds[i] - 1);
-    }
-  }
-
-  [[nodiscard]] double count() const { return static_cast<double>(sizes.size()); }
-  [[nodiscard]] double mean() const {
-    double total = 0;
-    for (const double size : sizes) total += size;
-    return total / count();
-  }
-  [[nodiscard]] double coverage() const { return held / count(); }
-  [[nodiscard]] double quantile(double share) const {
-    std::vector<double> sorted = sizes;
-    std::ranges::sort(sorted);
-    const auto last = static_cast<double>(sorted.size() - 1);
-    return sorted[static_cast<std::size_t>(std::lround(share * last))];
-  }
-};
-
-std::string group_of(const PredictedStep& step, const std::string& group,
-                     const calibrate::JoinedRecordings& recorded,
-                     const std::vector<calibrate::CalibratedGpu>& gpus) {
-  const std::string& model = recorded.models[step.model];
-  if (group == "gpu") return gpus[step.gpu].spec.name;
-  if (group == "family") return std::string(calibrate::family_of(model));
-  if (group == "model") return model;
-  return fmt::format("{:3}", step.batch);  // Pads the number, so that groups sort by batch.
-}
-
-void print_table(std::string_view protocol, const std::string& group,
-                 const std::map<std::string, Errors>& groups) {
-  report::TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
-                           "backward", fmt::format("{} bar", report::plus_minus()), "within"});
-  double means = 0;
-  for (const auto& [name, errors] : groups) {
-    table.add_row({name, std::to_string(errors.sizes.size()), report::percent(errors.mean(), 1),
-                   report::percent(errors.quantile(0.5), 1),
-                   report::percent(errors.quantile(0.9), 1), report::percent(errors.quantile(1), 1),
-                   fmt::format("{:+.1f}", 100 * errors.sum / errors.count()),
-                   report::percent(errors.phases[0] / errors.count(), 1),
-                   report::percent(errors.phases[1] / errors.count(), 1),
-                   report::percent(errors.bars / errors.count(), 1),
-                   report::percent(errors.coverage(), 1)});
-    means += errors.mean();
-  }
-  report::print_out("{}\n{}mean of the {}: {} %\n\n", protocol, table.str(),
-                    group == "family"  ? "families"
-                    : group == "batch" ? "batches"
-                                       : group + "s",
-                    report::percent(means / static_cast<double>(groups.size()), 1));
-}
-
-json describe(const std::vector<PredictedStep>& steps, const std::vector<double>& bars,
-              const calibrate::JoinedRecordings& recorded,
-              const std::vector<calibrate::CalibratedGpu>& gpus) {
-  json rows = json::array();
-  for (std::size_t i = 0; i < steps.size(); ++i) {
-    const PredictedStep& step = steps[i];
-    const auto ms = [](const std::array<double, 2>& seconds) {
-      return json{{"forward", 1e3 * seconds[0]}, {"backward", 1e3 * seconds[1]}};
-    };
-    rows.push_back({{"gpu", gpus[step.gpu].spec.name},
-                    {"model", recorded.models[step.model]},
-                    {"batch", step.batch},
-                    {"measured_ms", ms(step.measured_seconds)},
-                    {"predicted_ms", ms(step.predicted_seconds)},
-                    {"error", step.error()},
-                    {"bar", bars[i]}});
-  }
-  return rows;
-}
-
-/// Returns the GPUs whose stated bars contain too few or too many steps.
-std::vector<std::string> wrong_bars(const std::vector<PredictedStep>& steps,
-                                    const std::vector<double>& bars,
-                                    const std::vector<calibrate::CalibratedGpu>& gpus,
-                                    calibrate::Protocol protocol) {
-  std::vector<Errors> errors(gpus.size());
-  for (std::size_t i = 0; i < steps.size(); ++i) errors[steps[i].gpu].add(steps[i], bars[i]);
-  std::vector<std::string> wrong;
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
-    const profile::GpuSpec& spec = gpus[gpu].spec;
-    const bool stated =
-        protocol != calibrate::Protocol::kGpuOut || calibrate::states_transferred_bar(spec);
-    const double coverage = errors[gpu].coverage();
-    const bool right =
-        coverage >= calibrate::kLeastCoverage && coverage <= calibrate::kMostCoverage;
-    if (stated && !errors[gpu].sizes.empty() && !right) wrong.push_back(spec.name);
-  }
-  return wrong;
-}
 
 /// The file of a GPU, into which bars can be written.
 struct GpuFile {
@@ -198,36 +88,13 @@ Result<void> write_bars(std::vector<GpuFile> files,
   return {};
 }
 
-/// Sets the bars of each GPU from a protocol's steps.
-void note_bars(const std::vector<calibrate::CalibratedGpu>& gpus,
-               const std::vector<PredictedStep>& steps, calibrate::Protocol protocol,
-               std::vector<profile::CalibrationBars>& bars) {
-  double profile::CalibrationBars::* bar = nullptr;
-  switch (protocol) {
-    case calibrate::Protocol::kInSample:
-      return;
-    case calibrate::Protocol::kFamilyOut:
-      bar = &profile::CalibrationBars::unseen_model;
-      break;
-    case calibrate::Protocol::kGpuOut:
-      bar = &profile::CalibrationBars::other_gpu;
-      break;
-    case calibrate::Protocol::kOneBatch:
-      bar = &profile::CalibrationBars::known_batch;
-      break;
-  }
-  for (std::size_t gpu = 0; gpu < gpus.size(); ++gpu) {
-    bars[gpu].*bar = calibrate::stated_bar(gpus, steps, protocol, static_cast<int>(gpu));
-  }
-}
-
-Result<void> evaluate(const EvalOptions& options) {
+Result<void> evaluate(const EvalOptions& options, const World& world) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   if (options.memory) {
     GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
-    return evaluate_memory(recordings, options.as_json);
+    return evaluate_memory(recordings, database, options.as_json);
   }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded, read_joined_recordings(options.folder));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   std::vector<GpuFile> files;
   if (!options.gpus_folder.empty()) {
@@ -245,23 +112,21 @@ Result<void> evaluate(const EvalOptions& options) {
     const auto protocol = static_cast<calibrate::Protocol>(i);
     GPEMU_ASSIGN(const std::vector<PredictedStep> steps,
                  calibrate::evaluate(recorded, gpus, protocol, progress));
-    note_bars(gpus, steps, protocol, stated);
-    const std::vector<double> bars = calibrate::crossed_bars(recorded, gpus, steps, protocol);
-    const std::vector<std::string> wrong = wrong_bars(steps, bars, gpus, protocol);
-    for (const std::string& gpu : wrong) faults.push_back(fmt::format("{} of {}", name, gpu));
+    set_bars(gpus, steps, protocol, stated);
+    const EvaluatedSteps evaluated{
+        .recorded = recorded,
+        .gpus = gpus,
+        .protocol = protocol,
+        .steps = steps,
+        .bars = calibrate::crossed_bars(recorded, gpus, steps, protocol)};
+    for (const std::string& gpu : wrong_bars(evaluated)) {
+      faults.push_back(fmt::format("{} of {}", name, gpu));
+    }
     if (options.as_json) {
-      document[name] = describe(steps, bars, recorded, gpus);
-      continue;
+      document[name] = evaluation_json(evaluated);
+    } else {
+      report::print_out("{}\n{}\n", name, evaluation_text(evaluated, options.group));
     }
-    std::map<std::string, Errors> groups;
-    for (std::size_t j = 0; j < steps.size(); ++j) {
-      groups[group_of(steps[j], options.group, recorded, gpus)].add(steps[j], bars[j]);
-    }
-    print_table(name, options.group, groups);
-    report::print_out(
-        "bars that contain less than {:.0f} % or more than {:.0f} % of a GPU's steps: {}\n\n",
-        100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
-        wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
   }
   if (options.as_json) report::print_out("{}", report::json_text(document));
   GPEMU_TRY(write_bars(std::move(files), stated));
@@ -274,7 +139,7 @@ Result<void> evaluate(const EvalOptions& options) {
 
 }  // namespace
 
-void add_cost_eval_command(Command cost) {
+void add_cost_eval_command(Command cost, const World& world) {
   Command command =
       cost.subcommand("eval", "Compare the operation cost model with measured training steps");
   auto options = std::make_shared<EvalOptions>();
@@ -287,7 +152,7 @@ void add_cost_eval_command(Command cost) {
       .separated_by(',')
       .one_of(calibrate::kProtocolNames);
   command.option("--by", options->group, "Rows of the table: gpu, family, model or batch")
-      .one_of(kGroups);
+      .one_of(kEvaluationGroups);
   command.flag("--json", options->as_json, "Print each step as JSON");
   command
       .option("--write", options->gpus_folder,
@@ -314,7 +179,7 @@ void add_cost_eval_command(Command cost) {
       "Examples:\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol in-sample\n"
       "  gpemu cost eval profiles/gpemu-vldb25/operations --protocol family-out --by family");
-  command.on_run([options] { return evaluate(*options); });
+  command.on_run([options, &world] { return evaluate(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -86,8 +86,8 @@ void print_json(const std::vector<std::vector<MemoryStep>>& by_gpu) {
 
 }  // namespace
 
-Result<void> evaluate_memory(std::span<const cost::Recording> recordings, bool as_json) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
+                             const profile::Database& database, bool as_json) {
   GPEMU_ASSIGN(const std::vector<std::string> gpus, database.gpu_names());
   std::vector<std::vector<MemoryStep>> by_gpu;
   for (const std::string& gpu : gpus) {

@@ -4,12 +4,13 @@
 #include <span>
 
 #include "gpemu/cost/recording.hpp"
+#include "gpemu/profile/database.hpp"
 
 namespace gpemu::tools {
 
 /// Prints how far the memory of recorded steps is from measurements, by GPU, at
 /// calibrate::kBatches; JSON has each step. Errors: those of reading the database.
 [[nodiscard]] Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
-                                           bool as_json);
+                                           const profile::Database& database, bool as_json);
 
 }  // namespace gpemu::tools

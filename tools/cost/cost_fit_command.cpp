@@ -122,10 +122,10 @@ Result<void> write(const std::string& folder, const std::vector<calibrate::Calib
   return {};
 }
 
-Result<void> fit(const FitCommandOptions& options) {
+Result<void> fit(const FitCommandOptions& options, const World& world) {
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
                read_joined_recordings(options.recordings));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
   std::error_code error;
   if (!options.gpus_folder.empty() && !std::filesystem::is_directory(options.gpus_folder, error)) {
@@ -147,7 +147,7 @@ Result<void> fit(const FitCommandOptions& options) {
 
 }  // namespace
 
-void add_cost_fit_command(Command cost) {
+void add_cost_fit_command(Command cost, const World& world) {
   Command command =
       cost.subcommand("fit", "Fit the operation cost model to measured training steps");
   auto options = std::make_shared<FitCommandOptions>();
@@ -165,7 +165,7 @@ void add_cost_fit_command(Command cost) {
       "values take effect when the profiles are built again.\n"
       "Example:\n"
       "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus");
-  command.on_run([options] { return fit(*options); });
+  command.on_run([options, &world] { return fit(*options, world); });
 }
 
 }  // namespace gpemu::tools

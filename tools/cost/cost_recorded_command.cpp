@@ -54,10 +54,10 @@ PhaseCost cost_of(const calibrate::JoinedRecordings& recorded, const cost::Phase
   return {.device = 1e3 * device, .with_host = 1e3 * times.seconds()};
 }
 
-Result<void> tell(const RecordedOptions& options) {
+Result<void> tell(const RecordedOptions& options, const World& world) {
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded,
                read_joined_recordings(options.recordings, options.batches));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   report::TextTable table({"GPU", "model", "batch", "phase", "device ms", "with its host ms"});
   OrderedJson rows = OrderedJson::array();
   for (const std::string& name : options.gpus) {
@@ -87,7 +87,7 @@ Result<void> tell(const RecordedOptions& options) {
 
 }  // namespace
 
-void add_cost_recorded_command(Command cost) {
+void add_cost_recorded_command(Command cost, const World& world) {
   Command command = cost.subcommand(
       "recorded", "Report the costs of recorded models on GPUs by the operation cost model");
   auto options = std::make_shared<RecordedOptions>();
@@ -108,7 +108,7 @@ void add_cost_recorded_command(Command cost) {
       "launches for which the GPU waits, and the wait at the end of a phase.\n"
       "Example:\n"
       "  gpemu cost recorded profiles/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch 32,64");
-  command.on_run([options] { return tell(*options); });
+  command.on_run([options, &world] { return tell(*options, world); });
 }
 
 }  // namespace gpemu::tools

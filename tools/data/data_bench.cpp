@@ -14,20 +14,21 @@
 namespace gpemu::tools {
 namespace {
 
-Duration read_clock(clockid_t clock) {
+/// Returns the CPU time of all threads.
+Duration cpu_time() {
   timespec time{};
-  ::clock_gettime(clock, &time);
+  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
   return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
 }
 
 /// Runs `epoch`, which fills in the counts, and adds the times.
 template <typename Epoch>
-Result<DataBenchEpoch> measure(const Epoch& epoch) {
-  const Duration start = read_clock(CLOCK_MONOTONIC);
-  const Duration cpu_start = read_clock(CLOCK_PROCESS_CPUTIME_ID);
+Result<DataBenchEpoch> measure(const sim::Clock& clock, const Epoch& epoch) {
+  const TimePoint start = clock.now();
+  const Duration cpu_start = cpu_time();
   GPEMU_ASSIGN(DataBenchEpoch result, epoch());
-  result.elapsed = read_clock(CLOCK_MONOTONIC) - start;
-  result.cpu = read_clock(CLOCK_PROCESS_CPUTIME_ID) - cpu_start;
+  result.elapsed = clock.now() - start;
+  result.cpu = cpu_time() - cpu_start;
   return result;
 }
 
@@ -97,6 +98,7 @@ class DecodeEpoch {
 
 Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
                                                    const DataBenchOptions& options,
+                                                   const sim::Clock& clock,
                                                    const std::atomic<bool>& stop) {
   GPEMU_TRY(dataset.fill_page_cache(&stop));
   std::optional<data::Loader> loader;
@@ -105,11 +107,12 @@ Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& da
                                              .workers = options.workers,
                                              .seed = options.seed,
                                              .drop_last = false};
-    GPEMU_ASSIGN(loader, data::Loader::create(dataset, loader_options, data::pageable_allocator()));
+    GPEMU_ASSIGN(loader,
+                 data::Loader::create(dataset, loader_options, data::pageable_allocator(), clock));
   }
   std::vector<DataBenchEpoch> epochs;
   for (int i = 0; i < options.epochs; ++i) {
-    GPEMU_ASSIGN(const DataBenchEpoch epoch, measure([&] {
+    GPEMU_ASSIGN(const DataBenchEpoch epoch, measure(clock, [&] {
                    return loader ? load_epoch(*loader, static_cast<std::uint64_t>(i), stop)
                                  : DecodeEpoch(dataset, options.workers, stop).run();
                  }));

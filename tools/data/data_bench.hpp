@@ -8,6 +8,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/data/dataset.hpp"
+#include "gpemu/sim/clock.hpp"
 
 namespace gpemu::tools {
 
@@ -33,6 +34,7 @@ struct DataBenchEpoch {
 /// Errors: those of the loader; kCorruptData with decode_only; kInterrupted after `stop`.
 [[nodiscard]] Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
                                                                  const DataBenchOptions& options,
+                                                                 const sim::Clock& clock,
                                                                  const std::atomic<bool>& stop);
 
 }  // namespace gpemu::tools

@@ -21,8 +21,9 @@ TEST(DataBench, StopsBeforeItReadsTheFiles) {
   const auto dataset = data::FolderDataset::open(root);
   ASSERT_TRUE(dataset) << dataset.error().message;
   std::filesystem::remove_all(root);  // Reading it would be an error of another kind.
+  const sim::VirtualClock clock;
   const std::atomic<bool> stop = true;
-  EXPECT_EQ(run_data_bench(*dataset, {}, stop).error().code, ErrorCode::kInterrupted);
+  EXPECT_EQ(run_data_bench(*dataset, {}, clock, stop).error().code, ErrorCode::kInterrupted);
 }
 
 }  // namespace

@@ -81,7 +81,7 @@ std::vector<std::string> known_values(std::string_view name, const World& world)
     return names;
   }
   if (name != "--gpu" && name != "--model") return {};
-  const auto database = profile::Database::open();
+  const auto database = profile::Database::open(world.profiles);
   if (!database) return {};
   return (name == "--gpu" ? database->gpu_names() : database->model_names())
       .value_or(std::vector<std::string>());

@@ -35,7 +35,7 @@ struct NodeOptions {
 };
 
 Result<void> create_node(const NodeOptions& options, const World& world) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   device::NodeConfig config{.name = options.name};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive

@@ -19,7 +19,6 @@
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/program_run.hpp"
-#include "gpemu/sim/clock.hpp"
 
 #include "cli/command_line.hpp"
 #include "cli/interrupt.hpp"
@@ -40,14 +39,14 @@ struct PredictOptions {
   std::vector<std::string> words;
 };
 
-Result<void> check(const PredictOptions& options) {
+Result<void> check(const PredictOptions& options, const World& world) {
   if (!options.plot.empty() && !options.plot.ends_with(".svg")) {
     return fail(
         ErrorCode::kInvalidArgument,
         "--plot {}: plots are SVG, so the name must end in .svg; rsvg-convert converts one to PNG",
         options.plot);
   }
-  GPEMU_TRY(run::check_program(options.words.front()));
+  GPEMU_TRY(run::check_program(options.words.front(), world.variable("PATH")));
   return report::check_outputs({report::file_of(options.json), options.plot, options.report});
 }
 
@@ -62,15 +61,15 @@ Result<std::optional<std::regex>> read_pattern(const std::string& text) {
 
 /// Records steps and reports progress on standard error.
 Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
-                                        const std::string& label, sim::Clock& clock,
+                                        const std::string& label, const World& world,
                                         const std::atomic<bool>& stop) {
   const bool within = options.memory > 0;
   report::print_error(
       "gpemu: {}: recording{}\n", label,
       within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
-  const TimePoint begin = clock.now();
-  Result<run::ProgramRun> seen = run::record_steps(options, stop);
-  const double elapsed_s = to_seconds(clock.now() - begin);
+  const TimePoint begin = world.clock.now();
+  Result<run::ProgramRun> seen = run::record_steps(options, world.temporary, stop);
+  const double elapsed_s = to_seconds(world.clock.now() - begin);
   if (within) return seen;
   if (seen) {
     report::print_error("gpemu: {}: {} steps in {:.1f} s\n", label, seen->found.steps.size(),
@@ -102,7 +101,7 @@ Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec&
 
 Result<PredictReport> predict_all(const PredictOptions& options, const World& world) {
   GPEMU_ASSIGN(const std::optional<std::regex> pattern, read_pattern(options.pattern));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   std::vector<profile::GpuSpec> gpus;
   for (const std::string& name : options.gpus) {
     GPEMU_ASSIGN(profile::GpuSpec gpu, database.gpu(name));
@@ -117,7 +116,7 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
        .gpu_names = [&database] { return database.gpu_names(); },
        .record =
            [&interrupt, &world](const run::ProgramRunOptions& what, const std::string& label) {
-             return record_and_tell(what, label, world.clock, interrupt.flag());
+             return record_and_tell(what, label, world, interrupt.flag());
            }});
   GPEMU_TRY(runs.record(gpus, batches));
   GPEMU_TRY(runs.check_batches());
@@ -132,7 +131,7 @@ Result<PredictReport> predict_all(const PredictOptions& options, const World& wo
 }
 
 Result<void> predict_program(const PredictOptions& options, const World& world) {
-  GPEMU_TRY(check(options));
+  GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
   const std::string as_json = report::json_text(predict_json(report));
   if (!report::is_printed(options.json)) report::print_out("{}", predict_text(report));

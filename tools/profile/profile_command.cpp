@@ -22,20 +22,16 @@ namespace gpemu::tools {
 
 namespace fs = std::filesystem;
 
-Result<fs::path> user_database() {
-  fs::path path = profile::Database::default_paths().user;
-  if (path.empty()) {
-    return fail(ErrorCode::kInvalidArgument,
-                "there is no place for your own profiles: set HOME or XDG_DATA_HOME");
-  }
-  return path;
+Result<fs::path> user_database(const World& world) {
+  if (!world.profiles.user.empty()) return world.profiles.user;
+  return fail(ErrorCode::kInvalidArgument,
+              "there is no place for your own profiles: set HOME or XDG_DATA_HOME");
 }
 
 namespace {
 
 // Curves of a GPU that has no specification are stored but not found by its name.
-Result<void> note_unknown_gpus(const profile::Pack& pack) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+Result<void> note_unknown_gpus(const profile::Pack& pack, const profile::Database& database) {
   std::set<std::string> gpus;
   for (const profile::Curve& curve : pack.curves) gpus.insert(curve.key.gpu);
   for (const std::string& gpu : gpus) {
@@ -50,9 +46,8 @@ Result<void> note_unknown_gpus(const profile::Pack& pack) {
 }
 
 /// Errors: kInvalidArgument if measurements on an emulated GPU would replace those on a real one.
-Result<void> check_evidence(const profile::Pack& pack) {
+Result<void> check_evidence(const profile::Pack& pack, const profile::Database& database) {
   if (!pack.info.emulated) return {};
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
   for (const profile::Curve& curve : pack.curves) {
     GPEMU_ASSIGN(const auto known, database.curve(curve.key));
     if (!known || known->emulated) continue;
@@ -70,19 +65,20 @@ Result<void> check_evidence(const profile::Pack& pack) {
   return {};
 }
 
-Result<void> add(const fs::path& folder) {
-  GPEMU_ASSIGN(const fs::path user, user_database());
+Result<void> add(const fs::path& folder, const World& world) {
+  GPEMU_ASSIGN(const fs::path user, user_database(world));
   GPEMU_ASSIGN(const profile::Pack pack, profile::load_pack(folder));
-  GPEMU_TRY(check_evidence(pack));
-  GPEMU_TRY(note_unknown_gpus(pack));
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
+  GPEMU_TRY(check_evidence(pack, database));
+  GPEMU_TRY(note_unknown_gpus(pack, database));
   GPEMU_TRY(profile::add_pack(user, pack));
   report::print_out("added {} ({} curves) to {}\n", pack.info.name, pack.curves.size(),
                     user.string());
   return {};
 }
 
-Result<void> remove(const std::string& name) {
-  GPEMU_ASSIGN(const fs::path user, user_database());
+Result<void> remove(const std::string& name, const World& world) {
+  GPEMU_ASSIGN(const fs::path user, user_database(world));
   GPEMU_TRY(profile::remove_pack(user, name));
   report::print_out("removed {} from {}\n", name, user.string());
   return {};
@@ -94,15 +90,15 @@ struct ExportOptions {
   fs::path output;
 };
 
-Result<void> export_pack(const ExportOptions& options) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+Result<void> export_pack(const ExportOptions& options, const World& world) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const profile::Pack pack, database.pack(options.pack));
   GPEMU_TRY(profile::write_pack(pack, options.output));
   report::print_out("wrote {} curves to {}\n", pack.curves.size(), options.output.string());
   return {};
 }
 
-Result<void> export_curves(const ExportOptions& options) {
+Result<void> export_curves(const ExportOptions& options, const World& world) {
   if (options.selection.gpu.empty() || options.selection.model.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give --pack, or --gpu and --model");
   }
@@ -112,7 +108,7 @@ Result<void> export_curves(const ExportOptions& options) {
                 "in .csv",
                 options.output.string());
   }
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const std::vector<profile::Curve> curves,
                select_curves(database, options.selection));
   std::string csv = "gpu,model,precision,quantity,unit,batch,value,pack\n";
@@ -134,7 +130,7 @@ Result<void> export_curves(const ExportOptions& options) {
 
 }  // namespace
 
-void add_profile_export_command(Command profile) {
+void add_profile_export_command(Command profile, const World& world) {
   Command command = profile.subcommand("export", "Write a pack as a folder, or curves as CSV");
   auto options = std::make_shared<ExportOptions>();
   Option pack = command.option("--pack", options->pack, "Pack to write as a folder");
@@ -147,12 +143,12 @@ void add_profile_export_command(Command profile) {
       "Examples:\n"
       "  gpemu profile export --pack gpemu-vldb25 --output my-pack\n"
       "  gpemu profile export --gpu K80 --model resnet50 --quantity forward --output k80.csv");
-  command.on_run([options] {
-    return options->pack.empty() ? export_curves(*options) : export_pack(*options);
+  command.on_run([options, &world] {
+    return options->pack.empty() ? export_curves(*options, world) : export_pack(*options, world);
   });
 }
 
-void add_profile_add_command(Command profile) {
+void add_profile_add_command(Command profile, const World& world) {
   Command command =
       profile.subcommand("add", "Add a pack to your own database, or replace it there");
   auto folder = std::make_shared<fs::path>();
@@ -161,20 +157,20 @@ void add_profile_add_command(Command profile) {
       "Your records take precedence over the installed ones, and later packs over earlier ones.\n"
       "Example:\n"
       "  gpemu profile add my-pack");
-  command.on_run([folder] { return add(*folder); });
+  command.on_run([folder, &world] { return add(*folder, world); });
 }
 
-void add_profile_remove_command(Command profile) {
+void add_profile_remove_command(Command profile, const World& world) {
   Command command = profile.subcommand("remove", "Remove a pack from your own database");
   auto name = std::make_shared<std::string>();
   command.option("name", *name, "Name of the pack, as gpemu profile list shows it").required();
   command.notes(
       "Example:\n"
       "  gpemu profile remove my-pack");
-  command.on_run([name] { return remove(*name); });
+  command.on_run([name, &world] { return remove(*name, world); });
 }
 
-void add_profile_command(Command app) {
+void add_profile_command(Command app, const World& world) {
   Command profile =
       app.subcommand("profile", "List, show, measure, add, check and export profiles");
   profile.require_subcommand();
@@ -182,15 +178,15 @@ void add_profile_command(Command app) {
       "Examples:\n"
       "  gpemu profile list\n"
       "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50");
-  add_profile_list_command(profile);
-  add_profile_show_command(profile);
-  add_profile_export_command(profile);
+  add_profile_list_command(profile, world);
+  add_profile_show_command(profile, world);
+  add_profile_export_command(profile, world);
   add_profile_measure_command(profile);
-  add_profile_import_command(profile);
-  add_profile_check_command(profile);
-  add_profile_compare_command(profile);
-  add_profile_add_command(profile);
-  add_profile_remove_command(profile);
+  add_profile_import_command(profile, world);
+  add_profile_check_command(profile, world);
+  add_profile_compare_command(profile, world);
+  add_profile_add_command(profile, world);
+  add_profile_remove_command(profile, world);
 }
 
 }  // namespace gpemu::tools

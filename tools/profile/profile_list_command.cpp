@@ -176,8 +176,8 @@ void print_measurements(const Measurements& all) {
   }
 }
 
-Result<void> list(const ListOptions& options) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+Result<void> list(const ListOptions& options, const World& world) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   std::string gpu;
   std::string model;
   if (!options.gpu.empty()) {
@@ -215,7 +215,7 @@ Result<void> list(const ListOptions& options) {
 
 }  // namespace
 
-void add_profile_list_command(Command profile) {
+void add_profile_list_command(Command profile, const World& world) {
   Command command = profile.subcommand("list", "List packs, GPUs, models, measurements");
   auto options = std::make_shared<ListOptions>();
   command.option("--gpu", options->gpu, "Only measurements on this GPU");
@@ -226,7 +226,7 @@ void add_profile_list_command(Command profile) {
       "  gpemu profile list\n"
       "  gpemu profile list --gpu V100-PCIE-32GB\n"
       "  gpemu profile list --model resnet50 --json");
-  command.on_run([options] { return list(*options); });
+  command.on_run([options, &world] { return list(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -115,13 +115,13 @@ void print_import(const profile::MeasuredData& data, const profile::Pack& pack) 
   report::print_out("{}", table.str());
 }
 
-Result<void> import_pack(const ImportOptions& options) {
+Result<void> import_pack(const ImportOptions& options, const World& world) {
   const bool adds = options.add || options.output.empty();
   std::filesystem::path user;
   if (adds) {
-    GPEMU_ASSIGN(user, user_database());
+    GPEMU_ASSIGN(user, user_database(world));
   }
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const profile::PackInfo info, import_info(options));
   GPEMU_ASSIGN(const profile::ImportNames names, import_names(database, options.precisions));
   GPEMU_ASSIGN(const auto models, import_models(database, options.models));
@@ -141,8 +141,8 @@ Result<void> import_pack(const ImportOptions& options) {
   return {};
 }
 
-Result<void> check(const std::filesystem::path& folder) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+Result<void> check(const std::filesystem::path& folder, const World& world) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const std::vector<std::string> gpus, database.gpu_names());
   if (std::error_code error; !std::filesystem::exists(folder / "pack.toml", error)) {
     return fail(ErrorCode::kNotFound, "there is no {}", (folder / "pack.toml").string());
@@ -211,8 +211,8 @@ void print_comparison(const profile::PackComparison& comparison) {
   for (const std::string& fault : comparison.faults) report::print_out("{}\n", fault);
 }
 
-Result<void> compare(const CompareOptions& options) {
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+Result<void> compare(const CompareOptions& options, const World& world) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const profile::Pack pack, profile::load_pack(options.pack));
   // The raw tables do not say at which precision a GPU was measured; the pack does.
   std::vector<std::string> precisions;
@@ -245,7 +245,7 @@ Result<void> compare(const CompareOptions& options) {
 
 }  // namespace
 
-void add_profile_import_command(Command profile) {
+void add_profile_import_command(Command profile, const World& world) {
   Command command = profile.subcommand(
       "import", "Make a pack of GPEmu's published tables, leaving out extrapolated rows");
   auto options = std::make_shared<ImportOptions>();
@@ -270,19 +270,19 @@ void add_profile_import_command(Command profile) {
       "  gpemu profile import gpemu/profiled_data --name gpemu-own\n"
       "  gpemu profile import tables --info pack.toml --models models.csv --output profiles/mine\n"
       "      --precision A100-SXM4-40GB=tf32");
-  command.on_run([options] { return import_pack(*options); });
+  command.on_run([options, &world] { return import_pack(*options, world); });
 }
 
-void add_profile_check_command(Command profile) {
+void add_profile_check_command(Command profile, const World& world) {
   Command command = profile.subcommand(
       "check", "Review a pack as a contribution: every fault with its file and line");
   auto folder = std::make_shared<std::filesystem::path>();
   command.option("pack", *folder, "Folder of the pack").required();
   command.notes("Example:\n  gpemu profile check profiles/gpemu-vldb25");
-  command.on_run([folder] { return check(*folder); });
+  command.on_run([folder, &world] { return check(*folder, world); });
 }
 
-void add_profile_compare_command(Command profile) {
+void add_profile_compare_command(Command profile, const World& world) {
   Command command = profile.subcommand(
       "compare", "Report how well a pack reproduces the measured rows of the tables it comes from");
   auto options = std::make_shared<CompareOptions>();
@@ -290,7 +290,7 @@ void add_profile_compare_command(Command profile) {
   command.option("tables", options->raw, "Folder of the tables").required();
   command.flag("--json", options->as_json, "Print JSON");
   command.notes("Example:\n  gpemu profile compare profiles/gpemu-vldb25 tables");
-  command.on_run([options] { return compare(*options); });
+  command.on_run([options, &world] { return compare(*options, world); });
 }
 
 }  // namespace gpemu::tools

@@ -71,14 +71,14 @@ json describe_spec(const profile::GpuSpec& spec) {
           {"numbers", std::move(numbers)}};
 }
 
-Result<void> show_spec(const ShowOptions& options) {
+Result<void> show_spec(const ShowOptions& options, const World& world) {
   if (options.selection.gpu.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give --gpu, and --model for its measurements");
   }
   if (!options.plot.empty()) {
     return fail(ErrorCode::kInvalidArgument, "--plot draws measurements: give a --model");
   }
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(options.selection.gpu));
   if (options.as_json) {
     report::print_out("{}", report::json_text(describe_spec(spec)));
@@ -199,9 +199,9 @@ Result<void> check_plot_name(const std::filesystem::path& plot) {
       plot.string());
 }
 
-Result<void> show_curves(const ShowOptions& options) {
+Result<void> show_curves(const ShowOptions& options, const World& world) {
   GPEMU_TRY(check_plot_name(options.plot));
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(const std::vector<profile::Curve> curves,
                select_curves(database, options.selection));
   const profile::CurveKey& key = curves.front().key;
@@ -225,7 +225,7 @@ Result<void> show_curves(const ShowOptions& options) {
 
 }  // namespace
 
-void add_profile_show_command(Command profile) {
+void add_profile_show_command(Command profile, const World& world) {
   Command command =
       profile.subcommand("show", "Show measured curves, or the specification of a GPU");
   auto options = std::make_shared<ShowOptions>();
@@ -239,8 +239,9 @@ void add_profile_show_command(Command profile) {
       "  gpemu profile show --gpu V100-PCIE-32GB\n"
       "  gpemu profile show --gpu V100-PCIE-32GB --model resnet50 --plot resnet50.svg\n"
       "  gpemu profile show --gpu K80 --model resnet50 --quantity peak_memory --json");
-  command.on_run([options] {
-    return options->selection.model.empty() ? show_spec(*options) : show_curves(*options);
+  command.on_run([options, &world] {
+    return options->selection.model.empty() ? show_spec(*options, world)
+                                            : show_curves(*options, world);
   });
 }
 

@@ -57,13 +57,14 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
                                                 const World& world) {
   device::Node::end_when_cut_short();
   if (!options.node.empty()) return device::Node::open(options.node, world.nodes);
-  if (options.gpus.empty()) return device::Node::open_default(world.nodes);
+  if (options.gpus.empty())
+    return device::Node::open_default(world.variable(variable::kNode).value_or(""), world.nodes);
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
   return device::Node::create_under_free_name(std::move(config), world.nodes);
 }
 
-Result<void> check(const RunProgramOptions& options) {
+Result<void> check(const RunProgramOptions& options, const World& world) {
   if (!options.gpus.empty() && !options.node.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give either --gpu or --node");
   }
@@ -71,7 +72,7 @@ Result<void> check(const RunProgramOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock gpu-only needs one --gpu: each process has its own time");
   }
-  GPEMU_TRY(run::check_program(options.words.front()));
+  GPEMU_TRY(run::check_program(options.words.front(), world.variable("PATH")));
   return report::check_outputs(
       {options.trace, options.operations, options.report, report::file_of(options.json)});
 }
@@ -132,7 +133,7 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
                                                      const World& world) {
   std::vector<std::filesystem::path> files;
   if (gpus.empty()) {
-    const std::string inherited = world.variable(variable::kGpuFiles);
+    const std::string inherited = world.variable(variable::kGpuFiles).value_or("");
     for (const auto file : std::views::split(std::string_view(inherited), ':')) {
       files.emplace_back(file.begin(), file.end());
     }
@@ -175,7 +176,7 @@ void follow_clock(const device::Node& node, const World& world, run::Settings& s
   std::error_code ignored;
   settings.clock_page =
       fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
-  settings.preloaded = world.variable("LD_PRELOAD");
+  settings.preloaded = world.variable("LD_PRELOAD").value_or("");
   // Set before any part of the program waits.
   node.clock_page().skipping = 1;
 }
@@ -199,11 +200,11 @@ void tell_skipped(const run::Skipper::Report& report) {
 
 /// Returns the program's exit code.
 Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
-  GPEMU_TRY(check(options));
+  GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(run::Settings settings, settings_of(options, world));
-  GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create());
+  GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create(world.temporary));
   std::shared_ptr<device::Node> node;
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_TRY(check_context(options, database));
   if (options.clock == "gpu-only") {
     GPEMU_ASSIGN(const auto devices, read_device_list(database, options.gpus));

@@ -126,10 +126,12 @@ Result<void> run_smi(const SmiOptions& options, const World& world) {
   GPEMU_ASSIGN(const auto query, read_query(options));
   warn_of_damaged(options, world);
   if (query) report::print_out("{}", query->header());
-  SmiWatch watch({.folder = world.nodes,
-                  .node = options.node.empty() ? world.variable(variable::kNode) : options.node,
-                  .device = options.device,
-                  .period = std::chrono::milliseconds(options.period_ms)});
+  SmiWatch watch(
+      {.folder = world.nodes,
+       .node = options.node.empty() ? world.variable(variable::kNode).value_or("") : options.node,
+       .device = options.device,
+       .period = std::chrono::milliseconds(options.period_ms),
+       .clock = world.clock_of_nodes});
   const TimePoint start = world.clock.now();
   for (std::int64_t round = 1;; ++round) {
     GPEMU_ASSIGN(std::vector<SmiDevice> devices, watch.sample());

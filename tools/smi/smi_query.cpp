@@ -2,7 +2,6 @@
 #include "smi/smi_query.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 
 #include <fmt/core.h>
@@ -37,10 +36,6 @@ std::string known(double value) {
   return value > 0 ? fmt::format("{:.0f}", value) : std::string(kNotAvailable);
 }
 
-std::string mib(Bytes bytes) {
-  return fmt::format("{:.0f}", std::floor(to_mib(bytes)));
-}
-
 std::string percent(double share) {
   return fmt::format("{:.0f}", 100 * share);
 }
@@ -49,9 +44,8 @@ std::string watts(double power) {
   return power > 0 ? fmt::format("{:.2f}", power) : std::string(kNotAvailable);
 }
 
-std::string name_of(const Row& row) {
-  const device::DeviceSnapshot& now = row.device.now;
-  return now.facts.product_name[0] == '\0' ? now.gpu : now.facts.product_name;
+std::string product_name(const Row& row) {
+  return name_of(row.device.now);
 }
 
 std::string uuid_of(const Row& row) {
@@ -112,7 +106,7 @@ constexpr Field kDeviceFields[] = {
     {"driver_version", "", "", driver_version},
     {"count", "", "", [](const Row& row) { return fmt::to_string(row.sample.devices.size()); }},
     {"index", "", "", [](const Row& row) { return fmt::to_string(row.device.now.index); }},
-    {"name", "gpu_name", "", name_of},
+    {"name", "gpu_name", "", product_name},
     {"uuid", "gpu_uuid", "", uuid_of},
     {"serial", "gpu_serial", "", not_available},
     {"pci.bus_id", "gpu_bus_id", "", bus_id_of},
@@ -138,11 +132,14 @@ constexpr Field kDeviceFields[] = {
     {"mig.mode.current", "", "", not_available},
     {"pstate", "", "",
      [](const Row& row) { return fmt::format("P{}", row.device.load.performance_state); }},
-    {"memory.total", "", "MiB", [](const Row& row) { return mib(row.device.now.memory_total); }},
+    {"memory.total", "", "MiB",
+     [](const Row& row) { return mib_text(row.device.now.memory_total); }},
     {"memory.reserved", "", "MiB", [](const Row&) { return std::string("0"); }},
-    {"memory.used", "", "MiB", [](const Row& row) { return mib(row.device.now.memory_used); }},
+    {"memory.used", "", "MiB", [](const Row& row) { return mib_text(row.device.now.memory_used); }},
     {"memory.free", "", "MiB",
-     [](const Row& row) { return mib(row.device.now.memory_total - row.device.now.memory_used); }},
+     [](const Row& row) {
+       return mib_text(row.device.now.memory_total - row.device.now.memory_used);
+     }},
     {"utilization.gpu", "", "%", [](const Row& row) { return percent(row.device.load.compute); }},
     {"utilization.memory", "", "%",
      [](const Row& row) {
@@ -174,14 +171,14 @@ constexpr Field kDeviceFields[] = {
 constexpr Field kProcessFields[] = {
     {"timestamp", "", "", timestamp},
     {"node", "", "", [](const Row& row) { return row.device.node; }},
-    {"gpu_name", "", "", name_of},
+    {"gpu_name", "", "", product_name},
     {"gpu_bus_id", "", "", bus_id_of},
     {"gpu_serial", "", "", not_available},
     {"gpu_uuid", "", "", uuid_of},
     {"pid", "", "", [](const Row& row) { return pid_text(*row.process); }},
     {"process_name", "name", "", [](const Row& row) { return row.process->name; }},
     {"used_gpu_memory", "used_memory", "MiB",
-     [](const Row& row) { return mib(row.process->memory_held); }},
+     [](const Row& row) { return mib_text(row.process->memory_held); }},
 };
 
 std::span<const Field> fields_of(SmiQuery::Subject subject) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -19,6 +20,16 @@ struct SmiDevice {
   device::DeviceSnapshot now;
   device::DeviceLoad load;
 };
+
+/// Returns the product's name or, if it is not known, the name of the specification.
+[[nodiscard]] inline std::string name_of(const device::DeviceSnapshot& device) {
+  return device.facts.product_name[0] == '\0' ? device.gpu : device.facts.product_name;
+}
+
+/// Returns the whole number of MiB, without the unit, as nvidia-smi does.
+[[nodiscard]] inline std::string mib_text(Bytes bytes) {
+  return fmt::format("{:.0f}", std::floor(to_mib(bytes)));
+}
 
 /// Returns the pid, as PID@NAMESPACE if it belongs to another PID namespace.
 [[nodiscard]] inline std::string pid_text(const device::ProcessSnapshot& process) {

@@ -2,7 +2,6 @@
 #include "smi/smi_table.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 
 #include <fmt/core.h>
@@ -47,14 +46,6 @@ std::string cut(std::string_view text, std::size_t width) {
   return shown.substr(0, end) + "...";
 }
 
-std::string name_of(const device::DeviceSnapshot& now) {
-  return now.facts.product_name[0] == '\0' ? now.gpu : now.facts.product_name;
-}
-
-std::string mib_text(Bytes bytes) {
-  return fmt::format("{:.0f}MiB", std::floor(to_mib(bytes)));
-}
-
 std::string head_of(const std::string& node) {
   const std::string left = fmt::format("gpemu {}  node {}", GPEMU_VERSION, node);
   return fmt::format("| {:<33} Driver Version: {:<14} CUDA Version: {:<8} |\n", cut(left, 33),
@@ -66,7 +57,7 @@ std::string rows_of(const SmiDevice& device) {
   const device::DeviceLoad& load = device.load;
   const std::string power = fmt::format("{:.0f}W / {:>4.0f}W", load.power_w, now.max_power_w);
   const std::string memory =
-      fmt::format("{} / {:>9}", mib_text(now.memory_used), mib_text(now.memory_total));
+      fmt::format("{}MiB / {:>6}MiB", mib_text(now.memory_used), mib_text(now.memory_total));
   std::string text = fmt::format("| {:>3}  {:<30}  On | {:>18} Off | {:>20} |\n", now.index,
                                  cut(name_of(now), 30), cut(now.pci_bus_id, 18), "N/A");
   text += fmt::format("| N/A {:>4.0f}C    P{} {:>23} | {:>22} | {:>6.0f}% {:>12} |\n",
@@ -81,7 +72,7 @@ std::string processes_of(const SmiSample& sample) {
   for (const SmiDevice& device : sample.devices) {
     for (const device::ProcessSnapshot& process : device.now.processes) {
       text +=
-          fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>13} |\n", device.now.index,
+          fmt::format("| {:>4}   N/A  N/A {:>15} {:>6}   {:<32} {:>10}MiB |\n", device.now.index,
                       pid_text(process), "C", cut(process.name, 32), mib_text(process.memory_held));
     }
   }

@@ -116,8 +116,8 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   if (options.synthetic) {
     source = std::make_unique<train::SyntheticSource>(options.gpu.batch, total_steps);
   } else {
-    GPEMU_ASSIGN(path,
-                 open_data(options.data, options.gpu, session.model().model(), interrupt.flag()));
+    GPEMU_ASSIGN(path, open_data(options.data, options.gpu, session.model().model(), world.clock,
+                                 interrupt.flag()));
     if (options.cold) GPEMU_TRY(make_cold(*path.dataset, interrupt.flag()));
     const std::int64_t all = std::int64_t{path.loader->batches_per_epoch()} * options.epochs;
     total_steps = std::min(all, options.steps.value_or(all));

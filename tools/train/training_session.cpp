@@ -35,11 +35,6 @@ Result<data::HostBuffer> allocate_pinned(Bytes size, std::atomic<Bytes>& not_loc
 
 }  // namespace
 
-sim::Clock& TrainingSession::clock() const {
-  if (virtual_clock_) return *virtual_clock_;
-  return *real_clock_;
-}
-
 Result<void> TrainingSession::attach(const GpuOptions& options, const World& world) {
   device::Node::end_when_cut_short();
   GPEMU_ASSIGN(node_, device::Node::open(options.node, world.nodes));
@@ -68,13 +63,13 @@ Result<void> TrainingSession::create_node(const GpuOptions& options, const World
 Result<void> TrainingSession::open_devices(const GpuOptions& options) {
   const int first = options.node.empty() ? 0 : options.device;
   for (int index = first; index < first + options.gpus; ++index) {
-    const std::string gpu = node_->device_snapshot(index, clock().now()).gpu;
+    const std::string gpu = node_->device_snapshot(index, clock_->now()).gpu;
     if (gpu != model_->gpu().name) {
       return fail(ErrorCode::kInvalidArgument, "device {} of node '{}' is a {}, not a {}", index,
                   node_->name(), gpu, model_->gpu().name);
     }
     GPEMU_ASSIGN(std::unique_ptr<device::Device> device,
-                 device::Device::open(node_, index, clock()));
+                 device::Device::open(node_, index, *clock_));
     devices_.push_back(std::move(device));
   }
   return {};
@@ -83,16 +78,14 @@ Result<void> TrainingSession::open_devices(const GpuOptions& options) {
 Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool virtual_clock,
                                                 const World& world) {
   TrainingSession session;
-  if (virtual_clock) {
-    session.virtual_clock_ = std::make_unique<sim::VirtualClock>();
-  } else {
-    session.real_clock_ = std::make_unique<sim::RealClock>();
-  }
+  if (virtual_clock) session.virtual_clock_ = std::make_unique<sim::VirtualClock>();
+  session.clock_ = virtual_clock ? session.virtual_clock_.get() : &world.clock;
+  session.spun_before_ = session.clock_->spun();
   std::string gpu = options.gpu;
   if (!options.node.empty()) {
     GPEMU_TRY(session.attach(options, world));
     if (gpu.empty()) {
-      gpu = session.node_->device_snapshot(options.device, session.clock().now()).gpu;
+      gpu = session.node_->device_snapshot(options.device, session.clock_->now()).gpu;
     }
   }
   if (gpu.empty()) {
@@ -100,7 +93,7 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
                 "which GPU? Name one with --gpu, e.g. --gpu V100-PCIE-32GB; `gpemu profile list` "
                 "lists them");
   }
-  GPEMU_ASSIGN(const profile::Database database, profile::Database::open());
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   GPEMU_ASSIGN(cost::StepCostModel model,
                cost::StepCostModel::create(database, options.model, gpu, options.precision));
   session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
@@ -120,7 +113,8 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
 }
 
 Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                           const profile::ModelInfo& model, const std::atomic<bool>& stop) {
+                           const profile::ModelInfo& model, const sim::Clock& clock,
+                           const std::atomic<bool>& stop) {
   const auto& shape = model.input_shape;
   if (shape[0] != 3 || shape[1] != shape[2]) {
     return fail(ErrorCode::kUnsupported,
@@ -151,7 +145,8 @@ Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
   GPEMU_ASSIGN(data::Loader loader,
                data::Loader::create(*path.dataset, loader_options,
                                     gpu.pageable ? data::pageable_allocator()
-                                                 : data::HostAllocator(allocate_counted)));
+                                                 : data::HostAllocator(allocate_counted),
+                                    clock));
   path.loader = std::make_unique<data::Loader>(std::move(loader));
   return path;
 }

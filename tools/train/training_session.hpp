@@ -37,20 +37,18 @@ class TrainingSession {
   [[nodiscard]] const cost::StepCostModel& model() const { return *model_; }
   [[nodiscard]] const train::StepPlan& plan() const { return plan_; }
   /// Returns the host CPU time that waits have spent spinning.
-  [[nodiscard]] Duration spun() const {
-    return real_clock_ ? real_clock_->spun() : Duration::zero();
-  }
+  [[nodiscard]] Duration spun() const { return clock_->spun() - spun_before_; }
 
  private:
   TrainingSession() = default;
   Result<void> attach(const GpuOptions& options, const World& world);
   Result<void> create_node(const GpuOptions& options, const World& world);
   Result<void> open_devices(const GpuOptions& options);
-  [[nodiscard]] sim::Clock& clock() const;
 
   // Declared in dependency order.
-  std::unique_ptr<sim::RealClock> real_clock_;  ///< exactly one of the two clocks exists.
-  std::unique_ptr<sim::VirtualClock> virtual_clock_;
+  std::unique_ptr<sim::VirtualClock> virtual_clock_;  ///< if the run is in virtual time.
+  sim::Clock* clock_ = nullptr;                       ///< that clock, or the world's.
+  Duration spun_before_{};                            ///< by waits before this session.
   std::unique_ptr<cost::StepCostModel> model_;
   train::StepPlan plan_;
   std::shared_ptr<device::Node> node_;
@@ -67,12 +65,13 @@ struct DataPath {
 };
 
 /// Opens the data set and starts a loader for it, into pinned memory unless `gpu.pageable`.
+/// `clock`, which measures the loader's work, must outlive it.
 ///
 /// Errors: those of the data set, which `stop` ends, and the loader; kInvalidArgument if it holds
 /// less than a batch; kResourceLimit if the host is out of memory; kUnsupported if the model's
 /// input is not a square image.
 [[nodiscard]] Result<DataPath> open_data(const DataOptions& options, const GpuOptions& gpu,
-                                         const profile::ModelInfo& model,
+                                         const profile::ModelInfo& model, const sim::Clock& clock,
                                          const std::atomic<bool>& stop);
 
 /// Drops the data set from the page cache; warns if that has no effect because the files are in

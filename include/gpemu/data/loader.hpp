@@ -12,6 +12,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/data/dataset.hpp"
+#include "gpemu/sim/clock.hpp"
 
 namespace gpemu::data {
 
@@ -77,12 +78,13 @@ class Batch {
 /// threads or timing. Thread safety: one reader; the worker threads belong to the loader.
 class Loader {
  public:
-  /// Starts the workers. `dataset` must outlive the loader.
+  /// Starts the workers. `clock` measures their work; it and `dataset` must outlive the loader.
   ///
   /// Errors: kInvalidArgument naming the option; those of `allocator`.
   [[nodiscard]] static Result<Loader> create(const FolderDataset& dataset,
                                              const LoaderOptions& options,
-                                             const HostAllocator& allocator);
+                                             const HostAllocator& allocator,
+                                             const sim::Clock& clock);
 
   Loader(Loader&&) noexcept;
   Loader& operator=(Loader&&) noexcept;

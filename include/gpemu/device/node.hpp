@@ -71,13 +71,14 @@ class Node {
 
   /// Attaches to the node that default_name returns. Errors: those of both.
   [[nodiscard]] static Result<std::shared_ptr<Node>> open_default(
-      const std::filesystem::path& directory = default_directory());
+      std::string_view named, const std::filesystem::path& directory = default_directory());
 
-  /// Returns the name of the node that GPEMU_NODE names, or else of the only node that exists.
+  /// Returns `named`, the value of GPEMU_NODE, or, if it is empty, the name of the only node that
+  /// exists.
   ///
   /// Errors: kNotFound without a node, kInvalidArgument with several.
   [[nodiscard]] static Result<std::string> default_name(
-      const std::filesystem::path& directory = default_directory());
+      std::string_view named, const std::filesystem::path& directory = default_directory());
 
   /// Removes a node of any version by name, and also the nodes that killed runs have left.
   /// Processes that are attached can continue to use it.

@@ -44,7 +44,7 @@ class Database {
 
   /// Errors: kNotFound without the installed database; kIncompatible for a file of another kind or
   /// version; kUnavailable while another process writes the user's; kIo, kCorruptData.
-  [[nodiscard]] static Result<Database> open(const Paths& paths = default_paths());
+  [[nodiscard]] static Result<Database> open(const Paths& paths);
 
   /// Returns a database from the content of a database file; see build_database_image().
   ///

@@ -13,8 +13,9 @@ namespace gpemu::record {
 /// next run of the same user removes the folder.
 class RecordFolder {
  public:
-  /// Errors: kIo with the path and the reason.
-  [[nodiscard]] static Result<RecordFolder> create();
+  /// Makes it in `parent`, the folder for temporary files. Errors: kIo with the path and the
+  /// reason.
+  [[nodiscard]] static Result<RecordFolder> create(const std::filesystem::path& parent);
   RecordFolder(RecordFolder&& other) noexcept
       : path_(std::exchange(other.path_, {})), lock_(std::move(other.lock_)) {}
   RecordFolder& operator=(RecordFolder&&) = delete;

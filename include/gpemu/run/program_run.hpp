@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <optional>
 #include <regex>
 #include <string>
@@ -39,11 +40,12 @@ struct ProgramRun {
 };
 
 /// Runs a program on an emulated GPU, on the virtual clock, until enough of its steps are recorded
-/// or it ends. `stop` ends it.
+/// or it ends. `stop` ends it. `temporary`: the folder for temporary files.
 ///
 /// Errors: kNotFound, with the last output of the program, if it fails before its first step or has
 /// no steps; kInterrupted after `stop`; the errors of starting a program.
 [[nodiscard]] Result<ProgramRun> record_steps(const ProgramRunOptions& options,
+                                              const std::filesystem::path& temporary,
                                               const std::atomic<bool>& stop);
 
 }  // namespace gpemu::run

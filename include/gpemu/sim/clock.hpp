@@ -30,6 +30,9 @@ class Clock {
 
   /// Returns whether time passes even if nobody waits.
   [[nodiscard]] virtual bool runs_by_itself() const = 0;
+
+  /// Returns the host CPU time that all waits have spent spinning; 0 for a clock that never spins.
+  [[nodiscard]] virtual Duration spun() const { return Duration::zero(); }
 };
 
 /// Wakes all threads that wait for a change of that word, in any process.
@@ -56,8 +59,9 @@ class RealClock final : public Clock {
                        TimePoint deadline) override;
   [[nodiscard]] bool runs_by_itself() const override { return true; }
 
-  /// Returns the host CPU time that all waits have spent spinning.
-  [[nodiscard]] Duration spun() const { return Duration(spun_ns_.load(std::memory_order_relaxed)); }
+  [[nodiscard]] Duration spun() const override {
+    return Duration(spun_ns_.load(std::memory_order_relaxed));
+  }
 
  private:
   Duration spin_;

@@ -10,7 +10,7 @@
 // Looks up a GPU in the installed database, which GPEMU_PROFILES names, asks for a cost on it and
 // for the settings of a program on it, and reads the records of a run that does not exist.
 int main() {
-  const auto database = gpemu::profile::Database::open();
+  const auto database = gpemu::profile::Database::open(gpemu::profile::Database::default_paths());
   if (!database) {
     std::fprintf(stderr, "%s\n", database.error().message.c_str());
     return 1;

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <ostream>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "gpemu/profile/pack.hpp"
+#include "gpemu/sim/clock.hpp"
+
+#include "cli/world.hpp"
+
+namespace gpemu::tools {
+
+/// What a command printed, and its exit code.
+struct Outcome {
+  int code = 0;
+  std::string output, errors;
+
+  bool operator==(const Outcome&) const = default;
+};
+
+/// So that GoogleTest shows it.
+std::ostream& operator<<(std::ostream& stream, const Outcome& outcome);
+
+/// Runs a command with the words after "gpemu".
+[[nodiscard]] Outcome run_command(std::vector<std::string> words, const World& world);
+
+/// Returns a text with one space for several, so that tables can be compared without their widths.
+[[nodiscard]] std::string squeezed(std::string_view text);
+
+/// Returns made-up measurements of resnet50 on a V100-PCIE-32GB: batches 1 to 256 fit. The times
+/// of a step at batch 64 are 60 and 120 ms, and of its copy 12 ms.
+[[nodiscard]] profile::Pack made_up_pack(const std::string& name);
+
+/// Made-up surroundings in a folder of their own, which is removed at the end: virtual time, an
+/// empty environment, no nodes, and a database of two GPUs with made_up_pack("made-up").
+class TestWorld {
+ public:
+  TestWorld();
+  TestWorld(const TestWorld&) = delete;
+  TestWorld& operator=(const TestWorld&) = delete;
+  ~TestWorld();
+
+  [[nodiscard]] Outcome run(std::vector<std::string> words) const {
+    return run_command(std::move(words), world);
+  }
+  /// Writes a file below the folder, and returns its path.
+  std::string write(const std::filesystem::path& file, const std::string& text) const;
+
+  const std::filesystem::path folder;
+  std::map<std::string, std::string> variables;
+  sim::VirtualClock clock;
+  World world;
+};
+
+}  // namespace gpemu::tools

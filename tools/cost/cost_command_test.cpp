@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/cost/recording.hpp"
+#include "gpemu/report/terminal.hpp"
+
+#include "cli/test_world.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+class CostCommandTest : public testing::Test {
+ protected:
+  /// Returns the outcome of `gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch BATCHES`.
+  [[nodiscard]] Outcome cost(const std::string& batches, std::vector<std::string> more = {}) const {
+    more.insert(more.begin(),
+                {"cost", "--gpu", "V100-PCIE-32GB", "--model", "resnet50", "--batch", batches});
+    return made_up_.run(more);
+  }
+
+  /// Writes a recording: one addition of 1000 numbers per sample, forward and backward, in 100 MiB
+  /// and 90 MiB per sample. Returns its folder.
+  [[nodiscard]] std::string recordings(const std::string& model = "resnet50") const {
+    cost::RecordedOperation add{.kind = GPEMU_OPERATION_ELEMENTWISE,
+                                .name = "add",
+                                .operation_class = cost::OperationClass::kElementwise,
+                                .type = GPEMU_TYPE_FP32,
+                                .compute_type = GPEMU_TYPE_FP32};
+    add.shape[0] = {.constant = 0, .slope = 1000};
+    const cost::TensorGroup tensor{.count = 1, .bytes = {.constant = 100 << 20, .slope = 90 << 20}};
+    const cost::Recording recording{
+        .model = model,
+        .gpu = "V100-PCIE-32GB",
+        .batches = {1, 2, 3},
+        .operations = {add},
+        .phases = {{"forward", {0}}, {"backward", {0, 0}}},
+        .memory = cost::RecordedMemory{.fullest = {{tensor}}, .after = {tensor}}};
+    made_up_.write("recordings/" + model + ".json", cost::write_recording(recording));
+    return (made_up_.folder / "recordings").string();
+  }
+
+  TestWorld made_up_;
+};
+
+TEST_F(CostCommandTest, ShowsEachBatchAndWhetherItFits) {
+  const Outcome outcome = cost("32,64,512");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_EQ(squeezed(outcome.output),
+            fmt::format("resnet50 on V100-PCIE-32GB at fp32: fits up to batch 256\n\n"
+                        "batch forward ms backward+optimizer ms {} pinned copy ms pageable copy ms "
+                        "peak MiB fits times are memory is\n"
+                        "32 34.603 69.206 2.0% 1.606 6.159 3206 yes interpolated interpolated\n"
+                        "64 60.000 120.000 0.6% 3.211 12.000 6000 yes measured measured\n"
+                        "512 - - - - - - no - -\n",
+                        report::plus_minus()));
+}
+
+TEST_F(CostCommandTest, FailsIfNoBatchFits) {
+  const Outcome outcome = cost("512,1024");
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_EQ(outcome.errors,
+            "gpemu: resnet50 with batch 512 does not fit in V100-PCIE-32GB: it needs about 48000 "
+            "MiB, and 24047 of 32510 MiB can be used; the largest batch that fits is 256\n");
+}
+
+TEST_F(CostCommandTest, PrintsJson) {
+  const Outcome outcome = cost("64,512", {"--json"});
+  EXPECT_EQ(outcome.code, 0);
+  const json document = json::parse(outcome.output);
+  EXPECT_EQ(document["format"], "gpemu-cost-1");
+  EXPECT_EQ(document["date"], "1970-01-01T00:00:00Z");
+  EXPECT_EQ(document["largest_batch"], 256);
+  const json& fits = document["costs"][0];
+  EXPECT_EQ(fits["forward"],
+            (json{{"ms", 60.0}, {"evidence", "measured"}, {"relative_error", 0.006}}));
+  EXPECT_EQ(fits["memory"]["peak_mib"], 6000);
+  EXPECT_EQ(document["costs"][1]["fits"], false);
+}
+
+TEST_F(CostCommandTest, NeedsGpuModelAndBatch) {
+  EXPECT_EQ(made_up_.run({"cost"}), (Outcome{2, "", "gpemu: --gpu is required\n"}));
+  EXPECT_EQ(made_up_.run({"cost", "--gpu", "T4"}),
+            (Outcome{2, "", "gpemu: --model is required\n"}));
+  EXPECT_EQ(made_up_.run({"cost", "--gpu", "T4", "--model", "resnet50"}),
+            (Outcome{2, "", "gpemu: --batch is required\n"}));
+}
+
+TEST_F(CostCommandTest, EvalComparesMemory) {
+  const Outcome outcome = made_up_.run({"cost", "eval", recordings(), "--memory"});
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  // At batch 1, 190 of 500 MiB.
+  EXPECT_EQ(squeezed(outcome.output),
+            "peak memory\ngpu steps mean % median worst which is bias\n"
+            "V100-PCIE-32GB 12 18.46 7.06 -62.00 resnet50 at 1 -18.46\n");
+  const Outcome as_json = made_up_.run({"cost", "eval", recordings(), "--memory", "--json"});
+  const json rows = json::parse(as_json.output);
+  ASSERT_EQ(rows.size(), 12U) << rows;
+  EXPECT_EQ(rows[7]["batch"], 64);
+  EXPECT_EQ(rows[7]["measured_mib"], 6000);
+  EXPECT_EQ(rows[7]["predicted_mib"], 100 + 64 * 90);
+}
+
+TEST_F(CostCommandTest, EvalNeedsRecordingsThatWereMeasured) {
+  EXPECT_EQ(made_up_.run({"cost", "eval", recordings("alexnet"), "--memory"}),
+            (Outcome{3, "", "gpemu: no recording has memory that is both known and measured\n"}));
+  EXPECT_EQ(made_up_.run({"cost", "eval", recordings("alexnet")}),
+            (Outcome{3, "", "gpemu: none of the recorded models was measured on any GPU\n"}));
+  const std::string empty = (made_up_.folder / "own").string();
+  std::filesystem::create_directories(empty);
+  EXPECT_EQ(made_up_.run({"cost", "eval", empty}),
+            (Outcome{3, "", fmt::format("gpemu: {} has no recordings (*.json)\n", empty)}));
+}
+
+TEST_F(CostCommandTest, FitAndEvalNeedTheFolderInWhichTheyWrite) {
+  for (const char* command : {"fit", "eval"}) {
+    EXPECT_EQ(made_up_.run({"cost", command, recordings(), "--write", "/none"}),
+              (Outcome{3, "", "gpemu: --write: there is no folder /none\n"}))
+        << command;
+  }
+}
+
+TEST_F(CostCommandTest, RecordedPricesOperationsOnEachGpu) {
+  const Outcome outcome = made_up_.run(
+      {"cost", "recorded", recordings(), "--gpu", "V100-PCIE-32GB", "--batch", "32,64", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json rows = json::parse(outcome.output);
+  ASSERT_EQ(rows.size(), 2U) << rows;
+  EXPECT_EQ(rows[1]["batch"], 64);
+  const double forward = rows[1]["forward"]["device_ms"];
+  EXPECT_GT(forward, 0);
+  EXPECT_DOUBLE_EQ(rows[1]["backward"]["device_ms"], 2 * forward) << "twice the operation";
+  EXPECT_GT(rows[1]["forward"]["with_host_ms"], forward);
+  EXPECT_EQ(made_up_.run({"cost", "recorded", recordings(), "--gpu", "T4", "--batch", "1"}),
+            (Outcome{10, "", "gpemu: the GPU file of T4 has no calibration\n"}));
+}
+
+}  // namespace
+}  // namespace gpemu::tools

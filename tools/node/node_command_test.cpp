@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/device/node.hpp"
+
+#include "cli/test_world.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
+  const TestWorld made_up;
+  EXPECT_EQ(made_up.run({"node", "create", "n0", "--gpu", "T4:2", "--gpu", "v100", "--policy",
+                         "exclusive"}),
+            (Outcome{0, "created node 'n0' with 3 devices\n", ""}));
+  EXPECT_EQ(made_up.run({"node", "create", "n1", "--gpu", "T4"}),
+            (Outcome{0, "created node 'n1' with 1 device\n", ""}));
+  EXPECT_EQ(squeezed(made_up.run({"node", "list"}).output),
+            "node devices first gpu policy\nn0 3 T4 exclusive\nn1 1 T4 fifo\n");
+  const json node = json::parse(made_up.run({"node", "show", "n0", "--json"}).output);
+  EXPECT_EQ(node["policy"], "exclusive");
+  EXPECT_EQ(node["temporary"], false);
+  ASSERT_EQ(node["devices"].size(), 3U);
+  EXPECT_EQ(node["devices"][2]["gpu"], "V100-PCIE-32GB");
+  EXPECT_EQ(node["devices"][2]["memory_total_mib"], 32'510);
+  EXPECT_EQ(node["devices"][2]["processes"], 0);
+  const std::string shown = squeezed(made_up.run({"node", "show", "n1"}).output);
+  EXPECT_TRUE(
+      shown.starts_with("node 'n1': policy fifo\n"
+                        "device gpu memory used / MiB processes bus id uuid\n"
+                        "0 T4 0 / 15109 0 00000000:01:00.0 GPU-"))
+      << shown;
+  EXPECT_EQ(made_up.run({"node", "rm", "n0"}), (Outcome{0, "", ""}));
+  EXPECT_EQ(json::parse(made_up.run({"node", "list", "--json"}).output).size(), 1U);
+}
+
+TEST(NodeCommandTest, AccessDecidesWhoMayAttach) {
+  const TestWorld made_up;
+  using std::filesystem::perms;
+  constexpr perms kOwner = perms::owner_read | perms::owner_write;
+  constexpr perms kGroup = kOwner | perms::group_read | perms::group_write;
+  const std::pair<const char*, perms> modes[] = {
+      {"owner", kOwner},
+      {"group", kGroup},
+      {"all", kGroup | perms::others_read | perms::others_write}};
+  for (const auto& [access, mode] : modes) {
+    ASSERT_EQ(made_up.run({"node", "create", access, "--gpu", "T4", "--access", access}).code, 0);
+    EXPECT_EQ(std::filesystem::status(made_up.world.nodes / access).permissions(), mode) << access;
+  }
+}
+
+TEST(NodeCommandTest, ListsDamagedNodesWithTheReason) {
+  const TestWorld made_up;
+  ASSERT_EQ(made_up.run({"node", "create", "good", "--gpu", "T4"}).code, 0);
+  std::ofstream(made_up.world.nodes / "bad") << "not a node";
+  const Outcome outcome = made_up.run({"node", "list"});
+  EXPECT_EQ(outcome.code, 0);
+  const std::string text = squeezed(outcome.output);
+  EXPECT_TRUE(
+      text.starts_with("node devices first gpu policy\nbad - damaged -\ngood 1 T4 fifo\n\n"))
+      << text;
+  EXPECT_TRUE(text.contains((made_up.world.nodes / "bad").string())) << text;
+  const json nodes = json::parse(made_up.run({"node", "list", "--json"}).output);
+  EXPECT_TRUE(nodes[0].contains("problem"));
+  EXPECT_FALSE(nodes[1].contains("problem"));
+}
+
+TEST(NodeCommandTest, RemovesANodeInUseOnlyByForce) {
+  const TestWorld made_up;
+  ASSERT_EQ(made_up.run({"node", "create", "n", "--gpu", "T4"}).code, 0);
+  const auto attached = device::Node::open("n", made_up.world.nodes).value();
+  EXPECT_EQ(made_up.run({"node", "remove", "n"}).code, 9);
+  EXPECT_EQ(made_up.run({"node", "remove", "n", "--force"}), (Outcome{0, "", ""}));
+  EXPECT_EQ(made_up.run({"node", "remove", "n"}).code, 3);
+}
+
+TEST(NodeCommandTest, RefusesCountsOutOfRange) {
+  const TestWorld made_up;
+  for (const char* gpu : {"T4:0", "T4:4097", "T4:x", "T4:", "T4:1x"}) {
+    EXPECT_EQ(made_up.run({"node", "create", "n", "--gpu", gpu}),
+              (Outcome{2, "",
+                       fmt::format("gpemu: --gpu {}: write NAME or NAME:COUNT with a count of 1 to "
+                                   "4096\n",
+                                   gpu)}));
+  }
+}
+
+}  // namespace
+}  // namespace gpemu::tools

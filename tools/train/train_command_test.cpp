@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+
+#include "cli/test_world.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+class TrainCommandTest : public testing::Test {
+ protected:
+  /// Returns the outcome of `gpemu train --model resnet50 --batch 64 OPTIONS`.
+  [[nodiscard]] Outcome train(std::vector<std::string> options) const {
+    options.insert(options.begin(), {"train", "--model", "resnet50", "--batch", "64"});
+    return made_up_.run(std::move(options));
+  }
+
+  TestWorld made_up_;
+};
+
+TEST_F(TrainCommandTest, RunsInRealOrVirtualTime) {
+  for (const char* clock : {"real", "virtual"}) {
+    const Outcome outcome =
+        train({"--gpu", "V100", "--synthetic", "--steps", "10", "--clock", clock, "--json", "-"});
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const json result = json::parse(outcome.output);
+    EXPECT_EQ(result["steps"], 10);
+    EXPECT_DOUBLE_EQ(result["timeline_step_ms"]["mean"], 180) << clock;
+    EXPECT_DOUBLE_EQ(result["elapsed_s"], 1.8) << clock;
+  }
+}
+
+TEST_F(TrainCommandTest, WritesWhatWasAskedFor) {
+  const std::string trace = (made_up_.folder / "trace.json").string();
+  const std::string page = (made_up_.folder / "page.html").string();
+  EXPECT_EQ(train({"--gpu", "V100", "--synthetic", "--steps", "3", "--quiet", "--trace", trace,
+                   "--report", page}),
+            (Outcome{0, "", ""}));
+  EXPECT_TRUE(json::parse(read_file(trace).value()).contains("traceEvents"));
+  EXPECT_TRUE(read_file(page).value().starts_with("<!"));
+}
+
+TEST_F(TrainCommandTest, AsksForDataAndAGpu) {
+  EXPECT_EQ(train({"--gpu", "V100"}),
+            (Outcome{2, "",
+                     "gpemu: where is the data? Name a folder of JPEG files with --data, or use "
+                     "--synthetic\n"}));
+  EXPECT_EQ(train({"--synthetic"}),
+            (Outcome{2, "",
+                     "gpemu: which GPU? Name one with --gpu, e.g. --gpu V100-PCIE-32GB; `gpemu "
+                     "profile list` lists them\n"}));
+}
+
+TEST_F(TrainCommandTest, VirtualTimeNeedsSyntheticBatchesAndANodeOfItsOwn) {
+  EXPECT_EQ(train({"--gpu", "V100", "--data", "x", "--clock", "virtual"}),
+            (Outcome{2, "",
+                     "gpemu: --clock virtual needs --synthetic: reading real files takes real "
+                     "time\n"}));
+  EXPECT_EQ(train({"--node", "n", "--synthetic", "--clock", "virtual"}),
+            (Outcome{2, "",
+                     "gpemu: --clock virtual excludes --node: a node that others see runs in real "
+                     "time\n"}));
+}
+
+TEST_F(TrainCommandTest, TakesTheGpusOfANode) {
+  ASSERT_EQ(made_up_.run({"node", "create", "n", "--gpu", "T4", "--gpu", "V100:2"}).code, 0);
+  EXPECT_EQ(train({"--node", "n", "--device", "1", "--gpus", "2", "--synthetic", "--steps", "2",
+                   "--quiet"}),
+            (Outcome{0, "", ""}));
+  EXPECT_EQ(train({"--node", "n", "--device", "2", "--gpus", "2", "--synthetic"}),
+            (Outcome{2, "",
+                     "gpemu: --device 2 and --gpus 2 ask for device 3 of node 'n', whose last is "
+                     "2\n"}));
+  EXPECT_EQ(train({"--node", "n", "--gpu", "V100", "--synthetic"}),
+            (Outcome{2, "", "gpemu: device 0 of node 'n' is a T4, not a V100-PCIE-32GB\n"}));
+}
+
+TEST_F(TrainCommandTest, FailsIfTheBatchDoesNotFit) {
+  const Outcome outcome = train({"--gpu", "V100", "--synthetic", "--batch", "512"});
+  EXPECT_EQ(outcome.code, 4);
+  EXPECT_TRUE(outcome.errors.contains("the largest batch that fits is 256")) << outcome.errors;
+}
+
+}  // namespace
+}  // namespace gpemu::tools
