@@ -40,11 +40,11 @@ function(gpemu_share_common_headers target)
   endif()
 endfunction()
 
-# Has several files of a target compiled as one: they use the same headers. The preset tidy compiles
-# each by itself.
-function(gpemu_compile_together target)
-  if(NOT CMAKE_UNITY_BUILD AND NOT CMAKE_CXX_CLANG_TIDY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 12)
+# Has up to `count` files of a target compiled as one: they use the same headers. The preset tidy
+# compiles each by itself.
+function(gpemu_compile_together target count)
+  if(NOT CMAKE_CXX_CLANG_TIDY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
     target_link_libraries(${target} PRIVATE gpemu_unity_flags)
   endif()
 endfunction()
@@ -95,7 +95,7 @@ function(gpemu_add_module name)
     target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
     gpemu_discover_unit_tests(${target}_test ${name})
     gpemu_share_test_header(${target}_test)
-    gpemu_compile_together(${target}_test)
+    gpemu_compile_together(${target}_test 12)
   endif()
   if(arg_BENCHES AND GPEMU_BUILD_BENCHMARKS)
     add_executable(${target}_bench ${arg_BENCHES})
