@@ -16,7 +16,7 @@ TEST(SaturateTest, SumsEndAtTheLimitsOfTheirRange) {
   EXPECT_EQ(saturating_add(kMax, 1), kMax);
   EXPECT_EQ(saturating_add(kMin, -1), kMin);
   EXPECT_EQ(saturating_add(kMin, kMax), -1);
-  EXPECT_EQ(saturating_add(TimePoint(Duration(1)), Duration::max()), TimePoint::max());
+  EXPECT_EQ(saturating_add(at_ns(1), Duration::max()), TimePoint::max());
 }
 
 TEST(SaturateTest, DifferencesEndAtTheLimitsOfTheirRange) {

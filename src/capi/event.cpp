@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/gpemu.h"
 
 #include "guard.hpp"
@@ -104,7 +105,7 @@ gpemu_status gpemu_event_time(const gpemu_event* event, int64_t* time_ns) {
     if (!recorded.moment().is_over(clock->now())) {
       return fail(ErrorCode::kNotReady, "the event has not happened yet");
     }
-    *time_ns = recorded.moment().time().time_since_epoch().count();
+    *time_ns = gpemu::to_ns(recorded.moment().time());
     return {};
   });
 }

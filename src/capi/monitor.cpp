@@ -12,6 +12,7 @@
 
 #include "gpemu/base/log.hpp"
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
@@ -246,8 +247,8 @@ gpemu_status gpemu_monitor_get_load(int32_t index, gpemu_monitor_load* load) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_load", load));
     GPEMU_ASSIGN(const gpemu::device::DeviceLoad last, gpemu::load_of(index));
-    const gpemu_monitor_load filled{.start_ns = last.start.time_since_epoch().count(),
-                                    .end_ns = last.end.time_since_epoch().count(),
+    const gpemu_monitor_load filled{.start_ns = gpemu::to_ns(last.start),
+                                    .end_ns = gpemu::to_ns(last.end),
                                     .compute = last.compute,
                                     .copy_h2d = last.copy_h2d,
                                     .copy_d2h = last.copy_d2h,

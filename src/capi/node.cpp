@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/units.hpp"
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/gpemu.h"
 #include "gpemu/profile/database.hpp"
@@ -96,7 +97,7 @@ gpemu_status gpemu_node_device_count(const gpemu_node* node, int32_t* count) {
 gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_node_now", node, now_ns));
-    *now_ns = node->clock->now().time_since_epoch().count();
+    *now_ns = gpemu::to_ns(node->clock->now());
     return {};
   });
 }
@@ -104,7 +105,7 @@ gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns) {
 gpemu_status gpemu_node_wait_until(gpemu_node* node, int64_t time_ns) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_node_wait_until", node));
-    node->clock->wait_until(gpemu::TimePoint(gpemu::Duration(time_ns)));
+    node->clock->wait_until(gpemu::at_ns(time_ns));
     return {};
   });
 }
@@ -112,14 +113,14 @@ gpemu_status gpemu_node_wait_until(gpemu_node* node, int64_t time_ns) {
 gpemu_status gpemu_host_now(int64_t* now_ns) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_host_now", now_ns));
-    *now_ns = gpemu::sim::RealClock().now().time_since_epoch().count();
+    *now_ns = gpemu::to_ns(gpemu::sim::RealClock().now());
     return {};
   });
 }
 
 gpemu_status gpemu_host_wait_until(int64_t time_ns) {
   return guard([=]() -> Result<void> {
-    gpemu::sim::RealClock().wait_until(gpemu::TimePoint(gpemu::Duration(time_ns)));
+    gpemu::sim::RealClock().wait_until(gpemu::at_ns(time_ns));
     return {};
   });
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
+#include "gpemu/base/units.hpp"
 #include "gpemu/gpemu.h"
 
 #include "guard.hpp"
@@ -11,8 +12,7 @@ namespace {
 
 void put_interval(gpemu_interval* destination, const device::Interval& interval) {
   if (destination == nullptr) return;
-  *destination = {.start_ns = interval.start.time_since_epoch().count(),
-                  .end_ns = interval.end.time_since_epoch().count()};
+  *destination = {.start_ns = to_ns(interval.start), .end_ns = to_ns(interval.end)};
 }
 
 }  // namespace

@@ -33,13 +33,12 @@ struct gpemu_cuda_event {
     if (mapped_bytes == 0) return device->device->read(event);
     const std::int64_t ns = shared_ns->load(std::memory_order_acquire);
     if (ns == 0) return {};
-    return gpemu::device::Event(gpemu::TimePoint(gpemu::Duration(ns)));
+    return gpemu::device::Event(gpemu::at_ns(ns));
   }
   /// Shows other processes that it was recorded.
   void publish() {
     if (shared_ns == nullptr) return;
-    shared_ns->store(current().moment().time().time_since_epoch().count(),
-                     std::memory_order_release);
+    shared_ns->store(gpemu::to_ns(current().moment().time()), std::memory_order_release);
   }
 };
 

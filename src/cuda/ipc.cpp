@@ -17,6 +17,7 @@
 #include <fmt/format.h>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
 
 #include "allocation.hpp"
 #include "context.hpp"
@@ -150,8 +151,7 @@ Status share_event(Imports& state, gpemu_cuda_event& event) GPEMU_REQUIRES(state
     place = state.free.back();
     state.free.pop_back();
   }
-  state.times[place] =
-      event.current().recorded() ? event.current().moment().time().time_since_epoch().count() : 0;
+  state.times[place] = event.current().recorded() ? to_ns(event.current().moment().time()) : 0;
   event.shared_ns = &state.times[place];
   return GPEMU_CUDA_SUCCESS;
 }

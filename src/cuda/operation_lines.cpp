@@ -86,11 +86,9 @@ std::string operation_line(const RecordedWork& work, int name, std::int64_t thre
   std::string line = fmt::format(
       R"({{"op":"{}","name":{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
       R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
-      kind_of(work), name, work.device->ordinal, work.stream_id, thread,
-      work.interval.asked.time_since_epoch().count(),
-      work.interval.start.time_since_epoch().count(), work.interval.end.time_since_epoch().count(),
-      work.interval.busy.count(), cost::operation_class_name(work.operation_class),
-      cost::evidence_name(work.evidence));
+      kind_of(work), name, work.device->ordinal, work.stream_id, thread, to_ns(work.interval.asked),
+      to_ns(work.interval.start), to_ns(work.interval.end), work.interval.busy.count(),
+      cost::operation_class_name(work.operation_class), cost::evidence_name(work.evidence));
   if (work.operation != nullptr) {
     const gpemu_operation& operation = *work.operation;
     const auto compute =
@@ -116,8 +114,8 @@ std::string_view mark_name(gpemu_cuda_mark_kind kind) {
 
 std::string mark_line(std::string_view kind, std::string_view text, TimePoint time,
                       std::int64_t thread) {
-  return fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})", kind,
-                     time.time_since_epoch().count(), thread, escaped(text));
+  return fmt::format(R"({{"mark":"{}","time_ns":{},"thread":{},"text":"{}"}})", kind, to_ns(time),
+                     thread, escaped(text));
 }
 
 std::string memory_line(std::int64_t bytes, std::uint64_t address, int ordinal) {

@@ -6,10 +6,6 @@
 namespace gpemu::cuda {
 namespace {
 
-TimePoint at_ns(std::int64_t ns) {
-  return TimePoint(Duration(ns));
-}
-
 class OperationLine : public testing::Test {
  protected:
   OperationLine() {

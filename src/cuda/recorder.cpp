@@ -242,7 +242,7 @@ void record_device(const DeviceState& device) {
 void record(const RecordedWork& work) {
   Recorder& state = recorder();
   const std::int64_t time_ns = work.interval.busy.count();
-  const std::int64_t asked_ns = work.interval.asked.time_since_epoch().count();
+  const std::int64_t asked_ns = to_ns(work.interval.asked);
   const auto ordinal = static_cast<std::size_t>(work.device->ordinal);
   const bool device_counts = ordinal < ProcessRecord::kMaxDevices;
   std::int64_t gap_ns = 0;
@@ -267,8 +267,8 @@ void record_start(const DeviceState& device, TimePoint start, TimePoint end) {
   const auto ordinal = static_cast<std::size_t>(device.ordinal);
   if (ordinal >= ProcessRecord::kMaxDevices) return;
   Recorder& state = recorder();
-  const std::int64_t start_ns = start.time_since_epoch().count();
-  const std::int64_t end_ns = end.time_since_epoch().count();
+  const std::int64_t start_ns = to_ns(start);
+  const std::int64_t end_ns = to_ns(end);
   BusyTime& busy = state.busy[ordinal];
   busy.add(start_ns, end_ns);
   RecordedDevice& entry = state.totals->devices[ordinal];
@@ -282,8 +282,7 @@ void record_wait(Duration time) {
   add(state.totals->wait_ns, time.count());
   if (state.lines != nullptr && time > Duration::zero()) write_mark(state, "wait", "");
   if (time.count() > kShortGap) {
-    host_sample = {.time_ns = process().clock->now().time_since_epoch().count(),
-                   .processor_ns = processor_time()};
+    host_sample = {.time_ns = to_ns(process().clock->now()), .processor_ns = processor_time()};
   }
 }
 

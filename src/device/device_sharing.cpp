@@ -16,13 +16,6 @@ namespace {
 constexpr Duration kBacklogToLookInto = std::chrono::milliseconds(10);
 constexpr Duration kLookPeriod = std::chrono::milliseconds(1);
 
-std::int64_t to_ns(TimePoint time) {
-  return time.time_since_epoch().count();
-}
-TimePoint from_ns(std::int64_t ns) {
-  return TimePoint(Duration(ns));
-}
-
 /// First in, first out: a process gets time after everything that any process has reserved before.
 class FirstInFirstOut final : public DeviceSharing {
  public:
@@ -56,26 +49,26 @@ class FirstInFirstOut final : public DeviceSharing {
       gap.start_ns = std::max(queued, to_ns(now));
       gap.end_ns = start;
     }
-    return {.start = from_ns(queued), .end = from_ns(end)};
+    return {.start = at_ns(queued), .end = at_ns(end)};
   }
 
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override {
     drop_work_of_dead(engine, now);
-    const TimePoint tail = from_ns(engines_[engine].tail_ns.load(std::memory_order_relaxed));
+    const TimePoint tail = at_ns(engines_[engine].tail_ns.load(std::memory_order_relaxed));
     return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
                                                                              : std::max(from, tail);
   }
 
   [[nodiscard]] bool is_last(std::size_t engine, TimePoint now) const override {
-    return from_ns(engines_[engine].tail_ns) <= std::max(now, from_ns(tails_ns_[engine]));
+    return at_ns(engines_[engine].tail_ns) <= std::max(now, at_ns(tails_ns_[engine]));
   }
 
  private:
   /// Before this process queues after it, drops the work of dead processes, and repairs damage that
   /// would make this process wait for work that nobody has queued.
   void drop_work_of_dead(std::size_t engine, TimePoint now) {
-    const TimePoint others_end = from_ns(engines_[engine].tail_ns.load());
-    const TimePoint expected = std::max(now, from_ns(tails_ns_[engine]));
+    const TimePoint others_end = at_ns(engines_[engine].tail_ns.load());
+    const TimePoint expected = std::max(now, at_ns(tails_ns_[engine]));
     if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
     const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
     if (now - looked_for_dead_[engine] < kLookPeriod && !is_damage) return;

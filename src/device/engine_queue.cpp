@@ -7,16 +7,6 @@
 #include "gpemu/base/saturate.hpp"
 
 namespace gpemu::device {
-namespace {
-
-std::int64_t ns(TimePoint time) {
-  return time.time_since_epoch().count();
-}
-TimePoint at(std::int64_t ns) {
-  return TimePoint(Duration(ns));
-}
-
-}  // namespace
 
 void EngineQueue::count(Duration busy, Bytes bytes) {
   layout::CountRecord& queued = holding_->queued;
@@ -85,9 +75,9 @@ void EngineQueue::settle(TimePoint start, TimePoint end) {
 void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy) {
   std::int64_t left = busy.count();
   for (layout::GapRecord& gap : record_->gaps) {
-    const std::int64_t gap_start = std::max(gap.start_ns.load(), ns(now));
+    const std::int64_t gap_start = std::max(gap.start_ns.load(), to_ns(now));
     const std::int64_t gap_end = gap.end_ns;
-    if (at(gap_start) >= end || at(gap_end) <= start) continue;
+    if (at_ns(gap_start) >= end || at_ns(gap_end) <= start) continue;
     // Both are in the future, so the difference is in range.
     const std::int64_t part = gap_end > gap_start ? std::min(gap_end - gap_start, left) : 0;
     gap.start_ns = gap_start + part;

@@ -30,7 +30,7 @@ class EngineQueueTest : public testing::Test {
                         [this](std::size_t, TimePoint now, std::int64_t own_tail_ns) {
                           trimmed_.push_back({now, Duration(own_tail_ns)});
                           if (!trims_) return;
-                          engine_.tail_ns = std::max(now.time_since_epoch().count(), own_tail_ns);
+                          engine_.tail_ns = std::max(to_ns(now), own_tail_ns);
                         });
   }
   [[nodiscard]] TimePoint tail() const { return t(Duration(engine_.tail_ns)); }

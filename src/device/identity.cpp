@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "gpemu/base/units.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "process_id.hpp"
@@ -44,7 +45,7 @@ std::uint64_t unique_number() {
   do {
     if (::getrandom(&number, sizeof number, 0) != sizeof number) {
       // The kernel or a sandbox refuses. Time, pid and a count are good enough.
-      number = static_cast<std::uint64_t>(sim::RealClock().now().time_since_epoch().count()) ^
+      number = static_cast<std::uint64_t>(to_ns(sim::RealClock().now())) ^
                static_cast<std::uint64_t>(own_pid()) << 32;
       number += ++refusals;
     }

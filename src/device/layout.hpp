@@ -104,14 +104,14 @@ struct alignas(64) EngineRecord {
 };
 
 /// Returns how much work an engine has between two times, neither of them after its tail. Requires:
-/// 0 <= from_ns.
-[[nodiscard]] inline std::int64_t work_between(const EngineRecord& engine, std::int64_t from_ns,
-                                               std::int64_t to_ns) {
-  if (to_ns <= from_ns) return 0;
-  std::int64_t work = to_ns - from_ns;
+/// 0 <= begin_ns.
+[[nodiscard]] inline std::int64_t work_between(const EngineRecord& engine, std::int64_t begin_ns,
+                                               std::int64_t end_ns) {
+  if (end_ns <= begin_ns) return 0;
+  std::int64_t work = end_ns - begin_ns;
   for (const GapRecord& gap : engine.gaps) {
-    const std::int64_t start = std::max(gap.start_ns.load(), from_ns);
-    const std::int64_t end = std::min(gap.end_ns.load(), to_ns);
+    const std::int64_t start = std::max(gap.start_ns.load(), begin_ns);
+    const std::int64_t end = std::min(gap.end_ns.load(), end_ns);
     if (start < end) work = std::max(work - (end - start), std::int64_t{0});
   }
   return work;

@@ -41,8 +41,8 @@ TEST(News, AWaitReturnsAtItsDeadline) {
   News news;
   sim::VirtualClock clock;
   const News::Waiting waiting(news);
-  waiting.wait(clock, news.count(), TimePoint(Duration(5)));
-  EXPECT_EQ(clock.now(), TimePoint(Duration(5)));
+  waiting.wait(clock, news.count(), at_ns(5));
+  EXPECT_EQ(clock.now(), at_ns(5));
 }
 
 }  // namespace

@@ -248,8 +248,8 @@ TEST_F(NodeTest, SharesMemoryAndTheTimelineFirstInFirstOut) {
   EXPECT_EQ(b->memory_info().free, 256 * kKiB);
 
   a->default_stream().launch(Duration(30));
-  EXPECT_EQ(b->default_stream().launch(Duration(10)).start, TimePoint(Duration(30)));
-  EXPECT_EQ(a->default_stream().launch(Duration(5)).start, TimePoint(Duration(40)));
+  EXPECT_EQ(b->default_stream().launch(Duration(10)).start, at_ns(30));
+  EXPECT_EQ(a->default_stream().launch(Duration(5)).start, at_ns(40));
 }
 
 /// While this lives, no file can be opened.

@@ -48,12 +48,12 @@ void Party::publish(const Arrival& arrival, TimePoint now) {
 void Party::show(std::uint64_t round) {
   const Published& own = arrivals_[round % kKept];
   layout::ArrivalRecord& record = shown_.arrivals[round % kKept];
-  record.time_ns = own.arrival.time.time_since_epoch().count();
+  record.time_ns = to_ns(own.arrival.time);
   record.after_ns = own.arrival.after.count();
   record.rounds_back = own.arrival.rounds_back;
   record.is_final = own.arrival.is_final ? 1 : 0;
   record.cost_ns = own.cost.count();
-  record.published_ns = own.at.time_since_epoch().count();
+  record.published_ns = to_ns(own.at);
 }
 
 void Party::show_count() {
@@ -196,7 +196,7 @@ Duration Party::lateness(TimePoint end) const {
   Duration late{};
   for (const layout::SeatRecord& seat : seats_) {
     const std::int64_t published = seat.arrivals[ended_ % kKept].published_ns;
-    late = std::max(late, TimePoint(Duration(std::max(published, std::int64_t{0}))) - end);
+    late = std::max(late, at_ns(std::max(published, std::int64_t{0})) - end);
   }
   return late;
 }

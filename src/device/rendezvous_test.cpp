@@ -305,7 +305,7 @@ struct Found {
     const auto round = party->arrive(*stream, Duration(1 + random.below(50'000)));
     const auto waited = round ? party->wait(*round, 10s) : std::unexpected(round.error());
     if (!waited) {
-      found.failed_ns = clock.now().time_since_epoch().count();
+      found.failed_ns = to_ns(clock.now());
       std::_Exit(waited.error().code == ErrorCode::kUnavailable ? 0 : 2);
     }
     ++found.rounds;
@@ -348,7 +348,7 @@ TEST_F(ProcessesTest, SurvivorsOfAKillGetAnErrorAndNothingIsLeft) {
       ASSERT_EQ(::waitpid(children[seat], &status, 0), children[seat]);
       if (seat == victim) continue;
       ASSERT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "status " << status;
-      delays.push_back(TimePoint(Duration(found[seat].failed_ns)) - killed);
+      delays.push_back(at_ns(found[seat].failed_ns) - killed);
       rounds += found[seat].rounds;
     }
   }

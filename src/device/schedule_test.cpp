@@ -255,7 +255,7 @@ class Program {
   };
 
   int below(int end) { return static_cast<int>(random_.below(static_cast<std::uint64_t>(end))); }
-  std::int64_t now() { return clock_.now().time_since_epoch().count(); }
+  std::int64_t now() { return to_ns(clock_.now()); }
   template <typename Item>
   Item& any(std::vector<Item>& items) {
     return items[static_cast<std::size_t>(below(static_cast<int>(items.size())))];
@@ -314,24 +314,24 @@ class Program {
       next = TimePoint::max();
       for (const auto& node : nodes_) next = std::min(next, node->settle(clock_.now()));
     }
-    return next.time_since_epoch().count();
+    return to_ns(next);
   }
   void wait_until(std::int64_t deadline) {
     while (true) {
       const std::int64_t next = settle();
       if (next > deadline) break;
-      clock_.wait_until(TimePoint(Duration(next)));
+      clock_.wait_until(at_ns(next));
     }
-    clock_.wait_until(TimePoint(Duration(deadline)));
+    clock_.wait_until(at_ns(deadline));
     settle();
   }
   /// Waits as a process does; returns whether the moment came.
   bool wait_for(const Moment& moment) {
     while (!moment.is_over(clock_.now())) {
       std::int64_t next = settle();
-      if (!moment.is_open()) next = std::min(next, moment.time().time_since_epoch().count());
+      if (!moment.is_open()) next = std::min(next, to_ns(moment.time()));
       if (next == kNever) return false;
-      clock_.wait_until(TimePoint(Duration(next)));
+      clock_.wait_until(at_ns(next));
     }
     return true;
   }
@@ -345,9 +345,9 @@ class Program {
     }
     if (expected == kNever) {
       if (!check.end.is_over(clock_.now())) return std::nullopt;
-      return fmt::format("{} instead of never", check.end.time().time_since_epoch().count());
+      return fmt::format("{} instead of never", to_ns(check.end.time()));
     }
-    const std::int64_t end = check.end.time().time_since_epoch().count();
+    const std::int64_t end = to_ns(check.end.time());
     if (!check.end.is_over(clock_.now()) || std::max(end, check.at_least) != expected) {
       return fmt::format("{} instead of {}", end, expected);
     }

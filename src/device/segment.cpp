@@ -315,7 +315,7 @@ void Segment::trim_all() {
 void Segment::trim(int device, std::size_t engine, TimePoint time, std::int64_t own_tail_ns) {
   // A private node ends with its only process.
   if (!locks_) return;
-  const std::int64_t now = time.time_since_epoch().count();
+  const std::int64_t now = to_ns(time);
   layout::EngineRecord& record = engines(device)[engine];
   std::int64_t tail = record.tail_ns;
   std::int64_t needed = 0;

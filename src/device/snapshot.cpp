@@ -54,7 +54,7 @@ std::int64_t needed_until(std::span<const layout::HoldingRecord> holdings, const
 }
 
 std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive, std::size_t engine,
-                          std::int64_t from_ns, std::int64_t to_ns) {
+                          std::int64_t begin_ns, std::int64_t end_ns) {
   std::int64_t queued = 0;
   for (std::size_t slot = 0; slot < device.holdings.size(); ++slot) {
     if (alive[slot] || device.processes[slot].used.load() == 0) continue;
@@ -62,7 +62,7 @@ std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive, std::s
         queued,
         std::max(device.holdings[slot].engines[engine].queued.busy_ns.load(), std::int64_t{0}));
   }
-  return std::min(layout::work_between(device.engines[engine], from_ns, to_ns), queued);
+  return std::min(layout::work_between(device.engines[engine], begin_ns, end_ns), queued);
 }
 
 Bytes memory_held(std::span<const layout::HoldingRecord> holdings, const Slots& slots) {
@@ -93,7 +93,7 @@ std::string describe(const ProcessSnapshot& process) {
 
 DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTables& device,
                              const Slots& alive, TimePoint now) {
-  const std::int64_t now_ns = now.time_since_epoch().count();
+  const std::int64_t now_ns = to_ns(now);
   DeviceSnapshot snapshot{
       .index = index,
       .gpu = facts.gpu,
@@ -124,7 +124,7 @@ DeviceSnapshot make_snapshot(int index, const DeviceFacts& facts, const DeviceTa
       shown.bytes += queued.bytes;
     }
     shown.busy = work_done(engine, saturating_subtract(busy_ns, dropped), kept_ns, now_ns);
-    shown.idle_from = TimePoint(Duration(kept_ns));
+    shown.idle_from = at_ns(kept_ns);
   }
   for (std::size_t slot = 0; slot < device.processes.size(); ++slot) {
     const layout::HoldingRecord& holding = device.holdings[slot];

@@ -34,11 +34,11 @@ struct DeviceTables {
                                         const Slots& slots, std::size_t engine, std::int64_t now_ns,
                                         std::int64_t latest_ns);
 
-/// Returns how much of an engine's queue from `from_ns` to `to_ns` is work of slots that are in use
-/// but not alive: no more than they ever queued.
+/// Returns how much of an engine's queue from `begin_ns` to `end_ns` is work of slots that are in
+/// use but not alive: no more than they ever queued.
 [[nodiscard]] std::int64_t work_of_dead(const DeviceTables& device, const Slots& alive,
-                                        std::size_t engine, std::int64_t from_ns,
-                                        std::int64_t to_ns);
+                                        std::size_t engine, std::int64_t begin_ns,
+                                        std::int64_t end_ns);
 
 /// Returns the memory that slots hold together.
 [[nodiscard]] Bytes memory_held(std::span<const layout::HoldingRecord> holdings,

@@ -16,11 +16,8 @@ namespace {
 constexpr std::size_t kKernels = static_cast<std::size_t>(Engine::kCompute);
 constexpr std::size_t kCopies = static_cast<std::size_t>(Engine::kCopyHostToDevice);
 
-TimePoint t(std::int64_t ns) {
-  return TimePoint(Duration(ns));
-}
 Moment at(std::int64_t ns) {
-  return Moment(t(ns));
+  return Moment(at_ns(ns));
 }
 
 /// Start and end of what ran, in nanoseconds.
@@ -43,17 +40,17 @@ class TimelineTest : public testing::Test {
     auto group = std::make_shared<LaneGroup>();
     Lane& lane = lanes_.emplace_back(group);
     group->observer = [this, &lane](TimePoint start, TimePoint end) {
-      ran_[&lane].emplace_back(start.time_since_epoch().count(), end.time_since_epoch().count());
+      ran_[&lane].emplace_back(to_ns(start), to_ns(end));
     };
     timeline_->add(std::move(group));
     return lane;
   }
   /// Queues work in a lane at time 0.
   Interval queue(Lane& lane, std::size_t engine, std::int64_t cost) {
-    return timeline_->queue(lane, engine, t(0), Duration(cost), 0);
+    return timeline_->queue(lane, engine, at_ns(0), Duration(cost), 0);
   }
-  void wait(Lane& lane, const Moment& moment) { timeline_->wait_in_stream(lane, t(0), moment); }
-  Moment last_end(Lane& lane) { return timeline_->last_end(lane, t(0)); }
+  void wait(Lane& lane, const Moment& moment) { timeline_->wait_in_stream(lane, at_ns(0), moment); }
+  Moment last_end(Lane& lane) { return timeline_->last_end(lane, at_ns(0)); }
 
   /// Runs everything, and returns when the work of a lane ran.
   Spans spans_of(const Lane& lane) {
@@ -73,7 +70,7 @@ TEST_F(TimelineTest, WorkOfALaneRunsInOrderOnAllEngines) {
   Lane& lane = add_lane();
   queue(lane, kCopies, 3);
   queue(lane, kKernels, 10);
-  EXPECT_EQ(queue(lane, kCopies, 4).start, t(13));
+  EXPECT_EQ(queue(lane, kCopies, 4).start, at_ns(13));
   EXPECT_EQ(spans_of(lane), (Spans{{0, 3}, {3, 13}, {13, 17}}));
 }
 
@@ -81,7 +78,7 @@ TEST_F(TimelineTest, WorkThatIsReadyFirstPutsOffWorkThatWasQueuedFirst) {
   Lane& late = add_lane();
   Lane& early = add_lane();
   wait(late, at(5));
-  EXPECT_EQ(queue(late, kKernels, 10).start, t(5));
+  EXPECT_EQ(queue(late, kKernels, 10).start, at_ns(5));
   wait(early, at(1));
   queue(early, kKernels, 8);
   EXPECT_EQ(spans_of(early), (Spans{{1, 9}}));
@@ -127,10 +124,10 @@ TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
   Lane& early = add_lane();
   wait(running, at(5));
   queue(running, kKernels, 10);
-  timeline_->pass(t(6));
-  timeline_->place_until(t(6));
-  timeline_->forget_started(t(6));
-  timeline_->queue(early, kKernels, t(6), Duration(1), 0);
+  timeline_->pass(at_ns(6));
+  timeline_->place_until(at_ns(6));
+  timeline_->forget_started(at_ns(6));
+  timeline_->queue(early, kKernels, at_ns(6), Duration(1), 0);
   EXPECT_EQ(spans_of(running), (Spans{{5, 15}}));
   EXPECT_EQ(spans_of(early), (Spans{{15, 16}}));
 }
@@ -138,13 +135,13 @@ TEST_F(TimelineTest, StartedWorkIsNotPutOff) {
 TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
   Lane& waiting = add_lane();
   Lane& free = add_lane();
-  const MarkReference mark = timeline_->wait_for_open_mark(waiting, t(0), Duration(1));
+  const MarkReference mark = timeline_->wait_for_open_mark(waiting, at_ns(0), Duration(1));
   queue(waiting, kKernels, 10);
   wait(free, at(40));
   queue(free, kKernels, 5);
   EXPECT_TRUE(mark->is_open());
   EXPECT_EQ(timeline_->next_start(), TimePoint::max()) << "nothing is in line";
-  timeline_->resolve(*mark.get(), t(35), t(35));
+  timeline_->resolve(*mark.get(), at_ns(35), at_ns(35));
   EXPECT_TRUE(mark->is_final());
   EXPECT_EQ(spans_of(waiting), (Spans{{35, 45}})) << "it is ready before the other";
   EXPECT_EQ(spans_of(free), (Spans{{45, 50}}));
@@ -153,19 +150,19 @@ TEST_F(TimelineTest, WorkAfterAnOpenMarkRunsOnceTheMarkHasItsTime) {
 TEST_F(TimelineTest, ALaneIsReadySoMuchAfterTheRoundForWhichItWaits) {
   timeline_->follow_rounds();
   Lane& lane = add_lane();
-  const MarkReference mark = timeline_->wait_for_open_mark(lane, t(0), Duration(1));
+  const MarkReference mark = timeline_->wait_for_open_mark(lane, at_ns(0), Duration(1));
   queue(lane, kKernels, 10);
   queue(lane, kCopies, 4);
-  Ready ready = timeline_->ready(lane, t(0));
+  Ready ready = timeline_->ready(lane, at_ns(0));
   ASSERT_NE(ready.epoch, 0U);
   ASSERT_EQ(ready.terms.size(), 1U);
   EXPECT_EQ(ready.terms.front().round.get(), mark.get());
   EXPECT_EQ(ready.terms.front().after, Duration(14));
 
-  timeline_->resolve(*mark.get(), t(30), t(30));
+  timeline_->resolve(*mark.get(), at_ns(30), at_ns(30));
   EXPECT_TRUE(timeline_->update(ready));
   EXPECT_TRUE(ready.terms.empty());
-  EXPECT_EQ(ready.time, t(44));
+  EXPECT_EQ(ready.time, at_ns(44));
   EXPECT_EQ(spans_of(lane), (Spans{{30, 40}, {40, 44}}));
 }
 
@@ -173,30 +170,30 @@ TEST_F(TimelineTest, WorkOfAnotherLaneOnTheEngineEndsWhatWasKnownOfALane) {
   timeline_->follow_rounds();
   Lane& lane = add_lane();
   Lane& other = add_lane();
-  const MarkReference mark = timeline_->wait_for_open_mark(lane, t(0), Duration(1));
+  const MarkReference mark = timeline_->wait_for_open_mark(lane, at_ns(0), Duration(1));
   queue(lane, kKernels, 10);
-  Ready ready = timeline_->ready(lane, t(0));
-  EXPECT_FALSE(timeline_->is_used_by_other(lane, kKernels, t(0)));
-  EXPECT_TRUE(timeline_->is_used_by_other(other, kKernels, t(0)));
+  Ready ready = timeline_->ready(lane, at_ns(0));
+  EXPECT_FALSE(timeline_->is_used_by_other(lane, kKernels, at_ns(0)));
+  EXPECT_TRUE(timeline_->is_used_by_other(other, kKernels, at_ns(0)));
   EXPECT_TRUE(timeline_->update(ready));
   wait(other, at(3));
   queue(other, kKernels, 5);
   EXPECT_FALSE(timeline_->update(ready));
-  EXPECT_EQ(timeline_->ready(lane, t(0)).epoch, 0U);
-  timeline_->resolve(*mark.get(), t(4), t(4));
+  EXPECT_EQ(timeline_->ready(lane, at_ns(0)).epoch, 0U);
+  timeline_->resolve(*mark.get(), at_ns(4), at_ns(4));
 }
 
 TEST_F(TimelineTest, AnAbandonedLaneRunsToItsEnd) {
   auto group = std::make_shared<LaneGroup>();
   Spans ran;
   group->observer = [&](TimePoint start, TimePoint end) {
-    ran.emplace_back(start.time_since_epoch().count(), end.time_since_epoch().count());
+    ran.emplace_back(to_ns(start), to_ns(end));
   };
   timeline_->add(group);
   auto lane = std::make_unique<Lane>(group);
   wait(*lane, at(5));
   queue(*lane, kKernels, 10);
-  timeline_->abandon(std::move(lane), t(0));
+  timeline_->abandon(std::move(lane), at_ns(0));
   timeline_.reset();
   EXPECT_EQ(ran, (Spans{{5, 15}}));
 }

@@ -11,7 +11,7 @@ using Kind = record::WorkEvent::Kind;
 QueuedEvent event(Kind kind, int launch, int time, int recorded = 0, std::int64_t stream = 0) {
   return {.kind = kind,
           .stream = stream,
-          .recorded = TimePoint(Duration(recorded)),
+          .recorded = at_ns(recorded),
           .launch = Duration(launch),
           .time = Duration(time)};
 }

@@ -121,7 +121,7 @@ Result<void> WorkReader::add_operation(const Line& line) {
                           .index = known->second,
                           .stream = integer(line.fields, "stream").value_or(0),
                           .thread = integer(line.fields, "thread").value_or(0),
-                          .time = TimePoint(Duration(*end)),
+                          .time = at_ns(*end),
                           .duration = Duration(*duration)});
   return {};
 }
@@ -131,7 +131,7 @@ Result<void> WorkReader::add_mark(const Line& line) {
   const auto time = integer(line.fields, "time_ns");
   const auto thread = integer(line.fields, "thread");
   if (!time || !thread) return fault();
-  WorkEvent event{.thread = *thread, .time = TimePoint(Duration(*time))};
+  WorkEvent event{.thread = *thread, .time = at_ns(*time)};
   if (mark == "wait") {
     event.kind = Kind::kWait;
   } else if (mark == "profiler_start") {

@@ -36,7 +36,7 @@ TEST_F(WorkReaderTest, ReadsOperationsAndKnowsThemAgain) {
   EXPECT_EQ(work.events[2].index, 1);
   EXPECT_EQ(work.events[0].stream, 7);
   EXPECT_EQ(work.events[0].thread, 42);
-  EXPECT_EQ(work.events[1].time, TimePoint(Duration(350)));
+  EXPECT_EQ(work.events[1].time, at_ns(350));
   EXPECT_EQ(work.events[1].duration, Duration(50));
 }
 
@@ -66,7 +66,7 @@ TEST_F(WorkReaderTest, KeepsRangesThatLieInNoOther) {
   EXPECT_EQ(reader_.work().names,
             (std::vector<std::string>{"step 0", "other thread", "step 1", "open"}));
   EXPECT_EQ(reader_.work().events[2].kind, Kind::kWait);
-  EXPECT_EQ(reader_.work().events[2].time, TimePoint(Duration(30)));
+  EXPECT_EQ(reader_.work().events[2].time, at_ns(30));
 }
 
 TEST_F(WorkReaderTest, RefusesWhatIsNoLineAndNamesIt) {

@@ -108,7 +108,7 @@ class Skipper::Loop {
  private:
   /// Reads all waits and plans by them.
   SkipPlan make_plan() {
-    const std::int64_t now_ns = clock_.now().time_since_epoch().count();
+    const std::int64_t now_ns = to_ns(clock_.now());
     const std::uint64_t skipped_us = page_.skipped_us();
     waits_.clear();
     for (std::size_t place = 0; place < ClockPage::kWaits; ++place) {

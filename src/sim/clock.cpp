@@ -37,7 +37,7 @@ void relax_processor() {
 TimePoint RealClock::now() const {
   timespec time{};
   ::clock_gettime(CLOCK_MONOTONIC, &time);
-  return TimePoint(Duration(static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec));
+  return at_ns(static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec);
 }
 
 void RealClock::wait_until(TimePoint deadline) {
@@ -75,7 +75,7 @@ void wake_all(const std::atomic<std::uint32_t>& word) {
 }
 
 void VirtualClock::wait_until(TimePoint deadline) {
-  const std::int64_t target = deadline.time_since_epoch().count();
+  const std::int64_t target = to_ns(deadline);
   std::int64_t current = now_ns_.load(std::memory_order_acquire);
   while (current < target && !now_ns_.compare_exchange_weak(current, target)) {
   }

@@ -6,16 +6,12 @@
 namespace gpemu::sim {
 namespace {
 
-TimePoint at(std::int64_t ns) {
-  return TimePoint(Duration(ns));
-}
-
 TEST(EventQueue, YieldsByTimeThenByInsertion) {
   EventQueue<char> queue;
-  queue.push(at(20), 'c');
-  queue.push(at(10), 'a');
-  queue.push(at(10), 'b');
-  queue.push(at(5), 'x');
+  queue.push(at_ns(20), 'c');
+  queue.push(at_ns(10), 'a');
+  queue.push(at_ns(10), 'b');
+  queue.push(at_ns(5), 'x');
   std::string order;
   while (!queue.empty()) order += queue.pop().payload;
   EXPECT_EQ(order, "xabc");

@@ -10,7 +10,7 @@ namespace gpemu::sim {
 
 /// Returns a time as the kernel takes it.
 [[nodiscard]] inline timespec to_timespec(TimePoint time) {
-  const auto ns = time.time_since_epoch().count();
+  const auto ns = to_ns(time);
   return {.tv_sec = static_cast<time_t>(ns / 1'000'000'000),
           .tv_nsec = static_cast<long>(ns % 1'000'000'000)};
 }

@@ -52,7 +52,7 @@ SharedClock::SharedClock(ClockPage& page, Duration spin)
 TimePoint SharedClock::host_now() const {
   timespec time{};
   read_(CLOCK_MONOTONIC, &time);
-  return TimePoint(Duration(static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec));
+  return at_ns(static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec);
 }
 
 TimePoint SharedClock::now() const {
@@ -61,7 +61,7 @@ TimePoint SharedClock::now() const {
 
 TimedWait* SharedClock::publish_wait(WaitKind kind, TimePoint until) {
   if (page_.skipping.load() == 0) return nullptr;
-  return publish(page_, ::gettid(), kind, until.time_since_epoch().count(),
+  return publish(page_, ::gettid(), kind, to_ns(until),
                  [this] { futex(page_.published, FUTEX_WAKE, 1, nullptr); });
 }
 

@@ -72,7 +72,7 @@ TEST_F(SharedClockTest, ASkipEndsAWaitOfAnHour) {
   TimedWait& wait = the_wait();
   EXPECT_EQ(wait.kind, static_cast<std::uint32_t>(WaitKind::kSleep));
   // Woken a little before, as by the real clock, to be there exactly.
-  EXPECT_EQ(TimePoint(Duration(wait.until_ns)), deadline - RealClock::kDefaultSpin);
+  EXPECT_EQ(at_ns(wait.until_ns), deadline - RealClock::kDefaultSpin);
   skip(*page_, 1h);
   ++wait.woken;
   ::syscall(SYS_futex, &wait.woken, FUTEX_WAKE, INT_MAX, nullptr, nullptr, 0);

@@ -26,7 +26,7 @@ namespace gpemu {
 
 /// Returns the time that is `duration` after `time`, or the last representable time.
 [[nodiscard]] constexpr TimePoint saturating_add(TimePoint time, Duration duration) {
-  return TimePoint(Duration(saturating_add(time.time_since_epoch().count(), duration.count())));
+  return at_ns(saturating_add(to_ns(time), duration.count()));
 }
 
 }  // namespace gpemu

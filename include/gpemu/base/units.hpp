@@ -31,6 +31,15 @@ inline constexpr Bytes kGiB = 1024 * kMiB;
   return static_cast<double>(bytes) / static_cast<double>(kMiB);
 }
 
+/// Returns the nanoseconds from the axis's origin to a point in time.
+[[nodiscard]] constexpr std::int64_t to_ns(TimePoint time) {
+  return time.time_since_epoch().count();
+}
+/// Returns the point in time that is so many nanoseconds after the axis's origin.
+[[nodiscard]] constexpr TimePoint at_ns(std::int64_t ns) {
+  return TimePoint(Duration(ns));
+}
+
 /// Returns the duration nearest to a number of nanoseconds; halves round away from zero. Larger
 /// numbers give the longest duration, and NaN gives zero.
 [[nodiscard]] constexpr Duration from_nanoseconds(double nanoseconds) {

@@ -26,11 +26,10 @@ struct Ready;    ///< on which rounds a time depends.
 class Mark {
  public:
   /// `schedule`: null if nobody looks at the mark except its timeline.
-  Mark(Schedule* schedule, TimePoint expected)
-      : time_ns_(expected.time_since_epoch().count()), schedule_(schedule) {}
+  Mark(Schedule* schedule, TimePoint expected) : time_ns_(to_ns(expected)), schedule_(schedule) {}
 
   /// Returns when the work ends; only as expected until it has its time.
-  [[nodiscard]] TimePoint time() const { return TimePoint(Duration(time_ns_.load())); }
+  [[nodiscard]] TimePoint time() const { return at_ns(time_ns_.load()); }
   /// Returns when the work starts. Requires: it has its time.
   [[nodiscard]] TimePoint start() const { return start_; }
   /// Returns whether the time cannot change any more.
@@ -55,7 +54,7 @@ class Mark {
   /// Gives the work its time.
   void place(TimePoint start, TimePoint end) {
     start_ = start;
-    time_ns_ = end.time_since_epoch().count();
+    time_ns_ = to_ns(end);
     placed_ = true;
   }
   /// Takes the work's time away.

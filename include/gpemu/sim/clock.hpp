@@ -75,7 +75,7 @@ class RealClock final : public Clock {
 class VirtualClock final : public Clock {
  public:
   [[nodiscard]] TimePoint now() const override {
-    return TimePoint(Duration(now_ns_.load(std::memory_order_acquire)));
+    return at_ns(now_ns_.load(std::memory_order_acquire));
   }
   void wait_until(TimePoint deadline) override;
   /// Jumps to the deadline if there is one before the last TimePoint.
