@@ -28,7 +28,7 @@ class AnalyzeCommandTest : public testing::Test {
 TEST_F(AnalyzeCommandTest, SeesNoStallIfLoadingTakesNoTime) {
   const Outcome outcome = analyze("2");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  const nlohmann::json result = nlohmann::json::parse(outcome.output);
+  const nlohmann::json result = parsed(outcome.output);
   const double compute_ms = result["profile_step_ms"]["forward"].get<double>() +
                             result["profile_step_ms"]["backward_optimizer"].get<double>();
   const double copy_ms = result["profile_step_ms"]["copy"];

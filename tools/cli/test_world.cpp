@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/profile/database_writer.hpp"
@@ -52,6 +53,10 @@ std::string squeezed(std::string_view text) {
     result += c;
   }
   return result;
+}
+
+nlohmann::json parsed(const std::string& text) {
+  return nlohmann::json::parse(text);
 }
 
 profile::Pack made_up_pack(const std::string& name) {

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "gpemu/profile/pack.hpp"
 #include "gpemu/sim/clock.hpp"
 
@@ -31,6 +33,9 @@ std::ostream& operator<<(std::ostream& stream, const Outcome& outcome);
 
 /// Returns a text with one space for several, so that tables can be compared without their widths.
 [[nodiscard]] std::string squeezed(std::string_view text);
+
+/// Parses JSON. Here, because each file would compile the parser. Requires: it is JSON.
+[[nodiscard]] nlohmann::json parsed(const std::string& text);
 
 /// Returns made-up measurements of resnet50 on a V100-PCIE-32GB: batches 1 to 256 fit. The times
 /// of a step at batch 64 are 60 and 120 ms, and of its copy 12 ms.

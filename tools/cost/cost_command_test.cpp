@@ -74,7 +74,7 @@ TEST_F(CostCommandTest, FailsIfNoBatchFits) {
 TEST_F(CostCommandTest, PrintsJson) {
   const Outcome outcome = cost("64,512", {"--json"});
   EXPECT_EQ(outcome.code, 0);
-  const json document = json::parse(outcome.output);
+  const json document = parsed(outcome.output);
   EXPECT_EQ(document["format"], "gpemu-cost-1");
   EXPECT_EQ(document["date"], "1970-01-01T00:00:00Z");
   EXPECT_EQ(document["largest_batch"], 256);
@@ -101,7 +101,7 @@ TEST_F(CostCommandTest, EvalComparesMemory) {
             "peak memory\ngpu steps mean % median worst which is bias\n"
             "V100-PCIE-32GB 12 18.46 7.06 -62.00 resnet50 at 1 -18.46\n");
   const Outcome as_json = made_up_.run({"cost", "eval", recordings(), "--memory", "--json"});
-  const json rows = json::parse(as_json.output);
+  const json rows = parsed(as_json.output);
   ASSERT_EQ(rows.size(), 12U) << rows;
   EXPECT_EQ(rows[7]["batch"], 64);
   EXPECT_EQ(rows[7]["measured_mib"], 6000);
@@ -131,7 +131,7 @@ TEST_F(CostCommandTest, RecordedPricesOperationsOnEachGpu) {
   const Outcome outcome = made_up_.run(
       {"cost", "recorded", recordings(), "--gpu", "V100-PCIE-32GB", "--batch", "32,64", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  const json rows = json::parse(outcome.output);
+  const json rows = parsed(outcome.output);
   ASSERT_EQ(rows.size(), 2U) << rows;
   EXPECT_EQ(rows[1]["batch"], 64);
   const double forward = rows[1]["forward"]["device_ms"];

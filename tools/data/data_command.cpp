@@ -204,7 +204,7 @@ Result<void> transform_image(const TransformOptions& options) {
   const json result = {{"crop", {crop.x, crop.y, crop.width, crop.height}},
                        {"flip", drawn->flip},
                        {"shape", {3, options.crop, options.crop}}};
-  report::print_out("{}\n", result.dump());
+  report::print_out("{}", report::one_line(result));
   return {};
 }
 

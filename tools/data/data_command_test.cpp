@@ -26,7 +26,7 @@ TEST(DataCommandTest, ShowsSizes) {
                                  "18 KB  95 % 19 KB  99 % 20 KB\n",
                                  folder),
                      ""}));
-  const json shown = json::parse(made_up.run({"data", "show", folder, "--json"}).output);
+  const json shown = parsed(made_up.run({"data", "show", folder, "--json"}).output);
   EXPECT_EQ(shown["bytes"], 210'000);
   EXPECT_EQ(shown["size_percentiles_kb"]["99"], 20);
 }
@@ -41,7 +41,7 @@ TEST(DataCommandTest, MakesImagesAndMeasuresLoadingThem) {
   const Outcome measured = made_up.run(
       {"data", "bench", folder, "--workers", "1", "--epochs", "2", "--batch", "2", "--json"});
   ASSERT_EQ(measured.code, 0) << measured.errors;
-  const json result = json::parse(measured.output);
+  const json result = parsed(measured.output);
   EXPECT_EQ(result["what"], "loader");
   EXPECT_EQ(result["images"], 4);
   EXPECT_EQ(result["corrupt"], 0);

@@ -24,7 +24,7 @@ TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
             (Outcome{0, "created node 'n1' with 1 device\n", ""}));
   EXPECT_EQ(squeezed(made_up.run({"node", "list"}).output),
             "node devices first gpu policy\nn0 3 T4 exclusive\nn1 1 T4 fifo\n");
-  const json node = json::parse(made_up.run({"node", "show", "n0", "--json"}).output);
+  const json node = parsed(made_up.run({"node", "show", "n0", "--json"}).output);
   EXPECT_EQ(node["policy"], "exclusive");
   EXPECT_EQ(node["temporary"], false);
   ASSERT_EQ(node["devices"].size(), 3U);
@@ -38,7 +38,7 @@ TEST(NodeCommandTest, CreatesShowsListsAndRemoves) {
                         "0 T4 0 / 15109 0 00000000:01:00.0 GPU-"))
       << shown;
   EXPECT_EQ(made_up.run({"node", "rm", "n0"}), (Outcome{0, "", ""}));
-  EXPECT_EQ(json::parse(made_up.run({"node", "list", "--json"}).output).size(), 1U);
+  EXPECT_EQ(parsed(made_up.run({"node", "list", "--json"}).output).size(), 1U);
 }
 
 TEST(NodeCommandTest, AccessDecidesWhoMayAttach) {
@@ -67,7 +67,7 @@ TEST(NodeCommandTest, ListsDamagedNodesWithTheReason) {
       text.starts_with("node devices first gpu policy\nbad - damaged -\ngood 1 T4 fifo\n\n"))
       << text;
   EXPECT_TRUE(text.contains((made_up.world.nodes / "bad").string())) << text;
-  const json nodes = json::parse(made_up.run({"node", "list", "--json"}).output);
+  const json nodes = parsed(made_up.run({"node", "list", "--json"}).output);
   EXPECT_TRUE(nodes[0].contains("problem"));
   EXPECT_FALSE(nodes[1].contains("problem"));
 }

@@ -43,7 +43,7 @@ class ProfileCommandTest : public testing::Test {
   [[nodiscard]] double forward_ms() const {
     const Outcome shown = profile({"show", "--gpu", "V100-PCIE-32GB", "--model", "resnet50",
                                    "--quantity", "forward", "--json"});
-    return json::parse(shown.output)["curves"][0]["points"][0][1];
+    return parsed(shown.output)["curves"][0]["points"][0][1];
   }
 
   TestWorld made_up_;
@@ -71,13 +71,12 @@ TEST_F(ProfileCommandTest, ListsTheMeasurementsOfAGpuOrAModel) {
   EXPECT_EQ(squeezed(profile({"list", "--model", "resnet50"}).output), measured);
   EXPECT_EQ(profile({"list", "--gpu", "T4"}), (Outcome{0, "there are no such measurements\n", ""}));
   EXPECT_EQ(profile({"list", "--gpu", "T5"}).code, 3);
-  const json all = json::parse(profile({"list", "--json"}).output);
+  const json all = parsed(profile({"list", "--json"}).output);
   EXPECT_EQ(all["gpus"][1]["models_measured"], 1) << all["gpus"];
   EXPECT_EQ(all["gpus"][0]["models_measured"], 0);
   EXPECT_EQ(all["models"][0]["gpus_measured"], 1);
   EXPECT_EQ(all["measured"][0]["batches"]["forward"], (json{1, 256}));
-  EXPECT_EQ(json::parse(profile({"list", "--gpu", "T4", "--json"}).output)["measured"],
-            json::array());
+  EXPECT_EQ(parsed(profile({"list", "--gpu", "T4", "--json"}).output)["measured"], json::array());
 }
 
 TEST_F(ProfileCommandTest, ShowsCurvesWithTheirLimit) {
@@ -100,7 +99,7 @@ TEST_F(ProfileCommandTest, ShowsCurvesWithTheirLimit) {
 TEST_F(ProfileCommandTest, ShowsTheSourceOfEachNumberOfAGpu) {
   const Outcome outcome = profile({"show", "--gpu", "T4", "--json"});
   EXPECT_EQ(outcome.code, 0);
-  const json spec = json::parse(outcome.output);
+  const json spec = parsed(outcome.output);
   EXPECT_EQ(spec["name"], "T4");
   EXPECT_FALSE(spec["numbers"].empty());
   for (const auto& [name, number] : spec["numbers"].items()) {

@@ -30,7 +30,7 @@ TEST_F(SmiCommandTest, ShowsLoadMemoryAndProcessesAsJson) {
   device->default_stream().launch(50ms);
   const Outcome outcome = made_up_.run({"smi", "n", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
-  const nlohmann::json devices = nlohmann::json::parse(outcome.output);
+  const nlohmann::json devices = parsed(outcome.output);
   ASSERT_EQ(devices.size(), 2U);
   EXPECT_EQ(devices[0]["utilization_compute"], 0);
   EXPECT_EQ(devices[0]["processes"].size(), 0U);

@@ -27,7 +27,7 @@ TEST_F(TrainCommandTest, RunsInRealOrVirtualTime) {
     const Outcome outcome =
         train({"--gpu", "V100", "--synthetic", "--steps", "10", "--clock", clock, "--json", "-"});
     ASSERT_EQ(outcome.code, 0) << outcome.errors;
-    const json result = json::parse(outcome.output);
+    const json result = parsed(outcome.output);
     EXPECT_EQ(result["steps"], 10);
     EXPECT_DOUBLE_EQ(result["timeline_step_ms"]["mean"], 180) << clock;
     EXPECT_DOUBLE_EQ(result["elapsed_s"], 1.8) << clock;
@@ -40,7 +40,7 @@ TEST_F(TrainCommandTest, WritesWhatWasAskedFor) {
   EXPECT_EQ(train({"--gpu", "V100", "--synthetic", "--steps", "3", "--quiet", "--trace", trace,
                    "--report", page}),
             (Outcome{0, "", ""}));
-  EXPECT_TRUE(json::parse(read_file(trace).value()).contains("traceEvents"));
+  EXPECT_TRUE(parsed(read_file(trace).value()).contains("traceEvents"));
   EXPECT_TRUE(read_file(page).value().starts_with("<!"));
 }
 

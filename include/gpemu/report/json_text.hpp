@@ -8,14 +8,10 @@
 namespace gpemu::report {
 
 /// Returns JSON as indented text, or as one line. Bytes that are not UTF-8, which names of files
-/// and processes may contain, are replaced.
-template <typename Json>
-[[nodiscard]] std::string json_text(const Json& json) {
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
-}
-template <typename Json>
-[[nodiscard]] std::string one_line(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+/// and processes may contain, are replaced. Not templates: each file would compile the serializer.
+[[nodiscard]] std::string json_text(const nlohmann::json& json);
+[[nodiscard]] std::string json_text(const nlohmann::ordered_json& json);
+[[nodiscard]] std::string one_line(const nlohmann::json& json);
+[[nodiscard]] std::string one_line(const nlohmann::ordered_json& json);
 
 }  // namespace gpemu::report
