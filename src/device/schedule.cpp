@@ -70,7 +70,8 @@ TimePoint Schedule::take_back_arrivals(TimePoint now) {
     for (Party* const party : parties_) {
       if (!party->took_back_too_late(now)) continue;
       party->restore();
-      is_late = true;
+      // The rounds of a party that has failed do not end, however late it is.
+      is_late = is_late || party->failed() == nullptr;
     }
     enter(now);
   }
@@ -255,8 +256,8 @@ void Schedule::find_failures() {
     if (!party->rounds().empty()) party->repair();
     for (const layout::SeatRecord& seat : party->seats()) {
       if (!party->lacks(seat, timeline_.now()) || peers_.can_come(seat)) continue;
-      // It may have come before it died.
-      settle_rounds();
+      // It may have come before it left or died, at a time that has passed only since.
+      enter(clock_->now());
       if (!party->lacks(seat, timeline_.now())) continue;
       party->fail(seat);
       news.tell();

@@ -214,5 +214,31 @@ TEST_F(LookAtTest, ADeadPartyIsNoticedWithin20Milliseconds) {
   EXPECT_EQ(party_.failed(), &seats_[1]);
 }
 
+TEST_F(LookAtTest, APartyThatCameBeforeItLeftIsNotMissed) {
+  launch(30ms);
+  const Moment round = arrive(TimePoint(), 5ms);
+  other_.add().cost = 5ms;
+  other_.publish({.time = TimePoint(40ms), .is_final = false}, TimePoint());
+  seats_[1].owner = layout::left(seats_[1].key);
+  clock_.wait_until(TimePoint(42ms));
+  static_cast<void>(look(TimePoint(35ms)));  // It read the clock before the party left.
+  EXPECT_EQ(party_.failed(), nullptr);
+  EXPECT_EQ(round.time(), TimePoint(45ms));
+}
+
+TEST_F(LookAtTest, APartyThatHasFailedCanLeaveLate) {
+  launch(30ms);
+  static_cast<void>(arrive(TimePoint(), 5ms));
+  static_cast<void>(arrive(TimePoint(), 5ms));
+  other_.add().cost = 5ms;
+  other_.publish({.time = TimePoint(40ms), .is_final = false}, TimePoint());
+  seats_[1].owner = layout::left(seats_[1].key);
+  static_cast<void>(look(TimePoint(35ms)));
+  ASSERT_EQ(party_.failed(), &seats_[1]);
+  const Lock lock(schedule_.mutex);
+  schedule_.abort(party_, TimePoint(60ms));
+  EXPECT_TRUE(party_.rounds().empty());
+}
+
 }  // namespace
 }  // namespace gpemu::device
