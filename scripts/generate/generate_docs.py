@@ -20,9 +20,9 @@ EXIT_CODES_HEAD = """\
 Made by `scripts/generate/generate_docs.py` from `include/gpemu/base/error_codes.def`; do not edit.
 
 Every failure prints one line on standard error that says what is wrong, where, and what to do.
-The exit code of the `gpemu` command says of which kind it is, and so do `ErrorCode` in C++ and
+The exit code of the `gpemu` command gives its kind, and so do `ErrorCode` in C++ and
 `gpemu_status` in C. `gpemu run` ends with the exit code of its program, which may be the same as
-one of these; 128 plus the signal when one ended it.
+one of these, or with 128 plus the number of the signal that ended it.
 
 | exit code | meaning | C++ | C |
 |---|---|---|---|

@@ -116,7 +116,7 @@ def check(all_libraries, wheels):
 
 
 def print_table(all_libraries, wheels):
-    heads = ["library", "stands in for", "functions", "implemented"]
+    heads = ["library", "replaces", "functions", "implemented"]
     heads += [f"{wheel.name} imports, of these implemented" for wheel in wheels]
     print("| " + " | ".join(heads) + " |")
     print("|" + "---|" * len(heads))
@@ -135,8 +135,8 @@ def print_table(all_libraries, wheels):
 
 def print_missing(all_libraries, wheels):
     print("\n## Imported and not supported\n")
-    print("A program that calls one of these gets the library's status for it and one line in the")
-    print("log.\n")
+    print("A program that calls one of these gets the library's status for calls that are not")
+    print("supported. One line is logged.\n")
     for library in all_libraries:
         missing = set()
         for wheel in wheels:

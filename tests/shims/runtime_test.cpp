@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -32,6 +33,11 @@ struct Runtime {
   size_t multiprocessors_offset;  // of cudaDeviceProp::multiProcessorCount
   const char* get_properties;
 };
+
+/// Keeps addresses out of the names of tests.
+void PrintTo(const Runtime& runtime, std::ostream* stream) {
+  *stream << "CUDA " << runtime.major;
+}
 
 class CudaRuntime : public testing::TestWithParam<Runtime> {
  protected:

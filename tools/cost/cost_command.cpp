@@ -196,7 +196,7 @@ void add_cost_command(Command app, const World& world) {
   command.option("--precision", options->precision, "Precision, e.g. fp32; default: as measured");
   command.flag("--json", options->as_json, "Print JSON");
   command.notes(
-      "An error bar of 10 % says that in 9 of 10 cases the truth is between time / 1.1 and\n"
+      "An error bar of 10 % means that in 9 of 10 cases the truth is between time / 1.1 and\n"
       "time x 1.1. The exit code is 4, out of memory, if none of the batches fits.\n"
       "Examples:\n"
       "  gpemu cost --gpu V100-PCIE-32GB --model resnet50 --batch 64\n"

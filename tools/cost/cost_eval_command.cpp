@@ -170,7 +170,7 @@ void add_cost_eval_command(Command cost, const World& world) {
       "models\n"
       "in turn. gpu-out: it leaves out each GPU in turn, except its host's times at batch 1 and "
       "2.\n"
-      "one-batch: for a twelfth of the models, only batch 32 is known; it corrects the others.\n"
+      "one-batch: for a twelfth of the models, only batch 32 is known; it corrects the rest.\n"
       "The error of a step is predicted / measured - 1. A bar contains 90 % of the steps of the\n"
       "other families or, in gpu-out, of the other GPUs; there, GPUs before Maxwell have no bar.\n"
       "Each fit takes about 15 s of one core.\n"

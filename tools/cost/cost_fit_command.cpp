@@ -159,7 +159,7 @@ void add_cost_fit_command(Command cost, const World& world) {
                  "Folder of the GPU files in which to write the parameters, e.g. gpus");
   command.flag("--json", options->as_json, "Print JSON");
   command.notes(
-      "All GPUs on which the recorded models were measured are fitted together, in seconds.\n"
+      "All GPUs on which the recorded models were measured are fitted together. It takes seconds.\n"
       "--write replaces the table \"calibration\" of their files, except its bars, which\n"
       "\"gpemu cost eval --write\" writes. The same measurements give the same bytes. The new\n"
       "values take effect when the profiles are built again.\n"

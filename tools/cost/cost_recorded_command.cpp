@@ -104,7 +104,7 @@ void add_cost_recorded_command(Command cost, const World& world) {
       .range(1, 1 << 20);
   command.flag("--json", options->as_json, "Print JSON");
   command.notes(
-      "\"with its host\" adds time of the host on which the GPU (or its substitute) was measured:\n"
+      "\"with its host\" adds the time of the host of the measured GPU, or of its substitute:\n"
       "launches for which the GPU waits, and the wait at the end of a phase.\n"
       "Example:\n"
       "  gpemu cost recorded profiles/gpemu-vldb25/operations --gpu V100-PCIE-32GB --batch 32,64");

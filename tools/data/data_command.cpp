@@ -212,7 +212,7 @@ void add_make(Command data) {
   auto options = std::make_shared<MakeOptions>();
   options->make.threads = report::usable_cores();
   Command make = data.subcommand("make", "Write a data set of JPEG images for experiments");
-  make.option("folder", options->folder, "Folder to make; must not exist or be empty").required();
+  make.option("folder", options->folder, "Folder to make; must be new or empty").required();
   make.option("--images", options->make.images, "Number of images").show_default();
   make.option("--classes", options->make.classes, "Number of class folders").show_default();
   make.option("--seed", options->make.seed, "The same seed makes the same images").show_default();
@@ -251,7 +251,7 @@ void add_bench(Command data, const World& world) {
       .range(1, 1000)
       .show_default();
   bench.option("--batch", options->bench.batch, "Images per batch").show_default();
-  bench.option("--seed", options->bench.seed, "Seed of order and augmentation").show_default();
+  bench.option("--seed", options->bench.seed, "Seed for order and augmentation").show_default();
   bench.flag("--decode-only", options->bench.decode_only,
              "Instead, only decode whole images with libjpeg-turbo, for comparison");
   bench.flag("--json", options->as_json, "Print JSON");
@@ -269,7 +269,7 @@ void add_transform(Command data) {
   transform.option("image", options->image, "JPEG file").required();
   transform
       .option("--output", options->output,
-              "File for the sample: raw float32 of the host's byte order, [3, crop, crop]")
+              "File for the sample: raw float32 in the host's byte order, [3, crop, crop]")
       .required();
   transform.option("--seed", options->seed, "Seed of the augmentation").show_default();
   transform.option("--epoch", options->epoch, "Epoch").show_default();

@@ -186,7 +186,7 @@ std::string predict_text(const PredictReport& report) {
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
   return fmt::format(
       "{}\n"
-      "{}15% says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\n"
+      "{}15% means that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.\n"
       "Data loading is not modelled: batches are assumed to be ready. Peak is what the program\n"
       "held; the context takes another {:.0f} MiB.\n"
       "{}\n",
@@ -256,7 +256,7 @@ std::string predict_page(const PredictReport& report) {
               "limited by"},
              steps);
   page.paragraph(
-      "±15 % says that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.");
+      "±15 % means that in 9 of 10 cases the truth is between time / 1.15 and time x 1.15.");
   page.heading("Memory and operations");
   page.table({"GPU", "batch", "held (MiB)", "context (MiB)", "capacity (MiB)", "fits",
               "what its operations' time goes into"},

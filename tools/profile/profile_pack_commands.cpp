@@ -247,7 +247,7 @@ Result<void> compare(const CompareOptions& options, const World& world) {
 
 void add_profile_import_command(Command profile, const World& world) {
   Command command = profile.subcommand(
-      "import", "Make a pack of GPEmu's published tables, leaving out extrapolated rows");
+      "import", "Make a pack from GPEmu's published tables, leaving out extrapolated rows");
   auto options = std::make_shared<ImportOptions>();
   command.option("folder", options->folder, "Folder of the tables").required();
   command.option("--output", options->output,
@@ -262,7 +262,7 @@ void add_profile_import_command(Command profile, const World& world) {
                  "GPU=LABEL for a GPU not measured at fp32; repeatable");
   command
       .option("--tolerance", options->tolerance_percent,
-              "Largest error in percent of a time that is left out, at any measured batch")
+              "Largest error, in percent, of the times that are left out")
       .real_range(0, 50)
       .show_default();
   command.notes(
@@ -275,7 +275,7 @@ void add_profile_import_command(Command profile, const World& world) {
 
 void add_profile_check_command(Command profile, const World& world) {
   Command command = profile.subcommand(
-      "check", "Review a pack as a contribution: every fault with its file and line");
+      "check", "Review a pack as for a contribution; report every fault with file and line");
   auto folder = std::make_shared<std::filesystem::path>();
   command.option("pack", *folder, "Folder of the pack").required();
   command.notes("Example:\n  gpemu profile check profiles/gpemu-vldb25");

@@ -252,14 +252,14 @@ void add_run_command(Command app, const World& world) {
   command
       .option("--gpu", options->gpus,
               "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
-              "names; the path of a TOML file describes another")
+              "names; the path of a TOML file selects another")
       .one_word_each();
   command.option("--node", options->node,
                  "Use this existing node instead, NAME or USER/NAME for another user's; without "
                  "--gpu and --node, the one that GPEMU_NODE names, else the only one");
   command
       .option("--clock", options->clock,
-              "real; virtual: as real, but time is skipped while all processes wait; "
+              "real; virtual: like real, but skips time while all processes wait; "
               "gpu-only: for one GPU, the host's work takes no time")
       .one_of({"real", "virtual", "gpu-only"})
       .show_default();

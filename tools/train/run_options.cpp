@@ -34,7 +34,7 @@ Option add_data_options(Command command, DataOptions& options) {
   command.option("--prefetch", options.prefetch_batches, "Batches to prepare ahead")
       .range(1, 1024)
       .show_default();
-  command.option("--seed", options.seed, "Seed of order and augmentation").show_default();
+  command.option("--seed", options.seed, "Seed for order and augmentation").show_default();
   command.flag("--strict-images", options.strict_images,
                "End the run at the first corrupt image instead of counting it");
   return data;
