@@ -7,19 +7,31 @@ cd "$(dirname "$0")/../.."
 scripts/build/setup.sh
 jobs=$(nproc)
 
-for preset in asan tsan; do
-  echo "== unit tests under $preset"
-  cmake --preset "$preset" --log-level=WARNING
-  cmake --build --preset "$preset"
-  log=build/$preset/unit_tests.log
-  ctest --preset "$preset" --parallel "$jobs" --no-label-summary >"$log" 2>&1 || {
-    cat "$log"
+# Runs in the background, because tests wait more than they compute, while the next preset is built.
+run_unit_tests() {
+  ctest --preset "$1" --parallel "$jobs" --no-label-summary >"build/$1/unit_tests.log" 2>&1
+}
+running=
+trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
+finish_unit_tests() {
+  [ -z "$running" ] && return
+  wait "$pid" || {
+    cat "build/$running/unit_tests.log"
     exit 1
   }
-  grep 'tests passed' "$log"
+  echo "== unit tests under $running"
+  grep 'tests passed' "build/$running/unit_tests.log"
+}
+
+for preset in asan tsan dev; do
+  echo "== build $preset"
+  cmake --preset "$preset" --log-level=WARNING
+  cmake --build --preset "$preset"
+  finish_unit_tests
+  [ "$preset" = dev ] && break
+  run_unit_tests "$preset" &
+  pid=$! running=$preset
 done
 
 echo "== all tests"
-cmake --preset dev --log-level=WARNING
-cmake --build --preset dev
-ctest --preset dev --parallel "$jobs" --no-label-summary
+ctest --preset dev --parallel "$((jobs + 1))" --no-label-summary

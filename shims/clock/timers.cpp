@@ -16,24 +16,34 @@ using gpemu::shim::to_ns;
 using gpemu::shim::to_timespec;
 using gpemu::sim::TimedWait;
 
-/// A timer of this process, and its place in the page.
+/// A timer of this process, and its place in the page until the timer is over. Then another wait
+/// may have the place.
 struct Held {
   std::atomic<TimedWait*> wait;
+  std::atomic<std::int64_t> until_ns;
   std::atomic<std::uintptr_t> timer;
 };
 Held of_alarm;
 Held of_timers[32];
 
+/// Returns whether a place is still that of the timer. A forked child has no timers; the place is
+/// its parent's.
+bool is_held(const TimedWait& wait, std::int64_t until_ns) {
+  return wait.thread == ::getpid() &&
+         wait.kind == static_cast<std::uint32_t>(gpemu::sim::WaitKind::kHold) &&
+         wait.until_ns == until_ns;
+}
+
 /// Holds the clock until a timer is over. A timer with `in_ns` 0 does not run; a periodic one is
 /// never over.
 void hold(Held& held, std::int64_t in_ns, bool comes_again) {
   TimedWait* const old = held.wait.exchange(nullptr);
-  // A forked child has no timers; the place is its parent's.
-  if (old != nullptr && old->thread == ::getpid()) gpemu::sim::withdraw(*page(), *old);
+  if (old != nullptr && is_held(*old, held.until_ns)) gpemu::sim::withdraw(*page(), *old);
   if (in_ns == 0) return;
   const std::int64_t now = host_now() + page()->skipped_ns();
-  held.wait = gpemu::sim::publish(*page(), ::getpid(), gpemu::sim::WaitKind::kHold,
-                                  comes_again ? kForever : gpemu::shim::later(now, in_ns), [] {});
+  held.until_ns = comes_again ? kForever : gpemu::shim::later(now, in_ns);
+  held.wait =
+      gpemu::sim::publish(*page(), ::getpid(), gpemu::sim::WaitKind::kHold, held.until_ns, [] {});
 }
 
 std::int64_t to_ns(const timeval& time) {

@@ -39,9 +39,12 @@ TEST_F(CApi, FillsNoMoreOfAnOlderStructureThanItHas) {
 TEST_F(CApi, AForkedChildCannotUseTheDeviceOfItsParent) {
   gpemu_event* event = nullptr;
   ASSERT_EQ(gpemu_event_create(&event), GPEMU_OK);
+  ASSERT_EQ(gpemu_event_record(event, stream_), GPEMU_OK);
   const pid_t child = ::fork();
   if (child == 0) {
     uint64_t bytes = 0;
+    int64_t time = 0;
+    gpemu_stream* stream = nullptr;
     const gpemu_status answers[] = {
         gpemu_stream_launch(stream_, kMillisecond, nullptr),
         gpemu_stream_copy(stream_, GPEMU_COPY_HOST_TO_DEVICE, 1, kMillisecond, nullptr),
@@ -49,6 +52,11 @@ TEST_F(CApi, AForkedChildCannotUseTheDeviceOfItsParent) {
         gpemu_stream_synchronize(stream_),
         gpemu_stream_wait_event(stream_, event),
         gpemu_event_record(event, stream_),
+        gpemu_event_query(event),
+        gpemu_event_synchronize(event),
+        gpemu_event_elapsed(event, event, &time),
+        gpemu_event_time(event, &time),
+        gpemu_stream_create(device_, GPEMU_STREAM_BLOCKING, &stream),
         gpemu_device_synchronize(device_),
         gpemu_device_memory(device_, &bytes, &bytes)};
     const bool refused = std::ranges::all_of(

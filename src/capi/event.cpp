@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <memory>
+#include <unistd.h>
 #include <utility>
 
 #include "gpemu/base/mutex.hpp"
@@ -12,11 +13,19 @@
 namespace gpemu {
 namespace {
 
-/// Returns a copy of the event and the clock on which it was recorded.
-std::pair<device::Event, std::shared_ptr<sim::Clock>> read(const gpemu_event* event) {
+struct Recorded {
+  device::Event event;
+  std::shared_ptr<sim::Clock> clock;  ///< on which it was recorded; null if it was not.
+};
+
+/// Returns a copy of the event. Errors: kUnavailable if a parent of this process recorded it.
+Result<Recorded> read(const gpemu_event* event) {
   auto* const mutable_event = const_cast<gpemu_event*>(event);
   const gpemu::Lock lock(mutable_event->mutex);
-  return {mutable_event->event, mutable_event->clock};
+  if (mutable_event->process != 0 && mutable_event->process != ::getpid()) {
+    return fail(ErrorCode::kUnavailable, "the event was recorded before this process was forked");
+  }
+  return Recorded{.event = mutable_event->event, .clock = mutable_event->clock};
 }
 
 }  // namespace
@@ -48,6 +57,7 @@ gpemu_status gpemu_event_record(gpemu_event* event, gpemu_stream* stream) {
     const gpemu::Lock lock(event->mutex);
     stream->stream->record(event->event);
     event->clock = stream->device.clock;
+    event->process = ::getpid();
     return {};
   });
 }
@@ -56,7 +66,8 @@ gpemu_status gpemu_stream_wait_event(gpemu_stream* stream, const gpemu_event* ev
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_stream_wait_event", stream, event));
     GPEMU_TRY(stream->device.device->check_owner());
-    stream->stream->wait(gpemu::read(event).first);
+    GPEMU_ASSIGN(const auto recorded, gpemu::read(event));
+    stream->stream->wait(recorded.event);
     return {};
   });
 }
@@ -64,8 +75,9 @@ gpemu_status gpemu_stream_wait_event(gpemu_stream* stream, const gpemu_event* ev
 gpemu_status gpemu_event_query(const gpemu_event* event) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_query", event));
-    const auto [recorded, clock] = gpemu::read(event);
-    if (!recorded.recorded() || recorded.moment().is_over(clock->now())) return {};
+    GPEMU_ASSIGN(const auto recorded, gpemu::read(event));
+    const auto& [point, clock] = recorded;
+    if (!point.recorded() || point.moment().is_over(clock->now())) return {};
     return std::unexpected(Error{ErrorCode::kNotReady, {}});
   });
 }
@@ -73,8 +85,8 @@ gpemu_status gpemu_event_query(const gpemu_event* event) {
 gpemu_status gpemu_event_synchronize(const gpemu_event* event) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_synchronize", event));
-    const auto [recorded, clock] = gpemu::read(event);
-    if (recorded.recorded()) recorded.moment().wait(*clock);
+    GPEMU_ASSIGN(const auto recorded, gpemu::read(event));
+    if (recorded.event.recorded()) recorded.event.moment().wait(*recorded.clock);
     return {};
   });
 }
@@ -83,13 +95,14 @@ gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* en
                                  int64_t* elapsed_ns) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_elapsed", start, end, elapsed_ns));
-    const auto [first, first_clock] = gpemu::read(start);
-    const auto [last, last_clock] = gpemu::read(end);
-    const auto& clock = first_clock != nullptr ? first_clock : gpemu::real_clock();
-    if (last_clock != nullptr && first_clock != nullptr && first_clock != last_clock) {
+    GPEMU_ASSIGN(const auto first, gpemu::read(start));
+    GPEMU_ASSIGN(const auto last, gpemu::read(end));
+    const auto& clock = first.clock != nullptr ? first.clock : gpemu::real_clock();
+    if (last.clock != nullptr && first.clock != nullptr && first.clock != last.clock) {
       return fail(ErrorCode::kInvalidArgument, "the events were recorded on different clocks");
     }
-    GPEMU_ASSIGN(const gpemu::Duration elapsed, gpemu::device::elapsed_time(first, last, *clock));
+    GPEMU_ASSIGN(const gpemu::Duration elapsed,
+                 gpemu::device::elapsed_time(first.event, last.event, *clock));
     *elapsed_ns = elapsed.count();
     return {};
   });
@@ -98,14 +111,14 @@ gpemu_status gpemu_event_elapsed(const gpemu_event* start, const gpemu_event* en
 gpemu_status gpemu_event_time(const gpemu_event* event, int64_t* time_ns) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_event_time", event, time_ns));
-    const auto [recorded, clock] = gpemu::read(event);
-    if (!recorded.recorded()) {
+    GPEMU_ASSIGN(const auto recorded, gpemu::read(event));
+    if (!recorded.event.recorded()) {
       return fail(ErrorCode::kInvalidArgument, "the event was never recorded");
     }
-    if (!recorded.moment().is_over(clock->now())) {
+    if (!recorded.event.moment().is_over(recorded.clock->now())) {
       return fail(ErrorCode::kNotReady, "the event has not happened yet");
     }
-    *time_ns = gpemu::to_ns(recorded.moment().time());
+    *time_ns = gpemu::to_ns(recorded.event.moment().time());
     return {};
   });
 }

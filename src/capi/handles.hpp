@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <sys/types.h>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/step_cost.hpp"
@@ -35,6 +36,7 @@ struct gpemu_event {
   gpemu::device::Event event GPEMU_GUARDED_BY(mutex);
   /// Of the stream that recorded it.
   std::shared_ptr<gpemu::sim::Clock> clock GPEMU_GUARDED_BY(mutex);
+  pid_t process GPEMU_GUARDED_BY(mutex) = 0;  ///< the one that recorded it.
 };
 
 struct gpemu_rendezvous {

@@ -28,7 +28,10 @@ namespace {
 /// process ends.
 struct Watch {
   gpemu::Mutex mutex;  ///< a thread that holds it takes no other lock, because a fork takes all.
-  int users = 0;       ///< guarded by mutex.
+  int users GPEMU_GUARDED_BY(mutex) = 0;
+  /// Whether no other process can see the node. Read from the environment at the first attach: a
+  /// program may change its environment while threads read the monitor.
+  std::atomic<bool> is_private = false;
   /// Null without users.
   std::shared_ptr<device::Monitor> monitor GPEMU_GUARDED_BY(mutex);
 };
@@ -62,13 +65,13 @@ std::string_view value_of(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// Returns whether this process runs on a node that no other process can see.
-bool has_private_node() {
+/// Returns whether this process is to run on a node that no other process can see.
+bool wants_private_node() {
   return !value_of(variable::kGpu).empty() && value_of(variable::kNode).empty();
 }
 
 Result<std::shared_ptr<device::NodeView>> node_to_watch() {
-  if (!has_private_node()) {
+  if (!wants_private_node()) {
     GPEMU_ASSIGN(const std::string name, device::Node::default_name(value_of(variable::kNode)));
     return device::NodeView::open(name);
   }
@@ -102,7 +105,7 @@ Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
 /// while the first reading waits.
 Result<device::DeviceLoad> load_of(int index) {
   GPEMU_ASSIGN(const auto monitor, monitor_of(index));
-  if (has_private_node()) {
+  if (watch().is_private) {
     return fail(ErrorCode::kUnsupported, "the load of a private node is not measured");
   }
   return monitor->load(index);
@@ -176,6 +179,7 @@ gpemu_status gpemu_monitor_attach(void) {
         return {};
       }
     }
+    const bool is_private = gpemu::wants_private_node();
     auto monitor = gpemu::start_watching();
     if (!monitor) {
       static std::atomic<bool> logged = false;
@@ -185,7 +189,9 @@ gpemu_status gpemu_monitor_attach(void) {
       return std::unexpected(std::move(monitor).error());
     }
     const gpemu::Lock lock(state.mutex);
-    if (state.users++ == 0) state.monitor = *std::move(monitor);
+    if (state.users++ > 0) return {};
+    state.monitor = *std::move(monitor);
+    state.is_private = is_private;
     return {};
   });
 }
@@ -230,7 +236,7 @@ gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) 
     GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, monitor->snapshot(index));
     double energy_j = 0;
-    if (!gpemu::has_private_node()) {
+    if (!gpemu::watch().is_private) {
       GPEMU_ASSIGN(energy_j, monitor->energy_j(index));
     }
     const gpemu_monitor_state filled{

@@ -30,6 +30,7 @@ gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
     GPEMU_TRY(require("gpemu_stream_create", device, stream));
     GPEMU_TRY(gpemu::check_enum("gpemu_stream_create: kind", kind,
                                 {GPEMU_STREAM_BLOCKING, GPEMU_STREAM_NON_BLOCKING}));
+    GPEMU_TRY(device->device->check_owner());
     auto created = device->device->create_stream(kind == GPEMU_STREAM_NON_BLOCKING
                                                      ? gpemu::device::StreamKind::kNonBlocking
                                                      : gpemu::device::StreamKind::kBlocking);

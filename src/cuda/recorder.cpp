@@ -333,7 +333,8 @@ void count_read(Recorder& state, Bytes bytes, WriterId writer) GPEMU_REQUIRES(st
 bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes, WriterId writer)
     GPEMU_REQUIRES(state.read_mutex) {
   constexpr std::size_t kMostAddresses = 4096;
-  if (bytes > kPolledBytes || state.polls.size() > kMostAddresses) return false;
+  if (bytes > kPolledBytes) return false;
+  if (state.polls.size() >= kMostAddresses && !state.polls.contains(address)) return false;
   // Reported once per kernel, because its results may be at several addresses.
   return ++state.polls[address] == kPolls && state.polled.insert(writer).second;
 }

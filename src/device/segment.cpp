@@ -122,7 +122,10 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   std::vector<std::byte> bytes = static_part(config);
   GPEMU_TRY(write_static_part(locks->file(), bytes, folder));
   GPEMU_ASSIGN(NodeFacts facts, parse_static_part(std::move(bytes), size, path));
-  GPEMU_CHECK(try_lock(locks->get(), LOCK_SH), "a new file is locked");
+  if (!try_lock(locks->get(), LOCK_SH)) {
+    return fail(ErrorCode::kIo, "cannot lock a node segment in {}: {}", folder.string(),
+                errno_message(errno));
+  }
   GPEMU_ASSIGN(auto segment, adopt(path, std::move(locks), std::move(facts), clock));
   const std::string self = fmt::format("/proc/self/fd/{}", segment->locks_->get());
   if (::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, path.path().c_str(), AT_SYMLINK_FOLLOW) != 0) {

@@ -424,6 +424,11 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
     return fail(ErrorCode::kInvalidArgument, "{} belongs to user {}, not to {}",
                 printable(node.path().string()), user_name(status.st_uid), user_name(node.owner));
   }
+  struct stat locked{};
+  if (!force && (::fstat(file->get(), &locked) != 0 || !is_named_by(node.path(), locked))) {
+    return fail(ErrorCode::kUnavailable, "another process has just replaced the node '{}'",
+                node.name);
+  }
   if (::unlink(node.path().c_str()) != 0) {
     return fail(ErrorCode::kIo, "cannot remove {}: {}", printable(node.path().string()),
                 errno_message(errno));
