@@ -30,19 +30,20 @@ void* allocate_or_null(std::size_t bytes) {
 
 }  // namespace
 
-// These replace the allocation functions of this test program.
-void* operator new(std::size_t bytes) {
+// These replace the allocation functions of this test program. If the compiler saw into them, it
+// would warn about memory of `new` that `free` gets.
+[[gnu::noinline]] void* operator new(std::size_t bytes) {
   void* const memory = allocate_or_null(bytes);
   if (memory == nullptr) std::rethrow_exception(std::make_exception_ptr(std::bad_alloc()));
   return memory;
 }
-void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
   return allocate_or_null(bytes);
 }
-void operator delete(void* memory) noexcept {
+[[gnu::noinline]] void operator delete(void* memory) noexcept {
   std::free(memory);
 }
-void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
   std::free(memory);
 }
 

@@ -26,16 +26,12 @@ class Queue {
     return (*pieces_[(first_ + index) / kPiece])[(first_ + index) % kPiece];
   }
   Item& front() { return (*pieces_.front())[first_]; }
-  Item& back() { return (*this)[size_ - 1]; }
+  Item& back() { return next_[-1]; }
   /// Returns a new item, which has the state in which a former item was left.
   Item& push() {
-    if (first_ + size_ == pieces_.size() * kPiece) {
-      if (spare_.empty()) spare_.push_back(std::make_unique<Piece>());
-      pieces_.push_back(std::move(spare_.back()));
-      spare_.pop_back();
-    }
+    if (next_ == piece_end_) add_piece();
     ++size_;
-    return back();
+    return *next_++;
   }
   void pop() {
     ++first_;
@@ -51,10 +47,20 @@ class Queue {
   static constexpr std::size_t kMostSpare = 16;
   using Piece = std::array<Item, kPiece>;
 
+  void add_piece() {
+    if (spare_.empty()) spare_.push_back(std::make_unique<Piece>());
+    pieces_.push_back(std::move(spare_.back()));
+    spare_.pop_back();
+    next_ = pieces_.back()->data();
+    piece_end_ = next_ + kPiece;
+  }
+
   std::deque<std::unique_ptr<Piece>> pieces_;
   std::vector<std::unique_ptr<Piece>> spare_;
   std::size_t first_ = 0;  ///< in the first piece.
   std::size_t size_ = 0;
+  Item* next_ = nullptr;       ///< the next new item,
+  Item* piece_end_ = nullptr;  ///< unless the last piece is full.
 };
 
 /// A piece of work in a lane, or a wait for another lane.

@@ -13,7 +13,8 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t colum
     const std::string_view word = text.substr(0, end);
     const bool first = column == indent;
     if (!first && column + 1 + word.size() > columns) {
-      result += "\n" + std::string(indent, ' ');
+      result += '\n';
+      result.append(indent, ' ');
       column = indent;
     } else if (!first) {
       result += ' ';
