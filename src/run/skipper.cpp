@@ -29,8 +29,9 @@ using sim::TimedWait;
 using sim::WaitKind;
 
 /// The shortest and the longest pause between two checks of all threads, and the pause while no
-/// thread waits for a time.
-constexpr std::int64_t kShortestPauseNs = 30'000, kLongestPauseNs = 500'000;
+/// thread waits for a time. Only the last one ends when a thread starts to wait: threads that talk
+/// to each other do so thousands of times a second.
+constexpr std::int64_t kShortestPauseNs = 30'000, kLongestPauseNs = 200'000;
 constexpr std::int64_t kIdlePauseNs = 20'000'000;
 
 void futex_wake(std::atomic<std::uint32_t>& word) {
@@ -72,14 +73,15 @@ class Skipper::Loop {
       const SkipPlan plan = make_plan();
       if (carry_out(plan)) continue;
       if (plan.timed.empty() || plan.held) {
-        pause(seen, kIdlePauseNs);
+        await_wait(seen);
         continue;
       }
       if (plan.skip_us > 0 && skip(plan.timed, state)) {
         pause_ns = kShortestPauseNs;
         continue;
       }
-      pause(seen, std::clamp(plan.stale_in_ns, kShortestPauseNs, pause_ns));
+      std::this_thread::sleep_for(
+          Duration(std::clamp(plan.stale_in_ns, kShortestPauseNs, pause_ns)));
       pause_ns = std::min(pause_ns * 2, kLongestPauseNs);
     }
     page_.skipping = 0;
@@ -190,9 +192,10 @@ class Skipper::Loop {
     wait.signalling = 0;
   }
 
-  void pause(std::uint32_t seen, std::int64_t ns) {
+  /// Pauses until a thread starts to wait for a time.
+  void await_wait(std::uint32_t seen) {
     page_.listening = 1;
-    if (!stop_) futex_wait(page_.published, seen, ns);
+    if (!stop_) futex_wait(page_.published, seen, kIdlePauseNs);
     page_.listening = 0;
   }
 
