@@ -33,7 +33,7 @@ function(gpemu_share_common_headers target)
   if(target STREQUAL gpemu_base)
     target_precompile_headers(gpemu_base PRIVATE
       <algorithm> <array> <filesystem> <functional> <map> <memory> <mutex> <optional> <set> <string>
-      <vector> "${PROJECT_SOURCE_DIR}/include/gpemu/base/error.hpp"
+      <vector> <fmt/format.h> "${PROJECT_SOURCE_DIR}/include/gpemu/base/error.hpp"
       "${PROJECT_SOURCE_DIR}/include/gpemu/base/units.hpp")
   else()
     target_precompile_headers(${target} REUSE_FROM gpemu_base)

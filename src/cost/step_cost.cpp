@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/format.h>
+
 #include "cost_curve.hpp"
 #include "priced_recording.hpp"
 #include "published_bars.hpp"

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/condition.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
 

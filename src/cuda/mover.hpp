@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/condition.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/moment.hpp"

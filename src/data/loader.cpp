@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "gpemu/base/condition.hpp"
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/sample_reader.hpp"

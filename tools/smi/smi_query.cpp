@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <span>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include "gpemu/base/text.hpp"
 
