@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <initializer_list>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 #include "identity.hpp"
 #include "layout.hpp"
@@ -213,15 +215,12 @@ std::optional<NodeEntry> entry_of(const NodePath& node) {
 /// Calls `visit` with each file of a folder. Errors: kIo when the folder cannot be read.
 template <typename Visit>
 Result<void> for_each_file(const std::filesystem::path& folder, Visit visit) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string file = it->path().filename().string();
+  const Result<std::vector<std::filesystem::path>> paths = list_folder(folder);
+  if (!paths && paths.error().code == ErrorCode::kNotFound) return {};
+  if (!paths) return std::unexpected(paths.error());
+  for (const std::filesystem::path& path : *paths) {
+    const std::string file = path.filename().string();
     visit(NodePath{.name = file, .folder = folder, .file = file, .owner = ::geteuid()});
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return fail(ErrorCode::kIo, "cannot read the node folder {}: {}", folder.string(),
-                error.message());
   }
   return {};
 }
