@@ -367,9 +367,11 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
     return damaged(node, "its sizes do not agree");
   }
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
-  NodeFacts facts{.policy = static_cast<SharingPolicy>(std::min<std::uint8_t>(header->policy, 1)),
-                  .temporary = header->temporary != 0,
-                  .devices = {}};
+  const auto policy = static_cast<SharingPolicy>(header->policy);
+  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive) {
+    return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
+  }
+  NodeFacts facts{.policy = policy, .temporary = header->temporary != 0, .devices = {}};
   const auto* record =
       reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::uint32_t i = 0; i < header->device_count; ++i, ++record) {
