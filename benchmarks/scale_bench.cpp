@@ -3,14 +3,17 @@
 // How many emulated GPUs one host can stand in for: 1,000 of them in real time, each with a thread
 // of its own as a training process has, and 1,000 over an hour of virtual time.
 #include <algorithm>
+#include <cstddef>
+#include <functional>
 #include <memory>
+#include <queue>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <benchmark/benchmark.h>
 
 #include "gpemu/device/device.hpp"
-#include "gpemu/sim/event_queue.hpp"
 
 namespace gpemu {
 namespace {
@@ -91,14 +94,17 @@ void BM_ThousandGpusVirtualHour(benchmark::State& state) {
   for (auto _ : state) {
     sim::VirtualClock clock;
     const auto devices = open_devices(clock);
-    sim::EventQueue<device::Device*> queue;
-    for (const auto& device : devices) {
-      queue.push(device->default_stream().launch(kStep).end, device.get());
+    // The end of each GPU's step, the earliest first.
+    using StepEnd = std::pair<TimePoint, std::size_t>;
+    std::priority_queue<StepEnd, std::vector<StepEnd>, std::greater<>> queue;
+    for (std::size_t i = 0; i < kGpus; ++i) {
+      queue.emplace(devices[i]->default_stream().launch(kStep).end, i);
     }
-    while (queue.next_time() <= TimePoint(kSpan)) {
-      const auto event = queue.pop();
-      clock.wait_until(event.time);
-      queue.push(event.payload->default_stream().launch(kStep).end, event.payload);
+    while (queue.top().first <= TimePoint(kSpan)) {
+      const auto [end, gpu] = queue.top();
+      queue.pop();
+      clock.wait_until(end);
+      queue.emplace(devices[gpu]->default_stream().launch(kStep).end, gpu);
       ++events;
     }
     if (events % (kGpus * (kSpan / kStep)) != 0) state.SkipWithError("steps were lost");

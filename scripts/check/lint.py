@@ -126,6 +126,12 @@ def check_text(path, text, lines):
                     yield number, f"'{found.group(0).strip()}': write {instead}"
 
 
+def is_listed(name, lists):
+    """Returns whether a CMakeLists.txt names a source, or the stem that a function makes it of."""
+    stem = name.rpartition(".")[0].removesuffix("_fuzz")
+    return re.search(rf"(?<![\w.-])(\w+/)*{re.escape(stem)}(?![\w-]|\.(?!cpp\b|c\b))", lists)
+
+
 def check_listed(path):
     """A source that no CMakeLists.txt names is never compiled."""
     if not path.endswith((".cpp", ".c")) or not path.startswith(("src/", "tools/", "tests/")):
@@ -133,7 +139,7 @@ def check_listed(path):
     source = ROOT / path
     for folder in source.parents:
         lists = folder / "CMakeLists.txt"
-        if lists.exists() and source.stem.removesuffix("_fuzz") in lists.read_text():
+        if lists.exists() and is_listed(source.name, lists.read_text()):
             return
         if folder == ROOT:
             break

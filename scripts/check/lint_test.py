@@ -50,6 +50,13 @@ class HouseRules(unittest.TestCase):
         self.check_good("docs/x.md", "there is no more than one besides the others")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
 
+    def test_finds_sources_by_their_whole_names(self):
+        lists = "add_library(x event_queue.cpp a/copy.cpp b.hpp)\nadd_fuzzer(pack)\n"
+        for name in ("event_queue.cpp", "copy.cpp", "pack_fuzz.cpp"):
+            self.assertTrue(lint.is_listed(name, lists), name)
+        for name in ("queue.cpp", "event.cpp", "event_queue_test.cpp", "b.cpp", "add.cpp"):
+            self.assertFalse(lint.is_listed(name, lists), name)
+
     def test_finds_functions_of_cuda_h_that_let_exceptions_out(self):
         head = "gpemu_cuda_status gpemu_cuda_x(int a,\n    int b)"
         fault = "gpemu_cuda_x lets exceptions out; write ') try {' and GPEMU_CUDA_CATCH"

@@ -25,6 +25,7 @@ struct Held {
 };
 Held of_alarm;
 Held of_timers[32];
+Held of_others;
 
 /// Returns whether a place is still that of the timer. A forked child has no timers; the place is
 /// its parent's.
@@ -34,34 +35,49 @@ bool is_held(const TimedWait& wait, std::int64_t until_ns) {
          wait.until_ns == until_ns;
 }
 
-/// Holds the clock until a timer is over. A timer with `in_ns` 0 does not run; a periodic one is
-/// never over.
-void hold(Held& held, std::int64_t in_ns, bool comes_again) {
-  TimedWait* const old = held.wait.exchange(nullptr);
-  if (old != nullptr && is_held(*old, held.until_ns)) gpemu::sim::withdraw(*page(), *old);
-  if (in_ns == 0) return;
-  const std::int64_t now = host_now() + page()->skipped_ns();
-  held.until_ns = comes_again ? kForever : gpemu::shim::later(now, in_ns);
-  held.wait =
-      gpemu::sim::publish(*page(), ::getpid(), gpemu::sim::WaitKind::kHold, held.until_ns, [] {});
+/// Calls `set`, which sets a timer and returns 0, and holds the clock until the timer is over.
+/// After another result, the timer runs as before. A timer with `in_ns` 0 does not run; a periodic
+/// one is never over.
+template <typename Set>
+int hold(Held& held, std::int64_t in_ns, bool comes_again, Set set) {
+  std::int64_t until_ns = kForever;
+  TimedWait* made = nullptr;
+  if (in_ns != 0) {
+    const std::int64_t now = host_now() + page()->skipped_ns();
+    if (!comes_again) until_ns = gpemu::shim::later(now, in_ns);
+    made = gpemu::sim::publish(*page(), ::getpid(), gpemu::sim::WaitKind::kHold, until_ns, [] {});
+  }
+  const int result = set();
+  TimedWait* unused = made;
+  std::int64_t unused_until_ns = until_ns;
+  if (result == 0) {
+    unused_until_ns = held.until_ns.exchange(until_ns);
+    unused = held.wait.exchange(made);
+    if (unused == made) return result;
+  }
+  if (unused != nullptr && is_held(*unused, unused_until_ns)) {
+    gpemu::sim::withdraw(*page(), *unused);
+  }
+  return result;
 }
 
 std::int64_t to_ns(const timeval& time) {
   return time.tv_sec * gpemu::shim::kSecond + time.tv_usec * 1000;
 }
 
-void hold_alarm(const itimerval& value) {
-  hold(of_alarm, to_ns(value.it_value), to_ns(value.it_interval) != 0);
+template <typename Set>
+int hold_alarm(const itimerval& value, Set set) {
+  return hold(of_alarm, to_ns(value.it_value), to_ns(value.it_interval) != 0, set);
 }
 
-/// Returns the place of a timer. If there are more timers than places, one place is held for ever.
-Held& place_of(timer_t timer) {
+/// Returns the place of a timer, or null if there are more timers than places.
+Held* place_of(timer_t timer) {
   const auto wanted = reinterpret_cast<std::uintptr_t>(timer) + 1;
   for (Held& held : of_timers) {
     std::uintptr_t free = 0;
-    if (held.timer == wanted || held.timer.compare_exchange_strong(free, wanted)) return held;
+    if (held.timer == wanted || held.timer.compare_exchange_strong(free, wanted)) return &held;
   }
-  return of_timers[0];
+  return nullptr;
 }
 
 }  // namespace
@@ -69,15 +85,22 @@ Held& place_of(timer_t timer) {
 GPEMU_CLOCK_EXPORT unsigned alarm(unsigned seconds) noexcept {
   GPEMU_REAL(alarm);
   const timeval in{.tv_sec = seconds, .tv_usec = 0};
-  if (page() != nullptr) hold_alarm({.it_interval = {}, .it_value = in});
-  return real_alarm(seconds);
+  unsigned left = 0;
+  const auto set = [&] {
+    left = real_alarm(seconds);
+    return 0;
+  };
+  if (page() == nullptr) return real_alarm(seconds);
+  hold_alarm({.it_interval = {}, .it_value = in}, set);
+  return left;
 }
 
 GPEMU_CLOCK_EXPORT int setitimer(__itimer_which_t which, const itimerval* value,
                                  itimerval* old) noexcept {
   GPEMU_REAL(setitimer);
-  if (page() != nullptr && which == ITIMER_REAL && value != nullptr) hold_alarm(*value);
-  return real_setitimer(which, value, old);
+  const auto set = [&] { return real_setitimer(which, value, old); };
+  if (page() == nullptr || which != ITIMER_REAL || value == nullptr) return set();
+  return hold_alarm(*value, set);
 }
 
 GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec* value,
@@ -87,24 +110,27 @@ GPEMU_CLOCK_EXPORT int timer_settime(timer_t timer, int flags, const itimerspec*
   const bool runs = to_ns(value->it_value) != 0;
   // The clock of an absolute time is not known here.
   const bool absolute = (flags & TIMER_ABSTIME) != 0;
-  hold(place_of(timer), runs ? to_ns(value->it_value) : 0,
-       absolute || to_ns(value->it_interval) != 0);
   itimerspec host_value = *value;
   if (absolute && runs) {
     const std::int64_t time = to_ns(value->it_value) - page()->skipped_ns();
     host_value.it_value = to_timespec(time > 0 ? time : 1);
   }
-  return real_timer_settime(timer, flags, &host_value, old);
+  const auto set = [&] { return real_timer_settime(timer, flags, &host_value, old); };
+  Held* const held = place_of(timer);
+  // Nothing would end the hold of a timer without a place, so it lasts for ever.
+  if (held == nullptr) return runs ? hold(of_others, 1, true, set) : set();
+  return hold(*held, runs ? to_ns(value->it_value) : 0, absolute || to_ns(value->it_interval) != 0,
+              set);
 }
 
 GPEMU_CLOCK_EXPORT int timer_delete(timer_t timer) noexcept {
   GPEMU_REAL(timer_delete);
-  if (page() != nullptr) {
-    Held& held = place_of(timer);
-    hold(held, 0, false);
-    held.timer = 0;
-  }
-  return real_timer_delete(timer);
+  const auto end = [&] { return real_timer_delete(timer); };
+  Held* const held = page() == nullptr ? nullptr : place_of(timer);
+  if (held == nullptr) return end();
+  const int result = hold(*held, 0, false, end);
+  held->timer = 0;
+  return result;
 }
 
 // A thread that waits for a running one counts as computing.

@@ -113,6 +113,23 @@ Result<std::string> read_file(const std::filesystem::path& path, Bytes max_bytes
   }
 }
 
+Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::path& folder) {
+  std::vector<std::filesystem::path> paths;
+  std::error_code error;
+  std::filesystem::directory_iterator entry(folder, error);
+  // An iterator's ++ would throw.
+  for (; !error && entry != std::filesystem::directory_iterator(); entry.increment(error)) {
+    paths.push_back(entry->path());
+  }
+  if (error) {
+    const ErrorCode code =
+        error == std::errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo;
+    return fail(code, "cannot read the folder {}: {}", folder.string(), error.message());
+  }
+  std::ranges::sort(paths);
+  return paths;
+}
+
 int take_space(const FileDescriptor& file, std::size_t offset, std::size_t size) {
   int error = EINTR;
   while (error == EINTR) {

@@ -2,11 +2,19 @@
 #include "gpemu/base/file.hpp"
 
 #include <array>
+#include <cerrno>
+#include <cstddef>
 #include <fcntl.h>
 #include <filesystem>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <string>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -45,6 +53,53 @@ TEST(ReadFile, RefusesWhatIsTooLargeBeforeItTakesMemoryForIt) {
   std::filesystem::remove(path);
   ASSERT_FALSE(content);
   EXPECT_EQ(content.error().message, path.string() + " is larger than 100 bytes");
+}
+
+TEST(ListFolder, ReturnsThePathsInOrder) {
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("gpemu_list_" + std::to_string(::getpid()));
+  for (const char* const name : {"b", "c", "a"}) {
+    std::filesystem::create_directories(folder / name / "below");
+  }
+  const auto paths = list_folder(folder);
+  std::filesystem::remove_all(folder);
+  EXPECT_EQ(paths, (std::vector{folder / "a", folder / "b", folder / "c"}));
+}
+
+TEST(ListFolder, ReportsAFolderThatIsNotThereOrNoFolder) {
+  const auto missing = list_folder("/no/such/folder");
+  ASSERT_FALSE(missing);
+  EXPECT_EQ(missing.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(missing.error().message,
+            "cannot read the folder /no/such/folder: No such file or directory");
+  const auto file = list_folder("/dev/null");
+  ASSERT_FALSE(file);
+  EXPECT_EQ(file.error().code, ErrorCode::kIo);
+}
+
+/// Makes each read of a folder by this thread fail with EIO. Returns whether the kernel does that.
+bool refuse_reads_of_folders() {
+  std::array<sock_filter, 4> filter = {
+      sock_filter BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+      sock_filter BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_getdents64, 0, 1),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+      sock_filter BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)};
+  const sock_fprog program{.len = filter.size(), .filter = filter.data()};
+  return ::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+         ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+TEST(ListFolder, ReportsAFolderThatCanBeOpenedButNotRead) {
+  bool refused = false;
+  Result<std::vector<std::filesystem::path>> paths;
+  std::jthread([&] {
+    refused = refuse_reads_of_folders();
+    if (refused) paths = list_folder("/");
+  }).join();
+  if (!refused) GTEST_SKIP() << "the kernel filters no system calls";
+  ASSERT_FALSE(paths);
+  EXPECT_EQ(paths.error().code, ErrorCode::kIo);
+  EXPECT_EQ(paths.error().message, "cannot read the folder /: Input/output error");
 }
 
 class AtomicFileTest : public testing::Test {

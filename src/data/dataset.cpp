@@ -5,11 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
+#include <filesystem>
 #include <numeric>
 #include <span>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 #include <fmt/ranges.h>
 
@@ -48,8 +50,8 @@ bool are_parts(const fs::path& root, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::ranges::find(kParts, name) == kParts.end()) return false;
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(root / name, ignored)) {
-      has_classes = has_classes || entry.is_directory(ignored);
+    for (const fs::path& path : list_folder(root / name).value_or(std::vector<fs::path>())) {
+      has_classes = has_classes || fs::is_directory(path, ignored);
     }
   }
   return has_classes;
@@ -68,13 +70,11 @@ Result<std::vector<std::string>> list_class_folders(const fs::path& root) {
   if (!fs::is_directory(status)) return cannot_read(root, "it is not a folder");
 
   std::vector<std::string> names;
-  auto entries = fs::directory_iterator(root, error);
-  while (!error && entries != fs::directory_iterator()) {
-    const bool is_folder = entries->is_directory(error);
-    if (!error && is_folder) names.push_back(entries->path().filename().string());
-    if (!error) entries.increment(error);
+  GPEMU_ASSIGN(const std::vector<fs::path> paths, list_folder(root));
+  for (const fs::path& path : paths) {
+    if (fs::is_directory(path, error)) names.push_back(path.filename().string());
+    if (error) return cannot_read(path, error.message());
   }
-  if (error) return cannot_read(root, error.message());
   if (names.empty()) {
     return fail(ErrorCode::kCorruptData,
                 "{} holds no class folder; a data set has one folder per class with JPEG files in "

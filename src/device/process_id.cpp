@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "process_id.hpp"
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <charconv>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -21,17 +23,13 @@ namespace gpemu::device {
 namespace {
 
 bool has_open(pid_t pid, dev_t file_system, ino_t inode) {
-  std::error_code error;
-  const std::filesystem::path folder = fmt::format("/proc/{}/fd", pid);
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    struct stat status{};
-    if (::stat(it->path().c_str(), &status) == 0 && status.st_ino == inode &&
-        status.st_dev == file_system) {
-      return true;
-    }
-  }
-  return false;
+  const Result<std::vector<std::filesystem::path>> files =
+      list_folder(fmt::format("/proc/{}/fd", pid));
+  return files && std::ranges::any_of(*files, [&](const std::filesystem::path& file) {
+           struct stat status{};
+           return ::stat(file.c_str(), &status) == 0 && status.st_ino == inode &&
+                  status.st_dev == file_system;
+         });
 }
 
 /// Enough for any entry of a host's user database.

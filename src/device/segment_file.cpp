@@ -6,11 +6,13 @@
 #include <cmath>
 #include <cstring>
 #include <fcntl.h>
+#include <filesystem>
 #include <initializer_list>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 #include "identity.hpp"
 #include "layout.hpp"
@@ -213,15 +215,12 @@ std::optional<NodeEntry> entry_of(const NodePath& node) {
 /// Calls `visit` with each file of a folder. Errors: kIo when the folder cannot be read.
 template <typename Visit>
 Result<void> for_each_file(const std::filesystem::path& folder, Visit visit) {
-  std::error_code error;
-  for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-       it.increment(error)) {
-    const std::string file = it->path().filename().string();
+  const Result<std::vector<std::filesystem::path>> paths = list_folder(folder);
+  if (!paths && paths.error().code == ErrorCode::kNotFound) return {};
+  if (!paths) return std::unexpected(paths.error());
+  for (const std::filesystem::path& path : *paths) {
+    const std::string file = path.filename().string();
     visit(NodePath{.name = file, .folder = folder, .file = file, .owner = ::geteuid()});
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return fail(ErrorCode::kIo, "cannot read the node folder {}: {}", folder.string(),
-                error.message());
   }
   return {};
 }
@@ -368,9 +367,11 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
     return damaged(node, "its sizes do not agree");
   }
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
-  NodeFacts facts{.policy = static_cast<SharingPolicy>(std::min<std::uint8_t>(header->policy, 1)),
-                  .temporary = header->temporary != 0,
-                  .devices = {}};
+  const auto policy = static_cast<SharingPolicy>(header->policy);
+  if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive) {
+    return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
+  }
+  NodeFacts facts{.policy = policy, .temporary = header->temporary != 0, .devices = {}};
   const auto* record =
       reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::uint32_t i = 0; i < header->device_count; ++i, ++record) {

@@ -67,6 +67,17 @@ TEST(StaticPart, AFlippedBitIsDamage) {
   }
 }
 
+TEST(StaticPart, APolicyThatDoesNotExistIsDamageEvenWithAValidChecksum) {
+  NodeConfig config = two_devices();
+  config.policy = static_cast<SharingPolicy>(2);
+  const auto facts = parse(static_part(config));
+  ASSERT_FALSE(facts);
+  EXPECT_EQ(facts.error().code, ErrorCode::kCorruptData);
+  EXPECT_TRUE(facts.error().message.starts_with(
+      "the node 'n' is damaged: there is no sharing policy 2; remove it with `"))
+      << facts.error().message;
+}
+
 TEST(StaticPart, ASizeThatDisagreesWithTheFilesIsDamage) {
   const std::vector<std::byte> bytes = static_part(two_devices());
   const std::uint64_t size = layout::Offsets(2).end;

@@ -2,6 +2,7 @@
 #include "gpemu/profile/database_writer.hpp"
 
 #include <algorithm>
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <system_error>
@@ -157,18 +158,8 @@ Result<void> check_consistency(const SqliteConnection& connection) {
 // Returns the folder's entries that `wanted` accepts, by name.
 template <typename Wanted>
 Result<std::vector<fs::path>> sorted_entries(const fs::path& folder, Wanted wanted) {
-  std::error_code error;
-  std::vector<fs::path> paths;
-  fs::directory_iterator entry(folder, error);
-  for (; !error && entry != fs::directory_iterator(); entry.increment(error)) {
-    if (wanted(entry->path())) paths.push_back(entry->path());
-  }
-  if (error) {
-    const ErrorCode code =
-        error == std::errc::no_such_file_or_directory ? ErrorCode::kNotFound : ErrorCode::kIo;
-    return fail(code, "cannot read the folder {}: {}", folder.string(), error.message());
-  }
-  std::ranges::sort(paths);
+  GPEMU_ASSIGN(std::vector<fs::path> paths, list_folder(folder));
+  std::erase_if(paths, [&wanted](const fs::path& path) { return !wanted(path); });
   return paths;
 }
 

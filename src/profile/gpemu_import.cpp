@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <set>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -39,12 +41,10 @@ double rounded(double value) {
 /// there.
 std::vector<std::string> names_in(const fs::path& folder, bool folders) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->is_directory(error) == folders) names.push_back(entry->path().filename().string());
+  for (const fs::path& path : list_folder(folder).value_or(std::vector<fs::path>())) {
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored) == folders) names.push_back(path.filename().string());
   }
-  std::ranges::sort(names);
   return names;
 }
 

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <system_error>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -23,17 +25,12 @@ constexpr std::string_view kRawFolder = "raw";
 
 /// Returns the folders in `folder`, in order of their names.
 Result<std::vector<fs::path>> subfolders(const fs::path& folder) {
-  std::vector<fs::path> result;
-  std::error_code error;
-  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
-       entry.increment(error)) {
-    if (entry->is_directory(error)) result.push_back(entry->path());
-  }
-  if (error) {
-    return fail(ErrorCode::kIo, "cannot read {}: {}", folder.string(), error.message());
-  }
-  std::ranges::sort(result);
-  return result;
+  GPEMU_ASSIGN(std::vector<fs::path> paths, list_folder(folder));
+  std::erase_if(paths, [](const fs::path& path) {
+    std::error_code ignored;
+    return !fs::is_directory(path, ignored);
+  });
+  return paths;
 }
 
 /// Returns a file's content, or nothing when there is no such file.
@@ -127,14 +124,13 @@ Pack to_pack(PackTables tables) {
 /// Reads the recordings of a pack, by model; their content is not looked at.
 Result<std::vector<ModelRecording>> read_recordings(const fs::path& folder) {
   std::vector<ModelRecording> recordings;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".json") continue;
-    GPEMU_ASSIGN(std::string text, read_file(entry.path()));
-    recordings.push_back({.model = entry.path().stem().string(), .text = std::move(text)});
-  }
-  if (error && error != std::errc::no_such_file_or_directory) {
-    return fail(ErrorCode::kIo, "cannot read {}: {}", folder.string(), error.message());
+  const Result<std::vector<fs::path>> paths = list_folder(folder);
+  if (!paths && paths.error().code == ErrorCode::kNotFound) return recordings;
+  if (!paths) return std::unexpected(paths.error());
+  for (const fs::path& path : *paths) {
+    if (path.extension() != ".json") continue;
+    GPEMU_ASSIGN(std::string text, read_file(path));
+    recordings.push_back({.model = path.stem().string(), .text = std::move(text)});
   }
   std::ranges::sort(recordings, {}, &ModelRecording::model);
   return recordings;

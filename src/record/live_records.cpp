@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <fcntl.h>
+#include <filesystem>
 #include <string_view>
 #include <unistd.h>
+#include <vector>
 
 namespace gpemu::record {
 namespace {
@@ -41,9 +43,8 @@ Result<bool> LiveProcess::read(std::size_t most_bytes) {
 }
 
 Result<bool> LiveRun::read(std::size_t most_bytes) {
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder_, error)) {
-    const std::filesystem::path& path = entry.path();
+  GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder(folder_));
+  for (const std::filesystem::path& path : paths) {
     if (path.extension() == ".lines") processes_.try_emplace(path.stem().string(), path);
   }
   bool any = false;

@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <initializer_list>
 #include <string>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
@@ -53,9 +55,8 @@ bool is_whole(const Json& line) {
 
 Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path& folder) {
   std::vector<RecordedProcess> processes;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::filesystem::path& path = entry.path();
+  GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder(folder));
+  for (const std::filesystem::path& path : paths) {
     if (path.extension() != ".record") continue;
     GPEMU_ASSIGN(const std::string content, read_file(path));
     RecordedProcess process;
@@ -74,7 +75,6 @@ Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path&
     process.lines.replace_extension(".lines");
     processes.push_back(std::move(process));
   }
-  if (error) return fail(ErrorCode::kIo, "{}: {}", folder.string(), error.message());
   std::ranges::sort(processes, {}, [](const RecordedProcess& process) {
     return std::pair(first_ns(process), process.totals.process);
   });
@@ -83,12 +83,12 @@ Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path&
 
 std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder) {
   std::vector<LoadedLibrary> loaded;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() != ".loaded") continue;
-    std::ifstream file(entry.path());
+  for (const std::filesystem::path& path :
+       list_folder(folder).value_or(std::vector<std::filesystem::path>())) {
+    if (path.extension() != ".loaded") continue;
+    std::ifstream file(path);
     LoadedLibrary& one = loaded.emplace_back();
-    one.process = std::strtoll(entry.path().stem().c_str(), nullptr, 10);
+    one.process = std::strtoll(path.stem().c_str(), nullptr, 10);
     std::getline(file, one.program);
     std::getline(file, one.library);
     one.program = printable(one.program);

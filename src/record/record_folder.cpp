@@ -4,11 +4,13 @@
 #include <cerrno>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
 #include <string>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
+#include <vector>
 
 namespace gpemu::record {
 namespace {
@@ -19,18 +21,19 @@ constexpr const char* kLockName = "lock";
 /// Removes the folders of killed runs, whose locks are free.
 void remove_abandoned(const std::filesystem::path& parent) {
   std::error_code ignored;
-  for (const auto& entry : std::filesystem::directory_iterator(parent, ignored)) {
-    if (!entry.path().filename().string().starts_with(kPrefix)) continue;
+  for (const std::filesystem::path& path :
+       list_folder(parent).value_or(std::vector<std::filesystem::path>())) {
+    if (!path.filename().string().starts_with(kPrefix)) continue;
     // Other users may have put anything here. Their files are neither waited for nor removed.
     struct stat status{};
-    if (::lstat(entry.path().c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
+    if (::lstat(path.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) ||
         status.st_uid != ::geteuid()) {
       continue;
     }
     const FileDescriptor lock(
-        ::open((entry.path() / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+        ::open((path / kLockName).c_str(), O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (lock.valid() && ::flock(lock.get(), LOCK_EX | LOCK_NB) == 0) {
-      std::filesystem::remove_all(entry.path(), ignored);
+      std::filesystem::remove_all(path, ignored);
     }
   }
 }

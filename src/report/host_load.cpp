@@ -11,6 +11,9 @@
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <vector>
+
+#include "gpemu/base/file.hpp"
 
 namespace gpemu::report {
 namespace {
@@ -38,11 +41,11 @@ double ratio(Duration part, Duration whole) {
 std::map<int, Duration> queued_by_thread() {
   std::map<int, Duration> queued;
   bool counted = false;  // Kernels without CONFIG_SCHED_INFO show zeros.
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/task", error)) {
-    std::ifstream file(entry.path() / "schedstat");
+  for (const std::filesystem::path& thread :
+       list_folder("/proc/self/task").value_or(std::vector<std::filesystem::path>())) {
+    std::ifstream file(thread / "schedstat");
     std::int64_t ran = 0, waited = 0;
-    if (file >> ran >> waited) queued[std::stoi(entry.path().filename())] = Duration(waited);
+    if (file >> ran >> waited) queued[std::stoi(thread.filename())] = Duration(waited);
     counted = counted || ran > 0;
   }
   return counted ? queued : std::map<int, Duration>();

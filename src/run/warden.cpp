@@ -50,11 +50,10 @@ std::optional<pid_t> parent_of(pid_t process) {
 /// Returns the children of this process, including adopted ones and zombies.
 std::vector<pid_t> children() {
   std::vector<pid_t> found;
-  std::error_code ignored;
   const pid_t self = ::getpid();
-  for (auto entry = std::filesystem::directory_iterator("/proc", ignored);
-       entry != std::filesystem::directory_iterator(); entry.increment(ignored)) {
-    const std::optional<pid_t> process = number(entry->path().filename().native());
+  for (const std::filesystem::path& path :
+       list_folder("/proc").value_or(std::vector<std::filesystem::path>())) {
+    const std::optional<pid_t> process = number(path.filename().native());
     if (process && parent_of(*process) == self) found.push_back(*process);
   }
   return found;

@@ -417,6 +417,8 @@ class WatchTest(unittest.TestCase):
         self.addCleanup(smi.terminate)
         run = subprocess.Popen([COMMAND, "run", "--quiet", "--gpu", GPU, "--", "cat"],
                                env=self.environment, stdin=subprocess.PIPE)
+        while not select.select([smi.stdout], [], [], 0.1)[0]:
+            self.assertIsNone(run.poll(), "the run ended before it was watched")
         self.assertTrue(smi.stdout.readline().startswith(f"run-{run.pid}, "), "it is watched")
         run.communicate()
         for _ in range(200):

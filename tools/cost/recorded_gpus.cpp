@@ -3,20 +3,16 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <vector>
 
 #include "gpemu/base/file.hpp"
 
 namespace gpemu::tools {
 
 Result<std::vector<cost::Recording>> read_recordings(const std::string& folder) {
-  std::vector<std::filesystem::path> files;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    if (entry.path().extension() == ".json") files.push_back(entry.path());
-  }
-  if (error) return fail(ErrorCode::kNotFound, "{}: {}", folder, error.message());
+  GPEMU_ASSIGN(std::vector<std::filesystem::path> files, list_folder(folder));
+  std::erase_if(files, [](const auto& file) { return file.extension() != ".json"; });
   if (files.empty()) return fail(ErrorCode::kNotFound, "{} has no recordings (*.json)", folder);
-  std::ranges::sort(files);
   std::vector<cost::Recording> recordings;
   for (const std::filesystem::path& file : files) {
     GPEMU_ASSIGN(const std::string text, read_file(file));

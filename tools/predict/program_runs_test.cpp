@@ -20,7 +20,7 @@ const profile::GpuSpec kAmpere = gpu("A100-SXM4-80GB", 8, 0);
 const profile::GpuSpec kHopper = gpu("H100", 9, 0);
 
 /// A program that runs from a compute capability on, with as many elements as its batch.
-class RecordingsTest : public testing::Test {
+class ProgramRunsTest : public testing::Test {
  protected:
   ProgramRuns runs() {
     return {{.words = {"program"}},
@@ -61,7 +61,7 @@ class RecordingsTest : public testing::Test {
   }
 };
 
-TEST_F(RecordingsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
+TEST_F(ProgramRunsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
   ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kVolta, kHopper, gpu("V100-SXM2", 7, 0)}, {0}));
   EXPECT_EQ(recorded_, (std::vector<std::string>{"H100", "V100"}));
@@ -69,7 +69,7 @@ TEST_F(RecordingsTest, RecordsOnceForEachCapabilityTheNewestFirst) {
   EXPECT_EQ(all.find(kVolta, 0).second, "");
 }
 
-TEST_F(RecordingsTest, TakesANewerGpuWhereTheProgramDoesNotRun) {
+TEST_F(ProgramRunsTest, TakesANewerGpuWhereTheProgramDoesNotRun) {
   least_major_ = 7;
   ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kOld, kHopper, kVolta}, {32}));
@@ -78,7 +78,7 @@ TEST_F(RecordingsTest, TakesANewerGpuWhereTheProgramDoesNotRun) {
   EXPECT_EQ(reason, "fails at compute capability 3.7: RuntimeError: no kernel");
 }
 
-TEST_F(RecordingsTest, TriesACommonGpuWhereTheProgramRunsOnNone) {
+TEST_F(ProgramRunsTest, TriesACommonGpuWhereTheProgramRunsOnNone) {
   least_major_ = 8;
   ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kOld, kVolta}, {0}));
@@ -86,7 +86,7 @@ TEST_F(RecordingsTest, TriesACommonGpuWhereTheProgramRunsOnNone) {
   EXPECT_EQ(all.find(kOld, 0).first->gpu.name, "A100-SXM4-80GB");
 }
 
-TEST_F(RecordingsTest, FailsAsTheFirstRecordingDidWhereThereIsNone) {
+TEST_F(ProgramRunsTest, FailsAsTheFirstRecordingDidWhereThereIsNone) {
   least_major_ = 10;
   ProgramRuns all = runs();
   const auto recorded = all.record({kVolta}, {0});
@@ -94,13 +94,13 @@ TEST_F(RecordingsTest, FailsAsTheFirstRecordingDidWhereThereIsNone) {
   EXPECT_TRUE(recorded.error().message.starts_with("Traceback:"));
 }
 
-TEST_F(RecordingsTest, EmulatesTheNearestKnownGpuForOneThatAFileDescribes) {
+TEST_F(ProgramRunsTest, EmulatesTheNearestKnownGpuForOneThatAFileDescribes) {
   ProgramRuns all = runs();
   ASSERT_TRUE(all.record({gpu("my-gpu", 7, 5)}, {0}));
   EXPECT_EQ(recorded_, std::vector<std::string>{"V100"});
 }
 
-TEST_F(RecordingsTest, RecordsWithinTheMemoryOfAGpu) {
+TEST_F(ProgramRunsTest, RecordsWithinTheMemoryOfAGpu) {
   profile::GpuSpec small = kVolta;
   small.memory_bytes = 4 * kGiB;
   const ProgramRuns all = runs();
@@ -110,7 +110,7 @@ TEST_F(RecordingsTest, RecordsWithinTheMemoryOfAGpu) {
   EXPECT_EQ(recorded_, (std::vector<std::string>{"V100, batch 8", "V100, batch 8"}));
 }
 
-TEST_F(RecordingsTest, RefusesAProgramThatDoesTheSameAtEachBatch) {
+TEST_F(ProgramRunsTest, RefusesAProgramThatDoesTheSameAtEachBatch) {
   ProgramRuns all = runs();
   ASSERT_TRUE(all.record({kVolta}, {8, 16}));
   EXPECT_TRUE(all.check_batches());

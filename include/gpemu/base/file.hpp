@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
@@ -39,6 +40,12 @@ class FileDescriptor {
 /// might never end; kInvalidArgument if it is larger than `max_bytes`.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path,
                                             Bytes max_bytes = 256 * kMiB);
+
+/// Returns the paths of everything in a folder, in order.
+///
+/// Errors: kNotFound if there is no such folder; kIo if it cannot be read.
+[[nodiscard]] Result<std::vector<std::filesystem::path>> list_folder(
+    const std::filesystem::path& folder);
 
 /// Allocates disk space for `size` bytes of a file from `offset` on, so that a mapping of them can
 /// be written to. Returns 0 or an errno value.
