@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "shim.hpp"
+// Source: nvrtc.h.
 
-// Source: nvrtc.h, nvrtcResult.
-constexpr int kSuccess = 0;
-constexpr int kInvalidInput = 3;
-constexpr int kInvalidProgram = 4;
-constexpr int kCompilation = 6;
+/// nvrtcResult.
+enum Status : int {
+  kSuccess = 0,
+  kInvalidInput = 3,
+  kInvalidProgram = 4,
+  kCompilation = 6,
+};
