@@ -63,7 +63,7 @@ typedef enum gpemu_clock {
 } gpemu_clock;
 
 typedef struct gpemu_node_config {
-  size_t struct_size;
+  size_t struct_size;   /* at least up to device_count; fields beyond it are 0 */
   const char* name;     /* NULL: a private node, visible to this process only */
   const char* gpu;      /* kind of all devices, e.g. "V100-PCIE-32GB", or the path of a TOML file */
   int32_t device_count; /* 1 to 4096 */

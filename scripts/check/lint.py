@@ -44,6 +44,11 @@ FORBIDDEN_CODE = [
     (r"\bfriend class \w*Test\b", r"\.hpp$", None, "a test that needs a friend lacks a seam"),
     (r"file\(\s*GLOB", r"(CMakeLists\.txt|\.cmake)$", r"^profiles/",
      "sources are listed, never globbed"),
+    (r"\benum\b(?! class)|\bk(Success|Invalid\w+|Not(Initialized|Supported)) = -?\d",
+     r"^shims/.*\.[ch]pp$",
+     r"abi\.hpp$|^shims/(audit|clock)/", "NVIDIA's statuses and numbers belong in abi.hpp"),
+    (r"\balive<.*\.find\(", r"^shims/.*\.[ch]pp$", r"/handle_table\.hpp$",
+     "the object of a handle is find_object<Object>(handle)"),
 ]
 FORBIDDEN_TEXT = [
     (r"\bNOLINT(NEXTLINE|BEGIN)?\b(?!\([\w.,* -]+\): \S)", r"\.([ch]pp|[ch])$", None,

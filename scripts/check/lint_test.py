@@ -49,6 +49,11 @@ class HouseRules(unittest.TestCase):
         self.check_bad("docs/x.md", "takes 400 MiB besides.")
         self.check_good("docs/x.md", "there is no more than one besides the others")
         self.check_bad("CMakeLists.txt", "file(GLOB sources *.cpp)")
+        self.check_bad("shims/a/x.cpp", "enum Status : int { kDone = 0 };")
+        self.check_bad("shims/a/x.cpp", "constexpr int kInvalidValue = 7;")
+        self.check_bad("shims/a/x.cpp", "Plan* plan = alive<Plan>().find(handle);")
+        self.check_good("shims/a/x.cpp", "enum class Step { kFirst };")
+        self.check_good("shims/a/x.cpp", "Plan* plan = find_object<Plan>(handle);")
 
     def test_finds_sources_by_their_whole_names(self):
         lists = "add_library(x event_queue.cpp a/copy.cpp b.hpp)\nadd_fuzzer(pack)\n"

@@ -18,6 +18,9 @@ using StreamCallback = void (*)(Stream stream, int status, void* data);
 constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
 constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
 
+/// CUDA_ERROR_UNSUPPORTED_LIMIT and cudaErrorUnsupportedLimit.
+constexpr int kUnsupportedLimit = 215;
+
 /// CUfunction_attribute, of which cudaFuncAttribute is a part.
 enum KernelAttribute {
   kKernelMaxThreads = 0,
@@ -55,6 +58,9 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
+/// CUmemAccess_flags and cudaMemAccessFlags, and CU_POINTER_ATTRIBUTE_ACCESS_FLAGS alike.
+constexpr unsigned kReadWrite = 3;
+
 /// CUmemLocation and cudaMemLocation.
 struct Location {
   int type;
@@ -71,6 +77,7 @@ struct Access {
   Location location;
   unsigned flags;
 };
+static_assert(sizeof(Access) == 12);
 
 /// CUmemPoolProps and cudaMemPoolProps.
 struct PoolProperties {
@@ -91,6 +98,7 @@ struct SetParameters {
   unsigned value, element_bytes;
   size_t width, height;
 };
+static_assert(sizeof(SetParameters) == 40);
 
 /// CUDA_HOST_NODE_PARAMS and cudaHostNodeParams.
 struct HostParameters {
@@ -110,9 +118,11 @@ struct InstantiateParameters {
   Node error_node;
   int result;
 };
+static_assert(sizeof(InstantiateParameters) == 32);
 
 /// CUgraphExecUpdateResultInfo and cudaGraphExecUpdateResultInfo.
 struct UpdateResult {
   int result;
   Node error_node, error_from_node;
 };
+static_assert(sizeof(UpdateResult) == 24);

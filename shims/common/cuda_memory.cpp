@@ -3,8 +3,6 @@
 
 namespace {
 
-constexpr unsigned kReadWrite = 3;
-
 // The first three attributes of a pool are int, the others 64 bits wide.
 bool is_int(int attribute) {
   return attribute <= GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <type_traits>
 #include <unordered_map>
 #include <utility>
 
@@ -75,4 +76,11 @@ template <typename Object, typename Handle = const void*>
 HandleTable<Object, Handle>& alive() {
   static auto* const table = new HandleTable<Object, Handle>;
   return *table;
+}
+
+/// Returns the object of a handle, or null if it is not alive. `Handle` selects the table, so it is
+/// not deduced from the argument.
+template <typename Object, typename Handle = const void*>
+Object* find_object(std::type_identity_t<Handle> handle) {
+  return alive<Object, Handle>().find(handle);
 }

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// Source: cublas_api.h.
+
+/// cublasMath_t: the low bits name the mode, the flag 16 forbids reduced precision in sums.
+constexpr int kMathModes = 15;
+constexpr int kTf32Mode = 3;
+constexpr int kHighestMathMode = GPEMU_CUDA_MAJOR == 12 ? 4 : 8;
+
 // Source: cuComplex.h.
 
 /// cuComplex.
@@ -12,3 +19,4 @@ struct FloatComplex {
 struct DoubleComplex {
   double real, imaginary;
 };
+static_assert(sizeof(FloatComplex) == 8 && sizeof(DoubleComplex) == 16);

@@ -24,7 +24,7 @@ struct Matrices {
 
 int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
         std::initializer_list<Matrices> written) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }

@@ -30,7 +30,6 @@ int copy_columns(int64_t rows, int64_t columns, int64_t element_bytes, Side from
   copy.destination_pitch = static_cast<uint64_t>(to.leading * element_bytes);
   copy.source_pitch = static_cast<uint64_t>(from.leading * element_bytes);
   copy.kind = kind;
-  constexpr int kMappingError = 11;  // CUBLAS_STATUS_MAPPING_ERROR
   const auto status = gpemu_cuda_copy_memory(&copy, stream, blocking);
   return status == GPEMU_CUDA_ERROR_INVALID_VALUE ? kMappingError : status_of(status);
 }

@@ -4,34 +4,19 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "cublas_abi.hpp"
+#include "handle_table.hpp"
 #include "library_types.hpp"
 #include "shim.hpp"
-
-/// Numbered as cublasStatus_t.
-enum Status : int {
-  kSuccess = 0,
-  kNotInitialized = 1,
-  kAllocationFailed = 3,
-  kInvalidValue = 7,
-  kExecutionFailed = 13,
-  kInternalError = 14,
-  kNotSupported = 15,
-};
-
-/// cublasOperation_t.
-enum Transpose : int { kNone = 0, kTransposed = 1, kConjugated = 2 };
 
 /// What a cublasHandle_t holds.
 struct Context {
   gpemu_cuda_stream_handle stream = nullptr;
   int math_mode = 0;
-  int pointer_mode = 0;  // 0 host, 1 device
+  int pointer_mode = kHostPointer;
   int atomics_mode = 0;
   int sm_count_target = 0;
 };
-
-/// Returns the context of a handle, or null if it is not alive.
-Context* context_of(const void* handle);
 
 /// Returns the cublasStatus_t for a status of libgpemu.
 int status_of(gpemu_cuda_status status);

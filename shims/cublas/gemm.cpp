@@ -77,7 +77,7 @@ int multiply(const char* function, const Context& context, const Product& p, gpe
 
 int typed_product(const char* function, const void* handle, const Product& product,
                   const Operands& operands, gpemu_data_type type, bool arrays = false) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
@@ -89,12 +89,6 @@ int typed_product(const char* function, const void* handle, const Product& produ
   const Types types{type, type, type};
   return leave(function, *context, product, operands, types, arrays);
 }
-
-constexpr int kCompute64F = 70;  // CUBLAS_COMPUTE_64F
-constexpr int kCompute64FPedantic = 71;
-constexpr int kCompute32F = 68;  // CUBLAS_COMPUTE_32F; larger ones but 72 and 73 are FP32's, too
-constexpr int kCompute32I = 72;
-constexpr int kCompute32IPedantic = 73;
 
 /// The type of alpha and beta.
 gpemu_data_type scalar_type(int compute, gpemu_data_type operands) {
@@ -116,7 +110,7 @@ struct NumberedTypes {
 /// The ...Ex functions: types by number.
 int mixed_product(const char* function, const void* handle, const Product& product,
                   const Operands& places, const NumberedTypes& types, bool arrays = false) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }

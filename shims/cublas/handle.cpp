@@ -2,6 +2,7 @@
 #include <cstring>
 #include <memory>
 
+#include "abi.hpp"
 #include "cublas.hpp"
 #include "handle_table.hpp"
 
@@ -14,14 +15,9 @@ int cublasLtDestroy(void* handle);
 
 namespace {
 
-// cublasMath_t: the low bits name the mode, the flag 16 forbids reduced precision in sums.
-constexpr int kMathModes = 15;
-constexpr int kTf32Mode = 3;
-constexpr int kHighestMathMode = GPEMU_CUDA_MAJOR == 12 ? 4 : 8;
-
 template <typename Value>
 int get(const void* handle, Value Context::* member, Value* value) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
@@ -34,7 +30,7 @@ int get(const void* handle, Value Context::* member, Value* value) {
 
 template <typename Value>
 int set(const void* handle, Value Context::* member, Value value, bool valid) {
-  Context* const context = context_of(handle);
+  Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
@@ -46,10 +42,6 @@ int set(const void* handle, Value Context::* member, Value value, bool valid) {
 }
 
 }  // namespace
-
-Context* context_of(const void* handle) {
-  return alive<Context>().find(handle);
-}
 
 bool allows_tf32(const Context& context) {
   return (context.math_mode & kMathModes) == kTf32Mode;
@@ -70,7 +62,7 @@ int submit(const Context& context, const Work& work, std::initializer_list<int64
 }
 
 bool read_scalar(const Context& context, gpemu_data_type type, const void* scalar, double* value) {
-  if (context.pointer_mode != 0 || scalar == nullptr) {
+  if (context.pointer_mode != kHostPointer || scalar == nullptr) {
     return false;
   }
   if (type == GPEMU_TYPE_FP64) {
@@ -121,7 +113,7 @@ int leave(int status, const Context& context, const char* function, gpemu_data_t
 }
 
 int yield(const Context& context, void* result, const void* value, uint64_t bytes) {
-  if (context.pointer_mode != 0) {
+  if (context.pointer_mode != kHostPointer) {
     return write(result, value, bytes);
   }
   if (const int status = status_of(gpemu_cuda_stream_synchronize(context.stream));
@@ -183,7 +175,7 @@ GPEMU_SHIM_EXPORT int cublasGetMathMode(void* handle, int* mode) {
 }
 
 GPEMU_SHIM_EXPORT int cublasSetPointerMode_v2(void* handle, int mode) {
-  return set(handle, &Context::pointer_mode, mode, mode == 0 || mode == 1);
+  return set(handle, &Context::pointer_mode, mode, mode == kHostPointer || mode == kDevicePointer);
 }
 
 GPEMU_SHIM_EXPORT int cublasGetPointerMode_v2(void* handle, int* mode) {
@@ -191,7 +183,7 @@ GPEMU_SHIM_EXPORT int cublasGetPointerMode_v2(void* handle, int* mode) {
 }
 
 GPEMU_SHIM_EXPORT int cublasSetAtomicsMode(void* handle, int mode) {
-  return set(handle, &Context::atomics_mode, mode, mode == 0 || mode == 1);
+  return set(handle, &Context::atomics_mode, mode, mode == kHostPointer || mode == kDevicePointer);
 }
 
 GPEMU_SHIM_EXPORT int cublasGetAtomicsMode(void* handle, int* mode) {
@@ -208,7 +200,7 @@ GPEMU_SHIM_EXPORT int cublasGetSmCountTarget(void* handle, int* count) {
 
 // The workspace does not change what an operation costs.
 GPEMU_SHIM_EXPORT int cublasSetWorkspace_v2(void* handle, void* workspace, size_t bytes) {
-  if (context_of(handle) == nullptr) {
+  if (find_object<Context>(handle) == nullptr) {
     return kNotInitialized;
   }
   const bool aligned = address_of(workspace) % 256 == 0;

@@ -7,7 +7,7 @@ namespace {
 /// Runs `body(context)` if the handle is alive and the arguments are valid.
 template <typename Body>
 int checked(const void* handle, bool valid, bool empty, Body body) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }

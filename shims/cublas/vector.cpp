@@ -23,7 +23,7 @@ struct Vector {
 
 int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_type type,
                 PerElement per_element, std::initializer_list<Vector> written) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
@@ -41,7 +41,7 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
 /// `value`: the result of the reduction of `elements`; null means 0.
 int reduction(const char* function, const void* handle, int64_t elements, gpemu_data_type type,
               Result result, const void* value = nullptr) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }
@@ -67,7 +67,7 @@ constexpr gpemu_data_type real_of(gpemu_data_type type) {
 
 /// Rotations are made from a few scalars; each becomes 0.
 int scalars(const void* handle, gpemu_data_type type, std::initializer_list<void*> results) {
-  const Context* const context = context_of(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kNotInitialized;
   }

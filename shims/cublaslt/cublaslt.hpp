@@ -6,19 +6,10 @@
 #include <map>
 #include <vector>
 
+#include "abi.hpp"
 #include "handle_table.hpp"
 #include "library_types.hpp"
 #include "shim.hpp"
-
-/// Numbered as cublasStatus_t.
-enum Status : int {
-  kSuccess = 0,
-  kNotInitialized = 1,
-  kAllocationFailed = 3,
-  kInvalidValue = 7,
-  kExecutionFailed = 13,
-  kNotSupported = 15,
-};
 
 /// A descriptor: attributes by number, each the bytes that the caller set.
 ///
@@ -61,39 +52,13 @@ Value Descriptor::get(int attribute, Value otherwise) const {
   return value;
 }
 
-/// cublasLtMatrixLayoutAttribute_t.
-enum LayoutAttribute : int {
-  kLayoutType = 0,
-  kLayoutOrder = 1,
-  kLayoutRows = 2,
-  kLayoutColumns = 3,
-  kLayoutLeading = 4,
-  kLayoutBatch = 5,
-  kLayoutBatchStride = 6,
-  kLayoutLast = 8,
-};
-
-/// cublasLtMatmulDescAttributes_t.
-enum MatmulAttribute : int {
-  kMatmulComputeType = 0,
-  kMatmulScaleType = 1,
-  kMatmulPointerMode = 2,
-  kMatmulTransposeA = 3,
-  kMatmulTransposeB = 4,
-  kMatmulEpilogue = 7,
-  kMatmulLast = 40,
-};
-
-/// cublasLtMatmulPreferenceAttributes_t.
-constexpr int kPreferenceLast = 15;
+/// What a cublasLtHandle_t holds.
+struct Handle {};
 
 struct Layout : Descriptor {};
 struct Matmul : Descriptor {};
 struct Preference : Descriptor {};
 struct Transform : Descriptor {};
-
-/// Returns whether cublasLtCreate gave out a handle that has not been destroyed.
-bool is_handle(const void* handle);
 
 /// Returns the cublasStatus_t for a status of libgpemu.
 int status_of(gpemu_cuda_status status);

@@ -26,7 +26,7 @@ constexpr size_t kLargestAttribute = 64;
 
 template <typename Kind>
 int set(const void* descriptor, int attribute, int last, const void* bytes, size_t size) {
-  Kind* const found = alive<Kind>().find(descriptor);
+  Kind* const found = find_object<Kind>(descriptor);
   if (found == nullptr || bytes == nullptr || attribute < 0 || attribute > last || size == 0 ||
       size > kLargestAttribute) {
     return kInvalidValue;
@@ -42,7 +42,7 @@ int set(const void* descriptor, int attribute, int last, const void* bytes, size
 
 template <typename Kind>
 int get(const void* descriptor, int attribute, void* bytes, size_t size, size_t* written) {
-  const Kind* const found = alive<Kind>().find(descriptor);
+  const Kind* const found = find_object<Kind>(descriptor);
   const auto* const value = found == nullptr ? nullptr : found->find(attribute);
   if (value == nullptr || (size == 0 && written == nullptr)) {
     return kInvalidValue;
@@ -69,7 +69,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixLayoutCreate(void** layout, int type, uint64
     return status;
   }
   made->set(kLayoutType, static_cast<uint32_t>(type));
-  made->set(kLayoutOrder, int32_t{0});  // by columns
+  made->set(kLayoutOrder, int32_t{kByColumns});
   made->set(kLayoutRows, rows);
   made->set(kLayoutColumns, columns);
   made->set(kLayoutLeading, leading);
@@ -99,9 +99,9 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulDescCreate(void** descriptor, int compute_ty
   }
   made->set(kMatmulComputeType, static_cast<int32_t>(compute_type));
   made->set(kMatmulScaleType, static_cast<int32_t>(scale_type));
-  made->set(kMatmulTransposeA, int32_t{0});
-  made->set(kMatmulTransposeB, int32_t{0});
-  made->set(kMatmulEpilogue, uint32_t{1});  // CUBLASLT_EPILOGUE_DEFAULT
+  made->set(kMatmulTransposeA, int32_t{kNone});
+  made->set(kMatmulTransposeB, int32_t{kNone});
+  made->set(kMatmulEpilogue, kNoEpilogue);
   return kSuccess;
 }
 
@@ -144,7 +144,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransformDescCreate(void** descriptor, int s
   if (const int status = create<Transform>(descriptor, &made); status != kSuccess) {
     return status;
   }
-  made->set(0, static_cast<int32_t>(scale_type));
+  made->set(kTransformScaleType, static_cast<int32_t>(scale_type));
   return kSuccess;
 }
 
@@ -154,7 +154,6 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransformDescDestroy(void* descriptor) {
 
 GPEMU_SHIM_EXPORT int cublasLtMatrixTransformDescSetAttribute(void* descriptor, int attribute,
                                                               const void* bytes, size_t size) {
-  constexpr int kTransformLast = 3;
   return set<Transform>(descriptor, attribute, kTransformLast, bytes, size);
 }
 

@@ -3,16 +3,6 @@
 
 #include "cublaslt.hpp"
 
-namespace {
-
-struct Handle {};
-
-}  // namespace
-
-bool is_handle(const void* handle) {
-  return alive<Handle>().find(handle) != nullptr;
-}
-
 GPEMU_SHIM_EXPORT int cublasLtCreate(void** handle) {
   if (handle == nullptr) {
     return kInvalidValue;

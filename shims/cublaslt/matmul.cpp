@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstring>
 
-#include "abi.hpp"
 #include "cublaslt.hpp"
 
 namespace {
 
 constexpr uint32_t kMark = 0x67656d6d;
-constexpr int kConfigurationLast = 8;
 
 struct Matrices {
   const void* a;
@@ -28,31 +26,31 @@ struct Size {
 Size size_of(const Layout& layout, int32_t transpose) {
   const auto rows = static_cast<int64_t>(layout.get<uint64_t>(kLayoutRows, 0));
   const auto columns = static_cast<int64_t>(layout.get<uint64_t>(kLayoutColumns, 0));
-  return transpose == 0 ? Size{rows, columns} : Size{columns, rows};
+  return transpose == kNone ? Size{rows, columns} : Size{columns, rows};
 }
 
 /// Returns whether the leading dimension is large enough for the matrix. Tiled orders (beyond 1)
 /// have their own rules, which depend on the tile.
 bool fits(const Layout& layout) {
-  const auto order = layout.get<int32_t>(kLayoutOrder, 0);
-  const Size size = size_of(layout, 0);
+  const auto order = layout.get<int32_t>(kLayoutOrder, kByColumns);
+  const Size size = size_of(layout, kNone);
   const auto leading = layout.get<int64_t>(kLayoutLeading, 0);
-  return order > 1 || leading >= (order == 0 ? size.rows : size.columns);
+  return order > kByRows || leading >= (order == kByColumns ? size.rows : size.columns);
 }
 
 /// Reads the description of a matmul.
 int describe(const void* descriptor, const Matrices& matrices, Product* product) {
-  const Matmul* const matmul = alive<Matmul>().find(descriptor);
-  const Layout* const a = alive<Layout>().find(matrices.a);
-  const Layout* const b = alive<Layout>().find(matrices.b);
-  const Layout* const c = alive<Layout>().find(matrices.c);
-  const Layout* const d = alive<Layout>().find(matrices.d);
+  const Matmul* const matmul = find_object<Matmul>(descriptor);
+  const Layout* const a = find_object<Layout>(matrices.a);
+  const Layout* const b = find_object<Layout>(matrices.b);
+  const Layout* const c = find_object<Layout>(matrices.c);
+  const Layout* const d = find_object<Layout>(matrices.d);
   if (matmul == nullptr || a == nullptr || b == nullptr || c == nullptr || d == nullptr) {
     return kInvalidValue;
   }
-  const Size left = size_of(*a, matmul->get<int32_t>(kMatmulTransposeA, 0));
-  const Size right = size_of(*b, matmul->get<int32_t>(kMatmulTransposeB, 0));
-  const Size result = size_of(*d, 0);
+  const Size left = size_of(*a, matmul->get<int32_t>(kMatmulTransposeA, kNone));
+  const Size right = size_of(*b, matmul->get<int32_t>(kMatmulTransposeB, kNone));
+  const Size result = size_of(*d, kNone);
   if (left.columns != right.rows || result.rows != left.rows || result.columns != right.columns ||
       !fits(*a) || !fits(*b) || !fits(*d)) {
     return kInvalidValue;
@@ -74,7 +72,7 @@ int describe(const void* descriptor, const Matrices& matrices, Product* product)
 /// Returns the only algorithm, which needs no workspace.
 HeuristicResult answer() {
   HeuristicResult result{};
-  result.algorithm.configuration[2] = 1;  // CUBLASLT_ALGO_CONFIG_SPLITK_NUM
+  result.algorithm.configuration[kConfigurationSplitK] = 1;
   result.algorithm.mark = kMark;
   result.waves = 1.0F;
   return result;
@@ -87,12 +85,9 @@ bool is_algorithm(const Algorithm* algorithm) {
 /// Declares what the call writes to D, by columns; small plain products are computed.
 int leave(const Matmul& matmul, const Product& p, const gpemu_cuda_product& places,
           const Matrices& layouts, gpemu_cuda_stream_handle stream) {
-  constexpr int kNoEpilogue = 1;      // CUBLASLT_EPILOGUE_DEFAULT
-  constexpr int32_t kFloatScale = 0;  // CUDA_R_32F
-  constexpr int32_t kByColumns = 0;   // CUBLASLT_ORDER_COL
-  const Layout& a = *alive<Layout>().find(layouts.a);
-  const Layout& b = *alive<Layout>().find(layouts.b);
-  const Layout& d = *alive<Layout>().find(layouts.d);
+  const Layout& a = *find_object<Layout>(layouts.a);
+  const Layout& b = *find_object<Layout>(layouts.b);
+  const Layout& d = *find_object<Layout>(layouts.d);
   gpemu_cuda_product product = places;
   product.m = p.m;
   product.n = p.n;
@@ -104,20 +99,20 @@ int leave(const Matmul& matmul, const Product& p, const gpemu_cuda_product& plac
   product.stride_a = a.get<int64_t>(kLayoutBatchStride, 0);
   product.stride_b = b.get<int64_t>(kLayoutBatchStride, 0);
   product.stride_c = d.get<int64_t>(kLayoutBatchStride, 0);
-  product.transpose_a = matmul.get<int32_t>(kMatmulTransposeA, 0);
-  product.transpose_b = matmul.get<int32_t>(kMatmulTransposeB, 0);
+  product.transpose_a = matmul.get<int32_t>(kMatmulTransposeA, kNone);
+  product.transpose_b = matmul.get<int32_t>(kMatmulTransposeB, kNone);
   product.type = p.type;
   product.type_c = type_of_cuda(static_cast<int>(d.get<uint32_t>(kLayoutType, 0)));
-  const bool by_columns = a.get<int32_t>(kLayoutOrder, 0) == kByColumns &&
-                          b.get<int32_t>(kLayoutOrder, 0) == kByColumns &&
-                          d.get<int32_t>(kLayoutOrder, 0) == kByColumns;
+  const bool by_columns = a.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns &&
+                          b.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns &&
+                          d.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns;
   if (!by_columns) {  // By rows, or tiled: as large.
     product.leading_c = d.get<int64_t>(kLayoutLeading, 0) < p.m ? p.m : product.leading_c;
   }
   product.known = by_columns && product.beta == 0 &&
-                          matmul.get<int32_t>(kMatmulEpilogue, kNoEpilogue) == kNoEpilogue &&
-                          matmul.get<int32_t>(kMatmulScaleType, kFloatScale) == kFloatScale &&
-                          matmul.get<int32_t>(kMatmulPointerMode, 0) == 0
+                          matmul.get<uint32_t>(kMatmulEpilogue, kNoEpilogue) == kNoEpilogue &&
+                          matmul.get<int32_t>(kMatmulScaleType, kR32F) == kR32F &&
+                          matmul.get<int32_t>(kMatmulPointerMode, kHostPointer) == kHostPointer
                       ? 1
                       : 0;
   return status_of(gpemu_cuda_multiply(&product, "cublasLtMatmul", stream));
@@ -142,10 +137,10 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, void* descrip
                                                      void* b, void* c, void* d, void* preference,
                                                      int requested, HeuristicResult* results,
                                                      int* returned) {
-  if (!is_handle(handle)) {
+  if (find_object<Handle>(handle) == nullptr) {
     return kNotInitialized;
   }
-  if (alive<Preference>().find(preference) == nullptr || requested <= 0 || results == nullptr ||
+  if (find_object<Preference>(preference) == nullptr || requested <= 0 || results == nullptr ||
       returned == nullptr) {
     return kInvalidValue;
   }
@@ -162,7 +157,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoGetHeuristic(void* handle, void* descrip
 GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoCheck(void* handle, void* descriptor, void* a, void* b,
                                               void* c, void* d, const Algorithm* algorithm,
                                               HeuristicResult* result) {
-  if (!is_handle(handle)) {
+  if (find_object<Handle>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (!is_algorithm(algorithm) || result == nullptr) {
@@ -182,7 +177,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoGetIds(void* handle, int /*compute*/, in
                                                int a_type, int b_type, int /*c_type*/,
                                                int /*d_type*/, int requested, int* ids,
                                                int* returned) {
-  if (!is_handle(handle)) {
+  if (find_object<Handle>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (requested <= 0 || ids == nullptr || returned == nullptr) {
@@ -199,21 +194,21 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoGetIds(void* handle, int /*compute*/, in
 GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoInit(void* handle, int /*compute*/, int /*scale_type*/,
                                              int /*a_type*/, int /*b_type*/, int /*c_type*/,
                                              int /*d_type*/, int id, Algorithm* algorithm) {
-  if (!is_handle(handle)) {
+  if (find_object<Handle>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (id < 0 || algorithm == nullptr) {
     return kInvalidValue;
   }
   *algorithm = answer().algorithm;
-  algorithm->configuration[0] = static_cast<uint32_t>(id);
+  algorithm->configuration[kConfigurationId] = static_cast<uint32_t>(id);
   return kSuccess;
 }
 
 // An attribute is 4 bytes, or 2 for the last two.
 GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoConfigSetAttribute(Algorithm* algorithm, int attribute,
                                                            const void* bytes, size_t size) {
-  if (!is_algorithm(algorithm) || attribute <= 0 || attribute > kConfigurationLast ||
+  if (!is_algorithm(algorithm) || attribute <= kConfigurationId || attribute > kConfigurationLast ||
       bytes == nullptr || (size != 2 && size != 4)) {
     return kInvalidValue;
   }
@@ -225,11 +220,10 @@ GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoConfigSetAttribute(Algorithm* algorithm,
 GPEMU_SHIM_EXPORT int cublasLtMatmulAlgoConfigGetAttribute(const Algorithm* algorithm,
                                                            int attribute, void* bytes, size_t size,
                                                            size_t* written) {
-  constexpr int kFirstShort = 7;
   if (!is_algorithm(algorithm) || attribute < 0 || attribute > kConfigurationLast) {
     return kInvalidValue;
   }
-  const size_t have = attribute < kFirstShort ? 4 : 2;
+  const size_t have = attribute < kConfigurationFirstShort ? 4 : 2;
   if (written != nullptr) {
     *written = have;
   }
@@ -250,7 +244,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
                                      void* d_layout, const Algorithm* algorithm,
                                      void* /*workspace*/, size_t /*workspace_bytes*/,
                                      gpemu_cuda_stream_handle stream) {
-  if (!is_handle(handle)) {
+  if (find_object<Handle>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (alpha == nullptr || beta == nullptr || d == nullptr ||
@@ -282,13 +276,13 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   if (status != kSuccess) {
     return status;
   }
-  const Matmul& matmul = *alive<Matmul>().find(descriptor);
+  const Matmul& matmul = *find_object<Matmul>(descriptor);
   gpemu_cuda_product places{};
   places.a = address_of(a);
   places.b = address_of(b);
   places.c = address_of(d);
-  if (matmul.get<int32_t>(kMatmulPointerMode, 0) == 0 &&
-      matmul.get<int32_t>(kMatmulScaleType, 0) == 0) {
+  if (matmul.get<int32_t>(kMatmulPointerMode, kHostPointer) == kHostPointer &&
+      matmul.get<int32_t>(kMatmulScaleType, kR32F) == kR32F) {
     places.alpha = *static_cast<const float*>(alpha);
     places.beta = *static_cast<const float*>(beta);
   }
@@ -300,16 +294,16 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, co
                                               const void* /*beta*/, const void* /*b*/,
                                               void* /*b_layout*/, void* c, void* c_layout,
                                               gpemu_cuda_stream_handle stream) {
-  if (!is_handle(handle)) {
+  if (find_object<Handle>(handle) == nullptr) {
     return kNotInitialized;
   }
-  const Layout* const from = alive<Layout>().find(a_layout);
-  const Layout* const to = alive<Layout>().find(c_layout);
-  if (alive<Transform>().find(descriptor) == nullptr || from == nullptr || to == nullptr ||
+  const Layout* const from = find_object<Layout>(a_layout);
+  const Layout* const to = find_object<Layout>(c_layout);
+  if (find_object<Transform>(descriptor) == nullptr || from == nullptr || to == nullptr ||
       alpha == nullptr || c == nullptr) {
     return kInvalidValue;
   }
-  const Size size = size_of(*to, 0);
+  const Size size = size_of(*to, kNone);
   const gpemu_data_type type = type_of_cuda(static_cast<int>(to->get<uint32_t>(kLayoutType, 0)));
   const int64_t elements = size.rows * size.columns * to->get<int32_t>(kLayoutBatch, 1);
   const int status = elementwise("cublasLtMatrixTransform", type, elements, stream);

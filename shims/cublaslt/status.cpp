@@ -20,16 +20,16 @@ struct StatusText {
 };
 
 constexpr StatusText kStatusTexts[] = {
-    {0, "CUBLAS_STATUS_SUCCESS", "the function completed with success"},
-    {1, "CUBLAS_STATUS_NOT_INITIALIZED", "the library was not initialized"},
-    {3, "CUBLAS_STATUS_ALLOC_FAILED", "the resource allocation failed"},
-    {7, "CUBLAS_STATUS_INVALID_VALUE", "an unsupported value or parameter was passed"},
-    {8, "CUBLAS_STATUS_ARCH_MISMATCH", "the device lacks a feature that is needed"},
-    {11, "CUBLAS_STATUS_MAPPING_ERROR", "an access to GPU memory space failed"},
-    {13, "CUBLAS_STATUS_EXECUTION_FAILED", "the GPU program failed to execute"},
-    {14, "CUBLAS_STATUS_INTERNAL_ERROR", "an internal operation failed"},
-    {15, "CUBLAS_STATUS_NOT_SUPPORTED", "the functionality is not supported"},
-    {16, "CUBLAS_STATUS_LICENSE_ERROR", "the license check failed"},
+    {kSuccess, "CUBLAS_STATUS_SUCCESS", "the function completed with success"},
+    {kNotInitialized, "CUBLAS_STATUS_NOT_INITIALIZED", "the library was not initialized"},
+    {kAllocationFailed, "CUBLAS_STATUS_ALLOC_FAILED", "the resource allocation failed"},
+    {kInvalidValue, "CUBLAS_STATUS_INVALID_VALUE", "an unsupported value or parameter was passed"},
+    {kArchMismatch, "CUBLAS_STATUS_ARCH_MISMATCH", "the device lacks a feature that is needed"},
+    {kMappingError, "CUBLAS_STATUS_MAPPING_ERROR", "an access to GPU memory space failed"},
+    {kExecutionFailed, "CUBLAS_STATUS_EXECUTION_FAILED", "the GPU program failed to execute"},
+    {kInternalError, "CUBLAS_STATUS_INTERNAL_ERROR", "an internal operation failed"},
+    {kNotSupported, "CUBLAS_STATUS_NOT_SUPPORTED", "the functionality is not supported"},
+    {kLicenseError, "CUBLAS_STATUS_LICENSE_ERROR", "the license check failed"},
 };
 
 const StatusText* text_of(int status) {

@@ -12,11 +12,49 @@ using Module = gpemu_cuda_module_handle;
 /// The device identifies a context; a CUcontext is this number, which is never dereferenced.
 using Context = struct ContextTag*;
 
+/// CUpointer_attribute.
+enum PointerAttribute : int {
+  kPointerContext = 1,
+  kPointerMemoryType = 2,
+  kPointerDevicePointer = 3,
+  kPointerHostPointer = 4,
+  kPointerSyncMemops = 6,
+  kPointerBufferId = 7,
+  kPointerIsManaged = 8,
+  kPointerDeviceOrdinal = 9,
+  kPointerIsLegacyIpc = 10,
+  kPointerRangeStart = 11,
+  kPointerRangeSize = 12,
+  kPointerMapped = 13,
+  kPointerHandleTypes = 14,
+  kPointerIsRdma = 15,
+  kPointerAccessFlags = 16,
+  kPointerPool = 17,
+};
+
+/// CUmemorytype.
+enum MemoryType : unsigned {
+  kHostMemory = 1,
+  kDeviceMemory = 2,
+  kArrayMemory = 3,
+  kUnifiedMemory = 4,
+};
+
+/// CUdriverProcAddressQueryResult.
+enum SymbolResult : int { kFound = 0, kNoSymbol = 1, kNoVersion = 2 };
+
+/// CUdriverProcAddress_flags, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM: the last one.
+constexpr uint64_t kPerThread = 2;
+
+/// CUmoduleLoadingMode.
+constexpr int kEagerLoading = 1;
+
 /// CUdevprop.
 struct Properties {
   int max_threads_per_block, max_threads_dim[3], max_grid[3];
   int shared_memory, constant_memory, warp_size, pitch, registers, clock, texture_alignment;
 };
+static_assert(sizeof(Properties) == 56);
 
 /// One end of CUDA_MEMCPY2D.
 struct CopyEnd2D {
@@ -61,6 +99,7 @@ struct LaunchConfig {
   const LaunchAttribute* attributes;
   unsigned attribute_count;
 };
+static_assert(sizeof(LaunchConfig) == 56);
 
 /// CUmemAllocationProp.
 struct AllocationProperties {

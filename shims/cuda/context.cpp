@@ -215,7 +215,7 @@ GPEMU_SHIM_EXPORT int cuCtxGetApiVersion(Context context, unsigned* version) {
 GPEMU_SHIM_EXPORT int cuCtxGetLimit(size_t* value, int limit) {
   return in_context([=] {
     return limit < 0 || limit >= static_cast<int>(std::size(kLimits))
-               ? 215  // CUDA_ERROR_UNSUPPORTED_LIMIT
+               ? kUnsupportedLimit
                : yield(kSuccess, value, kLimits[limit]);
   });
 }

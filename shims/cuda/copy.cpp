@@ -3,9 +3,6 @@
 
 namespace {
 
-// CUmemorytype.
-enum { kHost = 1, kDevice = 2, kArray = 3, kUnified = 4 };
-
 int copy(Address destination, Address source, size_t bytes, gpemu_cuda_copy_kind kind,
          Stream stream, bool blocking) {
   return in_context([=] {
@@ -18,14 +15,14 @@ int copy(Address destination, Address source, size_t bytes, gpemu_cuda_copy_kind
 int start_of(const CopyEnd3D& end, Address* start) {
   const size_t offset = (end.z * end.height + end.y) * end.pitch + end.x_bytes;
   switch (end.memory_type) {
-    case kHost:
+    case kHostMemory:
       *start = address_of(end.host) + offset;
       return kSuccess;
-    case kDevice:
-    case kUnified:
+    case kDeviceMemory:
+    case kUnifiedMemory:
       *start = end.device + offset;
       return kSuccess;
-    case kArray:
+    case kArrayMemory:
       return not_supported("copies from and to arrays");
     default:
       return kInvalidValue;

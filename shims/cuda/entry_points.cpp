@@ -7,11 +7,7 @@
 
 namespace {
 
-// CUdriverProcAddressQueryResult.
-enum { kFound = 0, kNoSymbol = 1, kNoVersion = 2 };
-
 int find_entry_point(const char* symbol, void** function, int version, uint64_t flags, int* found) {
-  constexpr uint64_t kPerThread = 2;
   if (symbol == nullptr || function == nullptr || flags > kPerThread) {
     return kInvalidValue;
   }

@@ -39,26 +39,6 @@ int get_host_part(void* memory, Out* out, Part part) {
   });
 }
 
-// CUpointer_attribute.
-enum PointerAttribute {
-  kContext = 1,
-  kMemoryType = 2,
-  kDevicePointer = 3,
-  kHostPointer = 4,
-  kSyncMemops = 6,
-  kBufferId = 7,
-  kIsManaged = 8,
-  kDeviceOrdinal = 9,
-  kIsLegacyIpc = 10,
-  kRangeStart = 11,
-  kRangeSize = 12,
-  kMapped = 13,
-  kHandleTypes = 14,
-  kIsRdma = 15,
-  kAccessFlags = 16,
-  kPool = 17
-};
-
 template <typename Value>
 int put(void* data, Value value) {
   *static_cast<Value*>(data) = value;
@@ -66,42 +46,39 @@ int put(void* data, Value value) {
 }
 
 int put_attribute(void* data, int attribute, Address address, const gpemu_cuda_pointer& info) {
-  constexpr unsigned kHostMemory = 1;
-  constexpr unsigned kDeviceMemory = 2;
-  constexpr int kReadWrite = 3;
   const bool on_device = info.kind != GPEMU_CUDA_MEMORY_HOST;
   const bool on_host = info.kind != GPEMU_CUDA_MEMORY_DEVICE;
   switch (attribute) {
-    case kContext:
+    case kPointerContext:
       return put(data, context_of(info.device));
-    case kMemoryType:
-      return put(data, on_device ? kDeviceMemory : kHostMemory);
-    case kDevicePointer:
+    case kPointerMemoryType:
+      return put(data, unsigned{on_device ? kDeviceMemory : kHostMemory});
+    case kPointerDevicePointer:
       return put(data, address);
-    case kHostPointer:
+    case kPointerHostPointer:
       return on_host ? put(data, pointer_to(address)) : kInvalidValue;
-    case kBufferId:
+    case kPointerBufferId:
       return put(data, info.buffer_id);
-    case kSyncMemops:
+    case kPointerSyncMemops:
       return put(data, 0U);
-    case kIsManaged:
+    case kPointerIsManaged:
       return put(data, info.kind == GPEMU_CUDA_MEMORY_MANAGED ? 1U : 0U);
-    case kDeviceOrdinal:
+    case kPointerDeviceOrdinal:
       return put(data, info.device);
-    case kIsLegacyIpc:
+    case kPointerIsLegacyIpc:
       return put(data, info.kind == GPEMU_CUDA_MEMORY_DEVICE ? 1U : 0U);
-    case kRangeStart:
+    case kPointerRangeStart:
       return put(data, info.base);
-    case kRangeSize:
+    case kPointerRangeSize:
       return put(data, size_t{info.bytes});
-    case kMapped:
+    case kPointerMapped:
       return put(data, 1U);
-    case kHandleTypes:
+    case kPointerHandleTypes:
       return put(data, uint64_t{0});
-    case kIsRdma:
+    case kPointerIsRdma:
       return put(data, 0U);
-    case kAccessFlags:
-      return put(data, kReadWrite);
+    case kPointerAccessFlags:
+      return put(data, int{kReadWrite});
     default:
       return kInvalidValue;
   }
@@ -110,24 +87,24 @@ int put_attribute(void* data, int attribute, Address address, const gpemu_cuda_p
 /// Yields an attribute of memory that CUDA does not know.
 int put_default(void* data, int attribute) {
   switch (attribute) {
-    case kMemoryType:
-    case kSyncMemops:
-    case kIsManaged:
-    case kIsLegacyIpc:
-    case kMapped:
-    case kIsRdma:
-    case kAccessFlags:
+    case kPointerMemoryType:
+    case kPointerSyncMemops:
+    case kPointerIsManaged:
+    case kPointerIsLegacyIpc:
+    case kPointerMapped:
+    case kPointerIsRdma:
+    case kPointerAccessFlags:
       return put(data, 0U);
-    case kDeviceOrdinal:
+    case kPointerDeviceOrdinal:
       return put(data, -2);  // CU_DEVICE_INVALID
-    case kContext:
-    case kDevicePointer:
-    case kHostPointer:
-    case kBufferId:
-    case kRangeStart:
-    case kRangeSize:
-    case kHandleTypes:
-    case kPool:
+    case kPointerContext:
+    case kPointerDevicePointer:
+    case kPointerHostPointer:
+    case kPointerBufferId:
+    case kPointerRangeStart:
+    case kPointerRangeSize:
+    case kPointerHandleTypes:
+    case kPointerPool:
       return put(data, uint64_t{0});
     default:
       return kInvalidValue;

@@ -90,8 +90,7 @@ GPEMU_SHIM_EXPORT int cuModuleGetGlobal_v2(Address* address, size_t* bytes, Modu
 
 // Kernels are known as soon as their module is.
 GPEMU_SHIM_EXPORT int cuModuleGetLoadingMode(int* mode) {
-  constexpr int kEager = 1;
-  return yield(kSuccess, mode, kEager);
+  return yield(kSuccess, mode, kEagerLoading);
 }
 
 GPEMU_SHIM_EXPORT int cuLibraryLoadData(Module* library, const void* image,

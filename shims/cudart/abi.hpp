@@ -7,6 +7,12 @@
 
 // The binary layouts of the runtime alone. Source: driver_types.h of CUDA 12.8 and 13.2.
 
+/// cudaError_t: those that gpemu/cuda.h lacks.
+constexpr int kInvalidPitchValue = 12, kInsufficientDriver = 35;
+
+/// cudaInvalidDeviceId.
+constexpr int kNoDevice = -2;
+
 /// dim3.
 struct Dim3 {
   uint32_t x, y, z;
@@ -53,6 +59,7 @@ struct PeerCopy3D {
   int destination_device;
   Extent extent;
 };
+static_assert(sizeof(PeerCopy3D) == 168);
 
 /// cudaLaunchConfig_t.
 struct LaunchConfig {
@@ -62,6 +69,7 @@ struct LaunchConfig {
   const LaunchAttribute* attributes;
   unsigned attribute_count;
 };
+static_assert(sizeof(LaunchConfig) == 56);
 
 /// cudaFuncAttributes.
 struct FunctionAttributes {
@@ -94,6 +102,7 @@ struct KernelParameters {
   void** arguments;
   void** extra;
 };
+static_assert(sizeof(KernelParameters) == 56);
 
 /// cudaMemcpyNodeParams.
 struct CopyParameters {

@@ -27,7 +27,7 @@ int copy_rows(const Rows& rows, int kind, Stream stream, bool blocking) {
     return GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION;
   }
   if (rows.width > rows.destination_pitch || rows.width > rows.source_pitch) {
-    return 12;  // cudaErrorInvalidPitchValue
+    return kInvalidPitchValue;
   }
   if (rows.width == 0 || rows.height == 0) {
     return kSuccess;
@@ -185,7 +185,7 @@ int describe_copy(const Copy3D* parameters, gpemu_cuda_copy* copy) {
   const Extent& extent = parameters->extent;
   if ((extent.height > 1 || extent.depth > 1) &&
       (extent.width > source.pitch || extent.width > destination.pitch)) {
-    return 12;  // cudaErrorInvalidPitchValue
+    return kInvalidPitchValue;
   }
   *copy = {.destination = start_of(destination, parameters->destination_position),
            .source = start_of(source, parameters->source_position),

@@ -23,7 +23,7 @@ int get_limit(size_t* value, int limit) {
     return kInvalidValue;
   }
   if (limit < 0 || limit >= static_cast<int>(std::size(kLimits))) {
-    return 215;  // cudaErrorUnsupportedLimit
+    return kUnsupportedLimit;
   }
   *value = kLimits[limit];
   return kSuccess;

@@ -37,7 +37,7 @@ int get_entry_point(const char* symbol, void** function, unsigned version, unsig
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
   void* get = driver == nullptr ? nullptr : dlsym(driver, "cuGetProcAddress_v2");
   if (get == nullptr) {
-    return 35;  // cudaErrorInsufficientDriver
+    return kInsufficientDriver;
   }
   int answer = 0;
   const int status = reinterpret_cast<GetProcAddress>(get)(

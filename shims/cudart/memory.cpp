@@ -42,7 +42,6 @@ int host_allocate(void** memory, size_t bytes, unsigned flags) {
 }
 
 int get_pointer_attributes(PointerAttributes* attributes, const void* pointer) {
-  constexpr int kNoDevice = -2;  // cudaInvalidDeviceId
   gpemu_cuda_pointer info{};
   const int status = gpemu_cuda_pointer_info(address_of(pointer), &info);
   if (status != kSuccess) {

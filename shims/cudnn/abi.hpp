@@ -2,6 +2,150 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+
+// Source: cudnn_graph.h.
+
+/// cudnnStatus_t.
+enum Status : int {
+  kSuccess = 0,
+  kNotInitialized = 1001,
+  kBadParam = 2000,
+  kNullPointer = 2002,
+  kNotFinalized = 2004,
+  kOutOfBound = 2005,
+  kSizeInsufficient = 2006,
+  kShapeMismatch = 2008,
+  kAttributeType = 2010,
+  kUnsupported = 3000,
+  kDeviceAllocationFailed = 4004,
+  kExecutionFailed = 5000,
+};
+
+/// cudnnBackendDescriptorType_t: those with a meaning here.
+enum BackendKind : int {
+  kConvolutionKind = 1,
+  kEngineKind = 2,
+  kEngineConfigKind = 3,
+  kHeuristicsKind = 4,
+  kPlanKind = 5,
+  kConvolutionForwardKind = 10,
+  kConvolutionBackwardFilterKind = 11,
+  kConvolutionBackwardDataKind = 12,
+  kGraphKind = 15,
+  kVariantPackKind = 16,
+  kTensorKind = 17,
+  kMatmulKind = 19,
+  kReductionKind = 22,
+  kResampleForwardKind = 25,
+  kResampleBackwardKind = 26,
+  kNormForwardKind = 29,
+  kNormBackwardKind = 30,
+  kAttentionForwardKind = 41,
+  kAttentionBackwardKind = 43,
+  kLastKind = 50,
+};
+
+/// cudnnBackendAttributeName_t: those that are read here.
+enum BackendAttribute : int {
+  kConvolutionComputeType = 100,
+  kConvolutionDilations = 102,
+  kConvolutionStrides = 103,
+  kHeuristicsGraph = 201,
+  kHeuristicsResults = 202,
+  kConfigEngine = 300,
+  kConfigIntermediates = 301,
+  kConfigKnobs = 302,
+  kConfigWorkspace = 303,
+  kPlanConfig = 401,
+  kPlanWorkspace = 402,
+  kPlanJson = 405,
+  kForwardConvolution = 702,
+  kForwardW = 703,
+  kForwardX = 704,
+  kForwardY = 705,
+  kBackwardDataConvolution = 708,
+  kBackwardDataW = 709,
+  kBackwardDataDx = 710,
+  kBackwardDataDy = 711,
+  kBackwardFilterConvolution = 714,
+  kBackwardFilterDw = 715,
+  kBackwardFilterX = 716,
+  kBackwardFilterDy = 717,
+  kGraphOperations = 801,
+  kGraphEngineCount = 802,
+  kTensorType = 901,
+  kTensorSizes = 902,
+  kTensorStrides = 903,
+  kTensorUniqueId = 906,
+  kTensorIsVirtual = 907,
+  kTensorIsByValue = 908,
+  kPackUniqueIds = 1000,
+  kPackPointers = 1001,
+  kPackWorkspace = 1003,
+  kEngineGraph = 1300,
+  kEngineIndex = 1301,
+  kEngineKnobs = 1302,
+  kEngineNumericalNotes = 1303,
+  kEngineLayouts = 1304,
+  kEngineBehaviourNotes = 1305,
+  kMatmulA = 1520,
+  kMatmulB = 1521,
+  kAttentionForwardQ = 2800,
+  kAttentionForwardK = 2801,
+  kAttentionBackwardQ = 2851,
+  kAttentionBackwardK = 2852,
+};
+
+/// cudnnBackendAttributeName_t: the attributes with the tensors that an operation writes.
+constexpr int kOutputs[] = {705,  710,  715,  753,  756,  773,  774,  788,  789,  790,  791,
+                            792,  793,  1522, 1611, 1626, 1627, 1628, 1629, 1630, 1711, 1712,
+                            1720, 1803, 1904, 1951, 2003, 2004, 2011, 2012, 2013, 2107, 2108,
+                            2109, 2201, 2251, 2271, 2276, 2310, 2501, 2502, 2602, 2905, 2953,
+                            3006, 3101, 3102, 3103, 3104, 3201, 3301, 3401, 3411};
+
+/// cudnnBackendAttributeType_t: those that are used here.
+enum BackendType : int {
+  kHandleType = 0,
+  kBooleanType = 2,
+  kInt64Type = 3,
+  kDoubleType = 5,
+  kVoidPointerType = 6,
+  kNumericalNoteType = 11,
+  kDescriptorType = 15,
+  kBehaviourNoteType = 19,
+  kCharType = 24,
+  kFractionType = 26,
+  kLastType = 32,
+};
+
+/// cudnnBackendNumericalNote_t, CUDNN_NUMERICAL_NOTE_TENSOR_CORE.
+constexpr int32_t kTensorCoreNote = 0;
+
+/// cudnnMathType_t.
+enum MathType : int { kFmaMath = 3 };
+
+/// cudnnDeterminism_t.
+enum Determinism : int { kNonDeterministic = 0, kDeterministic = 1 };
+
+/// cudnnTensorFormat_t.
+enum TensorFormat : int { kNchw = 0, kNhwc = 1 };
+
+/// CUDNN_DIM_MAX.
+constexpr int kMaxDimensions = 8;
+
+// Source: cudnn_ops.h.
+
+/// cudnnBatchNormOps_t: the first, which keeps no activation, and the last.
+enum NormalizationOps : int { kPlainNormalization = 0, kLastNormalizationOps = 2 };
+
+// Source: cudnn_adv.h.
+
+/// cudnnRNNMode_t.
+enum RnnMode : int { kLstm = 2, kGru = 3 };
+
+/// cudnnRNNBiasMode_t.
+enum BiasMode : int { kNoBias = 0, kDoubleBias = 2 };
 
 // Source: cudnn_cnn.h.
 
@@ -15,3 +159,4 @@ struct Performance {
   int math_type;
   int reserved[3];
 };
+static_assert(sizeof(Performance) == 48);

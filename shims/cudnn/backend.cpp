@@ -13,28 +13,23 @@ struct BackendHandle {
 };
 
 BackendDescriptor* find_descriptor(const void* handle) {
-  const BackendHandle* const found = find<BackendHandle>(handle);
+  const BackendHandle* const found = find_object<BackendHandle>(handle);
   return found == nullptr ? nullptr : found->descriptor.get();
 }
 
 /// Bytes of one element of a cudnnBackendAttributeType_t.
 size_t element_bytes(int type) {
-  constexpr int kBoolean = 2;
-  constexpr int kDouble = 5;
-  constexpr int kVoidPointer = 6;
-  constexpr int kHandle = 0;
-  constexpr int kFraction = 26;
   switch (type) {
-    case kBoolean:
+    case kBooleanType:
     case kCharType:
       return 1;
-    case kHandle:
+    case kHandleType:
     case kInt64Type:
-    case kDouble:
-    case kVoidPointer:
+    case kDoubleType:
+    case kVoidPointerType:
     case kDescriptorType:
       return 8;
-    case kFraction:
+    case kFractionType:
       return 16;
     default:
       return 4;  // enumerations, float, int32
@@ -68,7 +63,6 @@ bool contains(const std::vector<int64_t>& values, int64_t value) {
 
 /// Fills in what an engine reports about itself.
 void complete_engine(BackendDescriptor& engine) {
-  constexpr int32_t kTensorCoreNote = 0;  // CUDNN_NUMERICAL_NOTE_TENSOR_CORE
   const bool tensor_cores = engine.get<int64_t>(kEngineIndex, kPlain) == kTensorCores;
   set_notes(engine, kEngineNumericalNotes, kNumericalNoteType,
             tensor_cores ? std::vector<int32_t>{kTensorCoreNote} : std::vector<int32_t>{});
@@ -185,7 +179,7 @@ int finalize(BackendDescriptor& descriptor) {
 int read_descriptors(const void* array, int64_t count, BackendValue* value) {
   const auto* const handles = static_cast<void* const*>(array);
   for (int64_t i = 0; i < count; ++i) {
-    const BackendHandle* const found = find<BackendHandle>(handles[i]);
+    const BackendHandle* const found = find_object<BackendHandle>(handles[i]);
     if (found == nullptr) {
       return kBadParam;
     }
@@ -310,16 +304,15 @@ GPEMU_SHIM_EXPORT int cudnnBackendFinalize(void* descriptor) {
 
 namespace {
 
-/// The attribute with the tensor that an operation writes, or 0. Source: cudnn_graph.h,
-/// CUDNN_ATTR_OPERATION_CONVOLUTION_FORWARD_Y, _BWD_DATA_DX, _BWD_FILTER_DW.
+/// The attribute with the tensor that an operation writes, or 0.
 int result_attribute(int kind) {
   switch (kind) {
     case kConvolutionForwardKind:
-      return 705;
+      return kForwardY;
     case kConvolutionBackwardDataKind:
-      return 710;
+      return kBackwardDataDx;
     case kConvolutionBackwardFilterKind:
-      return 715;
+      return kBackwardFilterDw;
     default:
       return 0;
   }
@@ -328,9 +321,6 @@ int result_attribute(int kind) {
 /// Declares that the tensor written by an operation is not computed, from its start on.
 int leave(const Context& context, const BackendDescriptor& operation,
           const BackendDescriptor& pack) {
-  constexpr int kTensorUniqueId = 906;
-  constexpr int kPackUniqueIds = 1000;
-  constexpr int kPackPointers = 1001;
   const BackendDescriptor* const tensor = operation.child(result_attribute(operation.kind));
   if (tensor == nullptr) {
     return kSuccess;
@@ -379,7 +369,7 @@ int leave_all(const Context& context, const BackendDescriptor& plan,
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cudnnBackendExecute(void* handle, void* plan, void* pack) {
-  const Context* const context = find<Context>(handle);
+  const Context* const context = find_object<Context>(handle);
   const BackendDescriptor* const executed = find_descriptor(plan);
   const BackendDescriptor* const variant = find_descriptor(pack);
   if (context == nullptr || executed == nullptr || variant == nullptr ||

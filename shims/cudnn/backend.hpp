@@ -10,70 +10,6 @@
 
 #include "cudnn.hpp"
 
-/// cudnnBackendDescriptorType_t: those with a meaning here.
-enum BackendKind : int {
-  kConvolutionKind = 1,
-  kEngineKind = 2,
-  kEngineConfigKind = 3,
-  kHeuristicsKind = 4,
-  kPlanKind = 5,
-  kConvolutionForwardKind = 10,
-  kConvolutionBackwardFilterKind = 11,
-  kConvolutionBackwardDataKind = 12,
-  kGraphKind = 15,
-  kVariantPackKind = 16,
-  kTensorKind = 17,
-  kMatmulKind = 19,
-  kReductionKind = 22,
-  kResampleForwardKind = 25,
-  kResampleBackwardKind = 26,
-  kNormForwardKind = 29,
-  kNormBackwardKind = 30,
-  kAttentionForwardKind = 41,
-  kAttentionBackwardKind = 43,
-  kLastKind = 50,
-};
-
-/// cudnnBackendAttributeName_t: those that are read here.
-enum BackendAttribute : int {
-  kConvolutionComputeType = 100,
-  kConvolutionDilations = 102,
-  kConvolutionStrides = 103,
-  kHeuristicsGraph = 201,
-  kHeuristicsResults = 202,
-  kConfigEngine = 300,
-  kConfigIntermediates = 301,
-  kConfigKnobs = 302,
-  kConfigWorkspace = 303,
-  kPlanConfig = 401,
-  kPlanWorkspace = 402,
-  kPlanJson = 405,
-  kGraphOperations = 801,
-  kGraphEngineCount = 802,
-  kTensorType = 901,
-  kTensorSizes = 902,
-  kTensorStrides = 903,
-  kTensorIsVirtual = 907,
-  kTensorIsByValue = 908,
-  kPackWorkspace = 1003,
-  kEngineGraph = 1300,
-  kEngineIndex = 1301,
-  kEngineKnobs = 1302,
-  kEngineNumericalNotes = 1303,
-  kEngineLayouts = 1304,
-  kEngineBehaviourNotes = 1305,
-};
-
-/// cudnnBackendAttributeType_t: those that are used here.
-enum BackendType : int {
-  kInt64Type = 3,
-  kNumericalNoteType = 11,
-  kDescriptorType = 15,
-  kBehaviourNoteType = 19,
-  kCharType = 24,
-  kLastType = 32,
-};
-
 struct BackendDescriptor;
 
 /// The value of an attribute: bytes, or other descriptors as they were when it was set.
@@ -123,7 +59,7 @@ struct BackendDescriptor {
 };
 
 /// Which engine runs a graph: on tensor cores or not.
-enum Engine : int64_t { kTensorCores = 0, kPlain = 1 };
+constexpr int64_t kTensorCores = 0, kPlain = 1;
 
 /// Returns the engines that can run a graph on the current device, the fastest first.
 std::vector<int64_t> engines_of(const BackendDescriptor& graph);

@@ -2,14 +2,10 @@
 // Convolutions of the older interface.
 #include <algorithm>
 
-#include "abi.hpp"
 #include "cudnn.hpp"
 
 namespace {
 
-constexpr int kFmaMath = 3;           // CUDNN_FMA_MATH
-constexpr int kNonDeterministic = 0;  // cudnnDeterminism_t
-constexpr int kDeterministic = 1;
 constexpr int kFirstTf32Major = 8;  // compute capability 8.0 brought TF32
 
 /// The name and algorithms of each of the three kinds of convolution.
@@ -47,11 +43,11 @@ gpemu_data_type compute_type_of(gpemu_data_type type, int math_type) {
 }
 
 int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* operation) {
-  const Tensor* const input = find<Tensor>(arguments.input);
-  const Filter* const filter = find<Filter>(arguments.filter);
-  const Convolution* const convolution = find<Convolution>(arguments.convolution);
-  const Tensor* const output = find<Tensor>(arguments.output);
-  if (find<Context>(arguments.handle) == nullptr || input == nullptr || filter == nullptr ||
+  const Tensor* const input = find_object<Tensor>(arguments.input);
+  const Filter* const filter = find_object<Filter>(arguments.filter);
+  const Convolution* const convolution = find_object<Convolution>(arguments.convolution);
+  const Tensor* const output = find_object<Tensor>(arguments.output);
+  if (find_object<Context>(arguments.handle) == nullptr || input == nullptr || filter == nullptr ||
       convolution == nullptr || output == nullptr) {
     return kBadParam;
   }
@@ -85,13 +81,13 @@ int run(const Kind& kind, const Arguments& arguments, int algorithm, const void*
   if (algorithm < 0 || algorithm >= kind.count) {
     return kBadParam;
   }
-  const Context& context = *find<Context>(arguments.handle);
+  const Context& context = *find_object<Context>(arguments.handle);
   if (const int status = submit(context, operation); status != kSuccess) {
     return status;
   }
-  const Tensor& written =
-      *find<Tensor>(kind.operation == kBackwardData.operation ? arguments.input : arguments.output);
-  const Filter& filter = *find<Filter>(arguments.filter);
+  const Tensor& written = *find_object<Tensor>(
+      kind.operation == kBackwardData.operation ? arguments.input : arguments.output);
+  const Filter& filter = *find_object<Filter>(arguments.filter);
   const bool weights = kind.operation == kBackwardFilter.operation;
   return leave(context, kind.name, output, elements_of(weights ? filter.sizes : written.sizes),
                written.data_type);
@@ -152,7 +148,7 @@ int algorithms(const Kind& kind, const Arguments& arguments, int requested, int*
   if (requested < 1 || returned == nullptr || results == nullptr) {
     return kBadParam;
   }
-  const int math_type = find<Convolution>(arguments.convolution)->math_type;
+  const int math_type = find_object<Convolution>(arguments.convolution)->math_type;
   const int candidates[] = {kind.preferred, kind.fallback};
   const int count = std::min(requested, 2);
   for (int i = 0; i < count; ++i) {
@@ -167,7 +163,7 @@ int algorithms(const Kind& kind, const Arguments& arguments, int requested, int*
                   {}};
     if (run_them) {
       results[i].status =
-          measure(*find<Context>(arguments.handle), operation, &results[i].milliseconds);
+          measure(*find_object<Context>(arguments.handle), operation, &results[i].milliseconds);
     }
   }
   *returned = count;
@@ -221,8 +217,8 @@ GPEMU_SHIM_EXPORT int cudnnConvolutionBiasActivationForward(
     const void* /*w*/, void* convolution, int algorithm, void* /*workspace*/, size_t /*bytes*/,
     const void* /*alpha2*/, void* z_desc, const void* /*z*/, void* bias_desc, const void* /*bias*/,
     void* activation, void* y_desc, void* y) {
-  if (find<Tensor>(z_desc) == nullptr || find<Tensor>(bias_desc) == nullptr ||
-      find<Activation>(activation) == nullptr) {
+  if (find_object<Tensor>(z_desc) == nullptr || find_object<Tensor>(bias_desc) == nullptr ||
+      find_object<Activation>(activation) == nullptr) {
     return kBadParam;
   }
   return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y);

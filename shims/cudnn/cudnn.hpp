@@ -7,25 +7,10 @@
 #include <memory>
 #include <vector>
 
+#include "abi.hpp"
 #include "handle_table.hpp"
 #include "library_types.hpp"
 #include "shim.hpp"
-
-/// Numbered as cudnnStatus_t.
-enum Status : int {
-  kSuccess = 0,
-  kNotInitialized = 1001,
-  kBadParam = 2000,
-  kNullPointer = 2002,
-  kNotFinalized = 2004,
-  kOutOfBound = 2005,
-  kSizeInsufficient = 2006,
-  kShapeMismatch = 2008,
-  kAttributeType = 2010,
-  kUnsupported = 3000,
-  kDeviceAllocationFailed = 4004,
-  kExecutionFailed = 5000,
-};
 
 /// What a cudnnHandle_t holds.
 struct Context {
@@ -71,19 +56,13 @@ struct SpatialTransformer {
 };
 
 struct Rnn {
-  int cell = 0, bias_mode = 2, direction = 0, data_type = 0;
+  int cell = 0, bias_mode = kDoubleBias, direction = 0, data_type = 0;
   int input = 0, hidden = 0, projection = 0, layers = 0;
 };
 
 struct RnnData {
   int data_type = 0, sequence = 0, batch = 0, vector = 0;
 };
-
-/// Returns the object of a handle or descriptor, or null if it is not alive.
-template <typename Kind>
-Kind* find(const void* descriptor) {
-  return alive<Kind>().find(descriptor);
-}
 
 /// Returns the type that a cudnnDataType_t names.
 gpemu_data_type type_of(int data_type);

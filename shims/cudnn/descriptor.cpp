@@ -8,8 +8,6 @@
 
 namespace {
 
-constexpr int kMaxDimensions = 8;  // CUDNN_DIM_MAX
-
 template <typename Kind>
 int create(void** descriptor) {
   if (descriptor == nullptr) {
@@ -31,7 +29,7 @@ bool are_sizes(const int* sizes, int count) {
 }
 
 int set_tensor(void* descriptor, int data_type, std::vector<int> sizes, std::vector<int> strides) {
-  Tensor* const tensor = find<Tensor>(descriptor);
+  Tensor* const tensor = find_object<Tensor>(descriptor);
   if (tensor == nullptr || type_of(data_type) == GPEMU_TYPE_UNKNOWN ||
       !are_sizes(sizes.data(), static_cast<int>(sizes.size()))) {
     return kBadParam;
@@ -41,7 +39,7 @@ int set_tensor(void* descriptor, int data_type, std::vector<int> sizes, std::vec
 }
 
 int set_filter(void* descriptor, int data_type, int format, std::vector<int> sizes) {
-  Filter* const filter = find<Filter>(descriptor);
+  Filter* const filter = find_object<Filter>(descriptor);
   if (filter == nullptr || type_of(data_type) == GPEMU_TYPE_UNKNOWN || format < 0 || format > 2 ||
       !are_sizes(sizes.data(), static_cast<int>(sizes.size()))) {
     return kBadParam;
@@ -74,8 +72,8 @@ int check_packed(std::initializer_list<int> sizes) {
 }
 
 int set_dropout(void* descriptor, const void* handle, float probability) {
-  Dropout* const dropout = find<Dropout>(descriptor);
-  if (dropout == nullptr || find<Context>(handle) == nullptr || probability < 0 ||
+  Dropout* const dropout = find_object<Dropout>(descriptor);
+  if (dropout == nullptr || find_object<Context>(handle) == nullptr || probability < 0 ||
       probability > 1) {
     return kBadParam;
   }
@@ -136,7 +134,6 @@ GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptorEx(void* descriptor, int data_ty
 
 GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptor(void* descriptor, int format, int data_type, int n,
                                                  int c, int h, int w) {
-  constexpr int kNhwc = 1;
   if (const int status = check_packed({n, c, h, w}); status != kSuccess) {
     return status;
   }
@@ -148,7 +145,7 @@ GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptor(void* descriptor, int format, i
 
 GPEMU_SHIM_EXPORT int cudnnGetTensorNdDescriptor(void* descriptor, int requested, int* data_type,
                                                  int* count, int* sizes, int* strides) {
-  const Tensor* const tensor = find<Tensor>(descriptor);
+  const Tensor* const tensor = find_object<Tensor>(descriptor);
   if (tensor == nullptr || requested < 0 || requested > kMaxDimensions || data_type == nullptr ||
       count == nullptr || sizes == nullptr || strides == nullptr) {
     return kBadParam;
@@ -176,7 +173,7 @@ GPEMU_SHIM_EXPORT int cudnnSetFilter4dDescriptor(void* descriptor, int data_type
 
 GPEMU_SHIM_EXPORT int cudnnGetFilterNdDescriptor(void* descriptor, int requested, int* data_type,
                                                  int* format, int* count, int* sizes) {
-  const Filter* const filter = find<Filter>(descriptor);
+  const Filter* const filter = find_object<Filter>(descriptor);
   if (filter == nullptr || requested < 0 || requested > kMaxDimensions || data_type == nullptr ||
       format == nullptr || count == nullptr || sizes == nullptr) {
     return kBadParam;
@@ -195,7 +192,7 @@ GPEMU_SHIM_EXPORT int cudnnSetConvolutionNdDescriptor(void* descriptor, int coun
                                                       const int* padding, const int* stride,
                                                       const int* dilation, int mode,
                                                       int compute_type) {
-  Convolution* const convolution = find<Convolution>(descriptor);
+  Convolution* const convolution = find_object<Convolution>(descriptor);
   if (convolution == nullptr || padding == nullptr || !are_sizes(stride, count) ||
       !are_sizes(dilation, count) || mode < 0 || mode > 1 ||
       std::any_of(padding, padding + count, [](int size) { return size < 0; })) {
@@ -220,7 +217,7 @@ GPEMU_SHIM_EXPORT int cudnnSetConvolution2dDescriptor(void* descriptor, int pad_
 }
 
 GPEMU_SHIM_EXPORT int cudnnSetConvolutionGroupCount(void* descriptor, int groups) {
-  Convolution* const convolution = find<Convolution>(descriptor);
+  Convolution* const convolution = find_object<Convolution>(descriptor);
   if (convolution == nullptr || groups < 1) {
     return kBadParam;
   }
@@ -229,7 +226,7 @@ GPEMU_SHIM_EXPORT int cudnnSetConvolutionGroupCount(void* descriptor, int groups
 }
 
 GPEMU_SHIM_EXPORT int cudnnSetConvolutionMathType(void* descriptor, int math_type) {
-  Convolution* const convolution = find<Convolution>(descriptor);
+  Convolution* const convolution = find_object<Convolution>(descriptor);
   if (convolution == nullptr || math_type < 0 || math_type > 3) {
     return kBadParam;
   }
@@ -238,7 +235,7 @@ GPEMU_SHIM_EXPORT int cudnnSetConvolutionMathType(void* descriptor, int math_typ
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetConvolutionMathType(void* descriptor, int* math_type) {
-  const Convolution* const convolution = find<Convolution>(descriptor);
+  const Convolution* const convolution = find_object<Convolution>(descriptor);
   if (convolution == nullptr || math_type == nullptr) {
     return kBadParam;
   }
@@ -247,7 +244,7 @@ GPEMU_SHIM_EXPORT int cudnnGetConvolutionMathType(void* descriptor, int* math_ty
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetConvolutionGroupCount(void* descriptor, int* groups) {
-  const Convolution* const convolution = find<Convolution>(descriptor);
+  const Convolution* const convolution = find_object<Convolution>(descriptor);
   if (convolution == nullptr || groups == nullptr) {
     return kBadParam;
   }
@@ -258,7 +255,7 @@ GPEMU_SHIM_EXPORT int cudnnGetConvolutionGroupCount(void* descriptor, int* group
 GPEMU_SHIM_EXPORT int cudnnSetPooling2dDescriptor(void* descriptor, int mode, int /*nan*/,
                                                   int window_h, int window_w, int pad_h, int pad_w,
                                                   int stride_h, int stride_w) {
-  Pooling* const pooling = find<Pooling>(descriptor);
+  Pooling* const pooling = find_object<Pooling>(descriptor);
   if (pooling == nullptr || mode < 0 || mode > 3 || window_h < 1 || window_w < 1 || pad_h < 0 ||
       pad_w < 0 || stride_h < 1 || stride_w < 1) {
     return kBadParam;
@@ -269,7 +266,7 @@ GPEMU_SHIM_EXPORT int cudnnSetPooling2dDescriptor(void* descriptor, int mode, in
 
 GPEMU_SHIM_EXPORT int cudnnSetActivationDescriptor(void* descriptor, int mode, int /*nan*/,
                                                    double coefficient) {
-  Activation* const activation = find<Activation>(descriptor);
+  Activation* const activation = find_object<Activation>(descriptor);
   if (activation == nullptr || mode < 0 || mode > 6) {
     return kBadParam;
   }
@@ -280,7 +277,7 @@ GPEMU_SHIM_EXPORT int cudnnSetActivationDescriptor(void* descriptor, int mode, i
 // ---- Dropout, CTC loss, spatial transformers ----
 
 GPEMU_SHIM_EXPORT int cudnnDropoutGetStatesSize(void* handle, size_t* bytes) {
-  if (find<Context>(handle) == nullptr || bytes == nullptr) {
+  if (find_object<Context>(handle) == nullptr || bytes == nullptr) {
     return kBadParam;
   }
   *bytes = dropout_states_bytes();
@@ -290,7 +287,7 @@ GPEMU_SHIM_EXPORT int cudnnDropoutGetStatesSize(void* handle, size_t* bytes) {
 GPEMU_SHIM_EXPORT int cudnnSetDropoutDescriptor(void* descriptor, void* handle, float probability,
                                                 void* states, size_t bytes,
                                                 unsigned long long /*seed*/) {
-  const Context* const context = find<Context>(handle);
+  const Context* const context = find_object<Context>(handle);
   if (const int status = set_dropout(descriptor, handle, probability);
       status != kSuccess || states == nullptr) {
     return status;
@@ -311,7 +308,7 @@ GPEMU_SHIM_EXPORT int cudnnRestoreDropoutDescriptor(void* descriptor, void* hand
 
 GPEMU_SHIM_EXPORT int cudnnSetCTCLossDescriptorEx(void* descriptor, int compute_type,
                                                   int /*normalization*/, int /*gradient*/) {
-  CtcLoss* const loss = find<CtcLoss>(descriptor);
+  CtcLoss* const loss = find_object<CtcLoss>(descriptor);
   if (loss == nullptr || compute_type != 0) {  // FP32 only, as documented
     return kBadParam;
   }
@@ -330,7 +327,7 @@ GPEMU_SHIM_EXPORT int cudnnSetCTCLossDescriptor_v9(void* descriptor, int compute
 GPEMU_SHIM_EXPORT int cudnnSetSpatialTransformerNdDescriptor(void* descriptor, int sampler,
                                                              int data_type, int count,
                                                              const int* sizes) {
-  SpatialTransformer* const transformer = find<SpatialTransformer>(descriptor);
+  SpatialTransformer* const transformer = find_object<SpatialTransformer>(descriptor);
   if (transformer == nullptr || sampler != 0 || !are_sizes(sizes, count)) {
     return kBadParam;
   }
@@ -346,7 +343,7 @@ GPEMU_SHIM_EXPORT int cudnnSetRNNDescriptor_v8(void* descriptor, int /*algorithm
                                                int /*math_type*/, int32_t input, int32_t hidden,
                                                int32_t projection, int32_t layers,
                                                void* /*dropout*/, uint32_t /*flags*/) {
-  Rnn* const rnn = find<Rnn>(descriptor);
+  Rnn* const rnn = find_object<Rnn>(descriptor);
   if (rnn == nullptr || cell < 0 || cell > 3 || bias_mode < 0 || bias_mode > 3 || direction < 0 ||
       direction > 1 || input < 1 || hidden < 1 || projection < 0 || projection > hidden ||
       layers < 1 || type_of(data_type) == GPEMU_TYPE_UNKNOWN) {
@@ -364,7 +361,7 @@ GPEMU_SHIM_EXPORT int cudnnSetRNNDescriptor_v8(void* descriptor, int /*algorithm
 GPEMU_SHIM_EXPORT int cudnnSetRNNDataDescriptor(void* descriptor, int data_type, int layout,
                                                 int sequence, int batch, int vector,
                                                 const int* lengths, void* /*padding*/) {
-  RnnData* const data = find<RnnData>(descriptor);
+  RnnData* const data = find_object<RnnData>(descriptor);
   if (data == nullptr || layout < 0 || layout > 2 || sequence < 1 || batch < 1 || vector < 1 ||
       lengths == nullptr ||
       std::any_of(lengths, lengths + batch, [=](int n) { return n < 0 || n > sequence; })) {

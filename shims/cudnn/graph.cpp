@@ -54,11 +54,13 @@ struct ConvolutionAttributes {
 
 constexpr ConvolutionAttributes kConvolutions[] = {
     {kConvolutionForwardKind, "cudnn::convolution_forward", GPEMU_OPERATION_CONVOLUTION_FORWARD,
-     702, 703, 704, 705},
+     kForwardConvolution, kForwardW, kForwardX, kForwardY},
     {kConvolutionBackwardDataKind, "cudnn::convolution_backward_data",
-     GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, 708, 709, 710, 711},
+     GPEMU_OPERATION_CONVOLUTION_BACKWARD_DATA, kBackwardDataConvolution, kBackwardDataW,
+     kBackwardDataDx, kBackwardDataDy},
     {kConvolutionBackwardFilterKind, "cudnn::convolution_backward_filter",
-     GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, 714, 715, 716, 717},
+     GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER, kBackwardFilterConvolution, kBackwardFilterDw,
+     kBackwardFilterX, kBackwardFilterDy},
 };
 
 bool add_convolution(const BackendDescriptor& operation, int64_t engine,
@@ -87,9 +89,6 @@ bool add_convolution(const BackendDescriptor& operation, int64_t engine,
   out->push_back(made);
   return true;
 }
-
-constexpr int kMatmulA = 1520;
-constexpr int kMatmulB = 1521;
 
 /// A: [batch..., m, k], B: [batch..., k, n].
 bool add_matmul(const BackendDescriptor& operation, int64_t engine,
@@ -125,8 +124,10 @@ bool add_attention(const std::vector<int64_t>& query, const std::vector<int64_t>
 /// The unified operation: its attributes name query and key.
 bool add_unified_attention(const BackendDescriptor& operation, std::vector<gpemu_operation>* out) {
   const bool backward = operation.kind == kAttentionBackwardKind;
-  const BackendDescriptor* const query = operation.child(backward ? 2851 : 2800);
-  const BackendDescriptor* const key = operation.child(backward ? 2852 : 2801);
+  const BackendDescriptor* const query =
+      operation.child(backward ? kAttentionBackwardQ : kAttentionForwardQ);
+  const BackendDescriptor* const key =
+      operation.child(backward ? kAttentionBackwardK : kAttentionForwardK);
   return add_attention(sizes_of(query), sizes_of(key), tensor_type(query), backward, out);
 }
 
@@ -143,13 +144,6 @@ bool add_attention_graph(const Descriptors& products, std::vector<gpemu_operatio
   return add_attention(sizes_of(query), key, tensor_type(query), products.size() > kForwardProducts,
                        out);
 }
-
-/// Attributes with the tensors that an operation writes.
-constexpr int kOutputs[] = {705,  710,  715,  753,  756,  773,  774,  788,  789,  790,  791,
-                            792,  793,  1522, 1611, 1626, 1627, 1628, 1629, 1630, 1711, 1712,
-                            1720, 1803, 1904, 1951, 2003, 2004, 2011, 2012, 2013, 2107, 2108,
-                            2109, 2201, 2251, 2271, 2276, 2310, 2501, 2502, 2602, 2905, 2953,
-                            3006, 3101, 3102, 3103, 3104, 3201, 3301, 3401, 3411};
 
 /// Elements that operations read from and write to memory.
 struct Traffic {

@@ -84,7 +84,7 @@ GPEMU_SHIM_EXPORT int cudnnDestroy(void* handle) {
 }
 
 GPEMU_SHIM_EXPORT int cudnnSetStream(void* handle, gpemu_cuda_stream_handle stream) {
-  Context* const context = find<Context>(handle);
+  Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
     return kBadParam;
   }
@@ -93,7 +93,7 @@ GPEMU_SHIM_EXPORT int cudnnSetStream(void* handle, gpemu_cuda_stream_handle stre
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetStream(void* handle, gpemu_cuda_stream_handle* stream) {
-  const Context* const context = find<Context>(handle);
+  const Context* const context = find_object<Context>(handle);
   if (context == nullptr || stream == nullptr) {
     return kBadParam;
   }

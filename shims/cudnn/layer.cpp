@@ -4,16 +4,13 @@
 
 namespace {
 
-constexpr int kLastNormalizationOps = 2;
-constexpr int kPlainNormalization = 0;  // CUDNN_BATCHNORM_OPS_BN: no activation is kept
-
 bool is_mode(int mode, int ops) {
   return mode >= 0 && mode <= 2 && ops >= 0 && ops <= kLastNormalizationOps;
 }
 
 int normalize(const char* name, gpemu_operation_kind kind, const void* handle, const void* x_desc) {
-  const Context* const context = find<Context>(handle);
-  const Tensor* const x = find<Tensor>(x_desc);
+  const Context* const context = find_object<Context>(handle);
+  const Tensor* const x = find_object<Tensor>(x_desc);
   if (context == nullptr || x == nullptr || x->sizes.size() < 2) {
     return kBadParam;
   }
@@ -23,7 +20,7 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
 
 /// Declares that a call writes a tensor whose values are not computed.
 int leave(const void* handle, const char* name, const void* descriptor, const void* output) {
-  const Tensor* const tensor = find<Tensor>(descriptor);
+  const Tensor* const tensor = find_object<Tensor>(descriptor);
   if (tensor == nullptr || output == nullptr) {
     return kSuccess;
   }
@@ -32,11 +29,13 @@ int leave(const void* handle, const char* name, const void* descriptor, const vo
   result.rows = 0;  // Strides may leave gaps.
   result.bytes = static_cast<uint64_t>(elements_of(tensor->sizes)) *
                  static_cast<uint64_t>(gpemu_data_type_bytes(type_of(tensor->data_type)));
-  return status_of(gpemu_cuda_leave_uncomputed(&result, name, find<Context>(handle)->stream));
+  return status_of(
+      gpemu_cuda_leave_uncomputed(&result, name, find_object<Context>(handle)->stream));
 }
 
 int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
-  if (find<Context>(handle) == nullptr || find<Tensor>(x_desc) == nullptr || bytes == nullptr) {
+  if (find_object<Context>(handle) == nullptr || find_object<Tensor>(x_desc) == nullptr ||
+      bytes == nullptr) {
     return kBadParam;
   }
   *bytes = 0;
@@ -47,8 +46,8 @@ int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
 /// tensor.
 int transform(const char* name, const void* handle, const void* descriptor, int64_t read,
               int64_t written) {
-  const Context* const context = find<Context>(handle);
-  const SpatialTransformer* const transformer = find<SpatialTransformer>(descriptor);
+  const Context* const context = find_object<Context>(handle);
+  const SpatialTransformer* const transformer = find_object<SpatialTransformer>(descriptor);
   if (context == nullptr || transformer == nullptr || transformer->sizes.empty()) {
     return kBadParam;
   }
@@ -62,11 +61,11 @@ int transform(const char* name, const void* handle, const void* descriptor, int6
 /// Alpha and beta of the CTC recurrence: each probability is read twice, each gradient written.
 int ctc(const char* name, const void* handle, const void* probabilities, const void* gradients,
         const void* loss) {
-  const Context* const context = find<Context>(handle);
-  const Tensor* const tensor = find<Tensor>(probabilities);
+  const Context* const context = find_object<Context>(handle);
+  const Tensor* const tensor = find_object<Tensor>(probabilities);
   if (context == nullptr || tensor == nullptr || tensor->sizes.size() != 3 ||
-      find<CtcLoss>(loss) == nullptr ||
-      (gradients != nullptr && find<Tensor>(gradients) == nullptr)) {
+      find_object<CtcLoss>(loss) == nullptr ||
+      (gradients != nullptr && find_object<Tensor>(gradients) == nullptr)) {
     return kBadParam;
   }
   constexpr int64_t kOperations = 10;
@@ -78,9 +77,9 @@ int ctc(const char* name, const void* handle, const void* probabilities, const v
 
 // Alpha of each time step and label position; positions are at most twice the classes.
 int ctc_workspace(const void* handle, const void* probabilities, const void* loss, size_t* bytes) {
-  const Tensor* const tensor = find<Tensor>(probabilities);
-  if (find<Context>(handle) == nullptr || tensor == nullptr || find<CtcLoss>(loss) == nullptr ||
-      bytes == nullptr) {
+  const Tensor* const tensor = find_object<Tensor>(probabilities);
+  if (find_object<Context>(handle) == nullptr || tensor == nullptr ||
+      find_object<CtcLoss>(loss) == nullptr || bytes == nullptr) {
     return kBadParam;
   }
   *bytes = static_cast<size_t>(2 * elements_of(tensor->sizes)) * sizeof(float);
@@ -98,8 +97,8 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     void* /*running_mean*/, void* /*running_variance*/, double epsilon, void* saved_mean,
     void* saved_inverse, void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/,
     void* /*reserve*/, size_t /*reserve_bytes*/) {
-  if (!is_mode(mode, ops) || epsilon < 0 || find<Tensor>(y_desc) == nullptr ||
-      find<Tensor>(parameter_desc) == nullptr) {
+  if (!is_mode(mode, ops) || epsilon < 0 || find_object<Tensor>(y_desc) == nullptr ||
+      find_object<Tensor>(parameter_desc) == nullptr) {
     return kBadParam;
   }
   const char* const name = "cudnnBatchNormalizationForwardTrainingEx";
@@ -114,10 +113,10 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
     void* handle, int mode, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
     const void* /*x*/, void* y_desc, void* y, void* parameter_desc, const void* /*scale*/,
     const void* /*bias*/, const void* /*mean*/, const void* /*variance*/, double epsilon) {
-  const Context* const context = find<Context>(handle);
-  const Tensor* const x = find<Tensor>(x_desc);
+  const Context* const context = find_object<Context>(handle);
+  const Tensor* const x = find_object<Tensor>(x_desc);
   if (context == nullptr || x == nullptr || !is_mode(mode, kPlainNormalization) || epsilon < 0 ||
-      find<Tensor>(y_desc) == nullptr || find<Tensor>(parameter_desc) == nullptr) {
+      find_object<Tensor>(y_desc) == nullptr || find_object<Tensor>(parameter_desc) == nullptr) {
     return kBadParam;
   }
   const int64_t elements = elements_of(x->sizes);
@@ -136,8 +135,8 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
     const void* /*scale*/, const void* /*bias*/, void* dscale, void* dbias, double epsilon,
     const void* /*saved_mean*/, const void* /*saved_inverse*/, void* /*activation*/,
     void* /*workspace*/, size_t /*workspace_bytes*/, void* /*reserve*/, size_t /*reserve_bytes*/) {
-  if (!is_mode(mode, ops) || epsilon < 0 || find<Tensor>(dy_desc) == nullptr ||
-      find<Tensor>(dx_desc) == nullptr || find<Tensor>(parameter_desc) == nullptr) {
+  if (!is_mode(mode, ops) || epsilon < 0 || find_object<Tensor>(dy_desc) == nullptr ||
+      find_object<Tensor>(dx_desc) == nullptr || find_object<Tensor>(parameter_desc) == nullptr) {
     return kBadParam;
   }
   const char* const name = "cudnnBatchNormalizationBackwardEx";
@@ -163,8 +162,9 @@ GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
 // A fused activation keeps one bit of each element; without one nothing is kept.
 GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
     void* handle, int mode, int ops, void* /*activation*/, void* x_desc, size_t* bytes) {
-  const Tensor* const x = find<Tensor>(x_desc);
-  if (find<Context>(handle) == nullptr || x == nullptr || bytes == nullptr || !is_mode(mode, ops)) {
+  const Tensor* const x = find_object<Tensor>(x_desc);
+  if (find_object<Context>(handle) == nullptr || x == nullptr || bytes == nullptr ||
+      !is_mode(mode, ops)) {
     return kBadParam;
   }
   *bytes = ops == kPlainNormalization ? 0 : static_cast<size_t>(elements_of(x->sizes) + 7) / 8;
@@ -176,10 +176,10 @@ GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
 GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const void* /*alpha*/,
                                           void* x_desc, const void* /*x*/, const void* /*beta*/,
                                           void* y_desc, void* y) {
-  const Context* const context = find<Context>(handle);
-  const Pooling* const pooling = find<Pooling>(descriptor);
-  const Tensor* const x = find<Tensor>(x_desc);
-  const Tensor* const result = find<Tensor>(y_desc);
+  const Context* const context = find_object<Context>(handle);
+  const Pooling* const pooling = find_object<Pooling>(descriptor);
+  const Tensor* const x = find_object<Tensor>(x_desc);
+  const Tensor* const result = find_object<Tensor>(y_desc);
   if (context == nullptr || pooling == nullptr || x == nullptr || result == nullptr) {
     return kBadParam;
   }
@@ -241,7 +241,7 @@ GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerForward(void* handle, void* descripto
                                                    const void* /*x*/, const void* /*grid*/,
                                                    const void* /*beta*/, void* y_desc,
                                                    void* /*y*/) {
-  if (find<Tensor>(x_desc) == nullptr || find<Tensor>(y_desc) == nullptr) {
+  if (find_object<Tensor>(x_desc) == nullptr || find_object<Tensor>(y_desc) == nullptr) {
     return kBadParam;
   }
   return transform("cudnnSpatialTfSamplerForward", handle, descriptor, 2, 1);
@@ -251,8 +251,8 @@ GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerBackward(
     void* handle, void* descriptor, const void* /*alpha*/, void* x_desc, const void* /*x*/,
     const void* /*beta*/, void* dx_desc, void* /*dx*/, const void* /*alpha_grid*/, void* dy_desc,
     const void* /*dy*/, const void* /*grid*/, const void* /*beta_grid*/, void* /*dgrid*/) {
-  if (find<Tensor>(x_desc) == nullptr || find<Tensor>(dx_desc) == nullptr ||
-      find<Tensor>(dy_desc) == nullptr) {
+  if (find_object<Tensor>(x_desc) == nullptr || find_object<Tensor>(dx_desc) == nullptr ||
+      find_object<Tensor>(dy_desc) == nullptr) {
     return kBadParam;
   }
   return transform("cudnnSpatialTfSamplerBackward", handle, descriptor, 3, 2);

@@ -3,10 +3,6 @@
 
 namespace {
 
-constexpr int kLstm = 2;
-constexpr int kGru = 3;
-constexpr int kDoubleBias = 2;
-
 int64_t gates_of(const Rnn& rnn) {
   if (rnn.cell == kLstm) {
     return 4;
@@ -28,7 +24,7 @@ int64_t input_of(const Rnn& rnn, int64_t pseudo_layer) {
 }
 
 int64_t biases_of(const Rnn& rnn) {
-  if (rnn.bias_mode == 0) {
+  if (rnn.bias_mode == kNoBias) {
     return 0;
   }
   return rnn.bias_mode == kDoubleBias ? 2 : 1;
@@ -90,7 +86,7 @@ bool yield(const void* descriptor, const Tensor& tensor, void** output, void* ad
   if (descriptor == nullptr && output == nullptr) {
     return true;
   }
-  Tensor* const target = find<Tensor>(descriptor);
+  Tensor* const target = find_object<Tensor>(descriptor);
   if (target == nullptr || output == nullptr) {
     return false;
   }
@@ -117,8 +113,8 @@ gpemu_operation describe(const char* name, gpemu_operation_kind kind, const Rnn&
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cudnnGetRNNWeightSpaceSize(void* handle, void* descriptor, size_t* bytes) {
-  const Rnn* const rnn = find<Rnn>(descriptor);
-  if (find<Context>(handle) == nullptr || rnn == nullptr || bytes == nullptr) {
+  const Rnn* const rnn = find_object<Rnn>(descriptor);
+  if (find_object<Context>(handle) == nullptr || rnn == nullptr || bytes == nullptr) {
     return kBadParam;
   }
   *bytes = static_cast<size_t>(weights_of(*rnn) * gpemu_data_type_bytes(type_of(rnn->data_type)));
@@ -129,9 +125,9 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, in
                                               size_t space_bytes, const void* space, int32_t linear,
                                               void* matrix_descriptor, void** matrix,
                                               void* bias_descriptor, void** bias) {
-  const Rnn* const rnn = find<Rnn>(descriptor);
+  const Rnn* const rnn = find_object<Rnn>(descriptor);
   Place place{};
-  if (find<Context>(handle) == nullptr || rnn == nullptr ||
+  if (find_object<Context>(handle) == nullptr || rnn == nullptr ||
       !find_place(*rnn, pseudo_layer, linear, &place)) {
     return kBadParam;
   }
@@ -161,9 +157,9 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, in
 GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, int mode,
                                                 void* data_descriptor, size_t* workspace,
                                                 size_t* reserve) {
-  const Rnn* const rnn = find<Rnn>(descriptor);
-  const RnnData* const data = find<RnnData>(data_descriptor);
-  if (find<Context>(handle) == nullptr || rnn == nullptr || data == nullptr || mode < 0 ||
+  const Rnn* const rnn = find_object<Rnn>(descriptor);
+  const RnnData* const data = find_object<RnnData>(data_descriptor);
+  if (find_object<Context>(handle) == nullptr || rnn == nullptr || data == nullptr || mode < 0 ||
       mode > 1) {
     return kBadParam;
   }
@@ -187,11 +183,11 @@ GPEMU_SHIM_EXPORT int cudnnRNNForward(void* handle, void* descriptor, int mode,
                                       const void* weights, size_t /*workspace_bytes*/,
                                       void* /*workspace*/, size_t /*reserve_bytes*/,
                                       void* reserve) {
-  const Context* const context = find<Context>(handle);
-  const Rnn* const rnn = find<Rnn>(descriptor);
-  const RnnData* const data = find<RnnData>(x_descriptor);
+  const Context* const context = find_object<Context>(handle);
+  const Rnn* const rnn = find_object<Rnn>(descriptor);
+  const RnnData* const data = find_object<RnnData>(x_descriptor);
   if (context == nullptr || rnn == nullptr || data == nullptr ||
-      find<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
+      find_object<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
       weights == nullptr || (mode == 1 && reserve == nullptr)) {
     return kBadParam;
   }
@@ -205,11 +201,11 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardData_v8(
     const void* /*cx*/, const void* /*dcy*/, void* /*dcx*/, size_t /*weight_bytes*/,
     const void* weights, size_t /*workspace_bytes*/, void* /*workspace*/, size_t /*reserve_bytes*/,
     void* reserve) {
-  const Context* const context = find<Context>(handle);
-  const Rnn* const rnn = find<Rnn>(descriptor);
-  const RnnData* const data = find<RnnData>(x_descriptor);
+  const Context* const context = find_object<Context>(handle);
+  const Rnn* const rnn = find_object<Rnn>(descriptor);
+  const RnnData* const data = find_object<RnnData>(x_descriptor);
   if (context == nullptr || rnn == nullptr || data == nullptr ||
-      find<RnnData>(y_descriptor) == nullptr || dy == nullptr || dx == nullptr ||
+      find_object<RnnData>(y_descriptor) == nullptr || dy == nullptr || dx == nullptr ||
       weights == nullptr || reserve == nullptr) {
     return kBadParam;
   }
@@ -224,10 +220,11 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardWeights_v8(
     const void* x, void* /*h_descriptor*/, const void* /*hx*/, void* y_descriptor, const void* y,
     size_t /*weight_bytes*/, void* dweights, size_t /*workspace_bytes*/, void* /*workspace*/,
     size_t /*reserve_bytes*/, void* reserve) {
-  const Context* const context = find<Context>(handle);
-  const Rnn* const rnn = find<Rnn>(descriptor);
-  if (context == nullptr || rnn == nullptr || add != 0 || find<RnnData>(x_descriptor) == nullptr ||
-      find<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
+  const Context* const context = find_object<Context>(handle);
+  const Rnn* const rnn = find_object<Rnn>(descriptor);
+  if (context == nullptr || rnn == nullptr || add != 0 ||
+      find_object<RnnData>(x_descriptor) == nullptr ||
+      find_object<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
       dweights == nullptr || reserve == nullptr) {
     return kBadParam;
   }

@@ -3,18 +3,12 @@
 #include <atomic>
 #include <memory>
 
-#include "cufft.hpp"
+#include "abi.hpp"
 #include "handle_table.hpp"
+#include "library_abi.hpp"
+#include "shim.hpp"
 
 namespace {
-
-// Source: cufft.h, cufftType.
-constexpr int kR2C = 0x2a;
-constexpr int kC2R = 0x2c;
-constexpr int kC2C = 0x29;
-constexpr int kD2Z = 0x6a;
-constexpr int kZ2D = 0x6c;
-constexpr int kZ2Z = 0x69;
 
 struct Plan {
   bool made = false;
@@ -42,10 +36,6 @@ HandleTable<Plan, int>& plans() {
   return alive<Plan, int>();
 }
 
-Plan* find_plan(int handle) {
-  return plans().find(handle);
-}
-
 gpemu_data_type type_of(int cufft_type) {
   switch (cufft_type) {
     case kR2C:
@@ -64,17 +54,17 @@ gpemu_data_type type_of(int cufft_type) {
 // cudaDataType: half precision transforms are priced as FP16 in memory.
 gpemu_data_type type_of_cuda(int type) {
   switch (type) {
-    case 0:
-    case 4:
+    case kR32F:
+    case kC32F:
       return GPEMU_TYPE_COMPLEX64;
-    case 1:
-    case 5:
+    case kR64F:
+    case kC64F:
       return GPEMU_TYPE_COMPLEX128;
-    case 2:
-    case 6:
+    case kR16F:
+    case kC16F:
       return GPEMU_TYPE_FP16;
-    case 14:
-    case 15:
+    case kR16BF:
+    case kC16BF:
       return GPEMU_TYPE_BF16;
     default:
       return GPEMU_TYPE_UNKNOWN;
@@ -85,7 +75,7 @@ gpemu_data_type type_of_cuda(int type) {
 template <typename Int>
 int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type type,
          size_t* work_bytes) {
-  Plan* const plan = find_plan(handle);
+  Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr || plan->made) {
     return kInvalidPlan;
   }
@@ -125,7 +115,7 @@ int make_typed(int handle, int rank, const Int* sizes, int64_t batch, int type,
                size_t* work_bytes) {
   const int status = make(handle, rank, sizes, batch, type_of(type), work_bytes);
   if (status == kSuccess) {
-    find_plan(handle)->cufft_type = type;
+    find_object<Plan, int>(handle)->cufft_type = type;
   }
   return status;
 }
@@ -153,7 +143,7 @@ int estimate(int rank, const Int* sizes, int64_t batch, int type, size_t* work_b
 }
 
 int run(const char* name, int handle, int wanted_type, const void* input, const void* output) {
-  const Plan* const plan = find_plan(handle);
+  const Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr || !plan->made) {
     return kInvalidPlan;
   }
@@ -284,7 +274,7 @@ GPEMU_SHIM_EXPORT int cufftEstimateMany(int rank, int* sizes, int*, int, int, in
 }
 
 GPEMU_SHIM_EXPORT int cufftGetSize(int handle, size_t* work) {
-  const Plan* const plan = find_plan(handle);
+  const Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr || !plan->made) {
     return kInvalidPlan;
   }
@@ -296,7 +286,7 @@ GPEMU_SHIM_EXPORT int cufftGetSize(int handle, size_t* work) {
 }
 
 GPEMU_SHIM_EXPORT int cufftSetWorkArea(int handle, void* area) {
-  Plan* const plan = find_plan(handle);
+  Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr || !plan->made) {
     return kInvalidPlan;
   }
@@ -311,7 +301,7 @@ GPEMU_SHIM_EXPORT int cufftSetWorkArea(int handle, void* area) {
 }
 
 GPEMU_SHIM_EXPORT int cufftSetAutoAllocation(int handle, int automatic) {
-  Plan* const plan = find_plan(handle);
+  Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr) {
     return kInvalidPlan;
   }
@@ -320,7 +310,7 @@ GPEMU_SHIM_EXPORT int cufftSetAutoAllocation(int handle, int automatic) {
 }
 
 GPEMU_SHIM_EXPORT int cufftSetStream(int handle, gpemu_cuda_stream_handle stream) {
-  Plan* const plan = find_plan(handle);
+  Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr) {
     return kInvalidPlan;
   }

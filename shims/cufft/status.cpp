@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cufft.hpp"
+#include "abi.hpp"
 #include "library_status.hpp"
+#include "shim.hpp"
 
 namespace {
 

@@ -2,13 +2,14 @@
 // The functions that do not return a CUfileError_t.
 #include <sys/types.h>
 
+#include "abi.hpp"
 #include "shim.hpp"
 
 namespace {
 
 ssize_t refuse(const char* function) {
   gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, function);
-  return -5007;  // Source: cufile.h: minus CU_FILE_PLATFORM_NOT_SUPPORTED
+  return -kPlatformNotSupported;
 }
 
 }  // namespace

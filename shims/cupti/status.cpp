@@ -2,16 +2,10 @@
 // There is no activity feed: profilers see that from the status and continue without GPU activity.
 #include <chrono>
 
+#include "abi.hpp"
 #include "shim.hpp"
 
 namespace {
-
-// Source: cupti_result.h.
-constexpr int kSuccess = 0;
-constexpr int kInvalidParameter = 1;
-constexpr int kNotInitialized = 15;
-constexpr int kNotSupported = 27;
-constexpr int kUnknown = 999;
 
 // Source: cupti_version.h, CUPTI_API_VERSION of CUDA 12.8 and 13.2.
 #if GPEMU_CUDA_MAJOR == 12

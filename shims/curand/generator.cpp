@@ -3,13 +3,13 @@
 // content.
 #include <memory>
 
-#include "curand.hpp"
+#include "abi.hpp"
 #include "handle_table.hpp"
+#include "shim.hpp"
 
 namespace {
 
-// Source: curand.h, curandRngType; cuRAND documentation, "curandSetQuasiRandomGeneratorDimensions".
-constexpr int kQuasi = 200;
+// Source: cuRAND documentation, "curandSetQuasiRandomGeneratorDimensions".
 constexpr int kMaxDimensions = 20000;
 
 struct Generator {
@@ -17,23 +17,19 @@ struct Generator {
   gpemu_cuda_stream_handle stream = nullptr;
 };
 
-Generator* find(const void* handle) {
-  return alive<Generator>().find(handle);
-}
-
 bool valid_type(int type) {
   switch (type) {
-    case 100:
-    case 101:
-    case 121:
-    case 141:
-    case 142:
-    case 161:
-    case 200:
-    case 201:
-    case 202:
-    case 203:
-    case 204:
+    case kPseudoDefault:
+    case kXorwow:
+    case kMrg32k3a:
+    case kMtgp32:
+    case kMt19937:
+    case kPhilox:
+    case kQuasiDefault:
+    case kSobol32:
+    case kScrambledSobol32:
+    case kSobol64:
+    case kScrambledSobol64:
       return true;
     default:
       return false;
@@ -41,14 +37,14 @@ bool valid_type(int type) {
 }
 
 int check(const void* handle) {
-  return find(handle) == nullptr ? kNotInitialized : kSuccess;
+  return find_object<Generator>(handle) == nullptr ? kNotInitialized : kSuccess;
 }
 
 // `operations`: per number; a generator takes about ten, a transformation to a normal
 // distribution (Box and Muller) about as many again.
 int generate(const char* name, const void* handle, const void* output, size_t count,
              gpemu_data_type type, int64_t operations) {
-  const Generator* const generator = find(handle);
+  const Generator* const generator = find_object<Generator>(handle);
   if (generator == nullptr) {
     return kNotInitialized;
   }
@@ -86,7 +82,8 @@ GPEMU_SHIM_EXPORT int curandCreateGenerator(void** handle, int type) {
   if (gpemu_cuda_ensure_context() != GPEMU_CUDA_SUCCESS) {
     return kInitializationFailed;
   }
-  *handle = alive<Generator>().add(std::make_unique<Generator>(Generator{.quasi = type >= kQuasi}));
+  *handle = alive<Generator>().add(
+      std::make_unique<Generator>(Generator{.quasi = type >= kQuasiDefault}));
   return kSuccess;
 }
 
@@ -95,7 +92,7 @@ GPEMU_SHIM_EXPORT int curandDestroyGenerator(const void* handle) {
 }
 
 GPEMU_SHIM_EXPORT int curandSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
-  Generator* const generator = find(handle);
+  Generator* const generator = find_object<Generator>(handle);
   if (generator == nullptr) {
     return kNotInitialized;
   }
@@ -105,18 +102,18 @@ GPEMU_SHIM_EXPORT int curandSetStream(const void* handle, gpemu_cuda_stream_hand
 
 // The choice of numbers does not change the cost.
 GPEMU_SHIM_EXPORT int curandSetPseudoRandomGeneratorSeed(const void* handle, unsigned long long) {
-  const Generator* const generator = find(handle);
+  const Generator* const generator = find_object<Generator>(handle);
   return generator == nullptr ? kNotInitialized : generator->quasi ? kTypeError : kSuccess;
 }
 GPEMU_SHIM_EXPORT int curandSetGeneratorOffset(const void* handle, unsigned long long) {
   return check(handle);
 }
 GPEMU_SHIM_EXPORT int curandSetGeneratorOrdering(const void* handle, int ordering) {
-  return ordering < 100 || ordering > 201 ? kOutOfRange : check(handle);
+  return ordering < kPseudoBest || ordering > kQuasiOrdering ? kOutOfRange : check(handle);
 }
 GPEMU_SHIM_EXPORT int curandSetQuasiRandomGeneratorDimensions(const void* handle,
                                                               unsigned dimensions) {
-  const Generator* const generator = find(handle);
+  const Generator* const generator = find_object<Generator>(handle);
   if (generator == nullptr) {
     return kNotInitialized;
   }

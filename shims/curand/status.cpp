@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "curand.hpp"
+#include "abi.hpp"
+#include "shim.hpp"
 
 GPEMU_SHIM_EXPORT int curandGetVersion(int* version) {
   if (version == nullptr) {

@@ -17,7 +17,7 @@ bool is_complex(gpemu_data_type type) {
 
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
                  std::initializer_list<const void*> written) {
-  const Solver* const solver = find_solver(handle);
+  const Solver* const solver = find_object<Solver>(handle);
   if (solver == nullptr) {
     return kNotInitialized;
   }
@@ -61,14 +61,14 @@ int leave_batch(int status, const void* handle, const char* function, gpemu_data
   result.pitch = static_cast<uint64_t>(written.leading) * width;
   result.rows = static_cast<uint64_t>(written.columns);
   result.matrices = static_cast<uint32_t>(written.count);
-  return gpemu_cuda_leave_uncomputed(&result, function, find_solver(handle)->stream) ==
+  return gpemu_cuda_leave_uncomputed(&result, function, find_object<Solver>(handle)->stream) ==
                  GPEMU_CUDA_SUCCESS
              ? kSuccess
              : kExecutionFailed;
 }
 
 int answer_work_size(const void* handle, int64_t elements, int* size) {
-  if (find_solver(handle) == nullptr) {
+  if (find_object<Solver>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (size == nullptr || elements < 0 || elements > INT_MAX) {
@@ -80,7 +80,7 @@ int answer_work_size(const void* handle, int64_t elements, int* size) {
 
 int answer_work_bytes(const void* handle, int64_t elements, int type, size_t* device,
                       size_t* host) {
-  if (find_solver(handle) == nullptr) {
+  if (find_object<Solver>(handle) == nullptr) {
     return kNotInitialized;
   }
   const gpemu_data_type known = type_of_cuda(type);

@@ -22,14 +22,10 @@ int destroy_settings(const void* handle) {
 }
 
 int accept_setting(const void* handle) {
-  return alive<Settings>().find(handle) != nullptr ? kSuccess : kInvalidValue;
+  return find_object<Settings>(handle) != nullptr ? kSuccess : kInvalidValue;
 }
 
 }  // namespace
-
-Solver* find_solver(const void* handle) {
-  return alive<Solver>().find(handle);
-}
 
 GPEMU_SHIM_EXPORT int cusolverDnCreate(void** handle) {
   if (handle == nullptr) {
@@ -47,7 +43,7 @@ GPEMU_SHIM_EXPORT int cusolverDnDestroy(const void* handle) {
 }
 
 GPEMU_SHIM_EXPORT int cusolverDnSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
-  Solver* const solver = find_solver(handle);
+  Solver* const solver = find_object<Solver>(handle);
   if (solver == nullptr) {
     return kNotInitialized;
   }
@@ -56,7 +52,7 @@ GPEMU_SHIM_EXPORT int cusolverDnSetStream(const void* handle, gpemu_cuda_stream_
 }
 
 GPEMU_SHIM_EXPORT int cusolverDnGetStream(const void* handle, gpemu_cuda_stream_handle* stream) {
-  const Solver* const solver = find_solver(handle);
+  const Solver* const solver = find_object<Solver>(handle);
   if (solver == nullptr) {
     return kNotInitialized;
   }

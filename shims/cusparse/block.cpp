@@ -27,7 +27,7 @@ int run(const void* handle, const char* name, gpemu_data_type type, int rows, in
 }
 
 int answer_size(const void* handle, int rows, int blocks, int side, int* bytes) {
-  if (find_handle(handle) == nullptr) {
+  if (find_object<Sparse>(handle) == nullptr) {
     return kNotInitialized;
   }
   const int64_t size = int64_t{16} * rows + 256;  // a flag and a level of each row of blocks
@@ -39,7 +39,7 @@ int answer_size(const void* handle, int rows, int blocks, int side, int* bytes) 
 }
 
 int no_zero_pivot(const void* handle, int* position) {
-  if (find_handle(handle) == nullptr) {
+  if (find_object<Sparse>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (position == nullptr) {

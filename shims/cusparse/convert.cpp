@@ -127,7 +127,7 @@ bool valid_sizes(int rows, int columns, int entries) {
 }
 
 int answer_size(const void* handle, int rows, int columns, int entries, size_t* bytes) {
-  if (find_handle(handle) == nullptr) {
+  if (find_object<Sparse>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (!valid_sizes(rows, columns, entries) || bytes == nullptr) {

@@ -1,13 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "abi.hpp"
+#include "handle_table.hpp"
 #include "shim.hpp"
-
-// Source: cusparse.h, cusparseStatus_t.
-inline constexpr int kSuccess = 0;
-inline constexpr int kNotInitialized = 1;
-inline constexpr int kInvalidValue = 3;
-inline constexpr int kExecutionFailed = 6;
 
 /// The state of a handle.
 struct Sparse {
@@ -30,10 +26,6 @@ struct Matrix {
   void* values = nullptr;
   int64_t batch = 1;
 };
-
-/// Return the object of a handle, or null if it is not alive.
-Sparse* find_handle(const void* handle);
-Matrix* find_matrix(const void* descriptor);
 
 /// Queues an operation: arithmetic operations and bytes.
 ///

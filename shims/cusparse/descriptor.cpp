@@ -41,7 +41,7 @@ int destroy_progress(const void* descriptor) {
 }
 
 int set_description(const void* descriptor, int Description::* field, int value, int most) {
-  Description* const description = alive<Description>().find(descriptor);
+  Description* const description = find_object<Description>(descriptor);
   if (description == nullptr || value < 0 || value > most) {
     return kInvalidValue;
   }
@@ -50,15 +50,11 @@ int set_description(const void* descriptor, int Description::* field, int value,
 }
 
 int get_description(const void* descriptor, int Description::* field) {
-  const Description* const description = alive<Description>().find(descriptor);
+  const Description* const description = find_object<Description>(descriptor);
   return description == nullptr ? 0 : description->*field;
 }
 
 }  // namespace
-
-Matrix* find_matrix(const void* descriptor) {
-  return alive<Matrix>().find(descriptor);
-}
 
 GPEMU_SHIM_EXPORT int cusparseCreateMatDescr(void** descriptor) {
   if (descriptor == nullptr) {
@@ -156,7 +152,7 @@ GPEMU_SHIM_EXPORT int cusparseDestroyDnVec(const void* descriptor) {
 
 GPEMU_SHIM_EXPORT int cusparseSpMatGetSize(const void* descriptor, int64_t* rows, int64_t* columns,
                                            int64_t* entries) {
-  const Matrix* const matrix = alive<Matrix>().find(descriptor);
+  const Matrix* const matrix = find_object<Matrix>(descriptor);
   if (matrix == nullptr || rows == nullptr || columns == nullptr || entries == nullptr) {
     return kInvalidValue;
   }
@@ -167,7 +163,7 @@ GPEMU_SHIM_EXPORT int cusparseSpMatGetSize(const void* descriptor, int64_t* rows
 }
 GPEMU_SHIM_EXPORT int cusparseCsrSetPointers(const void* descriptor, void* offsets, void* indices,
                                              void* values) {
-  Matrix* const matrix = alive<Matrix>().find(descriptor);
+  Matrix* const matrix = find_object<Matrix>(descriptor);
   if (matrix == nullptr || !matrix->sparse) {
     return kInvalidValue;
   }
@@ -178,7 +174,7 @@ GPEMU_SHIM_EXPORT int cusparseCsrSetPointers(const void* descriptor, void* offse
 }
 GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int batch, int64_t,
                                                  int64_t) {
-  Matrix* const matrix = alive<Matrix>().find(descriptor);
+  Matrix* const matrix = find_object<Matrix>(descriptor);
   if (matrix == nullptr || batch < 1) {
     return kInvalidValue;
   }
@@ -186,7 +182,7 @@ GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int bat
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int batch, int64_t) {
-  Matrix* const matrix = alive<Matrix>().find(descriptor);
+  Matrix* const matrix = find_object<Matrix>(descriptor);
   if (matrix == nullptr || batch < 1) {
     return kInvalidValue;
   }
@@ -196,7 +192,7 @@ GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int b
 /// Fill mode and diagonal type do not change the cost.
 GPEMU_SHIM_EXPORT int cusparseSpMatSetAttribute(const void* descriptor, int attribute,
                                                 const void* data, size_t bytes) {
-  const Matrix* const matrix = alive<Matrix>().find(descriptor);
+  const Matrix* const matrix = find_object<Matrix>(descriptor);
   return matrix == nullptr || attribute < 0 || attribute > 1 || data == nullptr ||
                  bytes != sizeof(int)
              ? kInvalidValue

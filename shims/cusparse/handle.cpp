@@ -4,10 +4,6 @@
 #include "cusparse.hpp"
 #include "handle_table.hpp"
 
-Sparse* find_handle(const void* handle) {
-  return alive<Sparse>().find(handle);
-}
-
 GPEMU_SHIM_EXPORT int cusparseCreate(void** handle) {
   if (handle == nullptr) {
     return kInvalidValue;
@@ -22,7 +18,7 @@ GPEMU_SHIM_EXPORT int cusparseDestroy(const void* handle) {
   return alive<Sparse>().remove(handle) ? kSuccess : kNotInitialized;
 }
 GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_handle stream) {
-  Sparse* const sparse = alive<Sparse>().find(handle);
+  Sparse* const sparse = find_object<Sparse>(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -30,7 +26,7 @@ GPEMU_SHIM_EXPORT int cusparseSetStream(const void* handle, gpemu_cuda_stream_ha
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseGetStream(const void* handle, gpemu_cuda_stream_handle* stream) {
-  const Sparse* const sparse = alive<Sparse>().find(handle);
+  const Sparse* const sparse = find_object<Sparse>(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -41,7 +37,7 @@ GPEMU_SHIM_EXPORT int cusparseGetStream(const void* handle, gpemu_cuda_stream_ha
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
-  Sparse* const sparse = alive<Sparse>().find(handle);
+  Sparse* const sparse = find_object<Sparse>(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -52,7 +48,7 @@ GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int cusparseGetPointerMode(const void* handle, int* mode) {
-  const Sparse* const sparse = alive<Sparse>().find(handle);
+  const Sparse* const sparse = find_object<Sparse>(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }

@@ -8,7 +8,7 @@
 
 int submit_sparse(const void* handle, const char* name, gpemu_data_type type, int64_t operations,
                   int64_t bytes) {
-  const Sparse* const sparse = find_handle(handle);
+  const Sparse* const sparse = find_object<Sparse>(handle);
   if (sparse == nullptr) {
     return kNotInitialized;
   }
@@ -51,9 +51,9 @@ double bytes_of_matrix(const Matrix& matrix) {
 
 // `c` is the product of `a` and `b`; a sparse `c` takes only the products at its own entries.
 int run(const void* handle, const char* name, const void* a, const void* b, const void* c) {
-  const Matrix* const left = find_matrix(a);
-  const Matrix* const right = find_matrix(b);
-  const Matrix* const result = find_matrix(c);
+  const Matrix* const left = find_object<Matrix>(a);
+  const Matrix* const right = find_object<Matrix>(b);
+  const Matrix* const result = find_object<Matrix>(c);
   if (left == nullptr || right == nullptr || result == nullptr) {
     return kInvalidValue;
   }
@@ -68,11 +68,11 @@ int run(const void* handle, const char* name, const void* a, const void* b, cons
 
 // The real sizes are not documented; such algorithms keep a carry per row.
 int answer_size(const void* handle, const void* a, const void* b, const void* c, size_t* bytes) {
-  if (find_handle(handle) == nullptr) {
+  if (find_object<Sparse>(handle) == nullptr) {
     return kNotInitialized;
   }
-  const Matrix* const left = find_matrix(a);
-  if (left == nullptr || find_matrix(b) == nullptr || find_matrix(c) == nullptr ||
+  const Matrix* const left = find_object<Matrix>(a);
+  if (left == nullptr || find_object<Matrix>(b) == nullptr || find_object<Matrix>(c) == nullptr ||
       bytes == nullptr) {
     return kInvalidValue;
   }

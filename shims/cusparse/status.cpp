@@ -34,7 +34,7 @@ constexpr StatusName kStatuses[] = {
     {"CUSPARSE_STATUS_INSUFFICIENT_RESOURCES", "insufficient resources"},
 };
 
-const StatusName* find(int status) {
+const StatusName* find_status(int status) {
   return status >= 0 && status < static_cast<int>(std::size(kStatuses)) ? &kStatuses[status]
                                                                         : nullptr;
 }
@@ -42,7 +42,7 @@ const StatusName* find(int status) {
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cusparseGetVersion(const void* handle, int* version) {
-  if (find_handle(handle) == nullptr) {
+  if (find_object<Sparse>(handle) == nullptr) {
     return kNotInitialized;
   }
   if (version == nullptr) {
@@ -55,10 +55,10 @@ GPEMU_SHIM_EXPORT int cusparseGetProperty(int type, int* value) {
   return put_property(kVersion, type, value, kInvalidValue);
 }
 GPEMU_SHIM_EXPORT const char* cusparseGetErrorName(int status) {
-  const StatusName* entry = find(status);
+  const StatusName* entry = find_status(status);
   return entry == nullptr ? "unrecognized error code" : entry->name;
 }
 GPEMU_SHIM_EXPORT const char* cusparseGetErrorString(int status) {
-  const StatusName* entry = find(status);
+  const StatusName* entry = find_status(status);
   return entry == nullptr ? "unrecognized error code" : entry->meaning;
 }

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "abi.hpp"
 #include "shim.hpp"
-
-namespace {
-
-// Source: cusparse.h, cusparseStatus_t.
-constexpr int kSuccess = 0;
-constexpr int kInvalidValue = 3;
-
-}  // namespace
 
 GPEMU_SHIM_EXPORT int cusparseLtGetVersion(const void*, int* version) {
   if (version == nullptr) {

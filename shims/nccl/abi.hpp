@@ -3,7 +3,38 @@
 
 // Source: nccl.h.
 
+/// ncclResult_t.
+enum Status : int {
+  kSuccess = 0,
+  kUnhandledCudaError = 1,
+  kInvalidArgument = 4,
+  kInvalidUsage = 5,
+};
+
+/// ncclDataType_t.
+enum DataType : int {
+  kInt8 = 0,
+  kUint8 = 1,
+  kInt32 = 2,
+  kUint32 = 3,
+  kInt64 = 4,
+  kUint64 = 5,
+  kFloat16 = 6,
+  kFloat32 = 7,
+  kFloat64 = 8,
+  kBfloat16 = 9,
+  kFloat8e4m3 = 10,
+  kFloat8e5m2 = 11,
+};
+
+/// ncclRedOp_t: ncclNumOps, the number of predefined reductions.
+constexpr int kReductions = 5;
+
+/// NCCL_SPLIT_NOCOLOR.
+constexpr int kNoColor = -1;
+
 /// ncclUniqueId.
 struct UniqueId {
   char bytes[128];
 };
+static_assert(sizeof(UniqueId) == 128);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // With one rank every collective is a copy from the send to the receive buffer.
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -10,10 +9,29 @@
 
 namespace {
 
-// Source: nccl.h, ncclDataType_t: int8, uint8, int32, uint32, int64, uint64, FP16, FP32, FP64,
-// BF16, and two of FP8.
-constexpr size_t kBytesOfType[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1};
-constexpr int kPredefinedReductions = 5;  // sum, product, max, min, average
+/// Returns the bytes of one element, 0 for a number that is no ncclDataType_t.
+constexpr size_t bytes_of(int type) {
+  switch (type) {
+    case kInt8:
+    case kUint8:
+    case kFloat8e4m3:
+    case kFloat8e5m2:
+      return 1;
+    case kFloat16:
+    case kBfloat16:
+      return 2;
+    case kInt32:
+    case kUint32:
+    case kFloat32:
+      return 4;
+    case kInt64:
+    case kUint64:
+    case kFloat64:
+      return 8;
+    default:
+      return 0;
+  }
+}
 
 struct Transfer {
   const void* buffer;
@@ -51,11 +69,10 @@ struct Collective {
 };
 
 int run(const Collective& call) {
-  if (find_communicator(call.communicator) == nullptr || call.type < 0 ||
-      call.type >= static_cast<int>(std::size(kBytesOfType)) || call.root != 0) {
+  const size_t size = bytes_of(call.type);
+  if (find_object<Communicator>(call.communicator) == nullptr || size == 0 || call.root != 0) {
     return kInvalidArgument;
   }
-  const size_t size = kBytesOfType[call.type];
   if (call.count > SIZE_MAX / size ||
       (call.count > 0 && (call.source == nullptr || call.destination == nullptr))) {
     return kInvalidArgument;
@@ -64,7 +81,7 @@ int run(const Collective& call) {
 }
 
 int reduce(const Collective& call, int reduction) {
-  if (reduction < 0 || reduction >= kPredefinedReductions) {
+  if (reduction < 0 || reduction >= kReductions) {
     return kInvalidArgument;
   }
   return run(call);
@@ -72,15 +89,15 @@ int reduce(const Collective& call, int reduction) {
 
 int queue(std::vector<Transfer> Group::* transfers, const void* buffer, size_t count, int type,
           int peer, const void* communicator, gpemu_cuda_stream_handle stream) {
-  if (find_communicator(communicator) == nullptr || peer != 0 || type < 0 ||
-      type >= static_cast<int>(std::size(kBytesOfType)) || count > SIZE_MAX / kBytesOfType[type] ||
-      (buffer == nullptr && count > 0)) {
+  const size_t size = bytes_of(type);
+  if (find_object<Communicator>(communicator) == nullptr || peer != 0 || size == 0 ||
+      count > SIZE_MAX / size || (buffer == nullptr && count > 0)) {
     return kInvalidArgument;
   }
   if (group == nullptr) {
     return kInvalidUsage;  // a rank that sends to itself outside of a group waits for ever
   }
-  (group->*transfers).push_back({buffer, count * kBytesOfType[type], communicator, stream});
+  (group->*transfers).push_back({buffer, count * size, communicator, stream});
   return kSuccess;
 }
 

@@ -8,8 +8,6 @@
 
 namespace {
 
-constexpr int kNoColor = -1;  // NCCL_SPLIT_NOCOLOR
-
 int create(void** handle, int ranks, int rank, int device) {
   if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks) {
     return kInvalidArgument;
@@ -35,10 +33,6 @@ int destroy(const void* handle) {
 }
 
 }  // namespace
-
-Communicator* find_communicator(const void* handle) {
-  return alive<Communicator>().find(handle);
-}
 
 GPEMU_SHIM_EXPORT int ncclGetUniqueId(UniqueId* id) {
   static std::atomic<uint64_t> next{1};
@@ -81,7 +75,7 @@ GPEMU_SHIM_EXPORT int ncclCommInitAll(void** handles, int devices, const int* li
 }
 
 GPEMU_SHIM_EXPORT int ncclCommSplit(const void* handle, int color, int, void** split, const void*) {
-  const Communicator* communicator = find_communicator(handle);
+  const Communicator* communicator = find_object<Communicator>(handle);
   if (communicator == nullptr || split == nullptr || color < kNoColor) {
     return kInvalidArgument;
   }
@@ -93,7 +87,7 @@ GPEMU_SHIM_EXPORT int ncclCommSplit(const void* handle, int color, int, void** s
 }
 
 GPEMU_SHIM_EXPORT int ncclCommFinalize(const void* handle) {
-  return find_communicator(handle) == nullptr ? kInvalidArgument : kSuccess;
+  return find_object<Communicator>(handle) == nullptr ? kInvalidArgument : kSuccess;
 }
 GPEMU_SHIM_EXPORT int ncclCommDestroy(const void* handle) {
   return handle == nullptr ? kSuccess : destroy(handle);
@@ -105,7 +99,7 @@ GPEMU_SHIM_EXPORT int ncclCommAbort(const void* handle) {
 namespace {
 
 int answer(const void* handle, int* result, int value) {
-  if (find_communicator(handle) == nullptr || result == nullptr) {
+  if (find_object<Communicator>(handle) == nullptr || result == nullptr) {
     return kInvalidArgument;
   }
   *result = value;
@@ -125,14 +119,14 @@ GPEMU_SHIM_EXPORT int ncclCommUserRank(const void* handle, int* rank) {
   return answer(handle, rank, 0);
 }
 GPEMU_SHIM_EXPORT int ncclCommCuDevice(const void* handle, int* device) {
-  const Communicator* communicator = find_communicator(handle);
+  const Communicator* communicator = find_object<Communicator>(handle);
   return answer(handle, device, communicator == nullptr ? 0 : communicator->device);
 }
 
 // One rank exchanges nothing, so a registered buffer needs no mapping: it is its own handle.
 GPEMU_SHIM_EXPORT int ncclCommRegister(const void* handle, void* buffer, size_t bytes,
                                        void** registration) {
-  if (find_communicator(handle) == nullptr || buffer == nullptr || bytes == 0 ||
+  if (find_object<Communicator>(handle) == nullptr || buffer == nullptr || bytes == 0 ||
       registration == nullptr) {
     return kInvalidArgument;
   }
@@ -140,7 +134,7 @@ GPEMU_SHIM_EXPORT int ncclCommRegister(const void* handle, void* buffer, size_t 
   return kSuccess;
 }
 GPEMU_SHIM_EXPORT int ncclCommDeregister(const void* handle, void*) {
-  return find_communicator(handle) == nullptr ? kInvalidArgument : kSuccess;
+  return find_object<Communicator>(handle) == nullptr ? kInvalidArgument : kSuccess;
 }
 
 GPEMU_SHIM_EXPORT int ncclMemAlloc(void** memory, size_t bytes) {

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "abi.hpp"
 #include "shim.hpp"
 
 GPEMU_SHIM_EXPORT int nvJitLinkVersion(unsigned* major, unsigned* minor) {
-  constexpr int kSuccess = 0;
-  constexpr int kNullInput = 10;  // Source: nvJitLink.h, NVJITLINK_ERROR_NULL_INPUT
   if (major == nullptr || minor == nullptr) {
     return kNullInput;
   }

@@ -154,12 +154,14 @@ static_assert(sizeof(MemoryV2) == 40);
 struct Utilization {
   unsigned gpu, memory;
 };
+static_assert(sizeof(Utilization) == 8);
 
 /// nvmlTemperature_v1_t.
 struct Temperature {
   unsigned version;
   int sensor, temperature;
 };
+static_assert(sizeof(Temperature) == 12);
 
 /// nvmlValue_t.
 union Value {

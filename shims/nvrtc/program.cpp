@@ -3,8 +3,9 @@
 #include <cstring>
 #include <memory>
 
+#include "abi.hpp"
 #include "handle_table.hpp"
-#include "nvrtc.hpp"
+#include "shim.hpp"
 
 namespace {
 
@@ -13,10 +14,6 @@ constexpr char kLog[] =
     "pip install nvidia-cuda-nvrtc (for CUDA 12: nvidia-cuda-nvrtc-cu12)\n";
 
 struct Program {};
-
-bool is_alive(const void* program) {
-  return alive<Program>().find(program) != nullptr;
-}
 
 }  // namespace
 
@@ -43,7 +40,7 @@ GPEMU_SHIM_EXPORT int nvrtcDestroyProgram(void** program) {
 }
 
 GPEMU_SHIM_EXPORT int nvrtcAddNameExpression(const void* program, const char* name) {
-  if (!is_alive(program)) {
+  if (find_object<Program>(program) == nullptr) {
     return kInvalidProgram;
   }
   return name == nullptr ? kInvalidInput : kSuccess;
@@ -51,7 +48,7 @@ GPEMU_SHIM_EXPORT int nvrtcAddNameExpression(const void* program, const char* na
 
 GPEMU_SHIM_EXPORT int nvrtcCompileProgram(const void* program, int options,
                                           const char* const* texts) {
-  if (!is_alive(program)) {
+  if (find_object<Program>(program) == nullptr) {
     return kInvalidProgram;
   }
   if (options < 0 || (options > 0 && texts == nullptr)) {
@@ -62,7 +59,7 @@ GPEMU_SHIM_EXPORT int nvrtcCompileProgram(const void* program, int options,
 }
 
 GPEMU_SHIM_EXPORT int nvrtcGetProgramLogSize(const void* program, size_t* size) {
-  if (!is_alive(program)) {
+  if (find_object<Program>(program) == nullptr) {
     return kInvalidProgram;
   }
   if (size == nullptr) {
@@ -73,7 +70,7 @@ GPEMU_SHIM_EXPORT int nvrtcGetProgramLogSize(const void* program, size_t* size) 
 }
 
 GPEMU_SHIM_EXPORT int nvrtcGetProgramLog(const void* program, char* log) {
-  if (!is_alive(program)) {
+  if (find_object<Program>(program) == nullptr) {
     return kInvalidProgram;
   }
   if (log == nullptr) {

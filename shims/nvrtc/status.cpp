@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
 
-#include "nvrtc.hpp"
+#include "abi.hpp"
+#include "shim.hpp"
 
 GPEMU_SHIM_EXPORT int nvrtcVersion(int* major, int* minor) {
   if (major == nullptr || minor == nullptr) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Queries that are allowed before NVSHMEM has started.
+#include "abi.hpp"
 #include "shim.hpp"
 
 GPEMU_SHIM_EXPORT int nvshmem_selected_device_transport;
@@ -15,10 +16,10 @@ GPEMU_SHIM_EXPORT void nvshmem_info_get_version(int* major, int* minor) {
   }
 }
 
-/// Returns NVSHMEM_STATUS_NOT_INITIALIZED (0): it never starts.
+/// NVSHMEM never starts.
 GPEMU_SHIM_EXPORT int nvshmemx_init_status() {
-  return 0;
+  return kNotInitialized;
 }
 GPEMU_SHIM_EXPORT int nvshmemid_init_status() {
-  return 0;
+  return kNotInitialized;
 }

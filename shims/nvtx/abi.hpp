@@ -4,6 +4,18 @@
 #include <cstddef>
 #include <cstdint>
 
+/// nvtxMessageType_t. Source: nvToolsExt.h.
+enum MessageType : int32_t { kMessageAscii = 1, kMessageWide = 2, kMessageRegistered = 3 };
+
+/// NVTX_NO_PUSH_POP_TRACKING. Source: nvToolsExt.h.
+constexpr int kNoTracking = -2;
+
+/// NvtxExportTableID. Source: nvtxTypes.h.
+constexpr uint32_t kTableOfCallbacks = 1;
+
+/// NvtxCallbackModule. Source: nvtxTypes.h.
+enum CallbackModule : int { kModuleCore = 1, kModuleCore2 = 5 };
+
 /// A program's description of a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
 struct NvtxAttributes {
   uint16_t version, size;
@@ -22,3 +34,4 @@ struct Callbacks {
   size_t struct_size;
   int (*get_module)(int module, void**** table, unsigned* size);
 };
+static_assert(sizeof(Callbacks) == 16);

@@ -7,11 +7,6 @@
 
 namespace {
 
-// Source: nvtxTypes.h, NvtxExportTableID, NvtxCallbackModule and the callback ids.
-constexpr uint32_t kTableOfCallbacks = 1;
-constexpr int kModuleCore = 1;
-constexpr int kModuleCore2 = 5;
-
 struct Slot {
   unsigned id;
   void* function;

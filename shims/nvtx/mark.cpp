@@ -12,14 +12,6 @@
 
 namespace {
 
-// Source: nvToolsExt.h, nvtxMessageType_t.
-constexpr int32_t kMessageAscii = 1;
-constexpr int32_t kMessageWide = 2;
-constexpr int32_t kMessageRegistered = 3;
-
-// Source: nvToolsExt.h, "NVTX_NO_PUSH_POP_TRACKING".
-constexpr int kNoTracking = -2;
-
 thread_local int depth = 0;
 
 // Never destroyed, because programs set marks until the last destructor.

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cstddef>
+#include <cstring>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -13,6 +15,9 @@
 
 namespace gpemu {
 namespace {
+
+/// Fields of gpemu_node_config from here on may be absent; they are zero then.
+constexpr std::size_t kLeastConfigBytes = offsetof(gpemu_node_config, clock);
 
 /// A node whose time is skipped has its own clock.
 std::shared_ptr<sim::Clock> clock_of(const std::shared_ptr<device::Node>& node) {
@@ -62,12 +67,16 @@ using gpemu::Result;
 gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_node_create", config, node));
-    if (config->struct_size != sizeof(gpemu_node_config)) {
-      return fail(ErrorCode::kInvalidArgument, "set struct_size to sizeof(gpemu_node_config), {}",
-                  sizeof(gpemu_node_config));
+    if (config->struct_size < gpemu::kLeastConfigBytes ||
+        config->struct_size > sizeof(gpemu_node_config)) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "gpemu_node_create: set struct_size to sizeof the structure, {} to {}, not {}",
+                  gpemu::kLeastConfigBytes, sizeof(gpemu_node_config), config->struct_size);
     }
-    GPEMU_TRY(require("gpemu_node_create: gpu", config->gpu));
-    GPEMU_ASSIGN(gpemu_node created, gpemu::create_node(*config));
+    gpemu_node_config known{};
+    std::memcpy(&known, config, config->struct_size);
+    GPEMU_TRY(require("gpemu_node_create: gpu", known.gpu));
+    GPEMU_ASSIGN(gpemu_node created, gpemu::create_node(known));
     *node = new gpemu_node(std::move(created));
     return {};
   });

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Numbers that cuBLAS and cuBLASLt share. Source: cublas_api.h.
+
+/// cublasStatus_t.
+enum Status : int {
+  kSuccess = 0,
+  kNotInitialized = 1,
+  kAllocationFailed = 3,
+  kInvalidValue = 7,
+  kArchMismatch = 8,
+  kMappingError = 11,
+  kExecutionFailed = 13,
+  kInternalError = 14,
+  kNotSupported = 15,
+  kLicenseError = 16,
+};
+
+/// cublasOperation_t.
+enum Transpose : int { kNone = 0, kTransposed = 1, kConjugated = 2 };
+
+/// cublasPointerMode_t and cublasLtPointerMode_t.
+enum PointerMode : int { kHostPointer = 0, kDevicePointer = 1 };

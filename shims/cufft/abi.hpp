@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Source: cufft.h.
+
+/// cufftResult.
+enum Status : int {
+  kSuccess = 0,
+  kInvalidPlan = 1,
+  kInvalidType = 3,
+  kInvalidValue = 4,
+  kExecFailed = 6,
+  kInvalidSize = 8,
+};
+
+/// cufftType.
+enum TransformType : int {
+  kC2C = 0x29,
+  kR2C = 0x2a,
+  kC2R = 0x2c,
+  kZ2Z = 0x69,
+  kD2Z = 0x6a,
+  kZ2D = 0x6c,
+};

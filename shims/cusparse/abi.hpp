@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Source: cusparse.h.
+
+/// cusparseStatus_t.
+enum Status : int {
+  kSuccess = 0,
+  kNotInitialized = 1,
+  kInvalidValue = 3,
+  kExecutionFailed = 6,
+};

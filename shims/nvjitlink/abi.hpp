@@ -1,0 +1,10 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+// Source: nvJitLink.h.
+
+/// nvJitLinkResult.
+enum Status : int {
+  kSuccess = 0,
+  kNullInput = 10,
+};
