@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/test_world.hpp"
 
-#include <cstdlib>
 #include <unistd.h>
 #include <utility>
 
@@ -102,8 +101,15 @@ TestWorld::TestWorld()
             },
             .clock = clock,
             .clock_of_nodes = &clock,
-            .time_of_day = [] { return std::chrono::system_clock::time_point(); }} {
-  ::unsetenv("COLUMNS");  // Tables are as wide as they need.
+            .time_of_day = [] { return std::chrono::system_clock::time_point(); },
+            .terminal = [this] { return terminal; },
+            .thread_cpu_time = [this] { return clock.now().time_since_epoch() / 2; },
+            .host_sample =
+                [this](report::LoadScope) {
+                  const Duration time = clock.now().time_since_epoch();
+                  return report::HostSample{
+                      .time = time, .own_cpu = time / 2, .busy = time, .queued = {}};
+                }} {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::vector<profile::GpuText> gpus = {gpu_text("V100-PCIE-32GB"), gpu_text("T4")};

@@ -42,7 +42,8 @@ std::ostream& operator<<(std::ostream& stream, const Outcome& outcome);
 [[nodiscard]] profile::Pack made_up_pack(const std::string& name);
 
 /// Made-up surroundings in a folder of their own, which is removed at the end: virtual time, an
-/// empty environment, no nodes, and a database of two GPUs with made_up_pack("made-up").
+/// empty environment, files for output and errors, a host that computes half of the time for this
+/// process and half for others, no nodes, and a database of two GPUs with made_up_pack("made-up").
 class TestWorld {
  public:
   TestWorld();
@@ -59,6 +60,7 @@ class TestWorld {
   const std::filesystem::path folder;
   std::map<std::string, std::string> variables;
   sim::VirtualClock clock;
+  report::Terminal terminal;
   World world;
 };
 

@@ -8,6 +8,9 @@
 #include <string>
 
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/host_load.hpp"
+#include "gpemu/report/progress.hpp"
+#include "gpemu/report/terminal.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::tools {
@@ -24,6 +27,14 @@ struct World {
   /// Measures the load of nodes; null: the clock of each node, which may skip time.
   sim::Clock* clock_of_nodes = nullptr;
   std::function<std::chrono::system_clock::time_point()> time_of_day;
+  std::function<report::Terminal()> terminal;  ///< its size may change.
+  std::function<Duration()> thread_cpu_time;   ///< of the calling thread.
+  report::HostLoadMeter::Sampler host_sample;
+
+  /// Returns the clock and the terminal for progress. The world must outlive them.
+  [[nodiscard]] report::Progress::Host progress_host() const {
+    return {.now = [this] { return clock.now(); }, .terminal = terminal};
+  }
 };
 
 /// Returns the surroundings of this process.

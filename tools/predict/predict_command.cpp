@@ -134,7 +134,8 @@ Result<void> predict_program(const PredictOptions& options, const World& world) 
   GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
   const std::string as_json = report::json_text(predict_json(report));
-  if (!report::is_printed(options.json)) report::print_out("{}", predict_text(report));
+  if (!report::is_printed(options.json))
+    report::print_out("{}", predict_text(report, world.terminal()));
   if (!options.json.empty()) GPEMU_TRY(report::write_json(options.json, as_json));
   if (!options.report.empty()) {
     GPEMU_TRY(write_file_atomically(options.report, predict_page(report)));

@@ -87,13 +87,13 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
-                           report::Provenance provenance, int code) {
+                           report::Provenance provenance, int code, const World& world) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
                record::read_processes(records));
   nlohmann::ordered_json summary = record::summarise(processes, record::read_loaded(records));
   if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
-    report::print_error("\n{}", summary_text(summary));
+    report::print_error("\n{}", summary_text(summary, world.terminal().output_columns));
     if (const auto warning = report::load_warning(provenance))
       report::print_error("{}\n", *warning);
   }
@@ -225,7 +225,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
                                         ? run::ProgramOutput::kToStandardError
                                         : run::ProgramOutput::kAsItIs;
   report::Provenance provenance = report::provenance_at(world.time_of_day());
-  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
+  const report::HostLoadMeter meter(report::LoadScope::kChildren, world.host_sample);
   std::optional<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
     if (options.clock == "virtual") skip_waiting(node, root, skipper);
@@ -234,7 +234,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   if (skipper && !options.quiet) tell_skipped(skipper->stop());
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
-  GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
+  GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code, world));
   return code;
 }
 
