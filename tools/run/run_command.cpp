@@ -181,11 +181,12 @@ void follow_clock(const device::Node& node, const World& world, run::Settings& s
   node.clock_page().skipping = 1;
 }
 
-void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
+void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root, const World& world,
                   std::optional<run::Skipper>& skipper) {
   skipper.emplace(node->clock_page(),
                   run::Skipper::Options{.root = root,
                                         .segment = node->place_of_clock().first,
+                                        .host_clock = world.clock,
                                         .has_all = [node](const std::set<pid_t>& processes) {
                                           return node->all_others_among(processes);
                                         }});
@@ -228,7 +229,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   const report::HostLoadMeter meter(report::LoadScope::kChildren, world.host_sample);
   std::optional<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
-    if (options.clock == "virtual") skip_waiting(node, root, skipper);
+    if (options.clock == "virtual") skip_waiting(node, root, world, skipper);
   };
   GPEMU_ASSIGN(const int code, run::run_program(options.words, environment, output, started));
   if (skipper && !options.quiet) tell_skipped(skipper->stop());
