@@ -94,11 +94,14 @@ TestWorld::TestWorld()
       world{.nodes = folder / "nodes",
             .profiles = {.installed = folder / "profiles.db", .user = folder / "own" / "p.db"},
             .temporary = folder,
-            .variable = [this](const char* name) -> std::optional<std::string> {
-              const auto found = variables.find(name);
-              if (found == variables.end()) return std::nullopt;
-              return found->second;
-            },
+            .environment =
+                [this] {
+                  std::vector<std::string> entries;
+                  for (const auto& [name, value] : variables) {
+                    entries.push_back(fmt::format("{}={}", name, value));
+                  }
+                  return entries;
+                },
             .clock = clock,
             .clock_of_nodes = &clock,
             .time_of_day = [] { return std::chrono::system_clock::time_point(); },

@@ -6,6 +6,8 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/host_load.hpp"
@@ -21,8 +23,7 @@ struct World {
   std::filesystem::path nodes;        ///< the folder of the nodes.
   profile::Database::Paths profiles;  ///< the databases.
   std::filesystem::path temporary;    ///< the folder for temporary files; empty if there is none.
-  /// Returns the value of an environment variable; nothing if it is not set.
-  std::function<std::optional<std::string>(const char* name)> variable;
+  std::function<std::vector<std::string>()> environment;  ///< entries "NAME=value".
   sim::Clock& clock;  ///< on which commands wait and measure time.
   /// Measures the load of nodes; null: the clock of each node, which may skip time.
   sim::Clock* clock_of_nodes = nullptr;
@@ -30,6 +31,9 @@ struct World {
   std::function<report::Terminal()> terminal;  ///< its size may change.
   std::function<Duration()> thread_cpu_time;   ///< of the calling thread.
   report::HostLoadMeter::Sampler host_sample;
+
+  /// Returns the value of an environment variable; nothing if it is not set.
+  [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;
 
   /// Returns the clock and the terminal for progress. The world must outlive them.
   [[nodiscard]] report::Progress::Host progress_host() const {

@@ -53,6 +53,15 @@ TEST(WorldTest, HasTheDatabases) {
                      "XDG_DATA_HOME\n"}));
 }
 
+TEST(WorldTest, FindsVariablesByTheirWholeNames) {
+  TestWorld made_up;
+  made_up.variables = {{"A", "1=2"}, {"AB", ""}};
+  EXPECT_EQ(made_up.world.variable("A"), "1=2");
+  EXPECT_EQ(made_up.world.variable("AB"), "");
+  EXPECT_EQ(made_up.world.variable("B"), std::nullopt);
+  EXPECT_EQ(made_up.world.variable(""), std::nullopt);
+}
+
 TEST(WorldTest, HasTheSearchPathOfPrograms) {
   TestWorld made_up;
   made_up.variables["PATH"] = "/none";
