@@ -112,7 +112,21 @@ TestWorld::TestWorld()
                   const Duration time = clock.now().time_since_epoch();
                   return report::HostSample{
                       .time = time, .own_cpu = time / 2, .busy = time, .queued = {}};
-                }} {
+                },
+            .shims = [] { return std::filesystem::path("/shims"); },
+            .run_program =
+                [this](const std::vector<std::string>& words,
+                       const std::vector<std::string>& environment, run::ProgramOutput output,
+                       const std::function<void(pid_t)>&) {
+                  StartedProgram started{.words = words, .environment = {}, .output = output};
+                  for (const std::string& entry : environment) {
+                    const std::size_t equals = entry.find('=');
+                    started.environment[entry.substr(0, equals)] = entry.substr(equals + 1);
+                  }
+                  return program(started);
+                },
+            .record_steps = [this](const run::ProgramRunOptions& options,
+                                   const std::atomic<bool>&) { return recording(options); }} {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::vector<profile::GpuText> gpus = {gpu_text("V100-PCIE-32GB"), gpu_text("T4")};

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "gpemu/device/node.hpp"
+#include "gpemu/run/shims.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -40,15 +41,22 @@ std::optional<std::string> World::variable(std::string_view name) const {
 
 World real_world(sim::Clock& clock) {
   std::error_code none;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
   return {.nodes = device::Node::default_directory(),
           .profiles = profile::Database::default_paths(),
-          .temporary = std::filesystem::temp_directory_path(none),
+          .temporary = temporary,
           .environment = own_environment,
           .clock = clock,
           .time_of_day = [] { return std::chrono::system_clock::now(); },
           .terminal = [] { return report::terminal(own_variable); },
           .thread_cpu_time = thread_cpu_time,
-          .host_sample = report::sample_host};
+          .host_sample = report::sample_host,
+          .shims = run::find_shims,
+          .run_program = run::run_program,
+          .record_steps =
+              [temporary](const run::ProgramRunOptions& options, const std::atomic<bool>& stop) {
+                return run::record_steps(options, temporary, own_environment(), stop);
+              }};
 }
 
 }  // namespace gpemu::tools

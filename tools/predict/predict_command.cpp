@@ -68,8 +68,7 @@ Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
       "gpemu: {}: recording{}\n", label,
       within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
   const TimePoint begin = world.clock.now();
-  Result<run::ProgramRun> seen =
-      run::record_steps(options, world.temporary, world.environment(), stop);
+  Result<run::ProgramRun> seen = world.record_steps(options, stop);
   const double elapsed_s = to_seconds(world.clock.now() - begin);
   if (within) return seen;
   if (seen) {

@@ -34,7 +34,7 @@ Result<int> measure(const MeasureOptions& options, const World& world) {
   GPEMU_ASSIGN(const std::filesystem::path script, find_script());
   std::vector<std::string> words = {options.python, script.string()};
   words.insert(words.end(), options.words.begin(), options.words.end());
-  return run::run_program(words, world.environment());
+  return world.run_program(words, world.environment(), run::ProgramOutput::kAsItIs, {});
 }
 
 }  // namespace

@@ -24,9 +24,9 @@
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/child_process.hpp"
+#include "gpemu/run/environment.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
-#include "gpemu/run/shims.hpp"
 #include "gpemu/run/skipper.hpp"
 
 #include "cli/command_line.hpp"
@@ -219,7 +219,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
     settings.node = node->name();
   }
   if (options.clock == "virtual") follow_clock(*node, world, settings);
-  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
+  GPEMU_ASSIGN(const std::filesystem::path shims, world.shims());
   std::error_code ignored;
   const std::vector<std::string> environment =
       run::changed(world.environment(), run::environment_of(settings, shims, records.path()),
@@ -234,7 +234,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   const auto started = [&](pid_t root) {
     if (options.clock == "virtual") skip_waiting(node, root, world, skipper);
   };
-  GPEMU_ASSIGN(const int code, run::run_program(options.words, environment, output, started));
+  GPEMU_ASSIGN(const int code, world.run_program(options.words, environment, output, started));
   if (skipper && !options.quiet) tell_skipped(skipper->stop());
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
