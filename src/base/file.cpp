@@ -20,10 +20,10 @@ namespace {
 /// Written at once.
 constexpr std::size_t kBufferBytes = 1 << 16;
 
-Result<void> write_all(int descriptor, std::string_view content,
+Result<void> write_all(AtomicFile::Write write, int descriptor, std::string_view content,
                        const std::filesystem::path& path) {
   while (!content.empty()) {
-    const ssize_t written = ::write(descriptor, content.data(), content.size());
+    const ssize_t written = write(descriptor, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) {
       const ErrorCode code = errno == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo;
@@ -145,32 +145,37 @@ bool is_special_file(const std::filesystem::path& path) {
          !std::filesystem::is_directory(status);
 }
 
-AtomicFile::AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file)
-    : path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
+AtomicFile::AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file,
+                       Write write)
+    : path_(std::move(path)),
+      temporary_(std::move(temporary)),
+      file_(std::move(file)),
+      write_(write) {}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
       named_(std::exchange(other.named_, false)),
       file_(std::move(other.file_)),
+      write_(other.write_),
       buffer_(std::move(other.buffer_)) {}
 
 AtomicFile::~AtomicFile() {
   if (named_) ::unlink(temporary_.c_str());
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, Write write) {
   if (is_special_file(path)) {
     FileDescriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
     if (!file.valid()) {
       return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
     }
-    return AtomicFile(path, {}, std::move(file));
+    return AtomicFile(path, {}, std::move(file), write);
   }
   std::error_code no_link;
   if (std::filesystem::is_symlink(path, no_link)) {
     const std::filesystem::path target = std::filesystem::canonical(path, no_link);
-    if (!no_link) return create(target);
+    if (!no_link) return create(target, write);
   }
   const auto refuse = [&path] {
     return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
@@ -184,7 +189,7 @@ Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path) {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number) return refuse();
   const std::string temporary = folder / fmt::format("gpemu-{:016x}.tmp", number);
-  AtomicFile made(path, temporary, open_unnamed(folder, mode));
+  AtomicFile made(path, temporary, open_unnamed(folder, mode), write);
   if (!made.file_.valid()) {
     made.file_ =
         FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
@@ -201,7 +206,7 @@ Result<void> AtomicFile::append(std::string_view content) {
 }
 
 Result<void> AtomicFile::flush() {
-  GPEMU_TRY(write_all(file_.get(), buffer_, path_));
+  GPEMU_TRY(write_all(write_, file_.get(), buffer_, path_));
   buffer_.clear();
   return {};
 }

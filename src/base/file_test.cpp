@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/base/file.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -137,6 +138,36 @@ TEST_F(AtomicFileTest, LeavesNoOtherNameBehind) {
     ASSERT_TRUE(write_file_atomically(path_, content));
     EXPECT_EQ(read_file(path_).value_or("unread"), content);
   }
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+}
+
+TEST_F(AtomicFileTest, LeavesNothingHalfWrittenOnAFullDisk) {
+  constexpr auto kFull = [](int descriptor, const void* bytes, std::size_t size) -> ssize_t {
+    constexpr off_t kSpace = 1000;
+    const off_t taken = ::lseek(descriptor, 0, SEEK_CUR);
+    if (taken < kSpace) {
+      return ::write(descriptor, bytes, std::min(size, static_cast<std::size_t>(kSpace - taken)));
+    }
+    errno = ENOSPC;
+    return -1;
+  };
+  const auto write = [&](const std::string& content) -> Result<void> {
+    GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path_, kFull));
+    GPEMU_TRY(file.append(content));
+    return file.commit();
+  };
+  for (const std::size_t size : {std::size_t{1001}, std::size_t{1} << 20}) {
+    const auto written = write(std::string(size, 'x'));
+    ASSERT_FALSE(written) << size;
+    EXPECT_EQ(written.error().code, ErrorCode::kResourceLimit);
+    EXPECT_EQ(written.error().message,
+              "cannot write " + path_.string() + ": No space left on device");
+    EXPECT_TRUE(std::filesystem::is_empty(folder_)) << size;
+  }
+  const std::string old(1000, 'o');
+  ASSERT_TRUE(write(old));
+  EXPECT_FALSE(write(std::string(1001, 'x')));
+  EXPECT_EQ(read_file(path_).value_or("unread"), old);
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
 }
 

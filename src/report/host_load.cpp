@@ -11,6 +11,7 @@
 #include <string>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/file.hpp"
@@ -107,25 +108,26 @@ Duration busy_time(std::string_view proc_stat, const cpu_set_t& allowed, std::in
   return std::chrono::nanoseconds(ticks * (1'000'000'000 / ticks_per_s));
 }
 
-HostLoadMeter::HostLoadMeter(Scope scope) : scope_(scope), start_(sample()) {}
-
-HostLoadMeter::Sample HostLoadMeter::sample() const {
-  Sample sample;
+HostSample sample_host(LoadScope scope) {
+  HostSample sample;
   sample.time = std::chrono::steady_clock::now().time_since_epoch();
   rusage usage{};
-  ::getrusage(scope_ == Scope::kChildren ? RUSAGE_CHILDREN : RUSAGE_SELF, &usage);
+  ::getrusage(scope == LoadScope::kChildren ? RUSAGE_CHILDREN : RUSAGE_SELF, &usage);
   sample.own_cpu = duration_of(usage.ru_utime) + duration_of(usage.ru_stime);
   sample.preemptions = usage.ru_nivcsw;
   cpu_set_t allowed;
   CPU_ZERO(&allowed);
   ::sched_getaffinity(0, sizeof allowed, &allowed);
   sample.busy = busy_time(text_of("/proc/stat"), allowed, ::sysconf(_SC_CLK_TCK));
-  if (scope_ == Scope::kThisProcess) sample.queued = queued_by_thread();
+  if (scope == LoadScope::kThisProcess) sample.queued = queued_by_thread();
   return sample;
 }
 
+HostLoadMeter::HostLoadMeter(LoadScope scope, Sampler sampler)
+    : scope_(scope), sampler_(std::move(sampler)), start_(sampler_(scope)) {}
+
 HostLoad HostLoadMeter::read() const {
-  const Sample now = sample();
+  const HostSample now = sampler_(scope_);
   HostLoad load{.elapsed = now.time - start_.time,
                 .own_cpu = now.own_cpu - start_.own_cpu,
                 .preemptions = now.preemptions - start_.preemptions};

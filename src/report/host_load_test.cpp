@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/report/host_load.hpp"
 
+#include <optional>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 namespace gpemu::report {
@@ -62,12 +65,40 @@ TEST(BusyTime, CountsAllowedCoresWithoutIdleAndGuests) {
   EXPECT_EQ(busy_time(kStat, allowed, 100), 1630ms);
 }
 
-TEST(HostLoadMeter, CountsTheTimeOfThisProcess) {
-  const HostLoadMeter meter(HostLoadMeter::Scope::kThisProcess);
-  HostLoad load = meter.read();
-  while (load.own_cpu < 20ms) load = meter.read();
-  EXPECT_GT(load.elapsed, 0ns);
-  EXPECT_GE(load.others_cpu, 0ns);
+TEST(HostLoadMeter, CountsWhatHappenedSinceItsConstruction) {
+  HostSample host{
+      .time = 100s, .own_cpu = 10s, .busy = 50s, .preemptions = 3, .queued = {{1, 4s}, {2, 1s}}};
+  std::vector<LoadScope> scopes;
+  const HostLoadMeter meter(LoadScope::kThisProcess, [&](LoadScope scope) {
+    scopes.push_back(scope);
+    return host;
+  });
+  // Thread 2 has ended, and thread 3 has started.
+  host = {
+      .time = 104s, .own_cpu = 13s, .busy = 58s, .preemptions = 7, .queued = {{1, 6s}, {3, 500ms}}};
+  const HostLoad load = meter.read();
+  EXPECT_EQ(load.elapsed, 4s);
+  EXPECT_EQ(load.own_cpu, 3s);
+  EXPECT_EQ(load.others_cpu, 5s);
+  EXPECT_EQ(load.queued, 2500ms);
+  EXPECT_EQ(load.preemptions, 4);
+  EXPECT_EQ(scopes, (std::vector<LoadScope>{LoadScope::kThisProcess, LoadScope::kThisProcess}));
+}
+
+TEST(HostLoadMeter, BlamesOthersForNoNegativeTime) {
+  HostSample host;
+  const HostLoadMeter meter(LoadScope::kChildren, [&](LoadScope) { return host; });
+  host = {.time = 1s, .own_cpu = 55ms, .busy = 50ms, .queued = {}};  // Counted in ticks.
+  EXPECT_EQ(meter.read().others_cpu, 0s);
+  EXPECT_EQ(meter.read().queued, std::nullopt);
+}
+
+TEST(SampleHost, CountsTheTimeOfThisProcess) {
+  const HostSample start = sample_host(LoadScope::kThisProcess);
+  HostSample sample = start;
+  while (sample.own_cpu < start.own_cpu + 20ms) sample = sample_host(LoadScope::kThisProcess);
+  EXPECT_GT(sample.time, start.time);
+  EXPECT_GE(sample.busy, start.busy);
 }
 
 }  // namespace

@@ -6,15 +6,14 @@
 #include <utility>
 
 #include "gpemu/report/number_text.hpp"
-#include "gpemu/report/terminal.hpp"
 
 namespace gpemu::report {
 namespace {
 
 constexpr std::size_t kLeastBar = 8;
 constexpr std::size_t kMostBar = 40;
-constexpr auto kBarInterval = std::chrono::milliseconds(100);
-constexpr auto kLineInterval = std::chrono::seconds(10);
+constexpr Duration kBarInterval = std::chrono::milliseconds(100);
+constexpr Duration kLineInterval = std::chrono::seconds(10);
 
 }  // namespace
 
@@ -41,8 +40,14 @@ std::string progress_line(const ProgressKind& kind, std::int64_t done, std::int6
                      std::string(width - filled, ' '), facts);
 }
 
-Progress::Progress(ProgressKind kind, std::int64_t total, bool quiet)
-    : kind_(std::move(kind)), total_(total), quiet_(quiet), redraws_(terminal().redraws) {}
+Progress::Progress(ProgressKind kind, std::int64_t total, bool quiet, Host host)
+    : kind_(std::move(kind)),
+      total_(total),
+      quiet_(quiet),
+      host_(std::move(host)),
+      redraws_(host_.terminal().redraws),
+      start_(host_.now()),
+      last_shown_(start_) {}
 
 void Progress::clear() {
   if (redraws_ && shown_) std::fputs("\r\x1b[K", stderr);
@@ -50,16 +55,14 @@ void Progress::clear() {
 }
 
 void Progress::update(std::int64_t done) {
-  const HostClock::time_point now = HostClock::now();
-  if (quiet_ ||
-      now - last_shown_ < (redraws_ ? kBarInterval : HostClock::duration(kLineInterval))) {
-    return;
-  }
+  if (quiet_) return;
+  const TimePoint now = host_.now();
+  if (now - last_shown_ < (redraws_ ? kBarInterval : kLineInterval)) return;
   last_shown_ = now;
   shown_ = true;
   // The last column stays free: some terminals go to the next line after it.
   const std::string line = progress_line(kind_, done, total_, now - start_,
-                                         redraws_ ? terminal().columns - 1 : 0, redraws_);
+                                         redraws_ ? host_.terminal().columns - 1 : 0, redraws_);
   if (redraws_) {
     std::fputs("\r\x1b[K", stderr);
     print_error("{}", line);

@@ -66,5 +66,48 @@ TEST(ProgressLine, SaysNothingOfARateThatIsNotKnown) {
   EXPECT_EQ(progress_line(training, 0, 0, Seconds(0), 0, false), "training: 0/0 steps");
 }
 
+class ProgressTest : public testing::Test {
+ protected:
+  /// Returns what standard error gets of 400 updates, one every 50 ms.
+  std::string shown(Terminal terminal, bool quiet = false) {
+    testing::internal::CaptureStderr();
+    {
+      Progress progress({.label = "training", .images = 8}, 400, quiet,
+                        {.now = [this] { return now_; }, .terminal = [&] { return terminal; }});
+      for (int done = 1; done <= 400; ++done) {
+        now_ += std::chrono::milliseconds(50);
+        progress.update(done);
+      }
+    }
+    return testing::internal::GetCapturedStderr();
+  }
+
+ private:
+  TimePoint now_{std::chrono::hours(1)};
+};
+
+TEST_F(ProgressTest, IsALineEveryTenSecondsInAFile) {
+  EXPECT_EQ(shown({.redraws = false}),
+            "training: 200/400 steps, 160.0 images/s, 10 s left\n"
+            "training: 400/400 steps, 160.0 images/s, 0 s left\n");
+}
+
+TEST_F(ProgressTest, IsABarThatIsRedrawnTenTimesASecondAndRemovedAtTheEnd) {
+  const std::string text = shown({.columns = 70, .redraws = true});
+  const std::string start = "\r\x1b[K";
+  std::size_t redrawn = 0;
+  for (auto at = text.find(start); at != std::string::npos; at = text.find(start, at + 1)) {
+    ++redrawn;
+  }
+  EXPECT_EQ(redrawn, 200 + 1);
+  EXPECT_TRUE(text.starts_with(start + "training [                   ] 2/400 steps, ")) << text;
+  EXPECT_TRUE(text.ends_with("] 400/400 steps, 160.0 images/s, 0 s left" + start)) << text;
+}
+
+TEST_F(ProgressTest, IsNotShownIfItIsQuiet) {
+  EXPECT_EQ(shown({.redraws = true}, true), "");
+  EXPECT_EQ(shown({.redraws = false}, true), "");
+}
+
 }  // namespace
 }  // namespace gpemu::report

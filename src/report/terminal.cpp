@@ -5,7 +5,6 @@
 #include <charconv>
 #include <clocale>
 #include <cstdio>
-#include <cstdlib>
 #include <fcntl.h>
 #include <langinfo.h>
 #include <optional>
@@ -35,25 +34,12 @@ std::optional<int> columns_of(int descriptor) {
 }
 
 /// Returns the number of the variable COLUMNS where it is a usable one.
-std::optional<int> told_columns() {
-  if (const char* const text = std::getenv("COLUMNS"); text != nullptr) {
-    int columns = 0;
-    const std::string_view digits = text;
-    const auto [end, error] =
-        std::from_chars(digits.data(), digits.data() + digits.size(), columns);
-    if (error == std::errc() && *end == '\0' && is_usable(columns)) return columns;
-  }
+std::optional<int> told_columns(const std::string& digits) {
+  int columns = 0;
+  const char* const digits_end = digits.data() + digits.size();
+  const auto [end, error] = std::from_chars(digits.data(), digits_end, columns);
+  if (error == std::errc() && end == digits_end && is_usable(columns)) return columns;
   return std::nullopt;
-}
-
-std::optional<int> known_output_columns() {
-  const std::optional<int> told = told_columns();
-  return told ? told : columns_of(STDOUT_FILENO);
-}
-
-bool is_dumb() {
-  const char* const kind = std::getenv("TERM");
-  return kind == nullptr || *kind == '\0' || std::string_view(kind) == "dumb";
 }
 
 bool locale_has_utf8() {
@@ -98,19 +84,15 @@ void fill_standard_descriptors() {
   }
 }
 
-int output_columns() {
-  return known_output_columns().value_or(kAnyWidth);
-}
-
-Terminal terminal() {
+Terminal terminal(const std::function<std::optional<std::string>(const char* name)>& variable) {
+  const auto of_output = [] { return columns_of(STDOUT_FILENO); };
   const auto of_errors = [] { return columns_of(STDERR_FILENO); };
-  return {.columns = known_output_columns().or_else(of_errors).value_or(Terminal{}.columns),
+  const auto known = variable("COLUMNS").and_then(told_columns).or_else(of_output);
+  const std::string kind = variable("TERM").value_or("");
+  return {.columns = known.or_else(of_errors).value_or(Terminal{}.columns),
+          .output_columns = known.value_or(kAnyWidth),
           .utf8 = locale_has_utf8(),
-          .redraws = ::isatty(STDERR_FILENO) == 1 && !is_dumb()};
-}
-
-std::string_view plus_minus() {
-  return locale_has_utf8() ? "\u00b1" : "+-";
+          .redraws = ::isatty(STDERR_FILENO) == 1 && !kind.empty() && kind != "dumb"};
 }
 
 }  // namespace gpemu::report

@@ -19,7 +19,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 TEST(TerminalPlot, DrawsTheLargestValueInTheUpperRightCorner) {
   const auto lines =
-      lines_of(terminal_plot({"", "batch", "ms", {{"up", {{0, 0}, {64, 50}}, false}}}));
+      lines_of(terminal_plot({"", "batch", "ms", {{"up", {{0, 0}, {64, 50}}, false}}}, 80));
   ASSERT_EQ(lines.size(), 17U);  // legend, 14 rows, axis, x labels.
   EXPECT_EQ(lines[0], "ms  o up");
   EXPECT_TRUE(lines[1].starts_with("50 |"));
@@ -43,12 +43,13 @@ TEST(TerminalPlot, IsNoWiderThanTheTerminal) {
 
 TEST(TerminalPlot, DrawsNothingWhereASeriesHasNoPoints) {
   const std::string text = terminal_plot(
-      {"", "batch", "ms", {{"long", {{0, 1}, {64, 1}}, false}, {"s", {{16, 2}, {32, 2}}, false}}});
+      {"", "batch", "ms", {{"long", {{0, 1}, {64, 1}}, false}, {"s", {{16, 2}, {32, 2}}, false}}},
+      80);
   EXPECT_EQ(std::ranges::count(text, 'x'), 1 + 17);  // in the legend; columns 16 to 32.
 }
 
 TEST(TerminalPlot, IsEmptyWithoutPoints) {
-  EXPECT_EQ(terminal_plot({"", "x", "y", {{"s", {}, false}}}), "");
+  EXPECT_EQ(terminal_plot({"", "x", "y", {{"s", {}, false}}}, 80), "");
 }
 
 }  // namespace

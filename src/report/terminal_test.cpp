@@ -4,10 +4,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fcntl.h>
+#include <optional>
+#include <string_view>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 
+#include "gpemu/base/file.hpp"
 #include "gpemu/report/text_table.hpp"
 
 namespace gpemu::report {
@@ -26,7 +30,7 @@ TEST(Terminal, PrintsNothingThatATerminalObeys) {
 TEST(Terminal, KeepsARowOfATableInOneLine) {
   TextTable table({"name"});
   table.add_row({"a\nb"});
-  EXPECT_EQ(table.str(), "name\na\\nb\n");
+  EXPECT_EQ(table.str(kAnyWidth), "name\na\\nb\n");
 }
 
 TEST(Terminal, ContinuesATableThatIsTooWideBelow) {
@@ -92,13 +96,40 @@ TEST(Terminal, KnowsWhenOutputWasLost) {
 }
 
 TEST(Terminal, IsAsWideAsColumnsSays) {
-  ::setenv("COLUMNS", "132", 1);
-  EXPECT_EQ(terminal().columns, 132);
+  const auto with_columns = [](std::optional<std::string> columns) {
+    return terminal([&columns](const char* name) {
+      return std::string_view(name) == "COLUMNS" ? columns : std::nullopt;
+    });
+  };
+  EXPECT_EQ(with_columns("132").columns, 132);
+  EXPECT_EQ(with_columns("132").output_columns, 132);
+  const Terminal untold = with_columns(std::nullopt);
   for (const char* unusable : {"", "0", "-5", "7", "80x", "99999999999999999999"}) {
-    ::setenv("COLUMNS", unusable, 1);
-    EXPECT_GE(terminal().columns, 20) << unusable;
+    EXPECT_EQ(with_columns(unusable).columns, untold.columns) << unusable;
+    EXPECT_EQ(with_columns(unusable).output_columns, untold.output_columns) << unusable;
   }
-  ::unsetenv("COLUMNS");
+}
+
+TEST(Terminal, DoesNotRedrawLinesIfItIsDumb) {
+  const FileDescriptor pseudo(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
+  const FileDescriptor saved(::dup(STDERR_FILENO));
+  ASSERT_TRUE(pseudo.valid() && saved.valid());
+  ::dup2(pseudo.get(), STDERR_FILENO);  // A terminal.
+  const auto redraws = [](std::optional<std::string> kind) {
+    return terminal([&kind](const char* name) {
+             return std::string_view(name) == "TERM" ? kind : std::nullopt;
+           })
+        .redraws;
+  };
+  const std::vector<bool> seen = {redraws("xterm"), redraws("dumb"), redraws(""),
+                                  redraws(std::nullopt)};
+  ::dup2(saved.get(), STDERR_FILENO);
+  EXPECT_EQ(seen, (std::vector<bool>{true, false, false, false}));
+}
+
+TEST(Terminal, WritesPlusMinusAsItsLocaleCan) {
+  EXPECT_EQ(Terminal{.utf8 = true}.plus_minus(), "\u00b1");
+  EXPECT_EQ(Terminal{.utf8 = false}.plus_minus(), "+-");
 }
 
 }  // namespace

@@ -81,27 +81,14 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-/// Returns this process's working folder; empty if it was removed.
-std::filesystem::path own_folder() {
-  std::error_code error;
-  return std::filesystem::current_path(error);
-}
-
-/// Returns this process's environment.
-std::vector<std::string> own_environment() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
-  return entries;
-}
-
 /// A program to start: the arguments of exec, made before the fork.
 class Command {
  public:
-  Command(const std::vector<std::string>& words, const Environment& environment)
+  /// Both outlive the command.
+  Command(const std::vector<std::string>& words, const std::vector<std::string>& environment)
       : words_(words),
-        environment_(changed(own_environment(), environment, own_folder())),
-        word_pointers_(pointers(words_)),
-        environment_pointers_(pointers(environment_)) {
+        word_pointers_(pointers(words)),
+        environment_pointers_(pointers(environment)) {
     GPEMU_CHECK(!words.empty(), "a program needs a name");
   }
   Command(const Command&) = delete;
@@ -128,14 +115,14 @@ class Command {
 
  private:
   const std::vector<std::string>& words_;
-  std::vector<std::string> environment_;
   std::vector<char*> word_pointers_, environment_pointers_;
 };
 
 }  // namespace
 
-Result<int> run_program(const std::vector<std::string>& words, const Environment& environment,
-                        ProgramOutput output, const std::function<void(pid_t)>& started) {
+Result<int> run_program(const std::vector<std::string>& words,
+                        const std::vector<std::string>& environment, ProgramOutput output,
+                        const std::function<void(pid_t)>& started) {
   const Command command(words, environment);
   const SignalsToChild signals;
   GPEMU_ASSIGN(Warden warden, command.start(Warden::Leftovers::kLiveOn, [&signals, output] {
@@ -148,7 +135,7 @@ Result<int> run_program(const std::vector<std::string>& words, const Environment
 }
 
 Result<std::optional<int>> run_until(const std::vector<std::string>& words,
-                                     const Environment& environment,
+                                     const std::vector<std::string>& environment,
                                      const std::filesystem::path& output,
                                      const std::function<Result<bool>()>& enough) {
   const FileDescriptor file(

@@ -13,6 +13,7 @@
 #include "gpemu/record/process_records.hpp"
 #include "gpemu/record/record_folder.hpp"
 #include "gpemu/run/child_process.hpp"
+#include "gpemu/run/environment.hpp"
 #include "gpemu/run/settings.hpp"
 #include "gpemu/run/shims.hpp"
 
@@ -77,22 +78,22 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 
 Result<ProgramRun> record_steps(const ProgramRunOptions& options,
                                 const std::filesystem::path& temporary,
+                                const std::vector<std::string>& environment,
                                 const std::atomic<bool>& stop) {
   GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create(temporary));
   GPEMU_ASSIGN(const std::filesystem::path shims, find_shims());
-  Environment environment =
-      environment_of({.gpu = options.gpu.name,
-                      .memory = options.memory == 0 ? kPlenty : options.memory,
-                      .batch = options.batch,
-                      .record_operations = true},
-                     shims, folder.path());
+  Environment changes = environment_of({.gpu = options.gpu.name,
+                                        .memory = options.memory == 0 ? kPlenty : options.memory,
+                                        .batch = options.batch,
+                                        .record_operations = true},
+                                       shims, folder.path());
   // PyTorch keeps a folder for temporary files, which it cannot remove if it is killed.
   const std::filesystem::path of_program = folder.path() / "tmp";
   std::error_code error;
   if (!std::filesystem::create_directory(of_program, error)) {
     return fail(ErrorCode::kIo, "{}: {}", of_program.string(), error.message());
   }
-  environment.set.emplace_back("TMPDIR", of_program.string());
+  changes.set.emplace_back("TMPDIR", of_program.string());
   record::LiveRun run(folder.path());
   const predict::StepSearch search{.pattern = options.pattern, .complete = false};
   const auto wanted = std::size_t{predict::kWarmUpSteps} + static_cast<std::size_t>(options.steps);
@@ -108,7 +109,9 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options,
   };
   const std::filesystem::path output = folder.path() / "output";
   GPEMU_ASSIGN(const std::optional<int> code,
-               run_until(with_batch(options.words, options.batch), environment, output, enough));
+               run_until(with_batch(options.words, options.batch),
+                         changed(environment, changes, std::filesystem::current_path(error)),
+                         output, enough));
   GPEMU_TRY(run.read(std::numeric_limits<std::size_t>::max()));
   GPEMU_TRY(check_space(folder.path()));
   const auto* const main = run.main();

@@ -59,7 +59,7 @@ class Skipper::Loop {
       : page_(page),
         options_(std::move(options)),
         clock_(page),
-        watch_(options_.root, options_.segment.string(), host_clock_) {
+        watch_(options_.root, options_.segment.string(), options_.host_clock) {
     page_.skipping = 1;
   }
 
@@ -202,7 +202,6 @@ class Skipper::Loop {
   ClockPage& page_;
   Options options_;
   sim::SharedClock clock_;
-  sim::RealClock host_clock_;
   WaitWatch watch_;
   std::atomic<bool> stop_{false};
   std::vector<SeenWait> waits_;  ///< kept only for its memory.

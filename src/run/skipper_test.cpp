@@ -31,13 +31,14 @@ class SkipperTest : public testing::Test {
   SkipperTest() { page_->skipping = 1; }
 
   [[nodiscard]] Skipper::Options options_of(const TestProcesses& processes) const {
-    return {.root = processes.root(), .segment = {}, .has_all = {}};
+    return {.root = processes.root(), .segment = {}, .host_clock = host_clock_, .has_all = {}};
   }
 
   static bool reaches(const std::atomic<int>& count, int wanted) {
     return eventually([&] { return count >= wanted; });
   }
 
+  const sim::RealClock host_clock_;
   Shared<sim::ClockPage> page_;
   Shared<std::atomic<int>> done_;
 };

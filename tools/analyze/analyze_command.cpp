@@ -59,9 +59,9 @@ Result<train::TrainResult> run_real_pass(const RealPass& pass, const World& worl
   }
   GPEMU_TRY(pass.prepare(*path.dataset, stop));
   train::LoaderSource source(*path.loader, 1, steps);
-  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
+  const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
   report::Progress progress({.label = pass.label, .images = options.gpu.batch}, steps,
-                            options.output.quiet);
+                            options.output.quiet, world.progress_host());
   GPEMU_ASSIGN(train::TrainResult result,
                session.run(source, stop, [&](const train::ObservedStep& step) {
                  progress.update(step.index + 1);
@@ -105,7 +105,7 @@ Result<void> run_analyze(const RunOptions& options, const World& world) {
   passes.cold = mean_step(report.cold);
 
   if (!output.quiet && !report::is_printed(output.json))
-    report::print_out("{}", analyze_text(report));
+    report::print_out("{}", analyze_text(report, world.terminal().output_columns));
   if (!output.json.empty())
     GPEMU_TRY(report::write_json(output.json, report::json_text(analyze_json(report))));
   if (!output.report.empty()) {

@@ -111,7 +111,7 @@ std::string analyze_verdict(const StallPasses& passes, bool pageable) {
       pageable ? "pinned memory" : "--overlap-copy");
 }
 
-std::string analyze_text(const AnalyzeReport& report) {
+std::string analyze_text(const AnalyzeReport& report, int columns) {
   report::TextTable table({"pass", "step ms", "images/s"});
   for (const auto& row : pass_rows(report)) {
     table.add_row({row[0].text, row[1].text, row[2].text});
@@ -122,7 +122,7 @@ std::string analyze_text(const AnalyzeReport& report) {
       "copy         {:5.1f} % of a step with ready batches\n"
       "prep stall   {:5.1f} % of a step with cached files\n"
       "fetch stall  {:5.1f} % of a step with cold files; {:.1f} MiB/s were read\n\n{}\n{}",
-      headline(report), table.str(), passes.copy_share() * 100, passes.prep_stall() * 100,
+      headline(report), table.str(columns), passes.copy_share() * 100, passes.prep_stall() * 100,
       passes.fetch_stall() * 100, read_mib_per_s(report.cold),
       analyze_verdict(passes, report.options.gpu.pageable),
       report::load_warning(report.provenance)

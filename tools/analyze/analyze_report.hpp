@@ -56,7 +56,7 @@ struct AnalyzeReport {
 [[nodiscard]] std::string analyze_verdict(const StallPasses& passes, bool pageable);
 
 /// Returns the result for the terminal, as JSON (docs/reference/results-format.md) and as a page.
-[[nodiscard]] std::string analyze_text(const AnalyzeReport& report);
+[[nodiscard]] std::string analyze_text(const AnalyzeReport& report, int columns);
 [[nodiscard]] nlohmann::ordered_json analyze_json(const AnalyzeReport& report);
 [[nodiscard]] std::string analyze_page(const AnalyzeReport& report);
 

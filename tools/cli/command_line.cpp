@@ -19,7 +19,8 @@ int report(const Error& error) {
 }
 
 int run(int argc, char** argv, const World& world) {
-  CommandTree commands("gpemu emulates GPUs for work on deep-learning systems", "gpemu");
+  CommandTree commands("gpemu emulates GPUs for work on deep-learning systems", "gpemu",
+                       world.terminal().columns);
   add_commands(commands.root(), world);
   const Result<int> code = commands.run({argv + std::min(argc, 1), argv + argc});
   return code ? *code : report(code.error());

@@ -151,9 +151,9 @@ CLI::App& app_of(const Command& command) {
   return *command.app_;
 }
 
-CommandTree::CommandTree(const std::string& description, const std::string& name)
+CommandTree::CommandTree(const std::string& description, const std::string& name, int columns)
     : app_(std::make_unique<CLI::App>(description, name)) {
-  format_help(root());
+  format_help(root(), columns);
 }
 
 CommandTree::~CommandTree() = default;

@@ -14,7 +14,8 @@ namespace gpemu::tools {
 /// A command and all below it. Their actions must not outlive what they refer to.
 class CommandTree {
  public:
-  CommandTree(const std::string& description, const std::string& name);
+  /// The help is for a terminal of so many columns.
+  CommandTree(const std::string& description, const std::string& name, int columns = 80);
   CommandTree(const CommandTree&) = delete;
   CommandTree& operator=(const CommandTree&) = delete;
   ~CommandTree();

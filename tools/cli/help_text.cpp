@@ -8,7 +8,6 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
-#include "gpemu/report/terminal.hpp"
 #include "gpemu/report/wrapped_text.hpp"
 
 #include "cli/app_of.hpp"
@@ -24,6 +23,8 @@ constexpr std::size_t kMostColumns = 110;
 
 class HelpFormatter : public CLI::Formatter {
  public:
+  explicit HelpFormatter(int columns)
+      : columns_(std::clamp(static_cast<std::size_t>(columns), kLeastColumns, kMostColumns)) {}
   std::string make_option(const CLI::Option* option, bool /*is_positional*/) const override {
     return row(option_usage(*option), option_meaning(*option));
   }
@@ -31,23 +32,21 @@ class HelpFormatter : public CLI::Formatter {
     return row(command->get_name(), command->get_description());
   }
   std::string make_description(const CLI::App* command) const override {
-    return report::wrapped(command->get_description(), 0, columns()) + "\n";
+    return report::wrapped(command->get_description(), 0, columns_) + "\n";
   }
 
  private:
-  static std::size_t columns() {
-    return std::clamp(static_cast<std::size_t>(report::terminal().columns), kLeastColumns,
-                      kMostColumns);
-  }
-  static std::string row(const std::string& name, const std::string& meaning) {
+  [[nodiscard]] std::string row(const std::string& name, const std::string& meaning) const {
     std::string text = "  " + name;
     if (text.size() + 2 > kIndent) {
       text += "\n" + std::string(kIndent, ' ');
     } else {
       text.resize(kIndent, ' ');
     }
-    return text + report::wrapped(meaning, kIndent, columns()) + "\n";
+    return text + report::wrapped(meaning, kIndent, columns_) + "\n";
   }
+
+  std::size_t columns_;
 };
 
 /// Escapes text so that roff prints it unchanged.
@@ -130,8 +129,8 @@ void add_man_pages(const CLI::App& command, const std::string& full_name,
 
 }  // namespace
 
-void format_help(Command root) {
-  app_of(root).formatter(std::make_shared<HelpFormatter>());
+void format_help(Command root, int columns) {
+  app_of(root).formatter(std::make_shared<HelpFormatter>(columns));
 }
 
 Result<std::string> help_of(Command app, const std::vector<std::string>& words) {

@@ -10,9 +10,9 @@
 
 namespace gpemu::tools {
 
-/// Sets the format of the help of a command and of all subcommands that are added later: as wide as
-/// the terminal.
-void format_help(Command root);
+/// Sets the format of the help of a command and of all subcommands that are added later: for a
+/// terminal of so many columns.
+void format_help(Command root, int columns);
 
 /// Returns the help of gpemu or, for words such as {"node", "create"}, of its subcommand.
 /// Errors: kInvalidArgument if there is none.

@@ -122,11 +122,10 @@ TEST(Help, HasAnExampleOfEachCommand) {
 }
 
 TEST(Help, FitsATerminal) {
-  CommandTree commands("gpemu", "gpemu");
+  CommandTree commands("gpemu", "gpemu", 80);
   sim::VirtualClock clock;
   const World world = real_world(clock);
   add_commands(commands.root(), world);
-  ::setenv("COLUMNS", "80", 1);
   for_each_command(
       app_of(commands.root()), "gpemu", [](const CLI::App& command, const std::string& name) {
         std::string help =
@@ -135,7 +134,6 @@ TEST(Help, FitsATerminal) {
         std::istringstream lines(help);
         for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 80U) << line;
       });
-  ::unsetenv("COLUMNS");
 }
 
 }  // namespace

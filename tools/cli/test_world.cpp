@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/test_world.hpp"
 
-#include <cstdlib>
 #include <unistd.h>
 #include <utility>
 
@@ -95,15 +94,39 @@ TestWorld::TestWorld()
       world{.nodes = folder / "nodes",
             .profiles = {.installed = folder / "profiles.db", .user = folder / "own" / "p.db"},
             .temporary = folder,
-            .variable = [this](const char* name) -> std::optional<std::string> {
-              const auto found = variables.find(name);
-              if (found == variables.end()) return std::nullopt;
-              return found->second;
-            },
+            .environment =
+                [this] {
+                  std::vector<std::string> entries;
+                  for (const auto& [name, value] : variables) {
+                    entries.push_back(fmt::format("{}={}", name, value));
+                  }
+                  return entries;
+                },
             .clock = clock,
             .clock_of_nodes = &clock,
-            .time_of_day = [] { return std::chrono::system_clock::time_point(); }} {
-  ::unsetenv("COLUMNS");  // Tables are as wide as they need.
+            .time_of_day = [] { return std::chrono::system_clock::time_point(); },
+            .terminal = [this] { return terminal; },
+            .thread_cpu_time = [this] { return clock.now().time_since_epoch() / 2; },
+            .host_sample =
+                [this](report::LoadScope) {
+                  const Duration time = clock.now().time_since_epoch();
+                  return report::HostSample{
+                      .time = time, .own_cpu = time / 2, .busy = time, .queued = {}};
+                },
+            .shims = [] { return std::filesystem::path("/shims"); },
+            .run_program =
+                [this](const std::vector<std::string>& words,
+                       const std::vector<std::string>& environment, run::ProgramOutput output,
+                       const std::function<void(pid_t)>&) {
+                  StartedProgram started{.words = words, .environment = {}, .output = output};
+                  for (const std::string& entry : environment) {
+                    const std::size_t equals = entry.find('=');
+                    started.environment[entry.substr(0, equals)] = entry.substr(equals + 1);
+                  }
+                  return program(started);
+                },
+            .record_steps = [this](const run::ProgramRunOptions& options,
+                                   const std::atomic<bool>&) { return recording(options); }} {
   std::filesystem::remove_all(folder);
   std::filesystem::create_directories(folder);
   const std::vector<profile::GpuText> gpus = {gpu_text("V100-PCIE-32GB"), gpu_text("T4")};

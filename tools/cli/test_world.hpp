@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <ostream>
 #include <string>
@@ -11,6 +12,8 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "gpemu/profile/pack.hpp"
+#include "gpemu/run/child_process.hpp"
+#include "gpemu/run/program_run.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "cli/world.hpp"
@@ -41,8 +44,16 @@ std::ostream& operator<<(std::ostream& stream, const Outcome& outcome);
 /// of a step at batch 64 are 60 and 120 ms, and of its copy 12 ms.
 [[nodiscard]] profile::Pack made_up_pack(const std::string& name);
 
+/// A program that a command has started in a TestWorld.
+struct StartedProgram {
+  std::vector<std::string> words;
+  std::map<std::string, std::string> environment;
+  run::ProgramOutput output = run::ProgramOutput::kAsItIs;
+};
+
 /// Made-up surroundings in a folder of their own, which is removed at the end: virtual time, an
-/// empty environment, no nodes, and a database of two GPUs with made_up_pack("made-up").
+/// empty environment, files for output and errors, a host that computes half of the time for this
+/// process and half for others, no nodes, and a database of two GPUs with made_up_pack("made-up").
 class TestWorld {
  public:
   TestWorld();
@@ -59,6 +70,12 @@ class TestWorld {
   const std::filesystem::path folder;
   std::map<std::string, std::string> variables;
   sim::VirtualClock clock;
+  report::Terminal terminal;
+  /// Takes the place of programs: returns the exit code.
+  std::function<Result<int>(const StartedProgram&)> program = [](const auto&) { return 0; };
+  /// Takes the place of run::record_steps().
+  std::function<Result<run::ProgramRun>(const run::ProgramRunOptions&)> recording =
+      [](const auto&) { return fail(ErrorCode::kNotFound, "the program has no steps"); };
   World world;
 };
 

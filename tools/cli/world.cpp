@@ -2,25 +2,61 @@
 #include "cli/world.hpp"
 
 #include <cstdlib>
+#include <ctime>
 #include <system_error>
+#include <unistd.h>
 
 #include "gpemu/device/node.hpp"
+#include "gpemu/run/shims.hpp"
 
 namespace gpemu::tools {
+namespace {
+
+Duration thread_cpu_time() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
+}
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> entries;
+  for (char** entry = environ; *entry != nullptr; ++entry) entries.emplace_back(*entry);
+  return entries;
+}
+
+std::optional<std::string> own_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? std::nullopt : std::optional<std::string>(value);
+}
+
+}  // namespace
+
+std::optional<std::string> World::variable(std::string_view name) const {
+  for (const std::string& entry : environment()) {
+    const bool found = entry.starts_with(name) && entry.substr(name.size()).starts_with('=');
+    if (found) return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
 
 World real_world(sim::Clock& clock) {
-  const auto variable = [](const char* name) -> std::optional<std::string> {
-    const char* const value = std::getenv(name);
-    if (value == nullptr) return std::nullopt;
-    return value;
-  };
   std::error_code none;
+  const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
   return {.nodes = device::Node::default_directory(),
           .profiles = profile::Database::default_paths(),
-          .temporary = std::filesystem::temp_directory_path(none),
-          .variable = variable,
+          .temporary = temporary,
+          .environment = own_environment,
           .clock = clock,
-          .time_of_day = [] { return std::chrono::system_clock::now(); }};
+          .time_of_day = [] { return std::chrono::system_clock::now(); },
+          .terminal = [] { return report::terminal(own_variable); },
+          .thread_cpu_time = thread_cpu_time,
+          .host_sample = report::sample_host,
+          .shims = run::find_shims,
+          .run_program = run::run_program,
+          .record_steps =
+              [temporary](const run::ProgramRunOptions& options, const std::atomic<bool>& stop) {
+                return run::record_steps(options, temporary, own_environment(), stop);
+              }};
 }
 
 }  // namespace gpemu::tools

@@ -1,29 +1,58 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "gpemu/profile/database.hpp"
+#include "gpemu/report/host_load.hpp"
+#include "gpemu/report/progress.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/run/child_process.hpp"
+#include "gpemu/run/program_run.hpp"
 #include "gpemu/sim/clock.hpp"
 
 namespace gpemu::tools {
 
-/// The surroundings of the commands: no command reads the environment or makes a real clock. main()
-/// makes them, and they outlive the commands.
+/// The surroundings of the commands. Only through them do commands read time, the environment, the
+/// terminal and the host's load, and start programs under emulation. main() makes them, and they
+/// outlive the commands.
 struct World {
   std::filesystem::path nodes;        ///< the folder of the nodes.
   profile::Database::Paths profiles;  ///< the databases.
   std::filesystem::path temporary;    ///< the folder for temporary files; empty if there is none.
-  /// Returns the value of an environment variable; nothing if it is not set.
-  std::function<std::optional<std::string>(const char* name)> variable;
+  std::function<std::vector<std::string>()> environment;  ///< entries "NAME=value".
   sim::Clock& clock;  ///< on which commands wait and measure time.
   /// Measures the load of nodes; null: the clock of each node, which may skip time.
   sim::Clock* clock_of_nodes = nullptr;
   std::function<std::chrono::system_clock::time_point()> time_of_day;
+  std::function<report::Terminal()> terminal;  ///< its size may change.
+  std::function<Duration()> thread_cpu_time;   ///< of the calling thread.
+  report::HostLoadMeter::Sampler host_sample;
+  std::function<Result<std::filesystem::path>()> shims;  ///< as run::find_shims().
+  /// As run::run_program().
+  std::function<Result<int>(const std::vector<std::string>& words,
+                            const std::vector<std::string>& environment, run::ProgramOutput output,
+                            const std::function<void(pid_t)>& started)>
+      run_program;
+  /// As run::record_steps(), with the environment and the folder for temporary files.
+  std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
+                                        const std::atomic<bool>& stop)>
+      record_steps;
+
+  /// Returns the value of an environment variable; nothing if it is not set.
+  [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;
+
+  /// Returns the clock and the terminal for progress. The world must outlive them.
+  [[nodiscard]] report::Progress::Host progress_host() const {
+    return {.now = [this] { return clock.now(); }, .terminal = terminal};
+  }
 };
 
 /// Returns the surroundings of this process.

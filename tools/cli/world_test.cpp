@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/world.hpp"
 
+#include <algorithm>
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 #include "gpemu/device/device.hpp"
@@ -50,6 +53,15 @@ TEST(WorldTest, HasTheDatabases) {
                      "XDG_DATA_HOME\n"}));
 }
 
+TEST(WorldTest, FindsVariablesByTheirWholeNames) {
+  TestWorld made_up;
+  made_up.variables = {{"A", "1=2"}, {"AB", ""}};
+  EXPECT_EQ(made_up.world.variable("A"), "1=2");
+  EXPECT_EQ(made_up.world.variable("AB"), "");
+  EXPECT_EQ(made_up.world.variable("B"), std::nullopt);
+  EXPECT_EQ(made_up.world.variable(""), std::nullopt);
+}
+
 TEST(WorldTest, HasTheSearchPathOfPrograms) {
   TestWorld made_up;
   made_up.variables["PATH"] = "/none";
@@ -57,6 +69,26 @@ TEST(WorldTest, HasTheSearchPathOfPrograms) {
     EXPECT_EQ(made_up.run({command, "--gpu", "T4", "--", "sh"}),
               (Outcome{3, "", "gpemu: cannot start 'sh': no such program in PATH\n"}));
   }
+}
+
+TEST(WorldTest, HasTheTerminal) {
+  TestWorld made_up;
+  const std::vector<std::string> words = {"cost",     "--gpu",   "V100", "--model",
+                                          "resnet50", "--batch", "64"};
+  EXPECT_TRUE(made_up.run(words).output.contains("  +-  ")) << "no UTF-8";
+  made_up.terminal = {.columns = 70, .output_columns = 40, .utf8 = true};
+  const std::string table = made_up.run(words).output;
+  EXPECT_TRUE(table.contains("\nbatch     \u00b1  pinned copy ms\n")) << table;
+  const std::string help = made_up.run({"run", "--help"}).output;
+  const auto widest = [](const std::string& text) {
+    std::size_t widest = 0;
+    std::istringstream lines(text.substr(0, text.find("\nExamples")));
+    for (std::string line; std::getline(lines, line);) widest = std::max(widest, line.size());
+    return widest;
+  };
+  EXPECT_LE(widest(help), 70U) << help;
+  made_up.terminal.columns = 110;
+  EXPECT_GT(widest(made_up.run({"run", "--help"}).output), 70U);
 }
 
 TEST(WorldTest, HasTheFolderForTemporaryFiles) {

@@ -112,14 +112,15 @@ std::vector<std::string> cells(const CostRow& row) {
           std::string(cost::evidence_name(cost.memory.evidence))};
 }
 
-void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& rows) {
+void print_table(const cost::StepCostModel& model, const std::vector<CostRow>& rows,
+                 const World& world) {
   report::print_out("{} on {} at {}: fits up to batch {}\n\n", model.model().name, model.gpu().name,
                     model.precision(), model.largest_batch());
   report::TextTable table({"batch", "forward ms", "backward+optimizer ms",
-                           std::string(report::plus_minus()), "pinned copy ms", "pageable copy ms",
-                           "peak MiB", "fits", "times are", "memory is"});
+                           std::string(world.terminal().plus_minus()), "pinned copy ms",
+                           "pageable copy ms", "peak MiB", "fits", "times are", "memory is"});
   for (const CostRow& row : rows) table.add_row(cells(row));
-  report::print_out("{}", table.str());
+  report::print_out("{}", table.str(world.terminal().output_columns));
 }
 
 Result<void> tell_cost(const CostOptions& options, const World& world) {
@@ -133,7 +134,7 @@ Result<void> tell_cost(const CostOptions& options, const World& world) {
   if (options.as_json) {
     print_json(model, rows, world);
   } else {
-    print_table(model, rows);
+    print_table(model, rows, world);
   }
   const auto fits = [](const CostRow& row) { return row.cost.has_value(); };
   if (std::ranges::none_of(rows, fits)) return std::unexpected(rows.front().cost.error());

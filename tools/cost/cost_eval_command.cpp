@@ -92,7 +92,7 @@ Result<void> evaluate(const EvalOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   if (options.memory) {
     GPEMU_ASSIGN(const std::vector<cost::Recording> recordings, read_recordings(options.folder));
-    return evaluate_memory(recordings, database, options.as_json);
+    return evaluate_memory(recordings, database, options.as_json, world);
   }
   GPEMU_ASSIGN(const calibrate::JoinedRecordings recorded, read_joined_recordings(options.folder));
   GPEMU_ASSIGN(const std::vector<calibrate::CalibratedGpu> gpus, measured_gpus(recorded, database));
@@ -125,7 +125,8 @@ Result<void> evaluate(const EvalOptions& options, const World& world) {
     if (options.as_json) {
       document[name] = evaluation_json(evaluated);
     } else {
-      report::print_out("{}\n{}\n", name, evaluation_text(evaluated, options.group));
+      report::print_out("{}\n{}\n", name,
+                        evaluation_text(evaluated, options.group, world.terminal()));
     }
   }
   if (options.as_json) report::print_out("{}", report::json_text(document));

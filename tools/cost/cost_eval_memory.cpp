@@ -87,7 +87,7 @@ void print_json(const std::vector<std::vector<MemoryStep>>& by_gpu) {
 }  // namespace
 
 Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
-                             const profile::Database& database, bool as_json) {
+                             const profile::Database& database, bool as_json, const World& world) {
   GPEMU_ASSIGN(const std::vector<std::string> gpus, database.gpu_names());
   std::vector<std::vector<MemoryStep>> by_gpu;
   for (const std::string& gpu : gpus) {
@@ -107,7 +107,7 @@ Result<void> evaluate_memory(std::span<const cost::Recording> recordings,
   }
   report::TextTable table({"gpu", "steps", "mean %", "median", "worst", "which is", "bias"});
   for (auto& steps : by_gpu) add_row(table, std::move(steps));
-  report::print_out("peak memory\n{}", table.str());
+  report::print_out("peak memory\n{}", table.str(world.terminal().output_columns));
   return {};
 }
 

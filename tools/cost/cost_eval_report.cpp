@@ -105,9 +105,10 @@ std::vector<std::string> wrong_bars(const EvaluatedSteps& evaluated) {
   return wrong;
 }
 
-std::string evaluation_text(const EvaluatedSteps& evaluated, const std::string& group) {
+std::string evaluation_text(const EvaluatedSteps& evaluated, const std::string& group,
+                            const report::Terminal& terminal) {
   report::TextTable table({group, "steps", "mean %", "median", "90th", "worst", "bias", "forward",
-                           "backward", fmt::format("{} bar", report::plus_minus()), "within"});
+                           "backward", fmt::format("{} bar", terminal.plus_minus()), "within"});
   const std::vector<GroupErrors> groups = errors_by(evaluated, group);
   double means = 0;
   for (const GroupErrors& errors : groups) {
@@ -122,7 +123,8 @@ std::string evaluation_text(const EvaluatedSteps& evaluated, const std::string& 
   return fmt::format(
       "{}mean of the {}: {} %\n\n"
       "bars that contain less than {:.0f} % or more than {:.0f} % of a GPU's steps: {}\n",
-      table.str(), plural_of(group), report::percent(means / static_cast<double>(groups.size()), 1),
+      table.str(terminal.output_columns), plural_of(group),
+      report::percent(means / static_cast<double>(groups.size()), 1),
       100 * calibrate::kLeastCoverage, 100 * calibrate::kMostCoverage,
       wrong.empty() ? "none" : fmt::format("{}", fmt::join(wrong, ", ")));
 }

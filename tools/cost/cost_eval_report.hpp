@@ -11,6 +11,7 @@
 
 #include "gpemu/calibrate/evaluate.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/report/terminal.hpp"
 
 namespace gpemu::tools {
 
@@ -48,8 +49,8 @@ inline constexpr std::array<std::string_view, 4> kEvaluationGroups = {"gpu", "fa
 
 /// Returns errors_by() as a table, and below it the mean of the groups and wrong_bars(). Requires:
 /// there are steps.
-[[nodiscard]] std::string evaluation_text(const EvaluatedSteps& evaluated,
-                                          const std::string& group);
+[[nodiscard]] std::string evaluation_text(const EvaluatedSteps& evaluated, const std::string& group,
+                                          const report::Terminal& terminal);
 
 /// Returns each step with its error and its bar. Units: ms.
 [[nodiscard]] nlohmann::json evaluation_json(const EvaluatedSteps& evaluated);

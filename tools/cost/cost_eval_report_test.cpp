@@ -94,10 +94,10 @@ TEST_F(EvaluatedStepsTest, ABarIsRightIfItContainsNineOfTenSteps) {
 }
 
 TEST_F(EvaluatedStepsTest, TheTextEndsWithTheMeanAndTheFaults) {
-  EXPECT_TRUE(evaluation_text(evaluated(0.085, 0.5), "family")
+  EXPECT_TRUE(evaluation_text(evaluated(0.085, 0.5), "family", {})
                   .ends_with("mean of the families: 9.5 %\n\nbars that contain less than 85 % or "
                              "more than 95 % of a GPU's steps: old\n"));
-  EXPECT_TRUE(evaluation_text(evaluated(0.085, 0.5, Protocol::kGpuOut), "batch")
+  EXPECT_TRUE(evaluation_text(evaluated(0.085, 0.5, Protocol::kGpuOut), "batch", {})
                   .ends_with("bars that contain less than 85 % or more than 95 % of a GPU's steps: "
                              "none\n"));
 }

@@ -54,7 +54,7 @@ bool is_at_bound(double value, const profile::Parameter& parameter) {
   return value < parameter.least * kNear || value > parameter.most / kNear;
 }
 
-void print_table(const std::vector<Calibration>& calibrations) {
+void print_table(const std::vector<Calibration>& calibrations, const World& world) {
   std::vector<std::string> header = {"parameter"};
   for (const Calibration& calibration : calibrations) header.push_back(calibration.gpu);
   report::TextTable table(std::move(header));
@@ -77,7 +77,7 @@ void print_table(const std::vector<Calibration>& calibrations) {
   add_row("steps", [](const Calibration& c) { return fmt::format("{} ", c.steps); });
   add_row("mean error %",
           [](const Calibration& c) { return fmt::format("{:.1f} ", 100 * c.error); });
-  report::print_out("{}\n*: at its bound\n", table.str());
+  report::print_out("{}\n*: at its bound\n", table.str(world.terminal().output_columns));
 }
 
 void print_json(const std::vector<Calibration>& calibrations) {
@@ -139,7 +139,7 @@ Result<void> fit(const FitCommandOptions& options, const World& world) {
   if (options.as_json) {
     print_json(calibrations);
   } else {
-    print_table(calibrations);
+    print_table(calibrations, world);
   }
   if (options.gpus_folder.empty()) return {};
   return write(options.gpus_folder, gpus, calibrations);

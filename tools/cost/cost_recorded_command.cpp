@@ -81,7 +81,8 @@ Result<void> tell(const RecordedOptions& options, const World& world) {
       }
     }
   }
-  report::print_out("{}", options.as_json ? report::json_text(rows) : table.str());
+  report::print_out(
+      "{}", options.as_json ? report::json_text(rows) : table.str(world.terminal().output_columns));
   return {};
 }
 

@@ -117,7 +117,7 @@ Result<void> show_data(const DataShowOptions& options) {
   return {};
 }
 
-Result<void> make_data(MakeOptions options) {
+Result<void> make_data(MakeOptions options, const World& world) {
   if (!options.sizes.empty()) options.make.sizes.clear();
   for (const std::string& text : options.sizes) {
     GPEMU_ASSIGN(const data::SizePercentile size, parse_percentile(text));
@@ -127,7 +127,7 @@ Result<void> make_data(MakeOptions options) {
   options.make.stop = &interrupt.flag();
   {
     report::Progress progress({.label = "making images", .unit = "images"}, options.make.images,
-                              options.quiet);
+                              options.quiet, world.progress_host());
     options.make.progress = [&](int done) { progress.update(done); };
     GPEMU_TRY(data::make_dataset(options.folder, options.make));
   }
@@ -146,7 +146,7 @@ Result<void> bench_data(const BenchOptions& options, const World& world) {
   GPEMU_ASSIGN(const data::FolderDataset dataset, data::FolderDataset::open(options.folder));
   const InterruptGuard interrupt;
   report::Provenance provenance = report::provenance_at(world.time_of_day());
-  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
+  const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
   GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
                run_data_bench(dataset, options.bench, world.clock, interrupt.flag()));
   provenance.load = meter.read();
@@ -208,7 +208,7 @@ Result<void> transform_image(const TransformOptions& options) {
   return {};
 }
 
-void add_make(Command data) {
+void add_make(Command data, const World& world) {
   auto options = std::make_shared<MakeOptions>();
   options->make.threads = report::usable_cores();
   Command make = data.subcommand("make", "Write a data set of JPEG images for experiments");
@@ -226,7 +226,7 @@ void add_make(Command data) {
       "Examples:\n"
       "  gpemu data make photos\n"
       "  gpemu data make large --images 20000 --size-percentiles 10:50,50:400,99:2000");
-  make.on_run([options] { return make_data(*options); });
+  make.on_run([options, &world] { return make_data(*options, world); });
 }
 
 void add_show(Command data) {
@@ -290,7 +290,7 @@ void add_data_command(Command app, const World& world) {
   Command data = app.subcommand("data", "Make, show and measure data sets of images");
   data.require_subcommand();
   data.notes("Examples:\n  gpemu data make photos\n  gpemu data bench photos");
-  add_make(data);
+  add_make(data, world);
   add_show(data);
   add_bench(data, world);
   add_transform(data);

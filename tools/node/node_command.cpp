@@ -87,7 +87,7 @@ Result<void> show_node(const NodeOptions& options, const World& world) {
                    fmt::to_string(device["processes"].get<int>()), device["pci_bus_id"],
                    device["uuid"]});
   }
-  report::print_out("{}", table.str());
+  report::print_out("{}", table.str(world.terminal().output_columns));
   return {};
 }
 
@@ -121,7 +121,8 @@ Result<void> list_nodes(const NodeOptions& options, const World& world) {
   } else if (table.empty()) {
     report::print_out("no nodes in {}\n", world.nodes.string());
   } else {
-    report::print_out("{}{}{}", table.str(), problems.empty() ? "" : "\n", problems);
+    report::print_out("{}{}{}", table.str(world.terminal().output_columns),
+                      problems.empty() ? "" : "\n", problems);
   }
   return {};
 }

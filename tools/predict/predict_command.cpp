@@ -68,7 +68,7 @@ Result<run::ProgramRun> record_and_tell(const run::ProgramRunOptions& options,
       "gpemu: {}: recording{}\n", label,
       within ? fmt::format(" with its {:.0f} MiB", to_mib(options.memory)) : std::string());
   const TimePoint begin = world.clock.now();
-  Result<run::ProgramRun> seen = run::record_steps(options, world.temporary, stop);
+  Result<run::ProgramRun> seen = world.record_steps(options, stop);
   const double elapsed_s = to_seconds(world.clock.now() - begin);
   if (within) return seen;
   if (seen) {
@@ -134,7 +134,8 @@ Result<void> predict_program(const PredictOptions& options, const World& world) 
   GPEMU_TRY(check(options, world));
   GPEMU_ASSIGN(const PredictReport report, predict_all(options, world));
   const std::string as_json = report::json_text(predict_json(report));
-  if (!report::is_printed(options.json)) report::print_out("{}", predict_text(report));
+  if (!report::is_printed(options.json))
+    report::print_out("{}", predict_text(report, world.terminal()));
   if (!options.json.empty()) GPEMU_TRY(report::write_json(options.json, as_json));
   if (!options.report.empty()) {
     GPEMU_TRY(write_file_atomically(options.report, predict_page(report)));

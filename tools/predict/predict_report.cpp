@@ -178,9 +178,9 @@ int PredictAnswer::operations() const {
   return count;
 }
 
-std::string predict_text(const PredictReport& report) {
+std::string predict_text(const PredictReport& report, const report::Terminal& terminal) {
   const bool batch = report.answers.front().program_run->batch > 0;
-  report::TextTable table({"GPU", "batch", "step ms", std::string(report::plus_minus()),
+  report::TextTable table({"GPU", "batch", "step ms", std::string(terminal.plus_minus()),
                            batch ? "samples/s" : "steps/s", "peak MiB", "of MiB", "fits",
                            "times are", "limited by", "of its operations' time"});
   for (const PredictAnswer& answer : report.answers) table.add_row(cells(answer));
@@ -190,7 +190,7 @@ std::string predict_text(const PredictReport& report) {
       "Data loading is not modelled: batches are assumed to be ready. Peak is what the program\n"
       "held; the context takes another {:.0f} MiB.\n"
       "{}\n",
-      table.str(), report::plus_minus(), to_mib(device::kContextBytes),
+      table.str(terminal.output_columns), terminal.plus_minus(), to_mib(device::kContextBytes),
       fmt::join(basis(report), "\n"));
 }
 

@@ -11,6 +11,7 @@
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/svg_plot.hpp"
+#include "gpemu/report/terminal.hpp"
 #include "gpemu/run/program_run.hpp"
 
 namespace gpemu::tools {
@@ -39,7 +40,8 @@ struct PredictReport {
 };
 
 /// Returns the answers as a table, and their basis.
-[[nodiscard]] std::string predict_text(const PredictReport& report);
+[[nodiscard]] std::string predict_text(const PredictReport& report,
+                                       const report::Terminal& terminal);
 
 /// Returns the answers as JSON; docs/reference/results-format.md.
 [[nodiscard]] nlohmann::ordered_json predict_json(const PredictReport& report);

@@ -181,7 +181,7 @@ void add_profile_command(Command app, const World& world) {
   add_profile_list_command(profile, world);
   add_profile_show_command(profile, world);
   add_profile_export_command(profile, world);
-  add_profile_measure_command(profile);
+  add_profile_measure_command(profile, world);
   add_profile_import_command(profile, world);
   add_profile_check_command(profile, world);
   add_profile_compare_command(profile, world);

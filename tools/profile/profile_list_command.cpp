@@ -128,7 +128,7 @@ json describe_measurements(const Measurements& all) {
   return result;
 }
 
-void print_overview(const json& packs, const json& gpus, const json& models) {
+void print_overview(const json& packs, const json& gpus, const json& models, const World& world) {
   report::TextTable pack_table({"PACK", "from", "title"});
   for (const json& pack : packs) {
     const std::string emulated = pack["emulated"].get<bool>() ? ", emulated" : "";
@@ -150,12 +150,12 @@ void print_overview(const json& packs, const json& gpus, const json& models) {
          fmt::to_string(model["gpus_measured"].get<int>())});
   }
   for (const report::TextTable* table : {&pack_table, &gpu_table, &model_table}) {
-    if (!table->empty()) report::print_out("{}\n", table->str());
+    if (!table->empty()) report::print_out("{}\n", table->str(world.terminal().output_columns));
   }
   report::print_out("--gpu or --model lists what was measured.\n");
 }
 
-void print_measurements(const Measurements& all) {
+void print_measurements(const Measurements& all, const World& world) {
   std::vector<std::string> header = {"GPU", "model", "precision"};
   header.insert(header.end(), profile::kQuantityNames.begin(), profile::kQuantityNames.end());
   header.insert(header.end(), {"points", "pack"});
@@ -172,7 +172,8 @@ void print_measurements(const Measurements& all) {
   if (table.empty()) {
     report::print_out("there are no such measurements\n");
   } else {
-    report::print_out("Measured batch sizes of each quantity:\n{}", table.str());
+    report::print_out("Measured batch sizes of each quantity:\n{}",
+                      table.str(world.terminal().output_columns));
   }
 }
 
@@ -195,7 +196,7 @@ Result<void> list(const ListOptions& options, const World& world) {
            (!model.empty() && std::get<1>(entry.first) != model);
   });
   if (!options.as_json && (!gpu.empty() || !model.empty())) {
-    print_measurements(selected);
+    print_measurements(selected, world);
     return {};
   }
   GPEMU_ASSIGN(const json packs, describe_packs(database));
@@ -208,7 +209,7 @@ Result<void> list(const ListOptions& options, const World& world) {
                            {"measured", describe_measurements(selected)}};
     report::print_out("{}", report::json_text(document));
   } else {
-    print_overview(packs, gpus, models);
+    print_overview(packs, gpus, models, world);
   }
   return {};
 }

@@ -30,16 +30,16 @@ Result<std::filesystem::path> find_script() {
 }
 
 /// Returns the exit code of the script, which reports its faults.
-Result<int> measure(const MeasureOptions& options) {
+Result<int> measure(const MeasureOptions& options, const World& world) {
   GPEMU_ASSIGN(const std::filesystem::path script, find_script());
   std::vector<std::string> words = {options.python, script.string()};
   words.insert(words.end(), options.words.begin(), options.words.end());
-  return run::run_program(words, {});
+  return world.run_program(words, world.environment(), run::ProgramOutput::kAsItIs, {});
 }
 
 }  // namespace
 
-void add_profile_measure_command(Command profile) {
+void add_profile_measure_command(Command profile, const World& world) {
   Command command =
       profile.subcommand("measure", "Measure this machine's GPU with PyTorch, and make a pack");
   auto options = std::make_shared<MeasureOptions>();
@@ -52,7 +52,7 @@ void add_profile_measure_command(Command profile) {
       "  gpemu profile measure -- --help\n"
       "  gpemu profile measure -- --output my-h200 --budget 1500\n"
       "  gpemu profile measure --python venv/bin/python -- --output quick --models 'resnet*'");
-  command.on_run([options] { return measure(*options); });
+  command.on_run([options, &world] { return measure(*options, world); });
 }
 
 }  // namespace gpemu::tools

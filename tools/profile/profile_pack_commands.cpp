@@ -90,7 +90,8 @@ Result<std::vector<profile::ModelInfo>> import_models(const profile::Database& d
   return models;
 }
 
-void print_import(const profile::MeasuredData& data, const profile::Pack& pack) {
+void print_import(const profile::MeasuredData& data, const profile::Pack& pack,
+                  const World& world) {
   for (const std::string& message : data.messages) report::print_out("{}\n", message);
   const profile::PackComparison comparison = profile::compare_pack(pack, data);
   report::TextTable table({"gpu", "quantity", "measured", "extrapolated", "dropped", "points",
@@ -112,7 +113,7 @@ void print_import(const profile::MeasuredData& data, const profile::Pack& pack) 
                      report::percent(error.max_error, 3)});
     }
   }
-  report::print_out("{}", table.str());
+  report::print_out("{}", table.str(world.terminal().output_columns));
 }
 
 Result<void> import_pack(const ImportOptions& options, const World& world) {
@@ -129,7 +130,7 @@ Result<void> import_pack(const ImportOptions& options, const World& world) {
   profile::FitTolerances tolerances;
   tolerances.time = options.tolerance_percent / 100;
   GPEMU_ASSIGN(const profile::Pack pack, profile::fit_pack(data, info, models, tolerances));
-  print_import(data, pack);
+  print_import(data, pack, world);
   if (!options.output.empty()) {
     GPEMU_TRY(profile::write_pack(pack, options.output));
     report::print_out("wrote {}\n", options.output.string());
@@ -188,7 +189,7 @@ void print_json(const profile::PackComparison& comparison, bool passed) {
   report::print_out("{}", report::json_text(result));
 }
 
-void print_comparison(const profile::PackComparison& comparison) {
+void print_comparison(const profile::PackComparison& comparison, const World& world) {
   report::TextTable table({"gpu", "quantity", "rows", "mean / %", "p95 / %", "max / %"});
   const auto add = [&table](const std::string& gpu, std::string_view quantity,
                             const profile::Fidelity& fidelity) {
@@ -207,7 +208,7 @@ void print_comparison(const profile::PackComparison& comparison) {
     add("all", quantity_name(static_cast<Quantity>(i)), all->second[i]);
   }
   add("all", "forward and backward", comparison.times);
-  report::print_out("{}", table.str());
+  report::print_out("{}", table.str(world.terminal().output_columns));
   for (const std::string& fault : comparison.faults) report::print_out("{}\n", fault);
 }
 
@@ -229,7 +230,7 @@ Result<void> compare(const CompareOptions& options, const World& world) {
   if (options.as_json) {
     print_json(comparison, passed);
   } else {
-    print_comparison(comparison);
+    print_comparison(comparison, world);
   }
   if (passed) return {};
   if (!close) {

@@ -10,6 +10,6 @@ namespace gpemu::tools {
 void add_profile_import_command(Command profile, const World& world);
 void add_profile_check_command(Command profile, const World& world);
 void add_profile_compare_command(Command profile, const World& world);
-void add_profile_measure_command(Command profile);
+void add_profile_measure_command(Command profile, const World& world);
 
 }  // namespace gpemu::tools

@@ -37,7 +37,7 @@ std::string_view unit_label(profile::Quantity quantity) {
   return profile::quantity_unit(quantity) == "mib" ? "MiB" : "ms";
 }
 
-void print_spec(const profile::GpuSpec& spec) {
+void print_spec(const profile::GpuSpec& spec, const World& world) {
   report::print_out("{}: {}, {}\n", spec.name, spec.product_name, spec.architecture);
   if (!spec.aliases.empty()) report::print_out("also called {}\n", fmt::join(spec.aliases, ", "));
   // Sources are long and few: the table names them by number.
@@ -50,7 +50,7 @@ void print_spec(const profile::GpuSpec& spec) {
     table.add_row({std::string(number.path), fmt::format("{:.10g}", number.value),
                    fmt::format("[{}]", entry->second)});
   }
-  report::print_out("\n{}\n", table.str());
+  report::print_out("\n{}\n", table.str(world.terminal().output_columns));
   for (std::size_t i = 0; i < sources.size(); ++i)
     report::print_out("[{}] {}\n", i + 1, sources[i]);
   if (!spec.calibration) return;
@@ -83,7 +83,7 @@ Result<void> show_spec(const ShowOptions& options, const World& world) {
   if (options.as_json) {
     report::print_out("{}", report::json_text(describe_spec(spec)));
   } else {
-    print_spec(spec);
+    print_spec(spec, world);
   }
   return {};
 }
@@ -115,7 +115,7 @@ report::LinePlot plot_of(const std::vector<profile::Curve>& curves) {
   return plot;
 }
 
-void print_summary(const std::vector<profile::Curve>& curves) {
+void print_summary(const std::vector<profile::Curve>& curves, const World& world) {
   report::TextTable table({"quantity", "unit", "batches", "measured rows", "points kept",
                            "mean error / %", "p95 / %", "max / %", "pack"});
   for (const profile::Curve& curve : curves) {
@@ -127,11 +127,11 @@ void print_summary(const std::vector<profile::Curve>& curves) {
                    fmt::format("{:.2f}", 100 * curve.p95_relative_error),
                    fmt::format("{:.2f}", 100 * curve.max_relative_error), curve.pack});
   }
-  report::print_out("{}", table.str());
+  report::print_out("{}", table.str(world.terminal().output_columns));
 }
 
 // One row per batch size that any of the curves keeps.
-void print_points(const std::vector<profile::Curve>& curves) {
+void print_points(const std::vector<profile::Curve>& curves, const World& world) {
   std::vector<std::string> header = {"batch"};
   std::map<int, std::vector<std::string>> rows;
   for (std::size_t i = 0; i < curves.size(); ++i) {
@@ -148,7 +148,7 @@ void print_points(const std::vector<profile::Curve>& curves) {
     cells.insert(cells.begin(), fmt::to_string(batch));
     table.add_row(std::move(cells));
   }
-  report::print_out("{}", table.str());
+  report::print_out("{}", table.str(world.terminal().output_columns));
 }
 
 std::string limit_sentence(const profile::MemoryLimit& limit) {
@@ -212,10 +212,10 @@ Result<void> show_curves(const ShowOptions& options, const World& world) {
     report::print_out("{}", report::json_text(describe_curves(curves, limit)));
   } else {
     report::print_out("{}\n\n", plot.title);
-    print_summary(curves);
+    print_summary(curves, world);
     if (limit) report::print_out("{}\n", limit_sentence(*limit));
-    report::print_out("\n{}\n", report::terminal_plot(plot));
-    print_points(curves);
+    report::print_out("\n{}\n", report::terminal_plot(plot, world.terminal().output_columns));
+    print_points(curves, world);
   }
   if (options.plot.empty()) return {};
   GPEMU_TRY(write_file_atomically(options.plot, report::line_plot_svg(plot)));

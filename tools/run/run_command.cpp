@@ -24,9 +24,9 @@
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/child_process.hpp"
+#include "gpemu/run/environment.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
-#include "gpemu/run/shims.hpp"
 #include "gpemu/run/skipper.hpp"
 
 #include "cli/command_line.hpp"
@@ -87,13 +87,13 @@ nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
-                           report::Provenance provenance, int code) {
+                           report::Provenance provenance, int code, const World& world) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
                record::read_processes(records));
   nlohmann::ordered_json summary = record::summarise(processes, record::read_loaded(records));
   if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
-    report::print_error("\n{}", summary_text(summary));
+    report::print_error("\n{}", summary_text(summary, world.terminal().output_columns));
     if (const auto warning = report::load_warning(provenance))
       report::print_error("{}\n", *warning);
   }
@@ -181,11 +181,12 @@ void follow_clock(const device::Node& node, const World& world, run::Settings& s
   node.clock_page().skipping = 1;
 }
 
-void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
+void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root, const World& world,
                   std::optional<run::Skipper>& skipper) {
   skipper.emplace(node->clock_page(),
                   run::Skipper::Options{.root = root,
                                         .segment = node->place_of_clock().first,
+                                        .host_clock = world.clock,
                                         .has_all = [node](const std::set<pid_t>& processes) {
                                           return node->all_others_among(processes);
                                         }});
@@ -218,23 +219,26 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
     settings.node = node->name();
   }
   if (options.clock == "virtual") follow_clock(*node, world, settings);
-  GPEMU_ASSIGN(const std::filesystem::path shims, run::find_shims());
-  const run::Environment environment = run::environment_of(settings, shims, records.path());
+  GPEMU_ASSIGN(const std::filesystem::path shims, world.shims());
+  std::error_code ignored;
+  const std::vector<std::string> environment =
+      run::changed(world.environment(), run::environment_of(settings, shims, records.path()),
+                   std::filesystem::current_path(ignored));
   // The command's standard output must contain only JSON.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError
                                         : run::ProgramOutput::kAsItIs;
   report::Provenance provenance = report::provenance_at(world.time_of_day());
-  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kChildren);
+  const report::HostLoadMeter meter(report::LoadScope::kChildren, world.host_sample);
   std::optional<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
-    if (options.clock == "virtual") skip_waiting(node, root, skipper);
+    if (options.clock == "virtual") skip_waiting(node, root, world, skipper);
   };
-  GPEMU_ASSIGN(const int code, run::run_program(options.words, environment, output, started));
+  GPEMU_ASSIGN(const int code, world.run_program(options.words, environment, output, started));
   if (skipper && !options.quiet) tell_skipped(skipper->stop());
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
-  GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code));
+  GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code, world));
   return code;
 }
 

@@ -1,15 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <optional>
+
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/device/node_view.hpp"
 
 #include "cli/test_world.hpp"
 
 namespace gpemu::tools {
 namespace {
 
-/// Runs that fail before the program starts.
 class RunCommandTest : public testing::Test {
  protected:
-  RunCommandTest() { made_up_.variables["PATH"] = "/bin"; }
+  RunCommandTest() {
+    made_up_.variables["PATH"] = "/bin";
+    made_up_.program = [this](const StartedProgram& program) {
+      started_ = program;
+      return exit_code_;
+    };
+  }
 
   /// Returns the outcome of `gpemu run OPTIONS -- sh`.
   [[nodiscard]] Outcome run(std::vector<std::string> options) const {
@@ -18,8 +29,105 @@ class RunCommandTest : public testing::Test {
     return made_up_.run(std::move(options));
   }
 
+  /// Returns the value of a variable of the program; "unset" if it does not have it.
+  [[nodiscard]] std::string variable(const std::string& name) const {
+    const auto found = started_->environment.find(name);
+    return found == started_->environment.end() ? "unset" : found->second;
+  }
+
   TestWorld made_up_;
+  Result<int> exit_code_ = 0;              ///< of the program.
+  std::optional<StartedProgram> started_;  ///< the last program.
 };
+
+TEST_F(RunCommandTest, StartsTheProgramOnANodeOfItsOwn) {
+  made_up_.program = [this](const StartedProgram& program) {
+    started_ = program;
+    const auto node = device::NodeView::open(variable("GPEMU_NODE"), made_up_.world.nodes);
+    EXPECT_EQ(node.value()->device_count(), 3);
+    EXPECT_TRUE(std::filesystem::is_directory(variable("GPEMU_RECORD_DIR")));
+    return 0;
+  };
+  EXPECT_EQ(run({"--gpu", "T4:2", "--gpu", "V100", "--quiet"}), (Outcome{0, "", ""}));
+  ASSERT_TRUE(started_);
+  EXPECT_EQ(started_->words, std::vector<std::string>{"sh"});
+  EXPECT_EQ(started_->output, run::ProgramOutput::kAsItIs);
+  EXPECT_EQ(variable("PATH"), "/bin") << "of the caller";
+  EXPECT_EQ(variable("LD_AUDIT"), "/shims/libgpemu_audit.so");
+  for (const char* other :
+       {"GPEMU_GPU", "GPEMU_CLOCK_PAGE", "LD_PRELOAD", "GPEMU_STRICT", "GPEMU_RECORD_OPERATIONS"}) {
+    EXPECT_EQ(variable(other), "unset") << other;
+  }
+  EXPECT_FALSE(std::filesystem::exists(variable("GPEMU_RECORD_DIR")));
+  EXPECT_TRUE(made_up_.run({"node", "list"}).output.starts_with("no nodes in "));
+}
+
+TEST_F(RunCommandTest, StartsTheProgramOnTheNamedNode) {
+  for (const char* name : {"n0", "n1"}) {
+    ASSERT_EQ(made_up_.run({"node", "create", name, "--gpu", "T4"}).code, 0);
+  }
+  EXPECT_EQ(run({"--node", "n1", "--quiet"}).code, 0);
+  EXPECT_EQ(variable("GPEMU_NODE"), "n1");
+  made_up_.variables["GPEMU_NODE"] = "n0";
+  EXPECT_EQ(run({"--quiet"}).code, 0);
+  EXPECT_EQ(variable("GPEMU_NODE"), "n0");
+}
+
+TEST_F(RunCommandTest, GivesEachProcessItsOwnTime) {
+  EXPECT_EQ(run({"--gpu", "V100", "--clock", "gpu-only", "--quiet"}), (Outcome{0, "", ""}));
+  EXPECT_EQ(variable("GPEMU_GPU"), "V100-PCIE-32GB");
+  EXPECT_EQ(variable("GPEMU_CLOCK"), "virtual");
+  EXPECT_EQ(variable("GPEMU_NODE"), "unset");
+}
+
+TEST_F(RunCommandTest, MakesTheProgramsClocksFollowTheNode) {
+  made_up_.variables["LD_PRELOAD"] = "mine.so";
+  EXPECT_EQ(run({"--gpu", "T4", "--clock", "virtual", "--quiet"}), (Outcome{0, "", ""}));
+  EXPECT_EQ(variable("LD_PRELOAD"), "/shims/libgpemu_clock.so:mine.so");
+  EXPECT_TRUE(variable("GPEMU_CLOCK_PAGE").contains(":" + made_up_.world.nodes.string()));
+}
+
+TEST_F(RunCommandTest, PassesItsOptionsOn) {
+  const std::string trace = (made_up_.folder / "trace.json").string();
+  EXPECT_EQ(run({"--gpu", "T4", "--strict", "--drop-data", "--context", "300", "--quiet", "--trace",
+                 trace}),
+            (Outcome{0, "", ""}));
+  EXPECT_EQ(variable("GPEMU_STRICT"), "1");
+  EXPECT_EQ(variable("GPEMU_DROP_DATA"), "1");
+  EXPECT_EQ(variable("GPEMU_CONTEXT_MIB"), "300");
+  EXPECT_EQ(variable("GPEMU_RECORD_OPERATIONS"), "1");
+  EXPECT_TRUE(std::filesystem::exists(trace));
+}
+
+TEST_F(RunCommandTest, ReturnsTheProgramsExitCode) {
+  for (const int code : {0, 7, 128 + 9}) {
+    exit_code_ = code;
+    const Outcome outcome = run({"--gpu", "T4", "--json", "-", "--quiet"});
+    EXPECT_EQ(outcome.code, code);
+    EXPECT_EQ(started_->output, run::ProgramOutput::kToStandardError);
+    const auto result = parsed(outcome.output);
+    EXPECT_EQ(result["exit_code"], code);
+    EXPECT_EQ(result["gpus"], parsed(R"(["T4"])"));
+    EXPECT_EQ(result["program"], parsed(R"(["sh"])"));
+  }
+}
+
+TEST_F(RunCommandTest, TellsThatAProgramDidNotUseTheGpu) {
+  const Outcome outcome = run({"--gpu", "T4"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.errors.starts_with("\ngpemu: no CUDA call")) << outcome.errors;
+}
+
+TEST_F(RunCommandTest, FailsIfTheProgramCannotBeStarted) {
+  exit_code_ = fail(ErrorCode::kIo, "cannot start 'sh': too large");
+  EXPECT_EQ(run({"--gpu", "T4"}), (Outcome{7, "", "gpemu: cannot start 'sh': too large\n"}));
+  exit_code_ = fail(ErrorCode::kNotFound, "cannot start 'sh': gone");
+  EXPECT_EQ(run({"--gpu", "T4"}), (Outcome{3, "", "gpemu: cannot start 'sh': gone\n"}));
+  made_up_.world.shims = [] { return fail(ErrorCode::kNotFound, "no shims"); };
+  started_.reset();
+  EXPECT_EQ(run({"--gpu", "T4"}), (Outcome{3, "", "gpemu: no shims\n"}));
+  EXPECT_FALSE(started_);
+}
 
 TEST_F(RunCommandTest, TakesEitherGpusOrANode) {
   EXPECT_EQ(run({"--gpu", "T4", "--node", "n"}),

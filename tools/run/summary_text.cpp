@@ -69,7 +69,7 @@ std::string reads_text(const OrderedJson& summary) {
   return text;
 }
 
-std::string class_table(const OrderedJson& classes) {
+std::string class_table(const OrderedJson& classes, int columns) {
   const std::int64_t whole = total_ns(classes);
   report::TextTable table({"emulated GPU time", "operations", "s", "%"});
   for (const OrderedJson& entry : classes) {
@@ -79,7 +79,7 @@ std::string class_table(const OrderedJson& classes) {
                    fmt::format("{:.3f}", static_cast<double>(time) * 1e-9),
                    fmt::format("{:.1f}", percent(time, whole))});
   }
-  return table.str();
+  return table.str(columns);
 }
 
 std::string device_text(const OrderedJson& device) {
@@ -160,11 +160,11 @@ std::string evidence_text(const OrderedJson& evidence) {
   return text;
 }
 
-std::string summary_text(const OrderedJson& summary) {
+std::string summary_text(const OrderedJson& summary, int columns) {
   std::string text;
   text = fmt::format("gpemu: {}\n", summary["verdict"].get<std::string>());
   text += without_work_text(summary["without_work"]) + guessed_text(summary["evidence"]);
-  if (!summary["classes"].empty()) text += "\n" + class_table(summary["classes"]);
+  if (!summary["classes"].empty()) text += "\n" + class_table(summary["classes"], columns);
   const OrderedJson& devices = summary["devices"];
   for (std::size_t i = 0; i < std::min(devices.size(), kMaxDevices); ++i) {
     text += device_text(devices[i]);

@@ -9,7 +9,7 @@
 namespace gpemu::tools {
 
 /// Returns the summary as one screen of text, which begins with the verdict.
-[[nodiscard]] std::string summary_text(const nlohmann::ordered_json& summary);
+[[nodiscard]] std::string summary_text(const nlohmann::ordered_json& summary, int columns);
 
 /// Returns a device's line about its idle time, without the label.
 [[nodiscard]] std::string idle_text(const nlohmann::ordered_json& device);

@@ -11,7 +11,7 @@ namespace {
 TEST(SummaryText, BeginsWithTheVerdict) {
   const nlohmann::ordered_json summary = record::summarise({});
   EXPECT_TRUE(
-      summary_text(summary).starts_with("gpemu: no CUDA call gave the emulated GPU work\n"));
+      summary_text(summary, 80).starts_with("gpemu: no CUDA call gave the emulated GPU work\n"));
 }
 
 TEST(TimeText, HasFourSignificantDigits) {

@@ -70,7 +70,7 @@ std::string workers_advice(const RunReport& report) {
       needed, workers, beyond);
 }
 
-std::string stall_table(const train::TrainResult& result) {
+std::string stall_table(const train::TrainResult& result, int columns) {
   const TimeBreakdown& whole = result.gpus.front();
   const TimeBreakdown steady = result.steady_time();
   report::TextTable table({"where the GPU's time went", "s", "%", "% after step 1"});
@@ -84,7 +84,7 @@ std::string stall_table(const train::TrainResult& result) {
                    percent(time, whole.total()), percent(steady.*part.time, steady.total())});
   }
   table.add_row({"total", fmt::format("{:.3f}", to_seconds(whole.total())), "100.0", "100.0"});
-  return table.str();
+  return table.str(columns);
 }
 
 std::string headline(const RunReport& report) {
@@ -216,7 +216,7 @@ std::string run_verdict(const RunReport& report) {
   return text;
 }
 
-std::string run_text(const RunReport& report) {
+std::string run_text(const RunReport& report, const report::Terminal& terminal) {
   const train::TrainResult& result = report.result;
   std::string text = headline(report) + "\n\n";
   if (result.steps.empty()) return text + "no step was done\n";
@@ -234,13 +234,13 @@ std::string run_text(const RunReport& report) {
                       to_mib(result.memory_capacity),
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
   text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
-                      report::plus_minus(), compute_error(report.plan.cost) * 100);
+                      terminal.plus_minus(), compute_error(report.plan.cost) * 100);
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
     text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
                         files.empty() ? "" : ", e.g. " + printable(files.front()));
   }
-  text += "\n" + stall_table(result) + "\n" + run_verdict(report) + "\n";
+  text += "\n" + stall_table(result, terminal.output_columns) + "\n" + run_verdict(report) + "\n";
   if (const auto warning = report::load_warning(report.provenance)) text += *warning + "\n";
   return text;
 }

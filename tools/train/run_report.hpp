@@ -12,6 +12,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/report/colour.hpp"
 #include "gpemu/report/provenance.hpp"
+#include "gpemu/report/terminal.hpp"
 #include "gpemu/train/trainer.hpp"
 
 #include "train/run_options.hpp"
@@ -77,7 +78,7 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 [[nodiscard]] std::string run_verdict(const RunReport& report);
 
 /// Returns the result for the terminal.
-[[nodiscard]] std::string run_text(const RunReport& report);
+[[nodiscard]] std::string run_text(const RunReport& report, const report::Terminal& terminal);
 
 /// Returns the result in the format of docs/reference/results-format.md.
 [[nodiscard]] nlohmann::ordered_json run_json(const RunReport& report);

@@ -90,12 +90,12 @@ TEST(RunJson, HoldsUpWithoutASingleStep) {
   report.result = {};
   report.result.gpus = {{}};
   EXPECT_EQ(run_json(report)["images_per_s"], 0.0);
-  EXPECT_TRUE(says(run_text(report), "no step was done"));
+  EXPECT_TRUE(says(run_text(report, {}), "no step was done"));
   EXPECT_TRUE(says(run_page(report), "no step was done"));
 }
 
 TEST(RunText, CountsCorruptImages) {
-  EXPECT_TRUE(says(run_text(report_of({.compute = 10ms})), "1 images, e.g. photos/a&b.jpg"));
+  EXPECT_TRUE(says(run_text(report_of({.compute = 10ms}), {}), "1 images, e.g. photos/a&b.jpg"));
 }
 
 TEST(RunReport, WarnsOfABusyHostInTextPageAndJson) {
@@ -104,11 +104,11 @@ TEST(RunReport, WarnsOfABusyHostInTextPageAndJson) {
       "the host was too busy for a reliable measure of how long the GPU waits";
   report.provenance.load =
       report::HostLoad{.elapsed = 1s, .own_cpu = 2s, .others_cpu = 10ms, .queued = 3s};
-  EXPECT_FALSE(says(run_text(report), kWarning));
+  EXPECT_FALSE(says(run_text(report, {}), kWarning));
   EXPECT_FALSE(says(run_page(report), kWarning));
   EXPECT_EQ(run_json(report)["host"]["load"]["too_busy"], false);
   report.provenance.load->others_cpu = 2s;
-  EXPECT_TRUE(says(run_text(report), kWarning));
+  EXPECT_TRUE(says(run_text(report, {}), kWarning));
   EXPECT_TRUE(says(run_page(report), kWarning));
   EXPECT_EQ(run_json(report)["host"]["load"]["too_busy"], true);
 }

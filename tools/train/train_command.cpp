@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstdio>
-#include <ctime>
 #include <memory>
 #include <utility>
 
@@ -27,12 +25,6 @@ constexpr std::int64_t kSyntheticSteps = 100;
 /// Steps in the report's plot of the pipeline.
 constexpr std::size_t kPicturedSteps = 12;
 
-Duration thread_cpu_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
-}
-
 Result<void> check_options(const RunOptions& options) {
   if (!options.synthetic && options.data.folder.empty()) {
     return fail(ErrorCode::kInvalidArgument,
@@ -53,11 +45,12 @@ Result<void> check_options(const RunOptions& options) {
 /// Observes a run while it is in progress.
 class RunObserver {
  public:
-  RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps)
+  RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps,
+              const World& world)
       : tracing_(!options.output.trace.empty()),
         trace_(gpu),
         progress_({.label = "training", .images = options.gpu.batch}, total_steps,
-                  options.output.quiet) {}
+                  options.output.quiet, world.progress_host()) {}
 
   void add(const train::ObservedStep& step) {
     if (first_steps_.size() < kPicturedSteps) first_steps_.push_back(step);
@@ -124,15 +117,15 @@ Result<void> run_train(const RunOptions& options, const World& world) {
     source = std::make_unique<train::LoaderSource>(*path.loader, options.epochs, options.steps);
   }
 
-  RunObserver observer(options, report.gpu, total_steps);
-  const Duration cpu_before = thread_cpu_time();
-  const report::HostLoadMeter meter(report::HostLoadMeter::Scope::kThisProcess);
+  RunObserver observer(options, report.gpu, total_steps, world);
+  const Duration cpu_before = world.thread_cpu_time();
+  const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
   GPEMU_ASSIGN(report.result,
                session.run(*source, interrupt.flag(),
                            [&observer](const train::ObservedStep& step) { observer.add(step); }));
   observer.finish();
   if (options.clock == "real") report.provenance.load = meter.read();
-  report.loop_cpu = thread_cpu_time() - cpu_before;
+  report.loop_cpu = world.thread_cpu_time() - cpu_before;
   report.spun = session.spun();
   if (path.dataset) {
     report.data = DataFacts{.images = path.dataset->samples().size(),
@@ -142,7 +135,7 @@ Result<void> run_train(const RunOptions& options, const World& world) {
   }
   report.first_steps = observer.first_steps();
   if (!options.output.quiet && !report::is_printed(options.output.json)) {
-    report::print_out("{}", run_text(report));
+    report::print_out("{}", run_text(report, world.terminal()));
   }
   GPEMU_TRY(write_outputs(report, observer.trace()));
   if (report.result.stopped) {

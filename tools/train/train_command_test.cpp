@@ -34,6 +34,15 @@ TEST_F(TrainCommandTest, RunsInRealOrVirtualTime) {
   }
 }
 
+TEST_F(TrainCommandTest, ReportsTheHostsTimeAndProgress) {
+  const Outcome outcome = train({"--gpu", "V100", "--synthetic", "--steps", "60", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json result = parsed(outcome.output);
+  EXPECT_DOUBLE_EQ(result["host"]["loop_cpu_s"], 0.5 * 60 * 0.18);
+  EXPECT_DOUBLE_EQ(result["host"]["load"]["own_cpu_s"], 0.5 * 60 * 0.18) << result["host"]["load"];
+  EXPECT_EQ(outcome.errors, "training: 56/60 steps, 355.6 images/s, 1 s left\n");
+}
+
 TEST_F(TrainCommandTest, WritesWhatWasAskedFor) {
   const std::string trace = (made_up_.folder / "trace.json").string();
   const std::string page = (made_up_.folder / "page.html").string();

@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <sys/types.h>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -59,11 +61,15 @@ class FileDescriptor {
 /// failure. If the file system supports it, the temporary file has no name until it is complete, so
 /// a killed process leaves nothing behind either. An existing file keeps its permissions; a new one
 /// gets those of the process's umask. A symbolic link stays, and its target is replaced; a special
-/// file is written to directly.
+/// file is written to directly. After a power failure, the file has its old content or its new one:
+/// the new content is on the disk before it gets the name, but the name may not be.
 class AtomicFile {
  public:
-  /// Errors: kIo with the path and the reason.
-  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& path);
+  using Write = ssize_t (*)(int descriptor, const void* bytes, std::size_t size);
+
+  /// `write` writes as write(2) does. Errors: kIo with the path and the reason.
+  [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& path,
+                                                 Write write = ::write);
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   AtomicFile(const AtomicFile&) = delete;
@@ -78,13 +84,14 @@ class AtomicFile {
   [[nodiscard]] Result<void> commit();
 
  private:
-  AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file);
+  AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file, Write write);
   [[nodiscard]] Result<void> flush();
 
   std::filesystem::path path_;
   std::string temporary_;  ///< its name until it is complete; empty: the file itself is written to.
   bool named_ = false;     ///< whether a file of that name exists and must be removed.
   FileDescriptor file_;
+  Write write_;
   std::string buffer_;
 };
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <sched.h>
@@ -37,30 +38,36 @@ struct HostLoad {
   [[nodiscard]] bool too_busy(int cores) const;
 };
 
+/// Whose time counts as the run's own.
+enum class LoadScope : std::uint8_t { kThisProcess, kChildren };
+
+/// What the kernel has counted until some moment.
+struct HostSample {
+  Duration time{};  ///< on the host's clock.
+  Duration own_cpu{};
+  Duration busy{};  ///< of all cores that this process may use.
+  std::int64_t preemptions = 0;
+  std::map<int, Duration> queued;  ///< by thread of this process; empty if not known.
+};
+
+/// Returns the kernel's present counts.
+[[nodiscard]] HostSample sample_host(LoadScope scope);
+
 /// Measures the load since its construction.
 class HostLoadMeter {
  public:
-  /// Whose time counts as the run's own.
-  enum class Scope : std::uint8_t { kThisProcess, kChildren };
+  using Sampler = std::function<HostSample(LoadScope)>;
 
-  explicit HostLoadMeter(Scope scope);
+  HostLoadMeter(LoadScope scope, Sampler sampler);
 
   /// Returns the load until now. Requires, for kThisProcess: the relevant threads are still
   /// running; for kChildren: the programs have ended and were waited for.
   [[nodiscard]] HostLoad read() const;
 
  private:
-  struct Sample {
-    Duration time{};
-    Duration own_cpu{};
-    Duration busy{};  ///< of all cores that this process may use.
-    std::int64_t preemptions = 0;
-    std::map<int, Duration> queued;  ///< by thread.
-  };
-  [[nodiscard]] Sample sample() const;
-
-  Scope scope_;
-  Sample start_;
+  LoadScope scope_;
+  Sampler sampler_;
+  HostSample start_;
 };
 
 /// Returns how long the cores in `allowed` were busy, as /proc/stat counts it.

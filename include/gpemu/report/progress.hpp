@@ -3,7 +3,11 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <string>
+
+#include "gpemu/base/units.hpp"
+#include "gpemu/report/terminal.hpp"
 
 namespace gpemu::report {
 
@@ -22,10 +26,17 @@ struct ProgressKind {
                                         int columns, bool bar);
 
 /// Shows a run's progress on standard error: a bar that is redrawn if the terminal can do that,
-/// else a line now and then. Thread safety: none.
+/// else a line every 10 s. Thread safety: none.
 class Progress {
  public:
-  Progress(ProgressKind kind, std::int64_t total, bool quiet);
+  /// What progress is measured with and shown on.
+  struct Host {
+    std::function<TimePoint()> now;
+    std::function<Terminal()> terminal;
+  };
+
+  /// Shows nothing if `quiet`.
+  Progress(ProgressKind kind, std::int64_t total, bool quiet, Host host);
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
   ~Progress() { clear(); }
@@ -36,15 +47,14 @@ class Progress {
   void clear();
 
  private:
-  using HostClock = std::chrono::steady_clock;
-
   ProgressKind kind_;
   std::int64_t total_;
   bool quiet_;
+  Host host_;
   bool redraws_;
   bool shown_ = false;
-  HostClock::time_point start_ = HostClock::now();
-  HostClock::time_point last_shown_ = start_;
+  TimePoint start_;
+  TimePoint last_shown_;
 };
 
 }  // namespace gpemu::report

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -36,25 +38,25 @@ void print_error(fmt::format_string<Args...> format, Args&&... args) {
 /// later takes their place and gets the output. Printing to them still fails.
 void fill_standard_descriptors();
 
-/// The terminal's abilities and width.
-struct Terminal {
-  int columns = 80;
-  bool utf8 = false;     ///< by the locale, LC_ALL, LC_CTYPE or LANG.
-  bool redraws = false;  ///< standard error is a terminal that can redraw a line.
-};
-
 /// The width of lines if nothing limits it.
 inline constexpr int kAnyWidth = std::numeric_limits<int>::max();
 
-/// Returns how wide tables and plots on standard output may be: the variable COLUMNS, else the
-/// terminal's width, else kAnyWidth, so that files and pipes get each row on one line.
-[[nodiscard]] int output_columns();
+/// The terminal's abilities and widths.
+struct Terminal {
+  int columns = 80;  ///< of help and of lines that are redrawn.
+  /// Of tables and plots on standard output: files and pipes get each row on one line.
+  int output_columns = kAnyWidth;
+  bool utf8 = false;     ///< by the locale, LC_ALL, LC_CTYPE or LANG.
+  bool redraws = false;  ///< standard error is a terminal that can redraw a line.
 
-/// Returns the terminal's properties. Its width is the variable COLUMNS, else that of the terminal
-/// of standard output or error, else 80. With TERM=dumb, lines cannot be redrawn.
-[[nodiscard]] Terminal terminal();
+  /// Returns "±", or "+-" if the locale does not have it.
+  [[nodiscard]] std::string_view plus_minus() const { return utf8 ? "\u00b1" : "+-"; }
+};
 
-/// Returns "±", or "+-" if the locale does not have it.
-[[nodiscard]] std::string_view plus_minus();
+/// Returns the terminal's present properties. Its widths are the variable COLUMNS, else that of the
+/// terminal of standard output and, for `columns`, of standard error. With TERM=dumb, lines cannot
+/// be redrawn. `variable` returns the value of an environment variable.
+[[nodiscard]] Terminal terminal(
+    const std::function<std::optional<std::string>(const char* name)>& variable);
 
 }  // namespace gpemu::report

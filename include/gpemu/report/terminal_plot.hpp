@@ -4,7 +4,6 @@
 #include <string>
 
 #include "gpemu/report/svg_plot.hpp"
-#include "gpemu/report/terminal.hpp"
 
 namespace gpemu::report {
 
@@ -13,6 +12,6 @@ namespace gpemu::report {
 /// wider than `columns`, unless a name is.
 ///
 /// Requires: each series ascends in x, no value is negative, and 20 columns or more.
-[[nodiscard]] std::string terminal_plot(const LinePlot& plot, int columns = output_columns());
+[[nodiscard]] std::string terminal_plot(const LinePlot& plot, int columns);
 
 }  // namespace gpemu::report

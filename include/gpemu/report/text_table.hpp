@@ -5,17 +5,14 @@
 #include <string_view>
 #include <vector>
 
-#include "gpemu/report/terminal.hpp"
-
 namespace gpemu::report {
 
 /// Returns a share of 1 in per cent.
 [[nodiscard]] std::string percent(double share, int decimals);
 
 /// A table for the terminal: a header, rows, columns as wide as their widest cell. Columns of
-/// numbers are aligned to the right. Cells are made printable. A table that is wider than the
-/// terminal continues below, with the first column repeated; cells that are too wide are broken at
-/// their spaces.
+/// numbers are aligned to the right. Cells are made printable. A table that is too wide continues
+/// below, with the first column repeated; cells that are too wide are broken at their spaces.
 class TextTable {
  public:
   /// Requires: a column or more.
@@ -28,7 +25,7 @@ class TextTable {
 
   /// Returns the table as lines that end with a newline, none wider than `columns` unless a word
   /// is.
-  [[nodiscard]] std::string str(int columns = output_columns()) const;
+  [[nodiscard]] std::string str(int columns) const;
 
  private:
   struct Column {

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
-#include "gpemu/run/environment.hpp"
 
 namespace gpemu::run {
 
@@ -17,7 +16,8 @@ namespace gpemu::run {
 enum class ProgramOutput { kAsItIs, kToStandardError };
 
 /// Runs a program in the foreground and waits for it; returns its exit code, or 128 plus the signal
-/// that ended it, as shells do. Its environment is this process's own, changed by `environment`.
+/// that ended it, as shells do. Its environment is `environment`, entries "NAME=value".
+/// The program is searched for in this process's PATH.
 ///
 /// Ctrl-C reaches the program from the terminal, and the program decides what to do. Signals from
 /// other processes are passed on to it. If this process is killed, the program and all processes
@@ -29,7 +29,7 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
 ///
 /// Errors: kNotFound when there is no such program, kIo when it cannot be started.
 [[nodiscard]] Result<int> run_program(const std::vector<std::string>& words,
-                                      const Environment& environment,
+                                      const std::vector<std::string>& environment,
                                       ProgramOutput output = ProgramOutput::kAsItIs,
                                       const std::function<void(pid_t)>& started = {});
 
@@ -40,7 +40,7 @@ enum class ProgramOutput { kAsItIs, kToStandardError };
 ///
 /// Errors: those of run_program(), and of `enough`, which end the program too.
 [[nodiscard]] Result<std::optional<int>> run_until(const std::vector<std::string>& words,
-                                                   const Environment& environment,
+                                                   const std::vector<std::string>& environment,
                                                    const std::filesystem::path& output,
                                                    const std::function<Result<bool>()>& enough);
 

@@ -8,7 +8,7 @@
 
 namespace gpemu::run {
 
-/// How the environment of a program differs from this process's own.
+/// How the environment of a program differs from its caller's.
 struct Environment {
   std::vector<std::pair<std::string, std::string>> set;  ///< by name.
   std::vector<std::string> unset;                        ///< `set` has precedence.

@@ -12,6 +12,7 @@
 #include <thread>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/clock_page.hpp"
 
 namespace gpemu::run {
@@ -26,6 +27,7 @@ class Skipper {
   struct Options {
     pid_t root = 0;  ///< its descendants are the run's processes; it is not one itself.
     std::filesystem::path segment;  ///< the file that contains the page.
+    const sim::Clock& host_clock;   ///< outlives the skipper.
     /// Returns whether all processes that take part in the node are in this set.
     std::function<bool(const std::set<pid_t>&)> has_all;
   };
