@@ -209,7 +209,7 @@ def check_cut_short(bench):
     forever = {
         "train": [bench.gpemu_here, "train", "--model", "resnet18", "--batch", 8, "--synthetic",
                   "--steps", 100_000, "--node", NODE],
-        "client": [bench.actor, "churn", NODE, 1],
+        "client": [bench.actor, "work", NODE, 1],
     }
     if bench.cuda_program:
         words = "while echo info; do sleep 0.01; done"

@@ -26,6 +26,7 @@ constexpr std::string_view kUsage =
     "       node_actor hold NODE MIB    take memory and keep it until killed\n"
     "       node_actor take NODE MIB    take memory, compute 1 ms, give it back\n"
     "       node_actor crowd NODE       take all places of the node and keep them until killed\n"
+    "       node_actor work NODE SEED   attach, then take and queue, for ever\n"
     "       node_actor churn NODE SEED  attach, take, queue and detach, for ever\n";
 
 Bytes number(std::string_view text, int base = 10) {
@@ -66,17 +67,27 @@ Result<void> crowd(std::string_view name) {
 }
 
 /// Failures here are due to resources that others hold, so it continues.
+void work_once(Device& device, sim::Rng& rng) {
+  for (std::uint64_t i = rng.below(20); i > 0; --i) {
+    const auto address = device.allocate((1 + rng.below(64)) * kMiB);
+    device.default_stream().launch(std::chrono::microseconds(rng.below(100)));
+    if (address && rng.below(2) == 0) static_cast<void>(device.free(*address));
+  }
+  device.synchronize();
+}
+
+Result<void> work(std::string_view name, sim::Rng& rng, sim::Clock& clock) {
+  GPEMU_ASSIGN(auto node, Node::open(name));
+  GPEMU_ASSIGN(const auto device, Device::open(std::move(node), 0, clock));
+  while (true) work_once(*device, rng);
+}
+
 void churn_once(std::string_view name, sim::Rng& rng, sim::Clock& clock) {
   auto node = Node::open(name);
   if (!node) return;
   const auto device = Device::open(*std::move(node), 0, clock);
   if (!device) return;
-  for (std::uint64_t i = rng.below(20); i > 0; --i) {
-    const auto address = (*device)->allocate((1 + rng.below(64)) * kMiB);
-    (*device)->default_stream().launch(std::chrono::microseconds(rng.below(100)));
-    if (address && rng.below(2) == 0) static_cast<void>((*device)->free(*address));
-  }
-  (*device)->synchronize();
+  work_once(**device, rng);
 }
 
 Result<void> act(std::span<char*> words) {
@@ -89,11 +100,12 @@ Result<void> act(std::span<char*> words) {
     return hold(words[2], number(words[3]) * kMiB, action == "hold");
   }
   if (action == "crowd" && words.size() == 3) return crowd(words[2]);
-  if (action != "churn" || words.size() != 4) {
+  if ((action != "churn" && action != "work") || words.size() != 4) {
     return fail(ErrorCode::kInvalidArgument, "{}", kUsage);
   }
   sim::Rng rng(number(words[3]));
   sim::RealClock clock;
+  if (action == "work") return work(words[2], rng, clock);
   while (true) churn_once(words[2], rng, clock);
 }
 
