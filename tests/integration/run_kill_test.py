@@ -37,18 +37,18 @@ echo ready
 wait
 """
 
-# Says which signals it gets.
+# Says which signals it gets. It waits for them without handlers: one that came right before
+# signal.pause() would be handled only after the next one.
 SIGNALS = """
 import signal, sys
-def say(number, _):
-    print(signal.Signals(number).name, flush=True)
-    if number == signal.SIGTERM:
-        sys.exit(7)
-for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1):
-    signal.signal(number, say)
+signals = {signal.SIGINT, signal.SIGTERM, signal.SIGUSR1}
+signal.pthread_sigmask(signal.SIG_BLOCK, signals)
 print("ready", flush=True)
 while True:
-    signal.pause()
+    number = signal.sigwait(signals)
+    print(number.name, flush=True)
+    if number == signal.SIGTERM:
+        sys.exit(7)
 """
 
 
