@@ -9,7 +9,7 @@
 
 #include "kernels/arguments.hpp"
 #include "kernels/kernel_name.hpp"
-#include "kernels/triton/written_memory.hpp"
+#include "kernels/written_memory.hpp"
 #include "mover.hpp"
 
 namespace gpemu::cuda {

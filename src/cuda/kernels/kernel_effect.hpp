@@ -10,12 +10,12 @@
 #include "kernels/code_facts.hpp"
 #include "kernels/kernel_work.hpp"
 #include "kernels/parameters.hpp"
+#include "kernels/ptx.hpp"
 #include "kernels/pytorch/elementwise.hpp"
 #include "kernels/pytorch/lists.hpp"
 #include "kernels/pytorch/motion.hpp"
 #include "kernels/pytorch/nonzero.hpp"
 #include "kernels/pytorch/reduction.hpp"
-#include "kernels/triton/ptx.hpp"
 
 namespace gpemu::cuda {
 

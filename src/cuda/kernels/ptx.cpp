@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/triton/ptx.hpp"
+#include "kernels/ptx.hpp"
 
 #include <algorithm>
 #include <array>

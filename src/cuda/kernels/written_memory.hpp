@@ -4,7 +4,7 @@
 #include "gpemu/cuda.h"
 
 #include "kernels/kernel_work.hpp"
-#include "kernels/triton/ptx.hpp"
+#include "kernels/ptx.hpp"
 
 namespace gpemu::cuda {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "kernels/triton/written_memory.hpp"
+#include "kernels/written_memory.hpp"
 
 #include <algorithm>
 #include <cstdint>
