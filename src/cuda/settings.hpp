@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
 
 namespace gpemu::cuda {
-
-/// Returns the value of an environment variable, or null, as std::getenv does.
-using Lookup = std::function<const char*(const char* name)>;
 
 /// What this process records, and whether what is not emulated ends it.
 struct RecordSettings {

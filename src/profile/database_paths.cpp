@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
 #include <dlfcn.h>
 #include <system_error>
 #include <vector>
@@ -28,8 +27,8 @@ std::vector<fs::path> own_files() {
   return files;
 }
 
-fs::path installed_path() {
-  if (const char* path = std::getenv(variable::kProfiles); path != nullptr && *path != '\0') {
+fs::path installed_path(const Lookup& lookup) {
+  if (const char* path = lookup(variable::kProfiles); path != nullptr && *path != '\0') {
     return path;
   }
   const fs::path below = fs::path("share") / "gpemu" / "profiles.db";
@@ -45,20 +44,20 @@ fs::path installed_path() {
   return files.empty() ? below : files.back().parent_path().parent_path() / below;
 }
 
-fs::path user_path() {
+fs::path user_path(const Lookup& lookup) {
   const fs::path below = fs::path("gpemu") / "profiles.db";
   // The XDG Base Directory Specification: a relative path is to be ignored.
-  const char* data_home = std::getenv("XDG_DATA_HOME");
+  const char* data_home = lookup("XDG_DATA_HOME");
   if (data_home != nullptr && *data_home == '/') return data_home / below;
-  const char* home = std::getenv("HOME");
+  const char* home = lookup("HOME");
   if (home != nullptr && *home == '/') return fs::path(home) / ".local" / "share" / below;
   return {};
 }
 
 }  // namespace
 
-Database::Paths Database::default_paths() {
-  return {installed_path(), user_path()};
+Database::Paths Database::default_paths(const Lookup& lookup) {
+  return {installed_path(lookup), user_path(lookup)};
 }
 
 }  // namespace gpemu::profile

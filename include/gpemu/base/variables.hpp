@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <functional>
+
+namespace gpemu {
+
+/// Returns the value of an environment variable, or null if it is not set, as std::getenv does.
+using Lookup = std::function<const char*(const char* name)>;
+
+}  // namespace gpemu
+
 /// The names of the environment variables that one module sets for a program or passes on, and
 /// another reads there. docs/reference/environment.md says what they mean.
 namespace gpemu::variable {

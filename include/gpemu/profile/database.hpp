@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdlib>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/profile/pack.hpp"
 #include "gpemu/profile/profile.hpp"
@@ -36,11 +38,12 @@ class Database {
     std::filesystem::path user;  ///< need not exist.
   };
 
-  /// Returns the paths of the databases. Installed: GPEMU_PROFILES if set, else
-  /// `share/gpemu/profiles.db` in the nearest folder above this library or program, both in an
-  /// installation and in a build tree. User's: `gpemu/profiles.db` in XDG_DATA_HOME, by default
+  /// Returns the paths of the databases, which the environment variables name. Installed:
+  /// GPEMU_PROFILES if set, else `share/gpemu/profiles.db` in the nearest folder above this library
+  /// or program, both in an installation and in a build tree. User's: `gpemu/profiles.db` in
+  /// XDG_DATA_HOME, by default
   /// `~/.local/share`.
-  [[nodiscard]] static Paths default_paths();
+  [[nodiscard]] static Paths default_paths(const Lookup& lookup = std::getenv);
 
   /// Errors: kNotFound without the installed database; kIncompatible for a file of another kind or
   /// version; kUnavailable while another process writes the user's; kIo, kCorruptData.
