@@ -5,9 +5,10 @@
 Usage: scripts/claims/compare_commits.py BASE [CHANGED] [--pairs N] [--filter REGEX]
 
 Builds the benchmarks of both commits with the release preset in build/commits, where they stay for
-the next time, and runs them in turn. For each benchmark it prints the times, as the median of the
-runs, and the median and the range of the ratios of the pairs. The exit status is 1 when a
-benchmark became more than 5 % slower.
+the next time, and runs them in turn: short runs in many pairs, so that what slows the machine for a
+second disturbs few of them. For each benchmark it prints the times, as the median of the runs, and
+the median and the quartiles of the ratios of the pairs. The exit status is 1 when a benchmark
+became more than 5 % slower.
 
     scripts/claims/compare_commits.py HEAD~1
     scripts/claims/compare_commits.py v0.1.0 HEAD --filter 'EnqueueKernel|RecordEvent'
@@ -63,7 +64,7 @@ def executables(folder: pathlib.Path) -> dict:
 
 def times_ns(executable: pathlib.Path, pattern: str) -> dict:
     """Runs the benchmarks of an executable that match, once."""
-    done = run(executable, f"--benchmark_filter={pattern}", "--benchmark_min_time=0.2",
+    done = run(executable, f"--benchmark_filter={pattern}", "--benchmark_min_time=0.02",
                "--benchmark_format=json", capture_output=True)
     if not done.stdout.strip():
         return {}
@@ -77,17 +78,19 @@ def main() -> int:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("base", metavar="BASE")
     parser.add_argument("changed", metavar="CHANGED", nargs="?", default="HEAD")
-    parser.add_argument("--pairs", type=int, default=9)
+    parser.add_argument("--pairs", type=int, default=60)
     parser.add_argument("--filter", default=DEFAULT_FILTER, metavar="REGEX")
     options = parser.parse_args()
-    if options.pairs < 1:
-        parser.error("--pairs needs a positive number")
+    if options.pairs < 2:
+        parser.error("--pairs needs at least 2, for the quartiles")
     re.compile(options.filter)
     base, changed = (executables(build(commit)) for commit in (options.base, options.changed))
+    shared = {name for name in base.keys() & changed.keys()
+              if all(times_ns(side[name], options.filter) for side in (base, changed))}
     pairs: dict = {}
     for pair in range(options.pairs):
         print(f"compare_commits: pair {pair + 1} of {options.pairs}", file=sys.stderr)
-        for name in sorted(base.keys() & changed.keys()):
+        for name in sorted(shared):
             # In alternating order, because the machine may become faster or slower meanwhile.
             order = [base, changed] if pair % 2 == 0 else [changed, base]
             seen = {id(side): times_ns(side[name], options.filter) for side in order}
@@ -100,11 +103,11 @@ def main() -> int:
     print(f"{'benchmark':36}{'base':>10}{'changed':>10}{'ratio':>8}   of the pairs")
     for bench in sorted(pairs):
         ratios = [after / before for before, after in pairs[bench]]
-        ratio = statistics.median(ratios)
+        low, ratio, high = statistics.quantiles(ratios, n=4)
         slower = slower or ratio > MOST_RATIO
         print(f"{bench:36}{statistics.median(b for b, _ in pairs[bench]):8.1f}ns"
               f"{statistics.median(a for _, a in pairs[bench]):8.1f}ns{ratio:8.3f}"
-              f"   {min(ratios):.2f} to {max(ratios):.2f}"
+              f"   {low:.3f} to {high:.3f}"
               f"{'   SLOWER' if ratio > MOST_RATIO else ''}")
     return 1 if slower else 0
 
