@@ -4,17 +4,17 @@
  * costs.
  *
  * Conventions
- *  1. Handles are opaque pointers. The caller that creates a handle ends it with the function named
- *     next to it, in any order: a handle keeps alive everything on which it depends. Ending NULL
- *     does nothing.
+ *  1. Handles are opaque pointers. The caller that creates a handle releases it with the function
+ *     named next to it. Handles may be released in any order, because each keeps alive everything
+ *     on which it depends. Releasing NULL does nothing.
  *  2. A function that can fail returns a status; GPEMU_OK is 0. On failure, no output is changed,
- *     and gpemu_last_error() tells the calling thread what went wrong and what to do.
+ *     and gpemu_last_error() returns a message that says what went wrong and what to do.
  *  3. Structures that may grow begin with `struct_size`, which the caller sets to the structure's
  *     sizeof.
  *  4. Strings are UTF-8 and end with NUL. Times are in nanoseconds, sizes in bytes.
  *  5. All functions may be called from any thread. Passing NULL where a handle or pointer is
  *     required yields GPEMU_ERROR_INVALID_ARGUMENT.
- *  6. Only functions whose name ends in `synchronize` or `wait_until` block.
+ *  6. Only functions whose names end in `synchronize` or `wait_until` block.
  *  7. Devices and streams belong to the process that opened them. In a child after fork, functions
  *     that queue work, wait for it or ask for memory return GPEMU_ERROR_UNAVAILABLE; open the node
  *     again there.
@@ -59,11 +59,11 @@ typedef struct gpemu_node gpemu_node;
 
 typedef enum gpemu_clock {
   GPEMU_CLOCK_REAL = 0,   /* the host's CLOCK_MONOTONIC: emulated work takes real time */
-  GPEMU_CLOCK_VIRTUAL = 1 /* starts at 0 and jumps when somebody waits; private nodes only */
+  GPEMU_CLOCK_VIRTUAL = 1 /* starts at 0 and jumps when a thread waits; private nodes only */
 } gpemu_clock;
 
 typedef struct gpemu_node_config {
-  size_t struct_size;   /* at least up to device_count; fields beyond it are 0 */
+  size_t struct_size;   /* covers at least device_count; fields beyond it count as 0 */
   const char* name;     /* NULL: a private node, visible to this process only */
   const char* gpu;      /* kind of all devices, e.g. "V100-PCIE-32GB", or the path of a TOML file */
   int32_t device_count; /* 1 to 4096 */
@@ -72,10 +72,10 @@ typedef struct gpemu_node_config {
 
 /* Creates a node and attaches to it. A named node belongs to this run: it disappears with its last
  * user. Errors: INVALID_ARGUMENT for a bad configuration or a name that is taken, NOT_FOUND for an
- * unknown GPU, RESOURCE_LIMIT if shared memory is full. Ended by gpemu_node_close. */
+ * unknown GPU, RESOURCE_LIMIT if shared memory is full. Release with gpemu_node_close. */
 GPEMU_API gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node);
 
-/* Attaches to an existing node, on the real clock. Errors: NOT_FOUND, INCOMPATIBLE. Ended by
+/* Attaches to an existing node, on the real clock. Errors: NOT_FOUND, INCOMPATIBLE. Release with
  * gpemu_node_close. */
 GPEMU_API gpemu_status gpemu_node_open(const char* name, gpemu_node** node);
 GPEMU_API void gpemu_node_close(gpemu_node* node);
@@ -88,8 +88,9 @@ GPEMU_API gpemu_status gpemu_node_now(const gpemu_node* node, int64_t* now_ns);
 /* Blocks until a time on the node's clock; returns at once if it has passed. */
 GPEMU_API gpemu_status gpemu_node_wait_until(gpemu_node* node, int64_t time_ns);
 
-/* The same without a node, on the host's CLOCK_MONOTONIC, which all nodes on the real clock share.
- * A wait sleeps, then spins. On an idle host, it ends a few microseconds after the deadline. */
+/* Like the two functions above, but without a node: on the host's CLOCK_MONOTONIC, which all nodes
+ * on the real clock share. A wait sleeps, then spins. On an idle host, it ends a few microseconds
+ * after the deadline. */
 GPEMU_API gpemu_status gpemu_host_now(int64_t* now_ns);
 GPEMU_API gpemu_status gpemu_host_wait_until(int64_t time_ns);
 
@@ -107,8 +108,8 @@ typedef struct gpemu_device_info {
 } gpemu_device_info;
 
 /* Opens this process's context on a device. Errors: NOT_FOUND; UNAVAILABLE if the device is
- * exclusive and another process has it. Ended by gpemu_device_close, which gives back its memory.
- */
+ * exclusive and another process has it. Release with gpemu_device_close, which frees the context's
+ * memory. */
 GPEMU_API gpemu_status gpemu_device_open(gpemu_node* node, int32_t index, gpemu_device** device);
 GPEMU_API void gpemu_device_close(gpemu_device* device);
 
@@ -121,7 +122,7 @@ GPEMU_API gpemu_status gpemu_device_synchronize(gpemu_device* device);
  * --------------------------------------------------------------------------------------- */
 
 /* Allocates device memory, rounded up to 256 bytes. The address is never 0; do not dereference it.
- * Errors: OUT_OF_MEMORY. Ended by gpemu_device_free. */
+ * Errors: OUT_OF_MEMORY. Release with gpemu_device_free. */
 GPEMU_API gpemu_status gpemu_device_allocate(gpemu_device* device, uint64_t bytes,
                                              uint64_t* address);
 
@@ -134,14 +135,14 @@ GPEMU_API gpemu_status gpemu_device_memory(const gpemu_device* device, uint64_t*
 
 /* Allocates zero-filled, page-locked host memory. If the user's limit on locked memory is too low,
  * the memory is not locked, and one line on standard error says so. Errors: RESOURCE_LIMIT if the
- * host is out of memory. Ended by gpemu_pinned_free. */
+ * host is out of memory. Release with gpemu_pinned_free. */
 GPEMU_API gpemu_status gpemu_pinned_allocate(uint64_t bytes, void** memory);
 
 /* Errors: INVALID_ARGUMENT if `memory` did not come from gpemu_pinned_allocate. */
 GPEMU_API gpemu_status gpemu_pinned_free(void* memory);
 
-/* Page-locks memory that the caller mapped, until it is unmapped. Errors: those of
- * gpemu_pinned_allocate, INVALID_ARGUMENT for 0 bytes. */
+/* Page-locks memory that the caller has mapped, until it is unmapped. Errors: those of
+ * gpemu_pinned_allocate, and INVALID_ARGUMENT for 0 bytes. */
 GPEMU_API gpemu_status gpemu_pinned_lock(void* memory, uint64_t bytes);
 
 /* ---- Streams
@@ -160,17 +161,17 @@ typedef enum gpemu_copy_direction {
 } gpemu_copy_direction;
 
 /* When a piece of work runs on the node's clock, as far as is known when it is queued. Work that is
- * queued later in other streams of the process may put it off. */
+ * queued later in other streams of the process may delay it. */
 typedef struct gpemu_interval {
   int64_t start_ns;
   int64_t end_ns;
 } gpemu_interval;
 
-/* Errors: INVALID_ARGUMENT for an unknown kind. Ended by gpemu_stream_destroy; queued work still
- * runs. */
+/* Errors: INVALID_ARGUMENT for an unknown kind. Release with gpemu_stream_destroy; queued work
+ * still runs. */
 GPEMU_API gpemu_status gpemu_stream_create(gpemu_device* device, gpemu_stream_kind kind,
                                            gpemu_stream** stream);
-/* Yields the legacy default stream. Ended by gpemu_stream_destroy as well. */
+/* Yields the legacy default stream. Release with gpemu_stream_destroy, too. */
 GPEMU_API gpemu_status gpemu_stream_default(gpemu_device* device, gpemu_stream** stream);
 GPEMU_API void gpemu_stream_destroy(gpemu_stream* stream);
 
@@ -178,7 +179,7 @@ GPEMU_API void gpemu_stream_destroy(gpemu_stream* stream);
  * INT64_MAX ends there. Errors: INVALID_ARGUMENT for a negative duration. */
 GPEMU_API gpemu_status gpemu_stream_launch(gpemu_stream* stream, int64_t duration_ns,
                                            gpemu_interval* interval);
-/* Queues a copy on the copy engine of its direction; otherwise as gpemu_stream_launch. Errors:
+/* Queues a copy on the copy engine of its direction; otherwise like gpemu_stream_launch. Errors:
  * INVALID_ARGUMENT also for an unknown direction. */
 GPEMU_API gpemu_status gpemu_stream_copy(gpemu_stream* stream, gpemu_copy_direction direction,
                                          uint64_t bytes, int64_t duration_ns,
@@ -193,7 +194,7 @@ GPEMU_API gpemu_status gpemu_stream_synchronize(gpemu_stream* stream);
 
 typedef struct gpemu_event gpemu_event;
 
-/* Ended by gpemu_event_destroy. */
+/* Release with gpemu_event_destroy. */
 GPEMU_API gpemu_status gpemu_event_create(gpemu_event** event);
 GPEMU_API void gpemu_event_destroy(gpemu_event* event);
 
@@ -226,36 +227,38 @@ typedef struct gpemu_rendezvous gpemu_rendezvous;
 #define GPEMU_GROUP_ID_BYTES 64
 
 /* Creates a group and writes its id, which the parties need to join. Errors: INVALID_ARGUMENT for
- * less than one party, RESOURCE_LIMIT if the node has too few free seats. */
+ * fewer than one party, RESOURCE_LIMIT if the node has too few free seats. */
 GPEMU_API gpemu_status gpemu_rendezvous_create_group(gpemu_node* node, int32_t parties,
                                                      char id[GPEMU_GROUP_ID_BYTES]);
 
 /* Takes a seat, 0 to parties - 1. Errors: INVALID_ARGUMENT for a seat that does not exist or is
- * taken, NOT_FOUND if the node no longer has the group. Ended by gpemu_rendezvous_leave: other
+ * taken, NOT_FOUND if the node no longer has the group. Release with gpemu_rendezvous_leave; other
  * parties that wait for this one then fail. */
 GPEMU_API gpemu_status gpemu_rendezvous_join(gpemu_node* node, const char* id, int32_t seat,
                                              gpemu_rendezvous** rendezvous);
 GPEMU_API void gpemu_rendezvous_leave(gpemu_rendezvous* rendezvous);
 
 /* Queues a round on a stream. Work that is queued on the stream later starts after the round. If
- * `end` is not NULL, it then stands for the end of the round. Errors: UNAVAILABLE after a party
- * died or left without coming, INVALID_ARGUMENT for a negative cost or a stream of another node. */
+ * `end` is not NULL, it then stands for the end of the round. Errors: UNAVAILABLE after a party has
+ * died or left without arriving, INVALID_ARGUMENT for a negative cost or a stream of another node.
+ */
 GPEMU_API gpemu_status gpemu_rendezvous_arrive(gpemu_rendezvous* rendezvous, gpemu_stream* stream,
                                                int64_t cost_ns, gpemu_event* end);
 /* Errors: UNAVAILABLE once a party for which this one waits has died or left. */
 GPEMU_API gpemu_status gpemu_rendezvous_check(gpemu_rendezvous* rendezvous);
-/* Waits until all work queued on the stream so far has ended. Errors: as check, also if that
- * happens during the wait; NOT_READY after `timeout_ns`, unless that is negative. */
+/* Waits until all work queued on the stream so far has ended. Errors: those of
+ * gpemu_rendezvous_check, also if a party dies or leaves during the wait; NOT_READY after
+ * `timeout_ns`, unless it is negative. */
 GPEMU_API gpemu_status gpemu_rendezvous_synchronize(gpemu_rendezvous* rendezvous,
                                                     gpemu_stream* stream, int64_t timeout_ns);
 
 /* How well this process keeps up with the rounds of all its groups. */
 typedef struct gpemu_round_statistics {
   size_t struct_size;
-  uint64_t rounds;        /* whose ends are known */
-  int64_t median_late_ns; /* for how long nobody could tell a round's end after it; at
-                             most a millisecond */
-  int64_t latest_ns;
+  uint64_t rounds;         /* rounds whose ends are known */
+  int64_t median_late_ns;  /* median of the time from the end of a round until that end was known;
+                              at most a millisecond */
+  int64_t latest_ns;       /* the longest such time */
   int64_t settling_cpu_ns; /* CPU time of the thread that settles rounds */
 } gpemu_round_statistics;
 GPEMU_API gpemu_status gpemu_rendezvous_statistics(gpemu_rendezvous* rendezvous,
@@ -295,19 +298,19 @@ typedef struct gpemu_step_cost {
   gpemu_estimate copy_pageable;      /* one batch of input to the device, from pageable memory */
   gpemu_estimate copy_pinned;        /* the same from page-locked memory */
   uint64_t persistent_bytes;         /* held between steps */
-  uint64_t peak_bytes;               /* held at most, as the framework's allocator counts */
+  uint64_t peak_bytes;               /* held at most, as the framework's allocator counts it */
   uint64_t reserved_bytes;           /* beyond the allocator: context, workspaces, fragmentation */
 } gpemu_step_cost;
 
-/* Reads the profiles of a model on a GPU. `precision` NULL or "": the one that was measured.
- * Errors: NOT_FOUND, UNSUPPORTED if the pair was not measured. Ended by gpemu_cost_model_destroy.
- */
+/* Reads the profiles of a model on a GPU. If `precision` is NULL or "", the measured one is used.
+ * Errors: NOT_FOUND, UNSUPPORTED if the pair was not measured. Release with
+ * gpemu_cost_model_destroy. */
 GPEMU_API gpemu_status gpemu_cost_model_create(const char* model, const char* gpu,
                                                const char* precision,
                                                gpemu_cost_model** cost_model);
 GPEMU_API void gpemu_cost_model_destroy(gpemu_cost_model* cost_model);
 
-/* Errors: INVALID_ARGUMENT if batch < 1, OUT_OF_MEMORY if it does not fit. */
+/* Errors: INVALID_ARGUMENT if batch < 1, OUT_OF_MEMORY if the batch does not fit. */
 GPEMU_API gpemu_status gpemu_cost_model_step(const gpemu_cost_model* cost_model, int32_t batch,
                                              gpemu_step_cost* cost);
 
@@ -346,7 +349,8 @@ typedef struct gpemu_model_info {
 } gpemu_model_info;
 
 /* Opens a database file. If `file` is NULL, opens the installed database, overlaid with the user's.
- * Errors: NOT_FOUND, INCOMPATIBLE, UNAVAILABLE, IO, CORRUPT_DATA. Ended by gpemu_database_close. */
+ * Errors: NOT_FOUND, INCOMPATIBLE, UNAVAILABLE, IO, CORRUPT_DATA. Release with
+ * gpemu_database_close. */
 GPEMU_API gpemu_status gpemu_database_open(const char* file, gpemu_database** database);
 GPEMU_API void gpemu_database_close(gpemu_database* database);
 
@@ -366,7 +370,8 @@ GPEMU_API gpemu_status gpemu_database_model(gpemu_database* database, int32_t in
 GPEMU_API gpemu_status gpemu_database_find_model(gpemu_database* database, const char* name,
                                                  gpemu_model_info* info);
 
-/* As gpemu_cost_model_create, from this database. The cost model outlives it. */
+/* Like gpemu_cost_model_create, but from this database. The cost model stays valid after the
+ * database is closed. */
 GPEMU_API gpemu_status gpemu_database_cost_model(gpemu_database* database, const char* model,
                                                  const char* gpu, const char* precision,
                                                  gpemu_cost_model** cost_model);

@@ -35,20 +35,20 @@ class Settler;   ///< the thread that settles its open work.
 /// An emulated computer: a segment of shared memory that holds the state of its devices, and this
 /// process's entry in its registry of processes.
 ///
-/// There is no daemon. When a process dies, the kernel releases the locks that show the others that
-/// it lives, and everything that it held is free. No process ever waits for another one's lock, so
-/// a process that is killed or stopped cannot block the others. A node is named NAME, or USER/NAME
-/// if it belongs to another user; docs/reference/security.md says how far that user must be
-/// trusted. Owned by the caller that attached. Thread safety: any thread.
+/// There is no daemon. When a process dies, Linux releases the locks that show the others that the
+/// process is alive, and everything that the process held becomes free. No process ever waits for
+/// another one's lock, so a process that is killed or stopped cannot block the others. A node is
+/// named NAME, or USER/NAME if it belongs to another user; docs/reference/security.md says how far
+/// that user must be trusted. Owned by the caller that attached. Thread safety: any thread.
 class Node {
  public:
   /// Returns the folder of the segments: GPEMU_NODE_DIR if set, else /dev/shm/gpemu-UID.
   [[nodiscard]] static std::filesystem::path default_directory();
 
-  /// Creates a node and attaches to it. It appears under its name complete or not at all.
+  /// Creates a node and attaches to it. The node appears under its name complete or not at all.
   ///
   /// Errors: kInvalidArgument for a bad configuration or a name that is taken, kResourceLimit if
-  /// the file system is full, kIo otherwise, also if the folder is not this user's own.
+  /// the file system is full, kIo otherwise, e.g. if the folder is not this user's own.
   [[nodiscard]] static Result<std::shared_ptr<Node>> create(
       const NodeConfig& config, const std::filesystem::path& directory = default_directory());
 
@@ -63,9 +63,9 @@ class Node {
 
   /// Attaches to an existing node.
   ///
-  /// Errors: kNotFound, also for a node of a user who was not named; kIncompatible for a file that
-  /// is not a segment or has another version; kCorruptData for a damaged one; kResourceLimit if
-  /// its registry is full.
+  /// Errors: kNotFound, also for another user's node if the name does not include the user;
+  /// kIncompatible for a file that is not a segment or has another version; kCorruptData for a
+  /// damaged segment; kResourceLimit if the node's registry is full.
   [[nodiscard]] static Result<std::shared_ptr<Node>> open(
       std::string_view name, const std::filesystem::path& directory = default_directory());
 
@@ -73,15 +73,15 @@ class Node {
   [[nodiscard]] static Result<std::shared_ptr<Node>> open_default(
       std::string_view named, const std::filesystem::path& directory = default_directory());
 
-  /// Returns `named`, the value of GPEMU_NODE, or, if it is empty, the name of the only node that
-  /// exists.
+  /// Returns `named`, for which callers pass the value of GPEMU_NODE. If it is empty, returns the
+  /// name of the only node that exists.
   ///
   /// Errors: kNotFound without a node, kInvalidArgument with several.
   [[nodiscard]] static Result<std::string> default_name(
       std::string_view named, const std::filesystem::path& directory = default_directory());
 
-  /// Removes a node of any version by name, and also the nodes that killed runs have left.
-  /// Processes that are attached can continue to use it.
+  /// Removes a node of any version by name, and also the nodes that killed runs have left behind.
+  /// Processes that are attached to the node can continue to use it.
   ///
   /// Errors: kNotFound; without `force`, kUnavailable if live processes use it and kIncompatible
   /// for a file that is not a segment.
@@ -89,7 +89,8 @@ class Node {
       std::string_view name, bool force = false,
       const std::filesystem::path& directory = default_directory());
 
-  /// Returns this user's nodes, sorted by name, without those of runs that have ended. Reads only.
+  /// Returns this user's nodes, sorted by name, without those of runs that have ended. Changes
+  /// nothing.
   ///
   /// Errors: kIo when the folder cannot be read or is not this user's own.
   [[nodiscard]] static Result<std::vector<NodeEntry>> list(
@@ -111,9 +112,9 @@ class Node {
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
 
-  /// Settles rounds of rendezvous up to `now`. Returns when to call it again; the last TimePoint if
-  /// only other processes can bring news. On a real clock, a separate thread does this; call it to
-  /// run several attachments on a virtual one.
+  /// Settles rounds of rendezvous up to `now`. Returns the time at which to call it again, or the
+  /// last TimePoint if nothing can change until another process acts. On a real clock, a separate
+  /// thread does this; call it to run several attachments on a virtual one.
   TimePoint settle(TimePoint now);
 
   /// The clock of all processes of the node: the host's, plus the time that a run has skipped.
