@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+// General products, also of batches and of strided batches.
 #include "cublas.hpp"
 
 namespace {

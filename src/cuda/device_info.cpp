@@ -9,6 +9,8 @@
 #include <string>
 #include <string_view>
 
+#include "gpemu/base/log.hpp"
+
 namespace gpemu::cuda {
 namespace {
 
@@ -20,19 +22,26 @@ struct Capability {
   int shared_kib_per_multiprocessor, shared_kib_optin;
 };
 constexpr std::array kCapabilities = {
-    Capability{37, 2048, 16, 112, 48},  Capability{52, 2048, 32, 96, 48},
-    Capability{60, 2048, 32, 64, 48},   Capability{61, 2048, 32, 96, 48},
-    Capability{70, 2048, 32, 96, 96},   Capability{75, 1024, 16, 64, 64},
-    Capability{80, 2048, 32, 164, 163}, Capability{86, 1536, 16, 100, 99},
-    Capability{89, 1536, 24, 100, 99},  Capability{90, 2048, 32, 228, 227},
-    Capability{100, 2048, 32, 228, 227}};
+    Capability{37, 2048, 16, 112, 48},   Capability{52, 2048, 32, 96, 48},
+    Capability{60, 2048, 32, 64, 48},    Capability{61, 2048, 32, 96, 48},
+    Capability{70, 2048, 32, 96, 96},    Capability{75, 1024, 16, 64, 64},
+    Capability{80, 2048, 32, 164, 163},  Capability{86, 1536, 16, 100, 99},
+    Capability{87, 1536, 16, 164, 163},  Capability{89, 1536, 24, 100, 99},
+    Capability{90, 2048, 32, 228, 227},  Capability{100, 2048, 32, 228, 227},
+    Capability{103, 2048, 32, 228, 227}, Capability{110, 1536, 24, 228, 227},
+    Capability{120, 1536, 24, 100, 99}};
 
-/// Returns the newest entry that is not newer than the device.
+/// Returns the entry of the device's capability, or else the newest one that is not newer.
 const Capability& capability_of(const profile::GpuSpec& spec) {
   const int number = spec.compute_capability_major * 10 + spec.compute_capability_minor;
   const Capability* best = &kCapabilities.front();
   for (const Capability& entry : kCapabilities) {
     if (entry.number <= number) best = &entry;
+  }
+  if (best->number != number) {
+    log(LogLevel::kWarning,
+        "the limits of compute capability {}.{} are not known; {} has those of {}.{}", number / 10,
+        number % 10, spec.product_name, best->number / 10, best->number % 10);
   }
   return *best;
 }

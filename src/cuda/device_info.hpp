@@ -7,7 +7,8 @@
 
 namespace gpemu::cuda {
 
-/// Returns the properties that CUDA reports for a device of a node.
+/// Returns the properties that CUDA reports for a device of a node. Logs a warning if the limits of
+/// its compute capability are not known, and gives it those of the one before.
 [[nodiscard]] gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
                                                 const device::DeviceSnapshot& snapshot);
 
