@@ -3,8 +3,8 @@ if(GPEMU_BUILD_TESTS)
   add_custom_target(gpemu_unit_tests)
 endif()
 
-# Adds the tests of an executable to CTest, label "unit": each as <prefix>.<Suite>.<Test>, in a process
-# of its own. With a sanitizer, whose start takes longer than most tests, one process runs them all.
+# Adds the tests of an executable to CTest, label "unit": each as <prefix>.<Suite>.<Test>, in a
+# process of its own. A sanitizer's start takes longer than most tests: there, one runs them all.
 function(gpemu_discover_unit_tests target prefix)
   add_dependencies(gpemu_unit_tests ${target})
   # The preset dev optimises the tested code; tests themselves take longer to optimise than to run.

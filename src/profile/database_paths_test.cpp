@@ -30,14 +30,14 @@ TEST(DatabasePaths, TheInstalledDatabaseIsInTheNearestFolderAboveTheProgram) {
 }
 
 TEST(DatabasePaths, TheUsersDatabaseFollowsTheXdgSpecification) {
-  EXPECT_EQ(paths_with({{"XDG_DATA_HOME", "/data"}, {"HOME", "/home/u"}}).user,
+  EXPECT_EQ(paths_with({{"XDG_DATA_HOME", "/data"}, {"HOME", "/users/u"}}).user,
             "/data/gpemu/profiles.db");
-  EXPECT_EQ(paths_with({{"HOME", "/home/u"}}).user, "/home/u/.local/share/gpemu/profiles.db");
+  EXPECT_EQ(paths_with({{"HOME", "/users/u"}}).user, "/users/u/.local/share/gpemu/profiles.db");
 }
 
 TEST(DatabasePaths, RelativeFoldersOfTheUserAreIgnored) {
-  EXPECT_EQ(paths_with({{"XDG_DATA_HOME", "data"}, {"HOME", "/home/u"}}).user,
-            "/home/u/.local/share/gpemu/profiles.db");
+  EXPECT_EQ(paths_with({{"XDG_DATA_HOME", "data"}, {"HOME", "/users/u"}}).user,
+            "/users/u/.local/share/gpemu/profiles.db");
   EXPECT_EQ(paths_with({{"XDG_DATA_HOME", "data"}, {"HOME", "u"}}).user, "");
   EXPECT_EQ(paths_with({}).user, "");
 }
