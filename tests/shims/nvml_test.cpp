@@ -54,6 +54,8 @@ class Nvml : public LoadedLibraries {
     call_as<void>("gpemu_device_close", busy_);
     call_as<void>("gpemu_node_close", node_);
     std::filesystem::remove_all(folder_);
+    unsetenv("GPEMU_NODE");
+    unsetenv("GPEMU_NODE_DIR");
   }
 
   template <typename Number, typename... Arguments>
