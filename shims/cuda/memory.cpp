@@ -189,9 +189,10 @@ GPEMU_SHIM_EXPORT int cuMemHostAlloc(void** memory, size_t bytes, unsigned flags
   return host_allocate(memory, bytes, flags);
 }
 
+/// Source: a driver 590.48 with an RTX 4090, github.com/lupinemachines/lupine/pull/858: a null
+/// pointer is accepted.
 GPEMU_SHIM_EXPORT int cuMemFreeHost(void* memory) {
-  return in_context(
-      [=] { return memory == nullptr ? kInvalidValue : gpemu_cuda_host_free(memory); });
+  return in_context([=] { return memory == nullptr ? kSuccess : gpemu_cuda_host_free(memory); });
 }
 
 GPEMU_SHIM_EXPORT int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {

@@ -79,7 +79,9 @@ GPEMU_SHIM_EXPORT int cudaInitDevice(int device, unsigned device_flags, unsigned
 }
 
 GPEMU_SHIM_EXPORT int cudaSetValidDevices(int* devices, int length) {
-  if (length < 0 || (devices == nullptr && length > 0)) {
+  int32_t count = 0;
+  if (gpemu_cuda_device_count(&count) != kSuccess || length < 0 || length > count ||
+      (devices == nullptr && length > 0)) {
     return record(kInvalidValue);
   }
   for (int index = 0; index < length; ++index) {

@@ -38,7 +38,7 @@ enum ComputeMode : unsigned { kDefaultMode = 0, kExclusiveProcess = 3 };
 constexpr unsigned kNoVirtualization = 0;
 
 /// nvmlUUIDType_t.
-constexpr unsigned kAsciiUuid = 1;
+enum UuidType : unsigned { kAsciiUuid = 1, kBinaryUuid = 2 };
 
 /// nvmlProcessMode_t.
 enum ProcessMode : unsigned { kComputeProcesses = 0, kMpsProcesses = 2 };

@@ -258,8 +258,8 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetFanSpeed(Handle* device, unsigned*) {
 GPEMU_SHIM_EXPORT int nvmlDeviceGetFanSpeed_v2(Handle* device, unsigned, unsigned*) {
   return nvml::absent(device);
 }
-GPEMU_SHIM_EXPORT int nvmlDeviceGetNumFans(Handle* device, unsigned* count) {
-  return nvml::put_constant(device, count, 0U);
+GPEMU_SHIM_EXPORT int nvmlDeviceGetNumFans(Handle* device, unsigned*) {
+  return nvml::absent(device);
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetEccMode(Handle* device, unsigned*, unsigned*) {
   return nvml::absent(device);

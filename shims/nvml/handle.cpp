@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
 #include <cstdio>
 #include <cstring>
+#include <iterator>
 
 #include "nvml.hpp"
 
@@ -71,6 +73,18 @@ int find_by_address(const char* text, Handle** destination) {
   });
 }
 
+/// Returns the text of a UUID's bytes, e.g. "GPU-01234567-89ab-cdef-0123-456789abcdef".
+std::array<char, sizeof(Uuid::text)> text_of(const unsigned char (&bytes)[16]) {
+  std::array<char, sizeof(Uuid::text)> text{'G', 'P', 'U', '-'};
+  size_t length = 4;
+  for (size_t i = 0; i < std::size(bytes); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text[length++] = '-';
+    std::snprintf(&text[length], text.size() - length, "%02x", bytes[i]);
+    length += 2;
+  }
+  return text;
+}
+
 int find_by_uuid(const char* text, Handle** destination) {
   return find(destination, [text](const gpemu_monitor_device& device) {
     return std::strcmp(device.uuid, text) == 0;
@@ -130,6 +144,9 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetHandleByUUIDV(const nvml::Uuid* uuid, Handle*
   if (nvml::device_count() < 0) return nvml::kUninitialized;
   if (uuid == nullptr || device == nullptr) return nvml::kInvalidArgument;
   if (!nvml::is_version(*uuid, 1)) return nvml::kArgumentVersionMismatch;
+  if (uuid->type == nvml::kBinaryUuid) {
+    return nvml::find_by_uuid(nvml::text_of(uuid->bytes).data(), device);
+  }
   if (uuid->type != nvml::kAsciiUuid ||
       std::memchr(uuid->text, '\0', sizeof(uuid->text)) == nullptr) {
     return nvml::kInvalidArgument;

@@ -131,9 +131,10 @@ GPEMU_NO_PROCESSES(nvmlDeviceGetMPSComputeRunningProcesses_v3)
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetRunningProcessDetailList(Handle* device,
                                                             nvml::ProcessDetailList* list) {
-  if (list == nullptr) return nvml::kInvalidArgument;
-  if (!nvml::is_version(*list, 1)) return nvml::kArgumentVersionMismatch;
-  if (list->mode > nvml::kMpsProcesses) return nvml::kInvalidArgument;
+  // Documented so; other functions have a status of their own for a wrong version.
+  if (list == nullptr || !nvml::is_version(*list, 1) || list->mode > nvml::kMpsProcesses) {
+    return nvml::kInvalidArgument;
+  }
   if (list->mode != nvml::kComputeProcesses) return nvml::put_no_processes(device, &list->count);
   return nvml::put_processes(device, &list->count, list->processes);
 }

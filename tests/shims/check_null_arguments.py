@@ -7,7 +7,8 @@ Calls each on an emulated GPU, after what a program calls first, with
   the address of memory that is full of zeros and may be written: a dead handle, a structure of
     zeros, 138 TB, or, as an int, nearly 2^31 (large) or -2^31 (negative);
   these again, with a live handle where the function takes one.
-What the calls return is not checked.
+With zeros and no handle, a call must fail, or succeed if ACCEPTED lists the function. What the
+other calls return is not checked.
 
 Usage: check_null_arguments.py <shared object> <functions.def> <CUDA major, or "" for all>
 """
@@ -59,15 +60,38 @@ EXCEPTIONS = [(re.compile(functions), *rest) for functions, *rest in (
     ("nvshmem_selected_device_transport", FILLS, "is a variable"),
     # Source: nvtxTypes.h, NvtxInitializeInjectionNvtxFunc_t.
     ("InitializeInjectionNvtx2", ADDRESSES, "calls its argument"),
-    # Source: CUDA driver and runtime API, "Error Log Management".
+    # Source: CUDA Driver API and CUDA Runtime API, "Error Log Management Functions".
     ("cu(da)?LogsRegisterCallback", ADDRESSES, "its argument is called with the log's next line"),
-    # They use as many elements of an array as their caller says there are. Source: CUDA driver and
-    # runtime API, "Graph Management", "Stream Management" and "Memory Management".
+    # They use as many elements of an array as their caller says there are. Source: "Graph
+    # Management", "Stream Management" and "Memory Management" there.
     (r"cu(da)?(Graph(Add|Remove)Dependencies|GraphAddNode|StreamBeginCaptureToGraph|"
      r"StreamUpdateCaptureDependencies|MemcpyBatchAsync)(_v2)?(_ptsz)?", ADDRESSES, "reads arrays"),
-    # Source: "Device Management" there; nvml.h, nvmlDeviceGetFieldValues.
-    ("cudaSetValidDevices", ("large",), "reads an array"),
+    # Source: nvml.h, nvmlDeviceGetFieldValues.
     ("nvmlDeviceGetFieldValues", ("large",), "writes an array"),
+)]
+
+# Their results are no statuses; a group's end fails if none has begun.
+UNCHECKED = re.compile(
+    r"nvtx\w+|InitializeInjectionNvtx2|nvshmem\w+|cusparseGetMat\w+|cudnnGetLastErrorString|"
+    r"cuFile(UseCount|BatchIODestroy|HandleDeregister)|p?ncclGroupEnd|"
+    r"__cuda((R|Unr)egister(FatBinary(End)?|Function|Var)|GetProcAddress)")
+# (functions that succeed with zeros, why).
+ACCEPTED = [(re.compile(functions), why) for functions, why in (
+    (r"nvml(Init\w*|Shutdown)|p?ncclGroupStart|cu(da)?Profiler(Start|Stop)|cuCtxSynchronize|"
+     r"cuda(Device|Thread)(Synchronize|Reset|Exit)|cuInit", "takes no pointer"),
+    (r"cuDevice(GraphMemTrim|PrimaryCtx(Release|Reset|SetFlags)(_v2)?)|cudaInitDevice|"
+     r"cuda(DeviceGraphMemTrim|SetDevice)", "takes a device, and there is a first one"),
+    (r"cu(Ctx|da(Device|Thread))Set(CacheConfig|SharedMemConfig|Flags)|cudaSetDeviceFlags|"
+     r"cudaSetValidDevices", "takes a setting whose default is 0"),
+    (r"cu(da)?Stream(Query|Synchronize)(_ptsz)?|cu(da)?StreamBeginCapture(_v2)?_ptsz",
+     "takes a stream, and 0 is the default one"),
+    (r"cuMem(cpy(?!2D|3D|Batch)|set)\w*|cudaMem(cpy(?!3D|Batch|\w+Symbol)|set)\w*|"
+     "__cudaPushCallConfiguration", "takes sizes, and 0 is one"),
+    ("cuCtxSetCurrent", "leaves the thread without a context"),
+    (r"cu(Ctx|daDevice)GetStreamPriorityRange|cuCtxPopCurrent(_v2)?", "results are optional"),
+    (r"cuMemFree(Host|_v2)|cudaFree(Host)?|p?nccl(MemFree|CommDestroy|CommAbort)|"
+     r"cudnn(Destroy\w+|BackendDestroy)Descriptor|cublasLt\w+Destroy|"
+     r"cusparse(Destroy\w+|\w+_destroyDescr)", "frees, as free(NULL) does"),
 )]
 
 
@@ -96,20 +120,27 @@ def call(loaded, name, *arguments):
 
 
 def start(loaded, soname):
-    """Makes the calls without which a library refuses everything; also after a shutdown."""
+    """Makes the calls without which a library refuses everything, also after a shutdown, and ends
+    the capture that cuStreamBeginCapture_ptsz begins: until then, many calls are refused."""
     if soname.startswith("libcuda."):
         context = POINTER()
         call(loaded, "cuInit", 0)
         call(loaded, "cuDevicePrimaryCtxRetain", ctypes.byref(context), 0)
         call(loaded, "cuCtxSetCurrent", context)
+        loaded.cuStreamEndCapture_ptsz(None, ctypes.byref(POINTER()))
     elif soname.startswith("libcudart."):
         call(loaded, "cudaSetDevice", 0)
+        loaded.cudaStreamEndCapture_ptsz(None, ctypes.byref(POINTER()))
     elif soname.startswith("libnvidia-ml."):
         call(loaded, "nvmlInit_v2")
 
 
 def handle_of(name):
     return next((rest for functions, *rest in HANDLES if functions.match(name)), None)
+
+
+def accepts_zeros(name):
+    return any(functions.fullmatch(name) for functions, _ in ACCEPTED)
 
 
 def new_handle(loaded, create, arguments):
@@ -121,7 +152,7 @@ def new_handle(loaded, create, arguments):
 
 
 def call_all(library, fill, with_handle, names):
-    """In a process of its own: prints the name of each function before calling it."""
+    """In a process of its own: prints each function's name, calls it, and prints the result."""
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY_BYTES, MOST_MEMORY_BYTES))
     loaded = ctypes.CDLL(library)
@@ -133,12 +164,18 @@ def call_all(library, fill, with_handle, names):
             position, create, *its_arguments = handle_of(name)
             arguments[position] = new_handle(loaded, create, its_arguments)
         ctypes.memset(MEMORY_ADDRESS, 0, 2 * HALF_BYTES)
-        print(name, flush=True)
-        getattr(loaded, name)(*arguments)
+        print(name, end=" ", flush=True)
+        print(getattr(loaded, name)(*arguments), flush=True)
+
+
+def calls_of(output):
+    """Returns the words of each line: a function's name and, unless it ended the process, its
+    result."""
+    return [line.split() for line in output.splitlines()]
 
 
 def run(library, fill, with_handle, names):
-    """Returns how the calls ended, the functions that were called, and what was logged."""
+    """Returns how the calls ended, each call's name and result, and what was logged."""
     environment = {**os.environ, "GPEMU_GPU": "V100-PCIE-32GB", "GPEMU_CLOCK": "virtual"}
     for name in ("CUDA_VISIBLE_DEVICES", "GPEMU_NODE", "GPEMU_RECORD_DIR", "GPEMU_STRICT"):
         environment.pop(name, None)
@@ -148,9 +185,9 @@ def run(library, fill, with_handle, names):
                               errors="replace", check=False, input="\n".join(names),
                               timeout=TIMEOUT_S)
     except subprocess.TimeoutExpired as expired:
-        return "does not return", (expired.stdout or b"").decode().split(), ""
+        return "does not return", calls_of((expired.stdout or b"").decode()), ""
     how = f"ends the process with {done.returncode}" if done.returncode else None
-    return how, done.stdout.split(), done.stderr
+    return how, calls_of(done.stdout), done.stderr
 
 
 def faults(library, fill, with_handle, names):
@@ -162,14 +199,18 @@ def faults(library, fill, with_handle, names):
     left *= 2  # the second time, with the state that all others left behind
     arguments = f"a handle and {fill}" if with_handle else fill
     while left:
-        how, called, log = run(library, fill, with_handle, left)
+        how, calls, log = run(library, fill, with_handle, left)
+        if fill == "zeros" and not with_handle:
+            yield from (f"{name} with zeros returns {result[0]}" for name, *result in calls
+                        if result and not UNCHECKED.fullmatch(name) and
+                        (result == ["0"]) != accepts_zeros(name))
         if how is None:
             return
-        if not called:
+        if not calls:
             yield f"{arguments}: nothing was called: {log[-1000:]}"
             return
-        yield f"{called[-1]} with {arguments} {how} {log.splitlines()[-1:]}"
-        left = left[len(called):]
+        yield f"{calls[-1][0]} with {arguments} {how} {log.splitlines()[-1:]}"
+        left = left[len(calls):]
 
 
 def main():
@@ -178,8 +219,8 @@ def main():
         return
     library, functions, major = sys.argv[1:4]
     names = functions_of(functions, major)
-    found = [fault for fill in FILLS for with_handle in (False, True)
-             for fault in faults(library, fill, with_handle, names)]
+    found = dict.fromkeys(fault for fill in FILLS for with_handle in (False, True)
+                          for fault in faults(library, fill, with_handle, names))
     print(*found, f"{len(names)} functions", sep="\n")
     sys.exit(1 if found else 0)
 

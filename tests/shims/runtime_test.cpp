@@ -104,6 +104,9 @@ TEST_P(CudaRuntime, NullPointersAreRefusedAndRemembered) {
   EXPECT_EQ(call("cudaLaunchKernelExC", kNull, kNull, kNull), kInvalidValue);
   EXPECT_EQ(call("cudaMemcpy3D", kNull), kInvalidValue);
   EXPECT_EQ(call("cudaRuntimeGetVersion", kNull), kInvalidValue);
+  EXPECT_EQ(call("cudaSetValidDevices", kNull, 1), kInvalidValue);
+  int more_than_exist[] = {0, 0};
+  EXPECT_EQ(call("cudaSetValidDevices", &more_than_exist[0], 2), kInvalidValue);
 }
 
 TEST_P(CudaRuntime, SuccessDoesNotClearTheLastError) {
