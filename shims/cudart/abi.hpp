@@ -109,6 +109,7 @@ struct CopyParameters {
   char flags[16];
   Copy3D copy;
 };
+static_assert(sizeof(CopyParameters) == 176);
 
 /// cudaGraphNodeParams: the kinds that are supported.
 struct NodeParameters {
