@@ -105,11 +105,17 @@ struct HostParameters {
   void (*function)(void*);
   void* data;
 };
+static_assert(sizeof(HostParameters) == 16);
 
-/// CUgraphEdgeData and cudaGraphEdgeData: all zero is a full dependency, the only kind here.
+/// CUgraphEdgeData and cudaGraphEdgeData, three bytes and five reserved ones: all zero is a full
+/// dependency, the only kind here.
 struct EdgeData {
   unsigned char bytes[8];
 };
+static_assert(sizeof(EdgeData) == 8);
+
+/// CUipcMemHandle, CUipcEventHandle and the runtime's: CU_IPC_HANDLE_SIZE bytes.
+static_assert(sizeof(gpemu_cuda_ipc) == 64);
 
 /// CUDA_GRAPH_INSTANTIATE_PARAMS and cudaGraphInstantiateParams.
 struct InstantiateParameters {

@@ -51,8 +51,9 @@ enum Order : int { kByColumns = 0, kByRows = 1 };
 /// cublasLtEpilogue_t, CUBLASLT_EPILOGUE_DEFAULT.
 constexpr uint32_t kNoEpilogue = 1;
 
-/// cublasLtMatmulAlgo_t, which the caller holds. The first words are the configuration by
-/// cublasLtMatmulAlgoConfigAttributes_t; the last one marks it as made by this library.
+/// cublasLtMatmulAlgo_t, which the caller holds: eight words of 64 bits. The first words are the
+/// configuration by cublasLtMatmulAlgoConfigAttributes_t; the last one marks it as made by this
+/// library.
 struct Algorithm {
   uint32_t configuration[9];
   uint32_t unused[6];

@@ -109,6 +109,7 @@ struct CopyParameters {
   char flags[16];
   Copy3D copy;
 };
+static_assert(sizeof(CopyParameters) == 176);
 
 /// cudaGraphNodeParams: the kinds that are supported.
 struct NodeParameters {
@@ -136,12 +137,14 @@ static_assert(sizeof(NodeParameters) == 256);
 #define P13(type, name, length, attribute) P(type, name, length, attribute)
 #endif
 
+// NOLINTBEGIN(readability-identifier-naming): the names of the members are NVIDIA's.
 /// cudaDeviceProp.
 struct Properties {
 #define P(type, name, length, attribute) type name[length];
 #include "properties.def"
 #undef P
 };
+// NOLINTEND(readability-identifier-naming)
 // Sources: sizeof and offsetof with the headers of CUDA 12.8 and 13.2.
 #if GPEMU_CUDA_MAJOR == 12
 static_assert(sizeof(Properties) == 1032 && offsetof(Properties, totalConstMem) == 352 &&

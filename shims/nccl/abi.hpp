@@ -33,7 +33,7 @@ constexpr int kReductions = 5;
 /// NCCL_SPLIT_NOCOLOR.
 constexpr int kNoColor = -1;
 
-/// ncclUniqueId.
+/// ncclUniqueId: NCCL_UNIQUE_ID_BYTES.
 struct UniqueId {
   char bytes[128];
 };

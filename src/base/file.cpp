@@ -130,6 +130,10 @@ Result<std::vector<std::filesystem::path>> list_folder(const std::filesystem::pa
   return paths;
 }
 
+std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder) {
+  return list_folder(folder).value_or(std::vector<std::filesystem::path>());
+}
+
 int take_space(const FileDescriptor& file, std::size_t offset, std::size_t size) {
   int error = EINTR;
   while (error == EINTR) {

@@ -78,6 +78,12 @@ TEST(ListFolder, ReportsAFolderThatIsNotThereOrNoFolder) {
   EXPECT_EQ(file.error().code, ErrorCode::kIo);
 }
 
+TEST(PathsIn, IsEmptyForAFolderThatCannotBeRead) {
+  EXPECT_TRUE(paths_in("/no/such/folder").empty());
+  EXPECT_TRUE(paths_in("/dev/null").empty());
+  EXPECT_FALSE(paths_in("/proc/self/task").empty());
+}
+
 /// Makes each read of a folder by this thread fail with EIO. Returns whether the kernel does that.
 bool refuse_reads_of_folders() {
   std::array<sock_filter, 4> filter = {

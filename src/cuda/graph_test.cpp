@@ -96,6 +96,27 @@ class GraphTest : public testing::Test {
     EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
     return exec;
   }
+  /// Describes a node that sets `count` words to 7.
+  static gpemu_cuda_node_parameters set_of(std::uint64_t address, std::uint64_t count) {
+    gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET};
+    set.set_address = address;
+    set.set_count = count;
+    set.set_height = 1;
+    set.set_element_bytes = 4;
+    set.set_value = 7;
+    return set;
+  }
+  /// Describes the product of 1 x 1 matrices.
+  static gpemu_cuda_product product_of_numbers() {
+    gpemu_cuda_product product{};
+    product.m = product.n = product.k = product.batch = 1;
+    product.leading_a = product.leading_b = product.leading_c = 1;
+    product.stride_a = product.stride_b = product.stride_c = 1;
+    product.type = product.type_c = GPEMU_TYPE_FP32;
+    product.known = 1;
+    product.alpha = 1;
+    return product;
+  }
   gpemu_cuda_status end_capture() {
     Graph graph = nullptr;
     const gpemu_cuda_status status = gpemu_cuda_end_capture(stream_, &graph);
@@ -358,12 +379,7 @@ TEST_F(GraphTest, BuildsGraphsByHand) {
   ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
   std::uint64_t memory = 0;
   ASSERT_EQ(gpemu_cuda_malloc(64, &memory), GPEMU_CUDA_SUCCESS);
-  gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET};
-  set.set_address = memory;
-  set.set_count = 8;
-  set.set_height = 1;
-  set.set_element_bytes = 4;
-  set.set_value = 7;
+  gpemu_cuda_node_parameters set = set_of(memory, 8);
   const gpemu_cuda_node_parameters empty{.kind = GPEMU_CUDA_NODE_EMPTY};
   Node first = nullptr, second = nullptr, third = nullptr;
   ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &set, &first), GPEMU_CUDA_SUCCESS);
@@ -745,27 +761,8 @@ TEST_F(GraphTest, AForkedChildEndsThoughAThreadHeldTheLockOfGraphs) {
 }
 
 TEST_F(GraphTest, BatchesOfProductsMayBeLarge) {
-  gpemu_cuda_product product{.a = 0,
-                             .b = 0,
-                             .c = 0,
-                             .m = 1,
-                             .n = 1,
-                             .k = 1,
-                             .batch = (1 << 20) + 1,
-                             .leading_a = 1,
-                             .leading_b = 1,
-                             .leading_c = 1,
-                             .stride_a = 1,
-                             .stride_b = 1,
-                             .stride_c = 1,
-                             .transpose_a = 0,
-                             .transpose_b = 0,
-                             .arrays = 0,
-                             .type = GPEMU_TYPE_FP32,
-                             .type_c = GPEMU_TYPE_FP32,
-                             .known = 1,
-                             .alpha = 1,
-                             .beta = 0};
+  gpemu_cuda_product product = product_of_numbers();
+  product.batch = (1 << 20) + 1;
   EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_SUCCESS);
   product.arrays = 1;
   EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_ERROR_INVALID_VALUE);
@@ -789,27 +786,11 @@ TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
   poke(512, 5.0F);
   poke(768, 7.0F);
   poke(1024, 9.0F);
-  const gpemu_cuda_product product{.a = memory,
-                                   .b = memory + 8,
-                                   .c = memory + 16,
-                                   .m = 1,
-                                   .n = 1,
-                                   .k = 1,
-                                   .batch = 1,
-                                   .leading_a = 1,
-                                   .leading_b = 1,
-                                   .leading_c = 1,
-                                   .stride_a = 1,
-                                   .stride_b = 1,
-                                   .stride_c = 1,
-                                   .transpose_a = 0,
-                                   .transpose_b = 0,
-                                   .arrays = 1,
-                                   .type = GPEMU_TYPE_FP32,
-                                   .type_c = GPEMU_TYPE_FP32,
-                                   .known = 1,
-                                   .alpha = 1,
-                                   .beta = 0};
+  gpemu_cuda_product product = product_of_numbers();
+  product.a = memory;
+  product.b = memory + 8;
+  product.c = memory + 16;
+  product.arrays = 1;
   const Exec exec = captured(
       [&] { EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_SUCCESS); });
   poke(16, memory + 1024);
@@ -824,12 +805,7 @@ TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {
 TEST_F(GraphTest, ANodeDoesInLaterInstancesWhatItWasSetTo) {
   std::uint64_t memory = 0;
   ASSERT_EQ(gpemu_cuda_malloc(64, &memory), GPEMU_CUDA_SUCCESS);
-  gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET};
-  set.set_address = memory;
-  set.set_count = 16;
-  set.set_height = 1;
-  set.set_element_bytes = 4;
-  set.set_value = 7;
+  gpemu_cuda_node_parameters set = set_of(memory, 16);
   Graph graph = nullptr;
   Node node = nullptr;
   Exec before = nullptr;

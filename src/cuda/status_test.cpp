@@ -88,8 +88,14 @@ TEST_F(StatusTest, IsOutOfMemoryWhereTheHostHasNone) {
   gpemu_cuda_stream_handle stream = nullptr;
   EXPECT_GT(failing_allocations([&] { return gpemu_cuda_stream_create(1, 0, &stream); }), 0);
   gpemu_cuda_event_handle event = nullptr;
-  EXPECT_GE(failing_allocations([&] { return gpemu_cuda_event_create(0, &event); }), 0);
-  EXPECT_GE(failing_allocations([&] { return gpemu_cuda_event_record(event, stream, 0); }), 0);
+  // These may need no memory at all.
+  failing_allocations([&] { return gpemu_cuda_event_create(0, &event); });
+  EXPECT_NE(event, nullptr);
+  failing_allocations([&] { return gpemu_cuda_event_record(event, stream, 0); });
+  EXPECT_EQ(gpemu_cuda_event_synchronize(event), GPEMU_CUDA_SUCCESS);
+  std::int64_t elapsed_ns = -1;
+  EXPECT_EQ(gpemu_cuda_event_elapsed(event, event, &elapsed_ns), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(elapsed_ns, 0);
   std::uint64_t memory = 0, reserved = 0, physical = 0, from_pool = 0;
   void* host = nullptr;
   constexpr std::uint64_t kSize = 2 << 20;
@@ -106,7 +112,8 @@ TEST_F(StatusTest, IsOutOfMemoryWhereTheHostHasNone) {
             }),
             0);
   gpemu_cuda_graph_handle graph = nullptr;
-  EXPECT_GE(failing_allocations([&] { return gpemu_cuda_graph_create(&graph); }), 0);
+  failing_allocations([&] { return gpemu_cuda_graph_create(&graph); });
+  EXPECT_NE(graph, nullptr);
   gpemu_cuda_node_parameters set{.kind = GPEMU_CUDA_NODE_SET};
   set.set_address = memory;
   set.set_element_bytes = 1;

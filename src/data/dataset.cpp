@@ -50,7 +50,7 @@ bool are_parts(const fs::path& root, const std::vector<std::string>& names) {
   for (const std::string& name : names) {
     if (std::ranges::find(kParts, name) == kParts.end()) return false;
     std::error_code ignored;
-    for (const fs::path& path : list_folder(root / name).value_or(std::vector<fs::path>())) {
+    for (const fs::path& path : paths_in(root / name)) {
       has_classes = has_classes || fs::is_directory(path, ignored);
     }
   }

@@ -237,10 +237,13 @@ TEST_F(LoaderTest, PassesOnTheAllocatorsError) {
 }
 
 TEST_F(LoaderTest, StopsAtAnyTime) {
-  for (int taken = 0; taken < 12; ++taken) {
+  static_cast<void>(create(kOptions));  // Before its first epoch.
+  for (int taken = 0; taken < 8; ++taken) {
     Loader loader = create(kOptions);
-    if (taken > 0) loader.start_epoch(0);
-    for (int i = 1; i < taken && loader.next().value(); ++i) continue;
+    loader.start_epoch(0);
+    int batches = 0;
+    while (batches < taken && loader.next().value()) ++batches;
+    EXPECT_EQ(batches, std::min(taken, 5));
   }
 }
 

@@ -283,22 +283,36 @@ TEST_F(NodeTest, AProcessThatCanOpenNoMoreFilesKeepsItsPlace) {
   EXPECT_EQ(node->device_snapshot(0, clock.now()).processes.size(), 2U);
 }
 
+/// Starts a function in a child process. noexcept: an exception must end the child, which would
+/// otherwise go on with the tests.
+template <typename Function>
+pid_t start_child(Function function) noexcept {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(function() ? 0 : 1);
+  return child;
+}
+
+/// Runs a function in a child process and returns whether that returned true.
+template <typename Function>
+bool in_child(Function function) {
+  const pid_t child = start_child(function);
+  int status = 0;
+  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
 TEST_F(NodeTest, DropsTheWorkOfTheDeadAndNotTheTimeTheyWaited) {
   sim::RealClock clock;
   const auto node = Node::create(config("n1"), directory_).value();
   const auto device = Device::open(node, 0, clock).value();
   device->default_stream().launch(Duration(1000));
   device->default_stream().copy(Engine::kCopyDeviceToHost, 1, Duration(1000));
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  ASSERT_TRUE(in_child([&] {
     auto own = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
     own->default_stream().launch(std::chrono::hours(1));
     own->default_stream().copy(Engine::kCopyDeviceToHost, 1, std::chrono::hours(1));
     static_cast<void>(own.release());  // As if it were killed.
-    ::_exit(0);
-  }
-  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+    return true;
+  }));
   // Seen so by those who look, and then by who queues.
   for (const char* who : {"looks", "queues"}) {
     const TimePoint now = clock.now();
@@ -311,15 +325,6 @@ TEST_F(NodeTest, DropsTheWorkOfTheDeadAndNotTheTimeTheyWaited) {
     EXPECT_LT(device->default_stream().launch(Duration(0)).end, now + std::chrono::minutes(30))
         << who;
   }
-}
-
-/// Runs a function in a child process and returns whether that returned true.
-template <typename Function>
-bool in_child(Function function) {
-  const pid_t child = ::fork();
-  if (child == 0) ::_exit(function() ? 0 : 1);
-  int status = 0;
-  return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
 TEST_F(NodeTest, ADeadParentIsDeadThoughItsChildLives) {
@@ -432,8 +437,7 @@ TEST_F(NodeTest, MemoryIsNeverGivenTwiceNorLostAmongMany) {
   int done[2];
   ASSERT_EQ(::pipe(start), 0);
   ASSERT_EQ(::pipe(done), 0);
-  for (int i = 0; i < kProcesses; ++i) {
-    if (::fork() != 0) continue;
+  const auto take_all = [&] {
     sim::RealClock clock;
     auto device = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
     char byte = 0;
@@ -446,9 +450,9 @@ TEST_F(NodeTest, MemoryIsNeverGivenTwiceNorLostAmongMany) {
     }
     char parts = 0;
     while (device->allocate(kPart)) ++parts;
-    static_cast<void>(!::write(done[1], &parts, 1));
-    ::pause();
-  }
+    return ::write(done[1], &parts, 1) == 1 && ::pause() == 0;
+  };
+  for (int i = 0; i < kProcesses; ++i) ASSERT_GT(start_child(take_all), 0);
   ::close(start[0]);
   ::close(start[1]);
   int parts = 0;
@@ -477,13 +481,11 @@ TEST_F(NodeTest, NamesTheStoppedProcessThatHoldsWhatIsMissing) {
   const auto node = Node::create(exclusive, directory_).value();
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
+  const pid_t child = start_child([&] {
     sim::RealClock clock;
     auto device = Device::open(Node::open("n1", directory_).value(), 0, clock).value();
-    static_cast<void>(!::write(ready[1], "", 1));
-    ::pause();
-  }
+    return ::write(ready[1], "", 1) == 1 && ::pause() == 0;
+  });
   char byte = 0;
   ASSERT_EQ(::read(ready[0], &byte, 1), 1);
   ASSERT_EQ(::kill(child, SIGSTOP), 0);
@@ -538,20 +540,15 @@ TEST_F(NodeTest, AForkedChildTakesNothingFromItsParent) {
   const auto node = Node::create(config("n1"), directory_).value();
   auto device = Device::open(node, 0, clock).value();
   const DeviceAddress address = device->allocate(600 * kKiB).value();
-  const pid_t child = ::fork();
-  ASSERT_GE(child, 0);
-  if (child == 0) {
+  EXPECT_TRUE(in_child([&] {
     const auto refuses = [](const auto& result) {
       return !result && result.error().code == ErrorCode::kUnavailable;
     };
     const bool refused = refuses(device->allocate(kKiB)) && refuses(device->free(address)) &&
                          refuses(Device::open(node, 0, clock));
     device.reset();
-    ::_exit(refused ? 0 : 1);
-  }
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "the child is refused";
+    return refused;
+  })) << "the child is refused";
   EXPECT_EQ(device->memory_info().held, 600 * kKiB);
   EXPECT_EQ(node->device_snapshot(0, clock.now()).processes.size(), 1U);
   EXPECT_TRUE(device->free(address));

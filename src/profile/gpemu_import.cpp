@@ -41,7 +41,7 @@ double rounded(double value) {
 /// there.
 std::vector<std::string> names_in(const fs::path& folder, bool folders) {
   std::vector<std::string> names;
-  for (const fs::path& path : list_folder(folder).value_or(std::vector<fs::path>())) {
+  for (const fs::path& path : paths_in(folder)) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored) == folders) names.push_back(path.filename().string());
   }

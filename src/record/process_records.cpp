@@ -83,8 +83,7 @@ Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path&
 
 std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder) {
   std::vector<LoadedLibrary> loaded;
-  for (const std::filesystem::path& path :
-       list_folder(folder).value_or(std::vector<std::filesystem::path>())) {
+  for (const std::filesystem::path& path : paths_in(folder)) {
     if (path.extension() != ".loaded") continue;
     std::ifstream file(path);
     LoadedLibrary& one = loaded.emplace_back();

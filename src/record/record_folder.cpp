@@ -10,7 +10,6 @@
 #include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
-#include <vector>
 
 namespace gpemu::record {
 namespace {
@@ -21,8 +20,7 @@ constexpr const char* kLockName = "lock";
 /// Removes the folders of killed runs, whose locks are free.
 void remove_abandoned(const std::filesystem::path& parent) {
   std::error_code ignored;
-  for (const std::filesystem::path& path :
-       list_folder(parent).value_or(std::vector<std::filesystem::path>())) {
+  for (const std::filesystem::path& path : paths_in(parent)) {
     if (!path.filename().string().starts_with(kPrefix)) continue;
     // Other users may have put anything here. Their files are neither waited for nor removed.
     struct stat status{};

@@ -138,6 +138,7 @@ class ProcessTrace {
       event["name"] = entry["text"];
       ++open_[thread];
     } else if (kind == "pop") {
+      if (open_[thread] == 0) return {};
       event["ph"] = "E";
       --open_[thread];
     } else if (kind == "start" || kind == "end") {

@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
-#include <vector>
 
 #include "gpemu/base/file.hpp"
 
@@ -42,8 +41,7 @@ double ratio(Duration part, Duration whole) {
 std::map<int, Duration> queued_by_thread() {
   std::map<int, Duration> queued;
   bool counted = false;  // Kernels without CONFIG_SCHED_INFO show zeros.
-  for (const std::filesystem::path& thread :
-       list_folder("/proc/self/task").value_or(std::vector<std::filesystem::path>())) {
+  for (const std::filesystem::path& thread : paths_in("/proc/self/task")) {
     std::ifstream file(thread / "schedstat");
     std::int64_t ran = 0, waited = 0;
     if (file >> ran >> waited) queued[std::stoi(thread.filename())] = Duration(waited);

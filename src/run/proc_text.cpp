@@ -76,18 +76,26 @@ std::optional<pid_t> last_pid_in(std::string_view loadavg) {
   return leading_number<pid_t>(loadavg.substr(space + 1));
 }
 
-bool is_own_memory(std::string_view maps, std::uint64_t address, std::string_view shared_file) {
+bool is_own_memory(std::string_view maps, std::uint64_t address, std::string_view shared_file,
+                   const std::function<bool(std::string_view path)>& is_there) {
   // 7f0e0c0-7f0e0d0 rw-s 00000000 00:1a 1066    /dev/shm/sem.x (deleted)
   while (!maps.empty()) {
-    const std::string_view line = take_line(maps);
+    std::string_view line = take_line(maps);
     const auto from = leading_number<std::uint64_t>(line, 16);
     const auto to = number_after<std::uint64_t>(line, "-", 16);
     if (!from || !to || address < *from || address >= *to) continue;
-    const std::size_t flags = line.find(' ') + 1;
-    const bool is_private = flags + 3 < line.size() && line[flags + 3] == 'p';
-    // Memory of a file without a name was inherited or passed on, not found by its name.
-    return is_private || line.ends_with(" (deleted)") ||
-           (!shared_file.empty() && line.ends_with(shared_file));
+    take_word(line);
+    const std::string_view flags = take_word(line);
+    if (flags.size() == 4 && flags[3] == 'p') return true;
+    for (int i = 0; i < 3; ++i) take_word(line);  // Offset, device and inode.
+    line.remove_prefix(std::min(line.size(), line.find_first_not_of(kBlanks)));
+    const std::string_view path = line;
+    if (!shared_file.empty() && path == shared_file) return true;
+    // Other processes find a segment of System V by its key, unless that is 0.
+    if (path.starts_with("/SYSV") && !path.starts_with("/SYSV00000000")) return false;
+    // Memory of a file without a name was inherited or passed on, not found by its name. A file
+    // that has a name may be called so, too.
+    return path.ends_with(" (deleted)") && !is_there(path);
   }
   return false;
 }

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <sys/types.h>
@@ -52,9 +53,11 @@ struct SystemCall {
 [[nodiscard]] std::optional<pid_t> last_pid_in(std::string_view loadavg);
 
 /// Returns whether only processes that share the memory at an address by inheritance, or by
-/// `shared_file` ("" for none), can reach it. Source: proc_pid_maps(5).
+/// `shared_file` ("" for none), can reach it. `is_there`: says whether a path names a file. Source:
+/// proc_pid_maps(5); for segments of System V, newseg() in ipc/shm.c of Linux.
 [[nodiscard]] bool is_own_memory(std::string_view maps, std::uint64_t address,
-                                 std::string_view shared_file);
+                                 std::string_view shared_file,
+                                 const std::function<bool(std::string_view path)>& is_there);
 
 // ---- Open files. Source, if no other is named: proc_pid_fdinfo(5)
 

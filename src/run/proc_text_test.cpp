@@ -3,6 +3,7 @@
 
 #include <fcntl.h>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -126,31 +127,51 @@ TEST(ProcText, LastPidIsTheLastNumber) {
   EXPECT_EQ(last_pid_in("0 " + std::string(kHuge)), std::nullopt);
 }
 
+/// Returns whether memory is own where no path names a file.
+bool is_own(std::string_view maps, std::uint64_t address, std::string_view shared_file = "") {
+  return is_own_memory(maps, address, shared_file, [](std::string_view) { return false; });
+}
+
 TEST(ProcText, OwnMemoryIsPrivateOrWithoutAName) {
-  const auto is_own = [](std::uint64_t address) { return is_own_memory(kMaps, address, ""); };
-  EXPECT_TRUE(is_own(0x1000));
-  EXPECT_TRUE(is_own(0x2fff));
-  EXPECT_FALSE(is_own(0x3000));
-  EXPECT_TRUE(is_own(0x4fff));
-  EXPECT_FALSE(is_own(0x5000));
-  EXPECT_TRUE(is_own(0x7fff0000));
-  EXPECT_TRUE(is_own(0xffffffffff600fff));
+  EXPECT_TRUE(is_own(kMaps, 0x1000));
+  EXPECT_TRUE(is_own(kMaps, 0x2fff));
+  EXPECT_FALSE(is_own(kMaps, 0x3000));
+  EXPECT_TRUE(is_own(kMaps, 0x4fff));
+  EXPECT_FALSE(is_own(kMaps, 0x5000));
+  EXPECT_TRUE(is_own(kMaps, 0x7fff0000));
+  EXPECT_TRUE(is_own(kMaps, 0xffffffffff600fff));
+}
+
+TEST(ProcText, AFileMayBeNamedAsOneThatWasDeleted) {
+  std::vector<std::string> asked;
+  EXPECT_FALSE(is_own_memory(kMaps, 0x4000, "", [&asked](std::string_view path) {
+    asked.emplace_back(path);
+    return true;
+  }));
+  EXPECT_EQ(asked, std::vector<std::string>{"/dev/zero (deleted)"});
 }
 
 TEST(ProcText, OwnMemoryIsThatOfTheSharedFile) {
-  EXPECT_TRUE(is_own_memory(kMaps, 0x3000, "/dev/shm/gpemu-0/node"));
-  EXPECT_FALSE(is_own_memory(kMaps, 0x5000, "/dev/shm/gpemu-0/node"));
+  EXPECT_TRUE(is_own(kMaps, 0x3000, "/dev/shm/gpemu-0/node"));
+  EXPECT_FALSE(is_own(kMaps, 0x5000, "/dev/shm/gpemu-0/node"));
+  EXPECT_FALSE(is_own(kMaps, 0x3000, "/gpemu-0/node")) << "another path that ends so";
+}
+
+TEST(ProcText, ASegmentOfSystemVIsOwnIfItHasNoKey) {
+  EXPECT_TRUE(is_own("1000-2000 rw-s 00000000 00:01 0    /SYSV00000000 (deleted)\n", 0x1000));
+  EXPECT_FALSE(is_own("1000-2000 rw-s 00000000 00:01 0    /SYSV00001267 (deleted)\n", 0x1000));
 }
 
 TEST(ProcText, MemoryThatIsNotListedIsNotOwn) {
   for (const std::uint64_t address : {0ULL, 0xfffULL, 0x6000ULL, ~0ULL}) {
-    EXPECT_FALSE(is_own_memory(kMaps, address, "/dev/shm/gpemu-0/node")) << address;
+    EXPECT_FALSE(is_own(kMaps, address, "/dev/shm/gpemu-0/node")) << address;
   }
-  for (const std::string_view text : {"", "\n\n", "-", "1000", "1000-", "1000-3000", "1000-3000 rw",
-                                      "x-3000 rw-p 0", "1000-x rw-p 0", "3000-1000 rw-p 0"}) {
-    EXPECT_FALSE(is_own_memory(text, 0x1000, "")) << text;
+  for (const std::string_view text :
+       {"", "\n\n", "-", "1000", "1000-", "1000-3000", "1000-3000 rw", "1000-3000 rw-s",
+        "1000-3000 rw-s 0 0:1 1", "x-3000 rw-p 0", "1000-x rw-p 0", "3000-1000 rw-p 0"}) {
+    EXPECT_FALSE(is_own(text, 0x1000)) << text;
   }
-  EXPECT_FALSE(is_own_memory("0-" + std::string(kHuge) + " rw-p 0 00:00 0\n", 0x1000, ""));
+  EXPECT_FALSE(is_own("0-" + std::string(kHuge) + " rw-p 0 00:00 0\n", 0x1000));
 }
 
 TEST(ProcText, InodeIsInTheLink) {

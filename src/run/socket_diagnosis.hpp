@@ -8,15 +8,9 @@
 
 #include "gpemu/base/file.hpp"
 
-#include "tcp_table.hpp"
+#include "socket_answer.hpp"
 
 namespace gpemu::run {
-
-/// The kernel's report on a Unix socket.
-struct UnixSocket {
-  int state = 0;           ///< one of socket_state.
-  std::uint64_t peer = 0;  ///< its inode; 0: there is none.
-};
 
 /// Asks the kernel about the host's sockets. Without an answer, there are none. Source:
 /// sock_diag(7). Thread safety: none.

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <span>
 #include <sys/uio.h>
+#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
@@ -159,8 +160,11 @@ bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
   constexpr std::uint64_t kPage = 4096;
   const std::pair key(process, address / kPage);
   if (const auto found = own_memory_.find(key); found != own_memory_.end()) return found->second;
-  const bool own =
-      run::is_own_memory(text_of(fmt::format("/proc/{}/maps", process)), address, shared_file_);
+  const auto is_there = [process](std::string_view path) {
+    return ::access(fmt::format("/proc/{}/root{}", process, path).c_str(), F_OK) == 0;
+  };
+  const bool own = run::is_own_memory(text_of(fmt::format("/proc/{}/maps", process)), address,
+                                      shared_file_, is_there);
   own_memory_.emplace(key, own);
   return own;
 }

@@ -16,6 +16,7 @@
 #include <thread>
 
 #include <climits>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "test_processes.hpp"
@@ -156,6 +157,23 @@ TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
     see(watch, 2);
     EXPECT_FALSE(ever_waits(watch)) << on_tcp;
   }
+}
+
+TEST_F(WaitWatchTest, SeesThatOthersCanReachAFileWithTheNameOfADeletedOne) {
+  const std::string path = testing::TempDir() + fmt::format("gpemu_{} (deleted)", ::getpid());
+  const int file = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  ASSERT_EQ(::ftruncate(file, 4096), 0);
+  TestProcesses processes({[file] {
+    void* const memory = ::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    ::close(file);
+    ::syscall(SYS_futex, memory, FUTEX_WAIT, 0, nullptr, nullptr, 0);
+  }});
+  ::close(file);
+  WaitWatch watch(processes.root(), "", host_);
+  expect_in_the_way(watch, "outside");
+  ASSERT_EQ(::unlink(path.c_str()), 0);
+  WaitWatch later(processes.root(), "", host_);
+  expect_waits(later);
 }
 
 TEST_F(WaitWatchTest, NeverMistakesAWakeUnderWayForWaiting) {

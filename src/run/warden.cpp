@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "warden.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
-#include <filesystem>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -16,6 +13,8 @@
 #include <unistd.h>
 #include <utility>
 #include <vector>
+
+#include "descendants.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -25,58 +24,6 @@ constexpr int kEnd = SIGKILL;
 
 int exit_code_of(int status) {
   return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-}
-
-/// Parses a whole text as a number; nothing if it is not one.
-std::optional<pid_t> number(std::string_view text) {
-  pid_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Returns the parent of a process that runs or is a zombie. Source: proc_pid_stat(5); the name, in
-/// parentheses, may contain anything.
-std::optional<pid_t> parent_of(pid_t process) {
-  const auto stat = read_file("/proc/" + std::to_string(process) + "/stat", kMiB);
-  if (!stat) return std::nullopt;
-  const std::size_t name_end = stat->rfind(") ");
-  if (name_end == std::string::npos) return std::nullopt;
-  const std::size_t begin = name_end + 4;  // After the letter of its state.
-  if (begin >= stat->size()) return std::nullopt;
-  return number(std::string_view(*stat).substr(begin, stat->find(' ', begin) - begin));
-}
-
-/// Returns the children of this process, including adopted ones and zombies.
-std::vector<pid_t> children() {
-  std::vector<pid_t> found;
-  const pid_t self = ::getpid();
-  for (const std::filesystem::path& path :
-       list_folder("/proc").value_or(std::vector<std::filesystem::path>())) {
-    const std::optional<pid_t> process = number(path.filename().native());
-    if (process && parent_of(*process) == self) found.push_back(*process);
-  }
-  return found;
-}
-
-/// Ends all descendants of this process except its children in `spared`. Children that belong to
-/// another user cannot be ended and are spared too.
-void end_descendants(std::vector<pid_t> spared) {
-  while (true) {
-    std::vector<pid_t> found = children();
-    std::erase_if(found, [&spared](pid_t child) {
-      if (std::ranges::find(spared, child) != spared.end()) return true;
-      if (::kill(child, kEnd) == 0) return false;
-      spared.push_back(child);
-      return true;
-    });
-    if (found.empty()) return;
-    for (const pid_t child : found) {
-      while (::waitpid(child, nullptr, 0) < 0 && errno == EINTR) {
-      }
-    }
-    // The processes that those had started are now children of this one.
-  }
 }
 
 /// A pipe that no program inherits.
@@ -189,7 +136,7 @@ class Guard {
 Result<Warden> Warden::start(const std::function<int()>& become, Leftovers leftovers) {
   GPEMU_ASSIGN(Pipe life, make_pipe());
   GPEMU_ASSIGN(Pipe report, make_pipe());
-  std::vector<pid_t> inherited = children();
+  GPEMU_ASSIGN(std::vector<pid_t> inherited, children());
   // If the warden is killed, this process adopts its children.
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   OldSignals old{};

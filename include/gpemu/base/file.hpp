@@ -49,6 +49,9 @@ class FileDescriptor {
 [[nodiscard]] Result<std::vector<std::filesystem::path>> list_folder(
     const std::filesystem::path& folder);
 
+/// Like list_folder, but a folder that cannot be read has nothing in it.
+[[nodiscard]] std::vector<std::filesystem::path> paths_in(const std::filesystem::path& folder);
+
 /// Allocates disk space for `size` bytes of a file from `offset` on, so that a mapping of them can
 /// be written to. Returns 0 or an errno value.
 [[nodiscard]] int take_space(const FileDescriptor& file, std::size_t offset, std::size_t size);

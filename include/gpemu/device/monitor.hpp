@@ -46,7 +46,8 @@ struct DeviceLoad {
 /// NVML does.
 ///
 /// Nothing runs in the background: a period ends with the first reading at least `min_period` after
-/// the end of the previous period. Thread safety: any thread.
+/// the end of the previous period. Only load() blocks, and only for its first period: snapshots are
+/// read from the node's file, which waits for nobody. Thread safety: any thread.
 class Monitor {
  public:
   /// Source: NVML's documentation of nvmlUtilization_t: the sample period is between 1/6 s and 1 s,
@@ -61,7 +62,8 @@ class Monitor {
 
   [[nodiscard]] const NodeView& node() const { return *node_; }
 
-  /// Returns the load over the last period that ended. The first reading waits for one to end.
+  /// Returns the load over the last period that ended. A device's first reading blocks until its
+  /// first period ends: `min_period` of the clock's time after create().
   /// Requires: 0 <= index < node().device_count().
   [[nodiscard]] Result<DeviceLoad> load(int index) GPEMU_EXCLUDES(mutex_);
 
@@ -73,7 +75,8 @@ class Monitor {
   [[nodiscard]] Result<double> energy_j(int index) const;
 
   /// For fork handlers: otherwise a child could inherit a lock that is held by a thread that does
-  /// not exist in the child. No thread waits for another lock while it holds this one.
+  /// not exist in the child. No thread waits for a lock or a period while it holds this one, so
+  /// lock_for_fork() blocks only briefly.
   void lock_for_fork() GPEMU_NOT_ANALYSED { mutex_.lock(); }
   void unlock_after_fork() GPEMU_NOT_ANALYSED { mutex_.unlock(); }
 
