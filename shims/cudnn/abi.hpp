@@ -13,9 +13,7 @@ enum Status : int {
   kBadParam = 2000,
   kNullPointer = 2002,
   kNotFinalized = 2004,
-  kOutOfBound = 2005,
   kSizeInsufficient = 2006,
-  kShapeMismatch = 2008,
   kAttributeType = 2010,
   kUnsupported = 3000,
   kDeviceAllocationFailed = 4004,
@@ -91,6 +89,14 @@ enum BackendAttribute : int {
   kEngineBehaviourNotes = 1305,
   kMatmulA = 1520,
   kMatmulB = 1521,
+  kReductionX = 1610,
+  kReductionY = 1611,
+  kResampleForwardX = 1710,
+  kResampleForwardY = 1711,
+  kResampleBackwardDx = 1720,
+  kResampleBackwardDy = 1721,
+  kNormForwardX = 2002,
+  kNormBackwardX = 2101,
   kAttentionForwardQ = 2800,
   kAttentionForwardK = 2801,
   kAttentionBackwardQ = 2851,
@@ -123,13 +129,22 @@ enum BackendType : int {
 constexpr int32_t kTensorCoreNote = 0;
 
 /// cudnnMathType_t.
-enum MathType : int { kFmaMath = 3 };
+enum MathType : int { kFmaMath = 3, kLastMathType = 3 };
 
 /// cudnnDeterminism_t.
 enum Determinism : int { kNonDeterministic = 0, kDeterministic = 1 };
 
+/// cudnnDataType_t: the type of CTC losses.
+constexpr int kFloatData = 0;
+
 /// cudnnTensorFormat_t.
-enum TensorFormat : int { kNchw = 0, kNhwc = 1 };
+enum TensorFormat : int { kNchw = 0, kNhwc = 1, kLastFormat = 2 };
+
+/// cudnnActivationMode_t: those that a convolution can fuse, and the last.
+enum ActivationMode : int { kRelu = 1, kIdentity = 5, kLastActivation = 6 };
+
+/// cudnnConvolutionMode_t: the last.
+constexpr int kLastConvolutionMode = 1;
 
 /// CUDNN_DIM_MAX.
 constexpr int kMaxDimensions = 8;
@@ -139,13 +154,34 @@ constexpr int kMaxDimensions = 8;
 /// cudnnBatchNormOps_t: the first, which keeps no activation, and the last.
 enum NormalizationOps : int { kPlainNormalization = 0, kLastNormalizationOps = 2 };
 
+/// cudnnBatchNormMode_t: the last.
+constexpr int kLastNormalizationMode = 2;
+
+/// cudnnPoolingMode_t: the last.
+constexpr int kLastPoolingMode = 3;
+
 // Source: cudnn_adv.h.
 
 /// cudnnRNNMode_t.
-enum RnnMode : int { kLstm = 2, kGru = 3 };
+enum RnnMode : int { kLstm = 2, kGru = 3, kLastRnnMode = 3 };
+
+/// cudnnDirectionMode_t.
+enum Direction : int { kUnidirectional = 0, kBidirectional = 1 };
+
+/// cudnnRNNInputMode_t.
+enum RnnInput : int { kLinearInput = 0 };
+
+/// cudnnForwardMode_t.
+enum ForwardMode : int { kInference = 0, kTraining = 1 };
+
+/// cudnnWgradMode_t.
+enum WeightGradients : int { kAddGradients = 0 };
+
+/// cudnnRNNDataLayout_t, cudnnCTCLossAlgo_t: the last.
+constexpr int kLastRnnLayout = 2, kLastCtcAlgorithm = 1;
 
 /// cudnnRNNBiasMode_t.
-enum BiasMode : int { kNoBias = 0, kDoubleBias = 2 };
+enum BiasMode : int { kNoBias = 0, kInputBias = 1, kDoubleBias = 2, kLastBias = 3 };
 
 // Source: cudnn_cnn.h.
 

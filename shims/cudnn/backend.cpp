@@ -242,7 +242,7 @@ GPEMU_SHIM_EXPORT int cudnnBackendSetAttribute(void* descriptor, int attribute, 
     return kNullPointer;
   }
   if (found->finalized) {
-    return kBadParam;
+    return kNotInitialized;  // as documented
   }
   if (found->kind == kPlanKind && attribute == kPlanJson) {
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnBackendSetAttribute of a serialised plan");
@@ -267,9 +267,12 @@ GPEMU_SHIM_EXPORT int cudnnBackendGetAttribute(void* descriptor, int attribute, 
   if (found == nullptr || requested < 0) {
     return kBadParam;
   }
+  if (!found->finalized) {
+    return kNotInitialized;  // as documented
+  }
   const auto value = found->values.find(attribute);
   if (value == found->values.end()) {
-    return found->finalized ? kUnsupported : kNotFinalized;
+    return kUnsupported;
   }
   if (value->second.type != type) {
     return kAttributeType;

@@ -16,6 +16,9 @@ struct Kind {
   int count;
 };
 
+/// What a convolution reads and writes, with its factors. Callers must pass all of it.
+using Data = std::initializer_list<const void*>;
+
 constexpr Kind kForward = {"cudnnConvolutionForward", GPEMU_OPERATION_CONVOLUTION_FORWARD, 1, 0,
                            8};  // IMPLICIT_PRECOMP_GEMM, IMPLICIT_GEMM
 constexpr Kind kBackwardData = {"cudnnConvolutionBackwardData",
@@ -57,7 +60,7 @@ int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* oper
                          widened<int64_t>(convolution->stride),
                          widened<int64_t>(convolution->dilation),
                          convolution->groups,
-                         filter->format == 1};
+                         filter->format == kNhwc};
   *operation = make_operation(kind.name, kind.operation, type_of(input->data_type), {});
   operation->compute_type = compute_type_of(operation->type, convolution->math_type);
   return describe_convolution(shape, operation) ? kSuccess : kBadParam;
@@ -73,7 +76,11 @@ int leave(const Context& context, const char* name, const void* output, int64_t 
   return status_of(gpemu_cuda_leave_uncomputed(&result, name, context.stream));
 }
 
-int run(const Kind& kind, const Arguments& arguments, int algorithm, const void* output) {
+int run(const Kind& kind, const Arguments& arguments, int algorithm, const void* output,
+        Data data) {
+  if (any_null(data)) {
+    return kBadParam;
+  }
   gpemu_operation operation{};
   if (const int status = describe(kind, arguments, &operation); status != kSuccess) {
     return status;
@@ -137,10 +144,13 @@ int measure(const Context& context, const gpemu_operation& operation, float* mil
   return status;
 }
 
-/// Yields the algorithms that work, the preferred one first. `run_them` measures them like
-/// cudnnFind...; without it the times are -1, as with cudnnGet....
+/// Yields the algorithms that work, the preferred one first. With data they are measured, as by
+/// cudnnFind...; without, the times are -1, as with cudnnGet....
 int algorithms(const Kind& kind, const Arguments& arguments, int requested, int* returned,
-               Performance* results, bool run_them) {
+               Performance* results, Data data) {
+  if (any_null(data)) {
+    return kBadParam;
+  }
   gpemu_operation operation{};
   if (const int status = describe(kind, arguments, &operation); status != kSuccess) {
     return status;
@@ -161,7 +171,7 @@ int algorithms(const Kind& kind, const Arguments& arguments, int requested, int*
                   deterministic ? kDeterministic : kNonDeterministic,
                   math_type,
                   {}};
-    if (run_them) {
+    if (data.size() > 0) {
       results[i].status =
           measure(*find_object<Context>(arguments.handle), operation, &results[i].milliseconds);
     }
@@ -203,43 +213,49 @@ bool describe_convolution(const ConvolutionShape& shape, gpemu_operation* operat
   return true;
 }
 
-GPEMU_SHIM_EXPORT int cudnnConvolutionForward(void* handle, const void* /*alpha*/, void* x_desc,
-                                              const void* /*x*/, void* w_desc, const void* /*w*/,
+GPEMU_SHIM_EXPORT int cudnnConvolutionForward(void* handle, const void* alpha, void* x_desc,
+                                              const void* x, void* w_desc, const void* w,
                                               void* convolution, int algorithm, void* /*workspace*/,
-                                              size_t /*bytes*/, const void* /*beta*/, void* y_desc,
+                                              size_t /*bytes*/, const void* beta, void* y_desc,
                                               void* y) {
-  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y);
+  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y,
+             {alpha, x, w, beta, y});
 }
 
 // The activation is fused.
 GPEMU_SHIM_EXPORT int cudnnConvolutionBiasActivationForward(
-    void* handle, const void* /*alpha1*/, void* x_desc, const void* /*x*/, void* w_desc,
-    const void* /*w*/, void* convolution, int algorithm, void* /*workspace*/, size_t /*bytes*/,
-    const void* /*alpha2*/, void* z_desc, const void* /*z*/, void* bias_desc, const void* /*bias*/,
-    void* activation, void* y_desc, void* y) {
+    void* handle, const void* alpha1, void* x_desc, const void* x, void* w_desc, const void* w,
+    void* convolution, int algorithm, void* /*workspace*/, size_t /*bytes*/, const void* alpha2,
+    void* z_desc, const void* z, void* bias_desc, const void* bias, void* activation, void* y_desc,
+    void* y) {
+  const Activation* const fused = find_object<Activation>(activation);
   if (find_object<Tensor>(z_desc) == nullptr || find_object<Tensor>(bias_desc) == nullptr ||
-      find_object<Activation>(activation) == nullptr) {
+      fused == nullptr) {
     return kBadParam;
   }
-  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y);
+  if (fused->mode != kRelu && fused->mode != kIdentity) {
+    return kUnsupported;  // as documented
+  }
+  return run(kForward, {handle, x_desc, w_desc, convolution, y_desc}, algorithm, y,
+             {alpha1, x, w, alpha2, z, bias, y});
 }
 
-GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardData(void* handle, const void* /*alpha*/,
-                                                   void* w_desc, const void* /*w*/, void* dy_desc,
-                                                   const void* /*dy*/, void* convolution,
-                                                   int algorithm, void* /*workspace*/,
-                                                   size_t /*bytes*/, const void* /*beta*/,
-                                                   void* dx_desc, void* dx) {
-  return run(kBackwardData, {handle, dx_desc, w_desc, convolution, dy_desc}, algorithm, dx);
+GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardData(void* handle, const void* alpha, void* w_desc,
+                                                   const void* w, void* dy_desc, const void* dy,
+                                                   void* convolution, int algorithm,
+                                                   void* /*workspace*/, size_t /*bytes*/,
+                                                   const void* beta, void* dx_desc, void* dx) {
+  return run(kBackwardData, {handle, dx_desc, w_desc, convolution, dy_desc}, algorithm, dx,
+             {alpha, w, dy, beta, dx});
 }
 
-GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardFilter(void* handle, const void* /*alpha*/,
-                                                     void* x_desc, const void* /*x*/, void* dy_desc,
-                                                     const void* /*dy*/, void* convolution,
-                                                     int algorithm, void* /*workspace*/,
-                                                     size_t /*bytes*/, const void* /*beta*/,
-                                                     void* dw_desc, void* dw) {
-  return run(kBackwardFilter, {handle, x_desc, dw_desc, convolution, dy_desc}, algorithm, dw);
+GPEMU_SHIM_EXPORT int cudnnConvolutionBackwardFilter(void* handle, const void* alpha, void* x_desc,
+                                                     const void* x, void* dy_desc, const void* dy,
+                                                     void* convolution, int algorithm,
+                                                     void* /*workspace*/, size_t /*bytes*/,
+                                                     const void* beta, void* dw_desc, void* dw) {
+  return run(kBackwardFilter, {handle, x_desc, dw_desc, convolution, dy_desc}, algorithm, dw,
+             {alpha, x, dy, beta, dw});
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetConvolutionForwardWorkspaceSize(void* handle, void* x_desc,
@@ -271,7 +287,7 @@ GPEMU_SHIM_EXPORT int cudnnGetConvolutionForwardAlgorithm_v7(void* handle, void*
                                                              void* y_desc, int requested,
                                                              int* returned, Performance* results) {
   return algorithms(kForward, {handle, x_desc, w_desc, convolution, y_desc}, requested, returned,
-                    results, false);
+                    results, {});
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetConvolutionBackwardDataAlgorithm_v7(void* handle, void* w_desc,
@@ -280,36 +296,36 @@ GPEMU_SHIM_EXPORT int cudnnGetConvolutionBackwardDataAlgorithm_v7(void* handle, 
                                                                   int* returned,
                                                                   Performance* results) {
   return algorithms(kBackwardData, {handle, dx_desc, w_desc, convolution, dy_desc}, requested,
-                    returned, results, false);
+                    returned, results, {});
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetConvolutionBackwardFilterAlgorithm_v7(
     void* handle, void* x_desc, void* dy_desc, void* convolution, void* dw_desc, int requested,
     int* returned, Performance* results) {
   return algorithms(kBackwardFilter, {handle, x_desc, dw_desc, convolution, dy_desc}, requested,
-                    returned, results, false);
+                    returned, results, {});
 }
 
 GPEMU_SHIM_EXPORT int cudnnFindConvolutionForwardAlgorithmEx(
-    void* handle, void* x_desc, const void* /*x*/, void* w_desc, const void* /*w*/,
-    void* convolution, void* y_desc, void* /*y*/, int requested, int* returned,
-    Performance* results, void* /*workspace*/, size_t /*bytes*/) {
+    void* handle, void* x_desc, const void* x, void* w_desc, const void* w, void* convolution,
+    void* y_desc, void* y, int requested, int* returned, Performance* results, void* /*workspace*/,
+    size_t /*bytes*/) {
   return algorithms(kForward, {handle, x_desc, w_desc, convolution, y_desc}, requested, returned,
-                    results, true);
+                    results, {x, w, y});
 }
 
 GPEMU_SHIM_EXPORT int cudnnFindConvolutionBackwardDataAlgorithmEx(
-    void* handle, void* w_desc, const void* /*w*/, void* dy_desc, const void* /*dy*/,
-    void* convolution, void* dx_desc, void* /*dx*/, int requested, int* returned,
-    Performance* results, void* /*workspace*/, size_t /*bytes*/) {
+    void* handle, void* w_desc, const void* w, void* dy_desc, const void* dy, void* convolution,
+    void* dx_desc, void* dx, int requested, int* returned, Performance* results,
+    void* /*workspace*/, size_t /*bytes*/) {
   return algorithms(kBackwardData, {handle, dx_desc, w_desc, convolution, dy_desc}, requested,
-                    returned, results, true);
+                    returned, results, {w, dy, dx});
 }
 
 GPEMU_SHIM_EXPORT int cudnnFindConvolutionBackwardFilterAlgorithmEx(
-    void* handle, void* x_desc, const void* /*x*/, void* dy_desc, const void* /*dy*/,
-    void* convolution, void* dw_desc, void* /*dw*/, int requested, int* returned,
-    Performance* results, void* /*workspace*/, size_t /*bytes*/) {
+    void* handle, void* x_desc, const void* x, void* dy_desc, const void* dy, void* convolution,
+    void* dw_desc, void* dw, int requested, int* returned, Performance* results,
+    void* /*workspace*/, size_t /*bytes*/) {
   return algorithms(kBackwardFilter, {handle, x_desc, dw_desc, convolution, dy_desc}, requested,
-                    returned, results, true);
+                    returned, results, {x, dy, dw});
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
@@ -81,6 +82,11 @@ int64_t elements_of(const std::vector<Integer>& sizes) {
     elements *= size;
   }
   return elements;
+}
+
+/// Returns whether a caller left out a pointer that a function requires.
+inline bool any_null(std::initializer_list<const void*> pointers) {
+  return std::ranges::any_of(pointers, [](const void* pointer) { return pointer == nullptr; });
 }
 
 /// Returns an operation with its shape.

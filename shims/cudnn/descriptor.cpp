@@ -2,6 +2,7 @@
 // Descriptors of the older interface.
 #include <algorithm>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 
 #include "cudnn.hpp"
@@ -28,11 +29,28 @@ bool are_sizes(const int* sizes, int count) {
          std::all_of(sizes, sizes + count, [](int size) { return size > 0; });
 }
 
+/// Returns whether a tensor spans more elements than the 2^31 - 1 that an int can address, gaps
+/// included. Source: cuDNN, cudnnSetTensor4dDescriptorEx.
+bool is_too_large(const std::vector<int>& sizes, const std::vector<int>& strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    const int64_t steps = int64_t{sizes[i]} - 1;
+    if (__builtin_add_overflow(last, steps * strides[i], &last)) {
+      return true;
+    }
+  }
+  return last >= std::numeric_limits<int>::max();
+}
+
 int set_tensor(void* descriptor, int data_type, std::vector<int> sizes, std::vector<int> strides) {
   Tensor* const tensor = find_object<Tensor>(descriptor);
   if (tensor == nullptr || type_of(data_type) == GPEMU_TYPE_UNKNOWN ||
-      !are_sizes(sizes.data(), static_cast<int>(sizes.size()))) {
+      !are_sizes(sizes.data(), static_cast<int>(sizes.size())) ||
+      std::ranges::any_of(strides, [](int stride) { return stride < 0; })) {
     return kBadParam;
+  }
+  if (is_too_large(sizes, strides)) {
+    return kUnsupported;
   }
   *tensor = {data_type, std::move(sizes), std::move(strides)};
   return kSuccess;
@@ -40,8 +58,8 @@ int set_tensor(void* descriptor, int data_type, std::vector<int> sizes, std::vec
 
 int set_filter(void* descriptor, int data_type, int format, std::vector<int> sizes) {
   Filter* const filter = find_object<Filter>(descriptor);
-  if (filter == nullptr || type_of(data_type) == GPEMU_TYPE_UNKNOWN || format < 0 || format > 2 ||
-      !are_sizes(sizes.data(), static_cast<int>(sizes.size()))) {
+  if (filter == nullptr || type_of(data_type) == GPEMU_TYPE_UNKNOWN || format < 0 ||
+      format > kLastFormat || !are_sizes(sizes.data(), static_cast<int>(sizes.size()))) {
     return kBadParam;
   }
   *filter = {data_type, format, std::move(sizes)};
@@ -120,6 +138,9 @@ DESCRIPTOR(RnnData, RNNData)
 
 GPEMU_SHIM_EXPORT int cudnnSetTensorNdDescriptor(void* descriptor, int data_type, int count,
                                                  const int* sizes, const int* strides) {
+  if (count > kMaxDimensions) {
+    return kUnsupported;
+  }
   if (!are_sizes(sizes, count) || strides == nullptr) {
     return kBadParam;
   }
@@ -134,6 +155,9 @@ GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptorEx(void* descriptor, int data_ty
 
 GPEMU_SHIM_EXPORT int cudnnSetTensor4dDescriptor(void* descriptor, int format, int data_type, int n,
                                                  int c, int h, int w) {
+  if (format < 0 || format > kLastFormat) {
+    return kBadParam;
+  }
   if (const int status = check_packed({n, c, h, w}); status != kSuccess) {
     return status;
   }
@@ -160,6 +184,9 @@ GPEMU_SHIM_EXPORT int cudnnGetTensorNdDescriptor(void* descriptor, int requested
 
 GPEMU_SHIM_EXPORT int cudnnSetFilterNdDescriptor(void* descriptor, int data_type, int format,
                                                  int count, const int* sizes) {
+  if (count > kMaxDimensions) {
+    return kUnsupported;
+  }
   if (!are_sizes(sizes, count)) {
     return kBadParam;
   }
@@ -192,9 +219,13 @@ GPEMU_SHIM_EXPORT int cudnnSetConvolutionNdDescriptor(void* descriptor, int coun
                                                       const int* padding, const int* stride,
                                                       const int* dilation, int mode,
                                                       int compute_type) {
+  if (count > kMaxDimensions) {
+    return kUnsupported;
+  }
   Convolution* const convolution = find_object<Convolution>(descriptor);
   if (convolution == nullptr || padding == nullptr || !are_sizes(stride, count) ||
-      !are_sizes(dilation, count) || mode < 0 || mode > 1 ||
+      !are_sizes(dilation, count) || mode < 0 || mode > kLastConvolutionMode ||
+      type_of(compute_type) == GPEMU_TYPE_UNKNOWN ||
       std::any_of(padding, padding + count, [](int size) { return size < 0; })) {
     return kBadParam;
   }
@@ -227,7 +258,7 @@ GPEMU_SHIM_EXPORT int cudnnSetConvolutionGroupCount(void* descriptor, int groups
 
 GPEMU_SHIM_EXPORT int cudnnSetConvolutionMathType(void* descriptor, int math_type) {
   Convolution* const convolution = find_object<Convolution>(descriptor);
-  if (convolution == nullptr || math_type < 0 || math_type > 3) {
+  if (convolution == nullptr || math_type < 0 || math_type > kLastMathType) {
     return kBadParam;
   }
   convolution->math_type = math_type;
@@ -256,8 +287,8 @@ GPEMU_SHIM_EXPORT int cudnnSetPooling2dDescriptor(void* descriptor, int mode, in
                                                   int window_h, int window_w, int pad_h, int pad_w,
                                                   int stride_h, int stride_w) {
   Pooling* const pooling = find_object<Pooling>(descriptor);
-  if (pooling == nullptr || mode < 0 || mode > 3 || window_h < 1 || window_w < 1 || pad_h < 0 ||
-      pad_w < 0 || stride_h < 1 || stride_w < 1) {
+  if (pooling == nullptr || mode < 0 || mode > kLastPoolingMode || window_h < 1 || window_w < 1 ||
+      pad_h < 0 || pad_w < 0 || stride_h < 1 || stride_w < 1) {
     return kBadParam;
   }
   *pooling = {mode, {window_h, window_w}, {pad_h, pad_w}, {stride_h, stride_w}};
@@ -267,7 +298,7 @@ GPEMU_SHIM_EXPORT int cudnnSetPooling2dDescriptor(void* descriptor, int mode, in
 GPEMU_SHIM_EXPORT int cudnnSetActivationDescriptor(void* descriptor, int mode, int /*nan*/,
                                                    double coefficient) {
   Activation* const activation = find_object<Activation>(descriptor);
-  if (activation == nullptr || mode < 0 || mode > 6) {
+  if (activation == nullptr || mode < 0 || mode > kLastActivation) {
     return kBadParam;
   }
   *activation = {mode, coefficient};
@@ -309,7 +340,7 @@ GPEMU_SHIM_EXPORT int cudnnRestoreDropoutDescriptor(void* descriptor, void* hand
 GPEMU_SHIM_EXPORT int cudnnSetCTCLossDescriptorEx(void* descriptor, int compute_type,
                                                   int /*normalization*/, int /*gradient*/) {
   CtcLoss* const loss = find_object<CtcLoss>(descriptor);
-  if (loss == nullptr || compute_type != 0) {  // FP32 only, as documented
+  if (loss == nullptr || compute_type != kFloatData) {  // as documented
     return kBadParam;
   }
   loss->compute_type = compute_type;
@@ -328,7 +359,8 @@ GPEMU_SHIM_EXPORT int cudnnSetSpatialTransformerNdDescriptor(void* descriptor, i
                                                              int data_type, int count,
                                                              const int* sizes) {
   SpatialTransformer* const transformer = find_object<SpatialTransformer>(descriptor);
-  if (transformer == nullptr || sampler != 0 || !are_sizes(sizes, count)) {
+  if (transformer == nullptr || sampler != 0 || type_of(data_type) == GPEMU_TYPE_UNKNOWN ||
+      !are_sizes(sizes, count)) {
     return kBadParam;
   }
   *transformer = {data_type, {sizes, sizes + count}};
@@ -344,14 +376,18 @@ GPEMU_SHIM_EXPORT int cudnnSetRNNDescriptor_v8(void* descriptor, int /*algorithm
                                                int32_t projection, int32_t layers,
                                                void* /*dropout*/, uint32_t /*flags*/) {
   Rnn* const rnn = find_object<Rnn>(descriptor);
-  if (rnn == nullptr || cell < 0 || cell > 3 || bias_mode < 0 || bias_mode > 3 || direction < 0 ||
-      direction > 1 || input < 1 || hidden < 1 || projection < 0 || projection > hidden ||
-      layers < 1 || type_of(data_type) == GPEMU_TYPE_UNKNOWN) {
+  if (rnn == nullptr || cell < 0 || cell > kLastRnnMode || bias_mode < 0 || bias_mode > kLastBias ||
+      direction < kUnidirectional || direction > kBidirectional || input < 1 || hidden < 1 ||
+      projection < 0 || projection > hidden || layers < 1 ||
+      type_of(data_type) == GPEMU_TYPE_UNKNOWN) {
     return kBadParam;
   }
-  if (input_mode != 0) {  // CUDNN_SKIP_INPUT
+  if (input_mode != kLinearInput) {
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnSetRNNDescriptor_v8 with skipped input");
     return kUnsupported;
+  }
+  if (cell != kLstm && projection != 0 && projection != hidden) {
+    return kUnsupported;  // as documented
   }
   const int projected = projection == hidden ? 0 : projection;  // as documented: no projection
   *rnn = {cell, bias_mode, direction, data_type, input, hidden, projected, layers};
@@ -362,8 +398,8 @@ GPEMU_SHIM_EXPORT int cudnnSetRNNDataDescriptor(void* descriptor, int data_type,
                                                 int sequence, int batch, int vector,
                                                 const int* lengths, void* /*padding*/) {
   RnnData* const data = find_object<RnnData>(descriptor);
-  if (data == nullptr || layout < 0 || layout > 2 || sequence < 1 || batch < 1 || vector < 1 ||
-      lengths == nullptr ||
+  if (data == nullptr || type_of(data_type) == GPEMU_TYPE_UNKNOWN || layout < 0 ||
+      layout > kLastRnnLayout || sequence < 1 || batch < 1 || vector < 1 || lengths == nullptr ||
       std::any_of(lengths, lengths + batch, [=](int n) { return n < 0 || n > sequence; })) {
     return kBadParam;
   }

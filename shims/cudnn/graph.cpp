@@ -182,15 +182,19 @@ bool add_light(const BackendDescriptor& operation, std::vector<gpemu_operation>*
   };
   switch (operation.kind) {
     case kReductionKind:
-      return add("cudnn::reduction", GPEMU_OPERATION_REDUCTION, 1610, 1611, true);
+      return add("cudnn::reduction", GPEMU_OPERATION_REDUCTION, kReductionX, kReductionY, true);
     case kResampleForwardKind:
-      return add("cudnn::resample_forward", GPEMU_OPERATION_POOLING, 1710, 1711, true);
+      return add("cudnn::resample_forward", GPEMU_OPERATION_POOLING, kResampleForwardX,
+                 kResampleForwardY, true);
     case kResampleBackwardKind:
-      return add("cudnn::resample_backward", GPEMU_OPERATION_POOLING, 1720, 1721, true);
+      return add("cudnn::resample_backward", GPEMU_OPERATION_POOLING, kResampleBackwardDx,
+                 kResampleBackwardDy, true);
     case kNormForwardKind:
-      return add("cudnn::norm_forward", GPEMU_OPERATION_NORMALIZATION_FORWARD, 2002, 0, false);
+      return add("cudnn::norm_forward", GPEMU_OPERATION_NORMALIZATION_FORWARD, kNormForwardX, 0,
+                 false);
     case kNormBackwardKind:
-      return add("cudnn::norm_backward", GPEMU_OPERATION_NORMALIZATION_BACKWARD, 2101, 0, false);
+      return add("cudnn::norm_backward", GPEMU_OPERATION_NORMALIZATION_BACKWARD, kNormBackwardX, 0,
+                 false);
     default:
       return false;
   }

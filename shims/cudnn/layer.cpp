@@ -5,13 +5,18 @@
 namespace {
 
 bool is_mode(int mode, int ops) {
-  return mode >= 0 && mode <= 2 && ops >= 0 && ops <= kLastNormalizationOps;
+  return mode >= 0 && mode <= kLastNormalizationMode && ops >= 0 && ops <= kLastNormalizationOps;
+}
+
+/// Returns whether a tensor has as many dimensions as batches of images: 4 or 5, as documented.
+bool has_images(const Tensor& tensor) {
+  return tensor.sizes.size() == 4 || tensor.sizes.size() == 5;
 }
 
 int normalize(const char* name, gpemu_operation_kind kind, const void* handle, const void* x_desc) {
   const Context* const context = find_object<Context>(handle);
   const Tensor* const x = find_object<Tensor>(x_desc);
-  if (context == nullptr || x == nullptr || x->sizes.size() < 2) {
+  if (context == nullptr || x == nullptr || !has_images(*x)) {
     return kBadParam;
   }
   return submit(*context, make_operation(name, kind, type_of(x->data_type),
@@ -52,6 +57,9 @@ int transform(const char* name, const void* handle, const void* descriptor, int6
     return kBadParam;
   }
   constexpr int64_t kInterpolation = 8;  // four neighbours, each weighted
+  if (transformer->sizes.size() > 4) {
+    return kUnsupported;  // as documented
+  }
   const int64_t elements = elements_of(transformer->sizes);
   return submit(*context,
                 make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(transformer->data_type),
@@ -60,13 +68,16 @@ int transform(const char* name, const void* handle, const void* descriptor, int6
 
 /// Alpha and beta of the CTC recurrence: each probability is read twice, each gradient written.
 int ctc(const char* name, const void* handle, const void* probabilities, const void* gradients,
-        const void* loss) {
+        int algorithm, const void* loss) {
   const Context* const context = find_object<Context>(handle);
   const Tensor* const tensor = find_object<Tensor>(probabilities);
   if (context == nullptr || tensor == nullptr || tensor->sizes.size() != 3 ||
       find_object<CtcLoss>(loss) == nullptr ||
       (gradients != nullptr && find_object<Tensor>(gradients) == nullptr)) {
     return kBadParam;
+  }
+  if (tensor->data_type != kFloatData || algorithm < 0 || algorithm > kLastCtcAlgorithm) {
+    return kUnsupported;  // as documented
   }
   constexpr int64_t kOperations = 10;
   const int64_t elements = elements_of(tensor->sizes);
@@ -91,14 +102,16 @@ int ctc_workspace(const void* handle, const void* probabilities, const void* los
 // ---- Batch normalisation ----
 
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
-    void* handle, int mode, int ops, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
-    const void* /*x*/, void* /*z_desc*/, const void* /*z*/, void* y_desc, void* y,
-    void* parameter_desc, const void* /*scale*/, const void* /*bias*/, double /*factor*/,
-    void* /*running_mean*/, void* /*running_variance*/, double epsilon, void* saved_mean,
-    void* saved_inverse, void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/,
-    void* /*reserve*/, size_t /*reserve_bytes*/) {
+    void* handle, int mode, int ops, const void* alpha, const void* beta, void* x_desc,
+    const void* x, void* /*z_desc*/, const void* /*z*/, void* y_desc, void* y, void* parameter_desc,
+    const void* scale, const void* bias, double /*factor*/, void* /*running_mean*/,
+    void* /*running_variance*/, double epsilon, void* saved_mean, void* saved_inverse,
+    void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/, void* /*reserve*/,
+    size_t /*reserve_bytes*/) {
   if (!is_mode(mode, ops) || epsilon < 0 || find_object<Tensor>(y_desc) == nullptr ||
-      find_object<Tensor>(parameter_desc) == nullptr) {
+      find_object<Tensor>(parameter_desc) == nullptr ||
+      any_null({alpha, beta, x, y, scale, bias}) ||
+      (saved_mean == nullptr) != (saved_inverse == nullptr)) {
     return kBadParam;
   }
   const char* const name = "cudnnBatchNormalizationForwardTrainingEx";
@@ -110,13 +123,15 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
 
 // The statistics are known: one pass over the elements.
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
-    void* handle, int mode, const void* /*alpha*/, const void* /*beta*/, void* x_desc,
-    const void* /*x*/, void* y_desc, void* y, void* parameter_desc, const void* /*scale*/,
-    const void* /*bias*/, const void* /*mean*/, const void* /*variance*/, double epsilon) {
+    void* handle, int mode, const void* alpha, const void* beta, void* x_desc, const void* x_data,
+    void* y_desc, void* y, void* parameter_desc, const void* scale, const void* bias,
+    const void* mean, const void* variance, double epsilon) {
   const Context* const context = find_object<Context>(handle);
   const Tensor* const x = find_object<Tensor>(x_desc);
-  if (context == nullptr || x == nullptr || !is_mode(mode, kPlainNormalization) || epsilon < 0 ||
-      find_object<Tensor>(y_desc) == nullptr || find_object<Tensor>(parameter_desc) == nullptr) {
+  if (context == nullptr || x == nullptr || !has_images(*x) ||
+      !is_mode(mode, kPlainNormalization) || epsilon < 0 ||
+      find_object<Tensor>(y_desc) == nullptr || find_object<Tensor>(parameter_desc) == nullptr ||
+      any_null({alpha, beta, x_data, y, scale, bias, mean, variance})) {
     return kBadParam;
   }
   const int64_t elements = elements_of(x->sizes);
@@ -128,15 +143,17 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
 }
 
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
-    void* handle, int mode, int ops, const void* /*alpha_data*/, const void* /*beta_data*/,
-    const void* /*alpha_parameters*/, const void* /*beta_parameters*/, void* x_desc,
-    const void* /*x*/, void* /*y_desc*/, const void* /*y*/, void* dy_desc, const void* /*dy*/,
-    void* /*dz_desc*/, void* /*dz*/, void* dx_desc, void* dx, void* parameter_desc,
-    const void* /*scale*/, const void* /*bias*/, void* dscale, void* dbias, double epsilon,
-    const void* /*saved_mean*/, const void* /*saved_inverse*/, void* /*activation*/,
-    void* /*workspace*/, size_t /*workspace_bytes*/, void* /*reserve*/, size_t /*reserve_bytes*/) {
+    void* handle, int mode, int ops, const void* alpha_data, const void* beta_data,
+    const void* alpha_parameters, const void* beta_parameters, void* x_desc, const void* x,
+    void* /*y_desc*/, const void* /*y*/, void* dy_desc, const void* dy, void* /*dz_desc*/,
+    void* /*dz*/, void* dx_desc, void* dx, void* parameter_desc, const void* scale,
+    const void* /*bias*/, void* dscale, void* dbias, double epsilon, const void* /*saved_mean*/,
+    const void* /*saved_inverse*/, void* /*activation*/, void* /*workspace*/,
+    size_t /*workspace_bytes*/, void* /*reserve*/, size_t /*reserve_bytes*/) {
   if (!is_mode(mode, ops) || epsilon < 0 || find_object<Tensor>(dy_desc) == nullptr ||
-      find_object<Tensor>(dx_desc) == nullptr || find_object<Tensor>(parameter_desc) == nullptr) {
+      find_object<Tensor>(dx_desc) == nullptr || find_object<Tensor>(parameter_desc) == nullptr ||
+      any_null({alpha_data, beta_data, alpha_parameters, beta_parameters, x, dy, dx, scale, dscale,
+                dbias})) {
     return kBadParam;
   }
   const char* const name = "cudnnBatchNormalizationBackwardEx";
@@ -196,18 +213,17 @@ GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const 
 GPEMU_SHIM_EXPORT int cudnnCTCLoss(void* handle, void* probabilities, const void* /*data*/,
                                    const int* /*labels*/, const int* /*label_lengths*/,
                                    const int* /*input_lengths*/, void* /*costs*/, void* gradients,
-                                   void* /*gradient_data*/, int /*algorithm*/, void* loss,
+                                   void* /*gradient_data*/, int algorithm, void* loss,
                                    void* /*workspace*/, size_t /*bytes*/) {
-  return ctc("cudnnCTCLoss", handle, probabilities, gradients, loss);
+  return ctc("cudnnCTCLoss", handle, probabilities, gradients, algorithm, loss);
 }
 
-GPEMU_SHIM_EXPORT int cudnnCTCLoss_v8(void* handle, int /*algorithm*/, void* loss,
-                                      void* probabilities, const void* /*data*/,
-                                      const int* /*labels*/, const int* /*label_lengths*/,
-                                      const int* /*input_lengths*/, void* /*costs*/,
-                                      void* gradients, void* /*gradient_data*/, size_t /*bytes*/,
-                                      void* /*workspace*/) {
-  return ctc("cudnnCTCLoss_v8", handle, probabilities, gradients, loss);
+GPEMU_SHIM_EXPORT int cudnnCTCLoss_v8(void* handle, int algorithm, void* loss, void* probabilities,
+                                      const void* /*data*/, const int* /*labels*/,
+                                      const int* /*label_lengths*/, const int* /*input_lengths*/,
+                                      void* /*costs*/, void* gradients, void* /*gradient_data*/,
+                                      size_t /*bytes*/, void* /*workspace*/) {
+  return ctc("cudnnCTCLoss_v8", handle, probabilities, gradients, algorithm, loss);
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetCTCLossWorkspaceSize(void* handle, void* probabilities,
@@ -227,32 +243,36 @@ GPEMU_SHIM_EXPORT int cudnnGetCTCLossWorkspaceSize_v8(void* handle, int /*algori
 // ---- Spatial transformers ----
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfGridGeneratorForward(void* handle, void* descriptor,
-                                                         const void* /*theta*/, void* /*grid*/) {
-  return transform("cudnnSpatialTfGridGeneratorForward", handle, descriptor, 0, 1);
+                                                         const void* theta, void* grid) {
+  return any_null({theta, grid})
+             ? static_cast<int>(kBadParam)
+             : transform("cudnnSpatialTfGridGeneratorForward", handle, descriptor, 0, 1);
 }
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfGridGeneratorBackward(void* handle, void* descriptor,
-                                                          const void* /*dgrid*/, void* /*dtheta*/) {
-  return transform("cudnnSpatialTfGridGeneratorBackward", handle, descriptor, 1, 1);
+                                                          const void* dgrid, void* dtheta) {
+  return any_null({dgrid, dtheta})
+             ? static_cast<int>(kBadParam)
+             : transform("cudnnSpatialTfGridGeneratorBackward", handle, descriptor, 1, 1);
 }
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerForward(void* handle, void* descriptor,
                                                    const void* /*alpha*/, void* x_desc,
-                                                   const void* /*x*/, const void* /*grid*/,
-                                                   const void* /*beta*/, void* y_desc,
-                                                   void* /*y*/) {
-  if (find_object<Tensor>(x_desc) == nullptr || find_object<Tensor>(y_desc) == nullptr) {
+                                                   const void* x, const void* grid,
+                                                   const void* /*beta*/, void* y_desc, void* y) {
+  if (find_object<Tensor>(x_desc) == nullptr || find_object<Tensor>(y_desc) == nullptr ||
+      any_null({x, grid, y})) {
     return kBadParam;
   }
   return transform("cudnnSpatialTfSamplerForward", handle, descriptor, 2, 1);
 }
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerBackward(
-    void* handle, void* descriptor, const void* /*alpha*/, void* x_desc, const void* /*x*/,
-    const void* /*beta*/, void* dx_desc, void* /*dx*/, const void* /*alpha_grid*/, void* dy_desc,
-    const void* /*dy*/, const void* /*grid*/, const void* /*beta_grid*/, void* /*dgrid*/) {
+    void* handle, void* descriptor, const void* /*alpha*/, void* x_desc, const void* x,
+    const void* /*beta*/, void* dx_desc, void* dx, const void* /*alpha_grid*/, void* dy_desc,
+    const void* dy, const void* grid, const void* /*beta_grid*/, void* dgrid) {
   if (find_object<Tensor>(x_desc) == nullptr || find_object<Tensor>(dx_desc) == nullptr ||
-      find_object<Tensor>(dy_desc) == nullptr) {
+      find_object<Tensor>(dy_desc) == nullptr || any_null({x, dx, dy, grid, dgrid})) {
     return kBadParam;
   }
   return transform("cudnnSpatialTfSamplerBackward", handle, descriptor, 3, 2);

@@ -3,6 +3,10 @@
 
 namespace {
 
+bool is_mode(int mode) {
+  return mode == kInference || mode == kTraining;
+}
+
 int64_t gates_of(const Rnn& rnn) {
   if (rnn.cell == kLstm) {
     return 4;
@@ -74,7 +78,7 @@ bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* pla
   place->columns = is_input ? input : output;
   // One bias belongs to the inputs (mode 1) or to the recurrences (mode 3).
   const int64_t biases = biases_of(rnn);
-  const bool has_bias = biases == 2 || (biases == 1 && is_input == (rnn.bias_mode == 1));
+  const bool has_bias = biases == 2 || (biases == 1 && is_input == (rnn.bias_mode == kInputBias));
   const int64_t index = biases == 2 ? linear : linear % gates;
   place->bias = has_bias ? all + (pseudo_layer * biases * gates + index) * rnn.hidden
                          : static_cast<int64_t>(-1);
@@ -159,8 +163,8 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, 
                                                 size_t* reserve) {
   const Rnn* const rnn = find_object<Rnn>(descriptor);
   const RnnData* const data = find_object<RnnData>(data_descriptor);
-  if (find_object<Context>(handle) == nullptr || rnn == nullptr || data == nullptr || mode < 0 ||
-      mode > 1) {
+  if (find_object<Context>(handle) == nullptr || rnn == nullptr || data == nullptr ||
+      !is_mode(mode)) {
     return kBadParam;
   }
   const int64_t steps =
@@ -170,7 +174,7 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, 
   }
   if (reserve != nullptr) {
     const int64_t kept = rnn->hidden * (gates_of(*rnn) + 2);
-    *reserve = mode == 1 ? static_cast<size_t>(steps * layers_of(*rnn) * kept) : 0;
+    *reserve = mode == kTraining ? static_cast<size_t>(steps * layers_of(*rnn) * kept) : 0;
   }
   return kSuccess;
 }
@@ -188,7 +192,7 @@ GPEMU_SHIM_EXPORT int cudnnRNNForward(void* handle, void* descriptor, int mode,
   const RnnData* const data = find_object<RnnData>(x_descriptor);
   if (context == nullptr || rnn == nullptr || data == nullptr ||
       find_object<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
-      weights == nullptr || (mode == 1 && reserve == nullptr)) {
+      weights == nullptr || !is_mode(mode) || (mode == kTraining && reserve == nullptr)) {
     return kBadParam;
   }
   return submit(*context, describe("cudnnRNNForward", GPEMU_OPERATION_RNN_FORWARD, *rnn, *data));
@@ -222,7 +226,7 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardWeights_v8(
     size_t /*reserve_bytes*/, void* reserve) {
   const Context* const context = find_object<Context>(handle);
   const Rnn* const rnn = find_object<Rnn>(descriptor);
-  if (context == nullptr || rnn == nullptr || add != 0 ||
+  if (context == nullptr || rnn == nullptr || add != kAddGradients ||
       find_object<RnnData>(x_descriptor) == nullptr ||
       find_object<RnnData>(y_descriptor) == nullptr || x == nullptr || y == nullptr ||
       dweights == nullptr || reserve == nullptr) {

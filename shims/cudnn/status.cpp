@@ -32,6 +32,20 @@ GPEMU_SHIM_EXPORT int cudnnGetProperty(int type, int* value) {
 }
 
 GPEMU_SHIM_EXPORT const char* cudnnGetErrorString(int status) {
+  switch (status) {
+    case kNullPointer:
+      return "CUDNN_STATUS_BAD_PARAM_NULL_POINTER";
+    case kNotFinalized:
+      return "CUDNN_STATUS_BAD_PARAM_NOT_FINALIZED";
+    case kSizeInsufficient:
+      return "CUDNN_STATUS_BAD_PARAM_SIZE_INSUFFICIENT";
+    case kAttributeType:
+      return "CUDNN_STATUS_BAD_PARAM_ATTRIBUTE_TYPE";
+    case kDeviceAllocationFailed:
+      return "CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED";
+    default:
+      break;
+  }
   switch (status / 1000) {  // the thousands are the category
     case 0:
       return status == 0 ? "CUDNN_STATUS_SUCCESS" : "CUDNN_STATUS_UNKNOWN";

@@ -11,3 +11,14 @@ enum Status : int {
   kInvalidValue = 3,
   kExecutionFailed = 6,
 };
+
+/// cusolverEigMode_t.
+enum EigenMode : int { kNoVectors = 0, kVectors = 1 };
+
+// Source: cublas_api.h, whose types cuSOLVER uses.
+
+/// cublasFillMode_t, cublasOperation_t: the last of each.
+constexpr int kLastFill = 1, kLastOperation = 2;
+
+/// cublasSideMode_t.
+enum Side : int { kLeft = 0, kRight = 1 };

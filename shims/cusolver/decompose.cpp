@@ -7,20 +7,8 @@
 
 namespace {
 
-// Queries of the work area may lack the matrix itself, as PyTorch's calls do.
-bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
-  return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
-}
-
-bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
-  return (matrix != nullptr || rows == 0 || columns == 0) && valid_size(rows, columns, leading);
-}
-
 bool valid_mode(int mode) {
-  return mode == 0 || mode == 1;
-}
-bool valid_fill(int fill) {
-  return fill == 0 || fill == 1;
+  return mode == kNoVectors || mode == kVectors;
 }
 
 // A copy of the matrix and of its vectors.
@@ -67,8 +55,8 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                                               int lda, void* s, void* u, int, void* v, int, void*, \
                                               int, int* info, void*) {                             \
     return valid_mode(mode) && valid_matrix(m, n, a, lda) && s != nullptr                          \
-               ? submit_dense(handle, svd("cusolverDn" #L "gesvdj", T, m, n, mode == 1, 1), info,  \
-                              1, {a, s, u, v})                                                     \
+               ? submit_dense(handle, svd("cusolverDn" #L "gesvdj", T, m, n, mode == kVectors, 1), \
+                              info, 1, {a, s, u, v})                                               \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched_bufferSize(                                   \
@@ -83,9 +71,10 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
       void*, int, int* info, void*, int batch) {                                                   \
     return valid_mode(mode) && valid_matrix(m, n, a, lda) && m <= 32 && n <= 32 && batch >= 0 &&   \
                    s != nullptr                                                                    \
-               ? submit_dense(handle,                                                              \
-                              svd("cusolverDn" #L "gesvdjBatched", T, m, n, mode == 1, batch),     \
-                              info, batch, {a, s, u, v})                                           \
+               ? submit_dense(                                                                     \
+                     handle,                                                                       \
+                     svd("cusolverDn" #L "gesvdjBatched", T, m, n, mode == kVectors, batch), info, \
+                     batch, {a, s, u, v})                                                          \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched_bufferSize(                            \
@@ -107,9 +96,9 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
     if (norms != nullptr) {                                                                        \
       std::fill_n(norms, batch, 0.0);                                                              \
     }                                                                                              \
-    return submit_dense(handle,                                                                    \
-                        svd("cusolverDn" #L "gesvdaStridedBatched", T, m, n, mode == 1, batch),    \
-                        info, batch, {s, u, v});                                                   \
+    return submit_dense(                                                                           \
+        handle, svd("cusolverDn" #L "gesvdaStridedBatched", T, m, n, mode == kVectors, batch),     \
+        info, batch, {s, u, v});                                                                   \
   }
 GPEMU_SVD(S, GPEMU_TYPE_FP32)
 GPEMU_SVD(D, GPEMU_TYPE_FP64)
@@ -127,8 +116,8 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evd(void* handle, int mode, int fill, int n, void* a,    \
                                               int lda, void* w, void*, int, int* info) {           \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
-               ? submit_dense(handle, eigen("cusolverDn" #L#E "evd", T, n, mode == 1, 1), info, 1, \
-                              {a, w})                                                              \
+               ? submit_dense(handle, eigen("cusolverDn" #L#E "evd", T, n, mode == kVectors, 1),   \
+                              info, 1, {a, w})                                                     \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj_bufferSize(void* handle, int mode, int fill, int n,  \
@@ -141,8 +130,8 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj(void* handle, int mode, int fill, int n, void* a,    \
                                               int lda, void* w, void*, int, int* info, void*) {    \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
-               ? submit_dense(handle, eigen("cusolverDn" #L#E "evj", T, n, mode == 1, 1), info, 1, \
-                              {a, w})                                                              \
+               ? submit_dense(handle, eigen("cusolverDn" #L#E "evj", T, n, mode == kVectors, 1),   \
+                              info, 1, {a, w})                                                     \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evjBatched_bufferSize(                                   \
@@ -157,9 +146,9 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                                                      int* info, void*, int batch) {                \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0 &&     \
                    w != nullptr                                                                    \
-               ? submit_dense(handle,                                                              \
-                              eigen("cusolverDn" #L#E "evjBatched", T, n, mode == 1, batch), info, \
-                              batch, {a, w})                                                       \
+               ? submit_dense(                                                                     \
+                     handle, eigen("cusolverDn" #L#E "evjBatched", T, n, mode == kVectors, batch), \
+                     info, batch, {a, w})                                                          \
                : kInvalidValue;                                                                    \
   }
 GPEMU_EIGEN(S, sy, GPEMU_TYPE_FP32)
@@ -248,7 +237,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevd(void* handle, void*, int mode, int fill, 
   return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr
              ? submit_dense(handle,
                             eigen("cusolverDnXsyevd", type_of_cuda(type), static_cast<double>(n),
-                                  mode == 1, 1),
+                                  mode == kVectors, 1),
                             info, 1, {a, w})
              : kInvalidValue;
 }
@@ -267,18 +256,20 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched(void* handle, void*, int mode, int 
                                              int64_t batch) {
   return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && batch >= 0 &&
                  w != nullptr
-             ? submit_dense(handle,
-                            eigen("cusolverDnXsyevBatched", type_of_cuda(type),
-                                  static_cast<double>(n), mode == 1, static_cast<double>(batch)),
-                            info, batch, {a, w})
+             ? submit_dense(
+                   handle,
+                   eigen("cusolverDnXsyevBatched", type_of_cuda(type), static_cast<double>(n),
+                         mode == kVectors, static_cast<double>(batch)),
+                   info, batch, {a, w})
              : kInvalidValue;
 }
+/// Left eigenvectors are not supported, as documented.
 GPEMU_SHIM_EXPORT int cusolverDnXgeev_bufferSize(void* handle, void*, int left, int right,
                                                  int64_t n, int type, const void*, int64_t lda, int,
                                                  const void*, int, const void*, int64_t, int,
                                                  const void*, int64_t, int, size_t* device,
                                                  size_t* host) {
-  return valid_mode(left) && valid_mode(right) && valid_size(n, n, lda)
+  return left == kNoVectors && valid_mode(right) && valid_size(n, n, lda)
              ? answer_work_bytes(handle, eigen_space(n), type, device, host)
              : kInvalidValue;
 }
@@ -288,8 +279,8 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeev(void* handle, void*, int left, int right, 
                                       int* info) {
   const auto order = static_cast<double>(n);
   // Golub and Van Loan, section 7.5: the QR iteration with and without its vectors.
-  const double factor = left + right > 0 ? 25 : 10;
-  return valid_mode(left) && valid_mode(right) && valid_matrix(n, n, a, lda) && w != nullptr
+  const double factor = right == kVectors ? 25 : 10;
+  return left == kNoVectors && valid_mode(right) && valid_matrix(n, n, a, lda) && w != nullptr
              ? submit_dense(handle,
                             {"cusolverDnXgeev", type_of_cuda(type), factor * order * order * order,
                              4 * order * order},

@@ -15,13 +15,26 @@ bool is_complex(gpemu_data_type type) {
 
 }  // namespace
 
+bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
+  return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
+}
+
+bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
+  const bool is_empty = rows == 0 || columns == 0;
+  return (matrix != nullptr || is_empty) && valid_size(rows, columns, leading);
+}
+
+bool valid_fill(int fill) {
+  return fill >= 0 && fill <= kLastFill;
+}
+
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
                  std::initializer_list<const void*> written) {
   const Solver* const solver = find_object<Solver>(handle);
   if (solver == nullptr) {
     return kNotInitialized;
   }
-  if (info == nullptr || count < 0) {
+  if (info == nullptr || count < 0 || work.type == GPEMU_TYPE_UNKNOWN) {
     return kInvalidValue;
   }
   // 2^62, so that work too large for any device still fits the shape's integers.

@@ -6,6 +6,16 @@
 #include "cusolver.hpp"
 #include "write_pieces.hpp"
 
+/// Returns whether a matrix can have these sizes. Queries of the work area may lack the matrix
+/// itself, as PyTorch's calls do.
+bool valid_size(int64_t rows, int64_t columns, int64_t leading);
+
+/// Returns whether a matrix is there and can have these sizes; an empty one may be null.
+bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading);
+
+/// Returns whether a number names the upper or the lower part of a matrix.
+bool valid_fill(int fill);
+
 /// The priced work of one factorisation, solve or decomposition.
 struct DenseWork {
   const char* name;
@@ -16,7 +26,8 @@ struct DenseWork {
 
 /// Queues the work on a solver's stream and sets `count` devInfo entries to zero: it succeeds.
 ///
-/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo. The memory from
+/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo, or for
+/// an unknown type. The memory from
 /// `written` on is not computed.
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
                  std::initializer_list<const void*> written);

@@ -9,21 +9,8 @@ namespace {
 
 constexpr int kBlock = 32;
 
-// Queries of the work area may lack the matrix itself, as PyTorch's calls do.
-bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
-  return rows >= 0 && columns >= 0 && leading >= std::max<int64_t>(1, rows);
-}
-
-bool valid_matrix(int64_t rows, int64_t columns, const void* matrix, int64_t leading) {
-  const bool is_empty = rows == 0 || columns == 0;
-  return (matrix != nullptr || is_empty) && valid_size(rows, columns, leading);
-}
-
-bool valid_fill(int fill) {
-  return fill == 0 || fill == 1;
-}
 bool valid_transpose(int transpose) {
-  return transpose >= 0 && transpose <= 2;
+  return transpose >= 0 && transpose <= kLastOperation;
 }
 
 double cube(double n) {
@@ -168,21 +155,22 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##mqr_bufferSize(                                          \
       void* handle, int side, int transpose, int m, int n, int k, const void*, int lda,            \
       const void*, const void*, int ldc, int* size) {                                              \
-    const int order = side == 0 ? m : n;                                                           \
-    return (side == 0 || side == 1) && valid_transpose(transpose) && valid_size(order, k, lda) &&  \
-                   k <= order && valid_size(m, n, ldc)                                             \
+    const int order = side == kLeft ? m : n;                                                       \
+    return (side == kLeft || side == kRight) && valid_transpose(transpose) &&                      \
+                   valid_size(order, k, lda) && k <= order && valid_size(m, n, ldc)                \
                ? answer_work_size(handle, int64_t{kBlock} * std::max(m, n), size)                  \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##mqr(void* handle, int side, int transpose, int m, int n, \
                                               int k, const void* a, int lda, const void* tau,      \
                                               void* c, int ldc, void*, int, int* info) {           \
-    const int order = side == 0 ? m : n;                                                           \
-    return (side == 0 || side == 1) && valid_transpose(transpose) && (tau != nullptr || k == 0) && \
-                   valid_matrix(order, k, a, lda) && k <= order && valid_matrix(m, n, c, ldc)      \
+    const int order = side == kLeft ? m : n;                                                       \
+    return (side == kLeft || side == kRight) && valid_transpose(transpose) &&                      \
+                   (tau != nullptr || k == 0) && valid_matrix(order, k, a, lda) && k <= order &&   \
+                   valid_matrix(m, n, c, ldc)                                                      \
                ? submit_dense(handle,                                                              \
                               {"cusolverDn" #L#Q "mqr", T,                                         \
-                               4.0 * m * n * k - 2.0 * (side == 0 ? n : m) * k * k,                \
+                               4.0 * m * n * k - 2.0 * (side == kLeft ? n : m) * k * k,            \
                                2.0 * m * n + 1.0 * order * k},                                     \
                               info, 1, {c})                                                        \
                : kInvalidValue;                                                                    \

@@ -26,12 +26,12 @@ int run(const void* handle, const char* name, gpemu_data_type type, int rows, in
              : kInvalidValue;
 }
 
-int answer_size(const void* handle, int rows, int blocks, int side, int* bytes) {
+int answer_size(const void* handle, int rows, int columns, int blocks, int side, int* bytes) {
   if (find_object<Sparse>(handle) == nullptr) {
     return kNotInitialized;
   }
   const int64_t size = int64_t{16} * rows + 256;  // a flag and a level of each row of blocks
-  if (!valid_blocks(rows, 0, blocks, side) || bytes == nullptr || size > INT32_MAX) {
+  if (!valid_blocks(rows, columns, blocks, side) || bytes == nullptr || size > INT32_MAX) {
     return kInvalidValue;
   }
   *bytes = static_cast<int>(size);
@@ -61,20 +61,22 @@ GPEMU_SHIM_EXPORT int cusparseXbsrsm2_zeroPivot(void* handle, void*, int* positi
 
 #define GPEMU_BLOCK(L, T)                                                                          \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrmv(                                                        \
-      void* handle, int, int, int rows, int, int blocks, const void*, const void*, const void*,    \
-      const int*, const int*, int side, const void*, const void*, void*) {                         \
-    return run(handle, "cusparse" #L "bsrmv", T, rows, 1, blocks, side);                           \
+      void* handle, int, int, int rows, int inner, int blocks, const void*, const void*,           \
+      const void*, const int*, const int*, int side, const void*, const void*, void*) {            \
+    return inner < 0 ? kInvalidValue                                                               \
+                     : run(handle, "cusparse" #L "bsrmv", T, rows, 1, blocks, side);               \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrmm(void* handle, int, int, int, int rows, int columns,     \
-                                           int, int blocks, const void*, const void*, const void*, \
-                                           const int*, const int*, int side, const void*, int,     \
-                                           const void*, void*, int) {                              \
-    return run(handle, "cusparse" #L "bsrmm", T, rows, columns, blocks, side);                     \
+                                           int inner, int blocks, const void*, const void*,        \
+                                           const void*, const int*, const int*, int side,          \
+                                           const void*, int, const void*, void*, int) {            \
+    return inner < 0 ? kInvalidValue                                                               \
+                     : run(handle, "cusparse" #L "bsrmm", T, rows, columns, blocks, side);         \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsv2_bufferSize(void* handle, int, int, int rows,           \
                                                        int blocks, const void*, void*, const int*, \
                                                        const int*, int side, void*, int* bytes) {  \
-    return answer_size(handle, rows, blocks, side, bytes);                                         \
+    return answer_size(handle, rows, 0, blocks, side, bytes);                                      \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsv2_analysis(void* handle, int, int, int rows, int blocks, \
                                                      const void*, const void*, const int*,         \
@@ -86,10 +88,10 @@ GPEMU_SHIM_EXPORT int cusparseXbsrsm2_zeroPivot(void* handle, void*, int* positi
       const int*, const int*, int side, void*, const void*, void*, int, void*) {                   \
     return run(handle, "cusparse" #L "bsrsv2_solve", T, rows, 1, blocks, side);                    \
   }                                                                                                \
-  GPEMU_SHIM_EXPORT int cusparse##L##bsrsm2_bufferSize(void* handle, int, int, int, int rows, int, \
-                                                       int blocks, const void*, void*, const int*, \
-                                                       const int*, int side, void*, int* bytes) {  \
-    return answer_size(handle, rows, blocks, side, bytes);                                         \
+  GPEMU_SHIM_EXPORT int cusparse##L##bsrsm2_bufferSize(                                            \
+      void* handle, int, int, int, int rows, int columns, int blocks, const void*, void*,          \
+      const int*, const int*, int side, void*, int* bytes) {                                       \
+    return answer_size(handle, rows, columns, blocks, side, bytes);                                \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsm2_analysis(                                              \
       void* handle, int, int, int, int rows, int columns, int blocks, const void*, const void*,    \

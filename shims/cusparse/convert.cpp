@@ -147,7 +147,7 @@ int submit_sort(const void* handle, const char* name, int entries) {
 GPEMU_SHIM_EXPORT int cusparseXcoo2csr(void* handle, const int* rows, int entries, int count,
                                        int* offsets, int base) {
   if (!valid_sizes(count, 0, entries) || (rows == nullptr && entries > 0) || offsets == nullptr ||
-      (base != 0 && base != 1)) {
+      base < 0 || base > kLastIndexBase) {
     return kInvalidValue;
   }
   const int status = submit_sparse(handle, "cusparseXcoo2csr", GPEMU_TYPE_INT32, 0,

@@ -15,9 +15,16 @@ struct Description {
 // The state of an algorithm between its steps.
 struct Progress {};
 
+bool valid_indices(const Matrix& matrix) {
+  const auto valid = [](int type) { return type >= kIndex16 && type <= kIndex64; };
+  return matrix.index_base >= 0 && matrix.index_base <= kLastIndexBase &&
+         valid(matrix.row_index_type) && valid(matrix.column_index_type);
+}
+
 int keep(void** descriptor, const Matrix& matrix) {
   if (descriptor == nullptr || matrix.rows < 0 || matrix.columns < 0 || matrix.entries < 0 ||
-      type_of_cuda(matrix.value_type) == GPEMU_TYPE_UNKNOWN) {
+      type_of_cuda(matrix.value_type) == GPEMU_TYPE_UNKNOWN ||
+      (matrix.sparse && !valid_indices(matrix))) {
     return kInvalidValue;
   }
   *descriptor = alive<Matrix>().add(std::make_unique<Matrix>(matrix));
@@ -68,16 +75,16 @@ GPEMU_SHIM_EXPORT int cusparseDestroyMatDescr(const void* descriptor) {
                                                                           : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusparseSetMatType(const void* descriptor, int value) {
-  return set_description(descriptor, &Description::type, value, 3);
+  return set_description(descriptor, &Description::type, value, kLastMatrixType);
 }
 GPEMU_SHIM_EXPORT int cusparseSetMatFillMode(const void* descriptor, int value) {
-  return set_description(descriptor, &Description::fill, value, 1);
+  return set_description(descriptor, &Description::fill, value, kLastFillMode);
 }
 GPEMU_SHIM_EXPORT int cusparseSetMatDiagType(const void* descriptor, int value) {
-  return set_description(descriptor, &Description::diagonal, value, 1);
+  return set_description(descriptor, &Description::diagonal, value, kLastDiagonalType);
 }
 GPEMU_SHIM_EXPORT int cusparseSetMatIndexBase(const void* descriptor, int value) {
-  return set_description(descriptor, &Description::base, value, 1);
+  return set_description(descriptor, &Description::base, value, kLastIndexBase);
 }
 GPEMU_SHIM_EXPORT int cusparseGetMatType(const void* descriptor) {
   return get_description(descriptor, &Description::type);
@@ -99,7 +106,7 @@ GPEMU_SHIM_EXPORT int cusparseCreateCsr(void** descriptor, int64_t rows, int64_t
                            .rows = rows,
                            .columns = columns,
                            .entries = entries,
-                           .format = 1,
+                           .format = kCsr,
                            .index_base = base,
                            .row_index_type = offset_type,
                            .column_index_type = index_type,
@@ -115,7 +122,7 @@ GPEMU_SHIM_EXPORT int cusparseCreateCoo(void** descriptor, int64_t rows, int64_t
                            .rows = rows,
                            .columns = columns,
                            .entries = entries,
-                           .format = 3,
+                           .format = kCoo,
                            .index_base = base,
                            .row_index_type = index_type,
                            .column_index_type = index_type,
@@ -126,7 +133,8 @@ GPEMU_SHIM_EXPORT int cusparseCreateCoo(void** descriptor, int64_t rows, int64_t
 }
 GPEMU_SHIM_EXPORT int cusparseCreateDnMat(void** descriptor, int64_t rows, int64_t columns,
                                           int64_t leading, void* values, int type, int order) {
-  if ((order != 1 && order != 2) || leading < (order == 1 ? rows : columns)) {
+  if ((order != kColumnMajor && order != kRowMajor) ||
+      leading < (order == kColumnMajor ? rows : columns)) {
     return kInvalidValue;
   }
   return keep(descriptor, {.rows = rows,
@@ -193,7 +201,7 @@ GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int b
 GPEMU_SHIM_EXPORT int cusparseSpMatSetAttribute(const void* descriptor, int attribute,
                                                 const void* data, size_t bytes) {
   const Matrix* const matrix = find_object<Matrix>(descriptor);
-  return matrix == nullptr || attribute < 0 || attribute > 1 || data == nullptr ||
+  return matrix == nullptr || attribute < 0 || attribute > kLastAttribute || data == nullptr ||
                  bytes != sizeof(int)
              ? kInvalidValue
              : kSuccess;

@@ -41,7 +41,7 @@ GPEMU_SHIM_EXPORT int cusparseSetPointerMode(const void* handle, int mode) {
   if (sparse == nullptr) {
     return kNotInitialized;
   }
-  if (mode != 0 && mode != 1) {
+  if (mode < 0 || mode > kLastPointerMode) {
     return kInvalidValue;
   }
   sparse->pointer_mode = mode;

@@ -33,7 +33,7 @@ int64_t clamped(double value) {
 }
 
 int64_t index_bytes(int index_type) {
-  return index_type == 3 ? 8 : index_type == 1 ? 2 : 4;
+  return index_type == kIndex64 ? 8 : index_type == kIndex16 ? 2 : 4;
 }
 
 double bytes_of_matrix(const Matrix& matrix) {
@@ -42,8 +42,8 @@ double bytes_of_matrix(const Matrix& matrix) {
   if (!matrix.sparse) {
     return batch * static_cast<double>(matrix.rows) * static_cast<double>(matrix.columns) * value;
   }
-  const double offsets = matrix.format == 1 ? static_cast<double>(matrix.rows) + 1
-                                            : static_cast<double>(matrix.entries);
+  const double offsets = matrix.format == kCsr ? static_cast<double>(matrix.rows) + 1
+                                               : static_cast<double>(matrix.entries);
   return batch * (static_cast<double>(matrix.entries) *
                       (value + static_cast<double>(index_bytes(matrix.column_index_type))) +
                   offsets * static_cast<double>(index_bytes(matrix.row_index_type)));
@@ -81,7 +81,7 @@ int answer_size(const void* handle, const void* a, const void* b, const void* c,
 }
 
 bool valid_operation(int operation) {
-  return operation >= 0 && operation <= 2;
+  return operation >= 0 && operation <= kLastOperation;
 }
 
 }  // namespace
