@@ -1,49 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each function of the smaller shims, on an emulated GPU: one good call and one bad one.
-#include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <dlfcn.h>
 #include <string>
 #include <sys/types.h>
+#include <utility>
 
 #include <gtest/gtest.h>
 
+#include "loaded_libraries.hpp"
+
 namespace {
 
-class SmallLibraries : public testing::Test {
+class SmallLibraries : public LoadedLibraries {
  protected:
   void SetUp() override {
-    ASSERT_EQ(setenv("GPEMU_GPU", "V100-PCIE-32GB", 1), 0);
-    ASSERT_EQ(setenv("GPEMU_CLOCK", "virtual", 1), 0);
-    ASSERT_EQ(unsetenv("GPEMU_STRICT"), 0);
-    for (const char* path :
-         {GPEMU_TEST_CUFILE, GPEMU_TEST_CUPTI, GPEMU_TEST_CURAND, GPEMU_TEST_CUSPARSELT,
-          GPEMU_TEST_NVJITLINK, GPEMU_TEST_NVRTC, GPEMU_TEST_NVSHMEM, GPEMU_TEST_RUNTIME_13}) {
-      libraries_[next_] = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-      ASSERT_NE(libraries_[next_++], nullptr) << dlerror();
-    }
+    load({GPEMU_TEST_CUFILE, GPEMU_TEST_CUPTI, GPEMU_TEST_CURAND, GPEMU_TEST_CUSPARSELT,
+          GPEMU_TEST_NVJITLINK, GPEMU_TEST_NVRTC, GPEMU_TEST_NVSHMEM, GPEMU_TEST_RUNTIME_13});
   }
-
-  template <typename Result, typename... Arguments>
-  Result call_as(const char* name, Arguments... arguments) {
-    for (void* const library : libraries_) {
-      if (void* const symbol = dlsym(library, name); symbol != nullptr) {
-        return reinterpret_cast<Result (*)(Arguments...)>(symbol)(arguments...);
-      }
-    }
-    ADD_FAILURE() << name << " is missing";
-    return Result();
-  }
-
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) {
-    return call_as<int>(name, arguments...);
-  }
-
-  std::array<void*, 8> libraries_{};
-  size_t next_ = 0;
-  void* const none_ = nullptr;
 };
 
 TEST_F(SmallLibraries, VersionsAreYieldedAndNullIsRefused) {
