@@ -47,7 +47,9 @@ TEST_F(Driver, StreamsCaptureWork) {
           kSuccess);
       EXPECT_EQ(count, 1U);
       void* const node = count == 1 ? dependencies[0] : nullptr;
-      if (kind == 3) EXPECT_EQ(graph, into);
+      if (kind == 3) {
+        EXPECT_EQ(graph, into);
+      }
       count = 0;
       EXPECT_EQ(on("cuStreamGetCaptureInfo_v3", stream, &status, none_, &captured, &dependencies,
                    &edges, &count),
@@ -177,8 +179,7 @@ TEST_F(Driver, GraphsAreInstantiatedLaunchedAndUpdated) {
 TEST_F(Driver, GraphsOwnObjects) {
   constexpr unsigned kNoDestructorSync = 1, kMove = 1;
   int destroyed = 0;
-  const auto destroy =
-      static_cast<void (*)(void*)>([](void* count) { ++*static_cast<int*>(count); });
+  const auto destroy = static_cast<void (*)(void*)>([](void* data) { ++*static_cast<int*>(data); });
   void *graph = nullptr, *object = nullptr;
   ASSERT_EQ(call("cuGraphCreate", &graph, 0U), kSuccess);
   const char* const create = "cuUserObjectCreate";

@@ -130,6 +130,10 @@ TEST_F(Driver, ContextsArePeersOfOtherDevicesOnly) {
 TEST_F(Driver, PrimaryContextsLiveWhileTheyAreRetained) {
   unsigned flags = 1;
   int active = 0;
+  // An earlier test's use of the runtime in this process would keep the context.
+  EXPECT_EQ(call("cuDevicePrimaryCtxReset", 0), kSuccess);
+  EXPECT_EQ(call("cuDevicePrimaryCtxRelease", 0), kSuccess);
+  EXPECT_EQ(call("cuDevicePrimaryCtxRetain", &context_, 0), kSuccess);
   for (const char* release : {"cuDevicePrimaryCtxRelease", "cuDevicePrimaryCtxRelease_v2"}) {
     EXPECT_EQ(call(release, 0), kSuccess) << release;
     EXPECT_EQ(call("cuDevicePrimaryCtxGetState", 0, &flags, &active), kSuccess);

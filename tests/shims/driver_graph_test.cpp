@@ -140,7 +140,9 @@ TEST_F(DriverGraph, NodesDependOnEachOther) {
     EXPECT_EQ(change(connect, graph_, &plain), kSuccess) << connect;
     EXPECT_EQ(change(connect, graph_, &plain), kInvalidValue) << connect << ": it is there";
     EXPECT_EQ(change(connect, dead_, &plain), kInvalidHandle) << connect;
-    if (with_data) EXPECT_EQ(change(connect, graph_, &programmatic), kNotSupported) << connect;
+    if (with_data) {
+      EXPECT_EQ(change(connect, graph_, &programmatic), kNotSupported) << connect;
+    }
     void *from = nullptr, *to = nullptr;
     EdgeData data = programmatic;
     size_t count = 1;
@@ -182,7 +184,7 @@ TEST_F(DriverGraph, NodesDependOnEachOther) {
 TEST_F(DriverGraph, NodesDoWhatTheirParametersSay) {
   std::vector<unsigned> result(4, 0);
   int calls = 0;
-  const auto count = [](void* calls) { ++*static_cast<int*>(calls); };
+  const auto count = [](void* data) { ++*static_cast<int*>(data); };
   SetParameters set{memory_, 0, 5, 4, 4, 1};
   HostParameters host{count, &calls};
   CopyParameters copy{.source = {.type = kDevice, .device = memory_},
@@ -249,6 +251,7 @@ TEST_F(DriverGraph, NodesDoWhatTheirParametersSay) {
     EXPECT_EQ(call(of_exec.c_str(), exec, node, event_), kSuccess) << of_exec;
     EXPECT_EQ(call(of_exec.c_str(), exec, set_node, event_), kInvalidValue) << of_exec;
     EXPECT_EQ(call(of_exec.c_str(), exec, node, dead_), kInvalidHandle) << of_exec;
+    EXPECT_EQ(call(of_exec.c_str(), dead_, node, event_), kInvalidHandle) << of_exec;
     EXPECT_EQ(call(of_graph.c_str(), node, event_), kSuccess) << of_graph;
     EXPECT_EQ(call(of_graph.c_str(), set_node, event_), kInvalidValue) << of_graph;
   }

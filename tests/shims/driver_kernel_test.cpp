@@ -47,7 +47,7 @@ std::string cubin() {
   header.e_flags = 70 << 8;
   header.e_shoff = sizeof(header) + body.size();
   header.e_shentsize = sizeof(Elf64_Shdr);
-  header.e_shnum = sections.size();
+  header.e_shnum = static_cast<Elf64_Half>(sections.size());
   header.e_shstrndx = 1;
   return bytes_of(header) + body + table;
 }
@@ -224,7 +224,7 @@ TEST_F(DriverKernel, KernelsAreLaunched) {
     return call(name.c_str(), kernel, grid, 1U, 1U, block, 1U, 1U, 0U, stream, arguments, packed);
   };
   for (const std::string suffix : {"", "_ptsz"}) {
-    for (const std::string name :
+    for (const std::string& name :
          {"cuLaunchKernel" + suffix, "cuLaunchCooperativeKernel" + suffix}) {
       EXPECT_EQ(launch(name, kernel_, 80, 256, none_, nullptr, nullptr), kSuccess) << name;
       EXPECT_EQ(launch(name, kernel_, 0, 256, none_, nullptr, nullptr), kInvalidValue) << name;

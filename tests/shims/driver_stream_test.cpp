@@ -112,10 +112,10 @@ TEST_F(Driver, EventsAreRecordedAndTimed) {
 
 TEST_F(Driver, StreamsCallTheHost) {
   int calls = 0;
-  const auto count = static_cast<void (*)(void*)>([](void* calls) { ++*static_cast<int*>(calls); });
-  const auto check = static_cast<void (*)(void*, int, void*)>([](void*, int status, void* calls) {
+  const auto count = static_cast<void (*)(void*)>([](void* data) { ++*static_cast<int*>(data); });
+  const auto check = static_cast<void (*)(void*, int, void*)>([](void*, int status, void* data) {
     EXPECT_EQ(status, kSuccess);
-    ++*static_cast<int*>(calls);
+    ++*static_cast<int*>(data);
   });
   twins("cuLaunchHostFunc", kSuccess, none_, count, &calls);
   twins("cuLaunchHostFunc_v2", kSuccess, none_, count, &calls, 1U);
