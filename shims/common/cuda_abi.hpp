@@ -58,6 +58,21 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
+/// CU_CTX_FLAGS_MASK and cudaDeviceMask.
+constexpr unsigned kAllContextFlags = 0xff;
+
+/// The flags of cuMemHostAlloc (portable, mapped, write-combined) and of cuMemHostRegister
+/// (portable, mapped, I/O memory, read-only), which are those of the runtime.
+constexpr unsigned kAllHostFlags = 1 | 2 | 4;
+constexpr unsigned kAllRegisterFlags = 1 | 2 | 4 | 8;
+
+/// CUevent_flags: blocking, without timing, between processes.
+constexpr unsigned kAllEventFlags = 1 | 2 | 4;
+
+/// CUgraphInstantiate_flags: free on launch, upload, launch from the device, priorities of nodes.
+constexpr uint64_t kInstantiateForDevice = 4;
+constexpr uint64_t kAllInstantiateFlags = 1 | 2 | kInstantiateForDevice | 8;
+
 /// CUmemAccess_flags and cudaMemAccessFlags, and CU_POINTER_ATTRIBUTE_ACCESS_FLAGS alike.
 constexpr unsigned kReadWrite = 3;
 

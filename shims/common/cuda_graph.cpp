@@ -86,12 +86,10 @@ int get_dependents(Node node, Node* dependents, EdgeData* edges, size_t* count) 
 }
 
 int instantiate_graph(Exec* exec, Graph graph, uint64_t flags) {
-  constexpr uint64_t kKnown = 0xf;
-  constexpr uint64_t kDeviceLaunch = 4;
-  if (exec == nullptr || (flags & ~kKnown) != 0) {
+  if (exec == nullptr || (flags & ~kAllInstantiateFlags) != 0) {
     return kInvalidValue;
   }
-  if ((flags & kDeviceLaunch) != 0) {
+  if ((flags & kInstantiateForDevice) != 0) {
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "graphs launched from the device");
     return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
   }

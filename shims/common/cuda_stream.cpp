@@ -19,9 +19,8 @@ int create_stream(Stream* stream, unsigned flags, int priority) {
 }
 
 int create_event(Event* event, unsigned flags) {
-  constexpr unsigned kAllFlags = 7;  // blocking, no timing, between processes
-  return event == nullptr || (flags & ~kAllFlags) != 0 ? kInvalidValue
-                                                       : gpemu_cuda_event_create(flags, event);
+  return event == nullptr || (flags & ~kAllEventFlags) != 0 ? kInvalidValue
+                                                            : gpemu_cuda_event_create(flags, event);
 }
 
 int record_event(Event event, Stream stream, unsigned flags) {

@@ -58,6 +58,13 @@ int push(Context context) {
   });
 }
 
+/// Runs a call on the device of a peer's context. Errors: INVALID_CONTEXT, also for none.
+template <typename Call>
+int with_peer(Context peer, Call&& call) {
+  return peer == nullptr ? static_cast<int>(GPEMU_CUDA_ERROR_INVALID_CONTEXT)
+                         : with_device(peer, call);
+}
+
 int check_device(Device device) {
   const gpemu_cuda_device* info = nullptr;
   return gpemu_cuda_get_device(device, &info);
@@ -65,7 +72,7 @@ int check_device(Device device) {
 
 // How the host waits (the lowest three bits) is gpemu's choice; mapping host memory is always on.
 int check_flags(unsigned flags) {
-  return flags > 0xff ? kInvalidValue : kSuccess;
+  return (flags & ~kAllContextFlags) != 0 ? kInvalidValue : kSuccess;
 }
 
 // CUlimit, see cudaDeviceGetLimit.
@@ -209,7 +216,8 @@ GPEMU_SHIM_EXPORT int cuCtxGetId(Context context, unsigned long long* id) {
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetApiVersion(Context context, unsigned* version) {
-  return with_device(context, [=](Device) { return yield(kSuccess, version, 3020U); });
+  const auto get = [=] { return yield(kSuccess, version, 3020U); };
+  return context == nullptr ? in_context(get) : with_device(context, [=](Device) { return get(); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetLimit(size_t* value, int limit) {
@@ -243,7 +251,7 @@ GPEMU_SHIM_EXPORT int cuCtxSetSharedMemConfig(int config) {
 
 GPEMU_SHIM_EXPORT int cuCtxEnablePeerAccess(Context peer, unsigned flags) {
   return in_context([=] {
-    return flags != 0 || peer == nullptr ? kInvalidValue : with_device(peer, [](Device device) {
+    return flags != 0 ? kInvalidValue : with_peer(peer, [](Device device) {
       int32_t current = -1;
       const int status = gpemu_cuda_context_current(&current);
       if (status != kSuccess || current == device) {
@@ -256,7 +264,7 @@ GPEMU_SHIM_EXPORT int cuCtxEnablePeerAccess(Context peer, unsigned flags) {
 
 GPEMU_SHIM_EXPORT int cuCtxDisablePeerAccess(Context peer) {
   return in_context([=] {
-    return peer == nullptr ? kInvalidValue : with_device(peer, [](Device device) {
+    return with_peer(peer, [](Device device) {
       return static_cast<int>(gpemu_cuda_disable_peer_access(device));
     });
   });

@@ -13,9 +13,8 @@ int allocate(Address* address, size_t bytes) {
 }
 
 int host_allocate(void** memory, size_t bytes, unsigned flags) {
-  constexpr unsigned kAllFlags = 7;  // portable, mapped, write-combined
   return in_context([=] {
-    return memory == nullptr || bytes == 0 || (flags & ~kAllFlags) != 0
+    return memory == nullptr || bytes == 0 || (flags & ~kAllHostFlags) != 0
                ? kInvalidValue
                : gpemu_cuda_host_alloc(bytes, flags, memory);
   });
@@ -196,9 +195,8 @@ GPEMU_SHIM_EXPORT int cuMemFreeHost(void* memory) {
 }
 
 GPEMU_SHIM_EXPORT int cuMemHostRegister_v2(void* memory, size_t bytes, unsigned flags) {
-  constexpr unsigned kAllFlags = 0xf;
   return in_context([=] {
-    return memory == nullptr || bytes == 0 || (flags & ~kAllFlags) != 0
+    return memory == nullptr || bytes == 0 || (flags & ~kAllRegisterFlags) != 0
                ? kInvalidValue
                : gpemu_cuda_host_register(memory, bytes, flags);
   });

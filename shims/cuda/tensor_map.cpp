@@ -32,9 +32,21 @@ constexpr uint64_t kMaxDimension = uint64_t{1} << 32;
 constexpr uint64_t kMaxStride = uint64_t{1} << 40;
 constexpr uint32_t kMaxBox = 256;
 constexpr uint32_t kMaxElementStride = 8;
-constexpr int kMaxInterleave = 2;
-constexpr int kMaxSwizzle = 6;
+constexpr int kInterleave32 = 2;  // the last one: units of 32 bytes
+constexpr uint64_t kAlignmentOfInterleave32 = 32;
+constexpr uint32_t kMinRankOfInterleaved = 3;
 constexpr int kMaxPromotion = 3;
+
+/// The bytes of a box's row that are swizzled, by CUtensorMapSwizzle; a row is no longer.
+constexpr uint64_t kSwizzledBytes[] = {UINT64_MAX, 32, 64, 128, 128, 128, 128};
+
+// CUtensorMapDataType: the floating-point types are in between.
+constexpr int kFirstFloat = 6, kLastFloat = 12;
+
+// Returns what addresses and strides are multiples of.
+uint64_t alignment_of(int interleave) {
+  return interleave == kInterleave32 ? kAlignmentOfInterleave32 : kAlignment;
+}
 
 bool are_sizes_valid(const TensorMap& map, const uint64_t* dimensions, const uint64_t* strides,
                      const uint32_t* box, const uint32_t* element_strides) {
@@ -45,12 +57,13 @@ bool are_sizes_valid(const TensorMap& map, const uint64_t* dimensions, const uin
       return false;
     }
     if (index + 1 < map.rank &&
-        (strides[index] % kAlignment != 0 || strides[index] >= kMaxStride)) {
+        (strides[index] % alignment_of(map.interleave) != 0 || strides[index] >= kMaxStride)) {
       return false;
     }
   }
   const uint64_t row_bytes = uint64_t{box[0]} * kElementBytes[map.type];
-  return map.interleave != 0 || row_bytes % kAlignment == 0;
+  return map.interleave != 0 ||
+         (row_bytes % kAlignment == 0 && row_bytes <= kSwizzledBytes[map.swizzle]);
 }
 
 }  // namespace
@@ -60,12 +73,14 @@ GPEMU_SHIM_EXPORT int cuTensorMapEncodeTiled(void* out, int type, uint32_t rank,
                                              const uint32_t* box, const uint32_t* element_strides,
                                              int interleave, int swizzle, int promotion, int fill) {
   const bool known = type >= 0 && type < static_cast<int>(std::size(kElementBytes)) &&
-                     interleave >= 0 && interleave <= kMaxInterleave && swizzle >= 0 &&
-                     swizzle <= kMaxSwizzle && promotion >= 0 && promotion <= kMaxPromotion &&
-                     (fill == 0 || fill == 1);
-  if (out == nullptr || !known || rank == 0 || rank > kMaxRank ||
-      address_of(address) % kAlignment != 0 || dimensions == nullptr || box == nullptr ||
-      element_strides == nullptr || (rank > 1 && strides == nullptr)) {
+                     interleave >= 0 && interleave <= kInterleave32 && swizzle >= 0 &&
+                     swizzle < static_cast<int>(std::size(kSwizzledBytes)) && promotion >= 0 &&
+                     promotion <= kMaxPromotion &&
+                     (fill == 0 || (fill == 1 && type >= kFirstFloat && type <= kLastFloat));
+  const uint32_t least_rank = interleave == 0 ? 1 : kMinRankOfInterleaved;
+  if (out == nullptr || !known || rank < least_rank || rank > kMaxRank ||
+      address_of(address) % alignment_of(interleave) != 0 || dimensions == nullptr ||
+      box == nullptr || element_strides == nullptr || (rank > 1 && strides == nullptr)) {
     return kInvalidValue;
   }
   TensorMap map{};

@@ -36,10 +36,9 @@ int accept_advice(int value, int largest) {
 
 // cudaDeviceMapHost is always on; how the host waits is gpemu's choice.
 constexpr unsigned kDeviceFlags = 8;
-constexpr unsigned kDeviceFlagsMask = 0xff;
 
 int check_device_flags(unsigned flags) {
-  return (flags & ~kDeviceFlagsMask) != 0 ? kInvalidValue : kSuccess;
+  return (flags & ~kAllContextFlags) != 0 ? kInvalidValue : kSuccess;
 }
 
 }  // namespace

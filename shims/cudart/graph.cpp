@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <fstream>
 #include <vector>
 
@@ -100,28 +101,29 @@ int add_node(Node* node, Graph graph, NodePointer dependencies, const EdgeData* 
                        [=](Parameters* to) { return describe(parameters, to); });
 }
 
-/// Yields the nodes of a graph that depend on none.
+/// Yields the nodes of a graph that depend on none: as many as fit, then nulls.
 int get_roots(Graph graph, Node* roots, size_t* count) {
   size_t nodes = 0;
   int status = gpemu_cuda_graph_nodes(graph, nullptr, &nodes);
   if (status != kSuccess) {
     return status;
   }
-  std::vector<Node> all(nodes);
+  std::vector<Node> all(nodes), found;
   status = gpemu_cuda_graph_nodes(graph, all.data(), &nodes);
-  size_t found = 0;
   for (size_t index = 0; status == kSuccess && index < nodes; ++index) {
     size_t dependencies = 0;
     status = gpemu_cuda_node_dependencies(all[index], nullptr, &dependencies);
     if (status == kSuccess && dependencies == 0) {
-      if (roots != nullptr && found < *count) {
-        roots[found] = all[index];
-      }
-      ++found;
+      found.push_back(all[index]);
     }
   }
+  if (status == kSuccess && roots != nullptr) {
+    const size_t capacity = *count;
+    found.resize(std::min(capacity, found.size()));
+    std::fill(std::copy(found.begin(), found.end(), roots), roots + capacity, nullptr);
+  }
   if (status == kSuccess) {
-    *count = found;
+    *count = found.size();
   }
   return status;
 }

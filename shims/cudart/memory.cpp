@@ -33,9 +33,8 @@ int allocate_rows(void** memory, size_t* pitch, size_t width, size_t rows) {
 }
 
 int host_allocate(void** memory, size_t bytes, unsigned flags) {
-  constexpr unsigned kAllFlags = 7;  // portable, mapped, write-combined
   return in_context([=] {
-    return memory == nullptr || (flags & ~kAllFlags) != 0
+    return memory == nullptr || (flags & ~kAllHostFlags) != 0
                ? kInvalidValue
                : gpemu_cuda_host_alloc(bytes, flags, memory);
   });
@@ -142,9 +141,8 @@ GPEMU_SHIM_EXPORT int cudaFreeHost(void* memory) {
 }
 
 GPEMU_SHIM_EXPORT int cudaHostRegister(void* memory, size_t bytes, unsigned flags) {
-  constexpr unsigned kAllFlags = 0xf;  // portable, mapped, I/O memory, read-only
   return in_context([=] {
-    return memory == nullptr || bytes == 0 || (flags & ~kAllFlags) != 0
+    return memory == nullptr || bytes == 0 || (flags & ~kAllRegisterFlags) != 0
                ? kInvalidValue
                : gpemu_cuda_host_register(memory, bytes, flags);
   });
