@@ -25,6 +25,25 @@ enum RuntimeStatus : int {
   kNotSupported = 801,
 };
 
+/// cudaPitchedPtr.
+struct Pitched {
+  void* pointer;
+  size_t pitch, width, height;
+};
+
+/// cudaExtent.
+struct Extent {
+  size_t width, height, depth;
+};
+
+/// cudaMemsetParams.
+struct SetParameters {
+  void* destination;
+  size_t pitch;
+  unsigned value, element_bytes;
+  size_t width, height;
+};
+
 /// A runtime, by CUDA's major version.
 class RuntimeCalls : public LoadedLibraries, public testing::WithParamInterface<int> {
  protected:

@@ -13,16 +13,9 @@ constexpr size_t kBytes = 256;
 constexpr int kToDevice = 1, kToHost = 2, kOnDevice = 3, kDefault = 4, kUnknown = 5;
 using Bytes = std::vector<unsigned char>;
 
-// cudaPos, cudaPitchedPtr, cudaExtent, cudaMemcpy3DParms and cudaMemcpy3DPeerParms.
+// cudaPos, cudaMemcpy3DParms and cudaMemcpy3DPeerParms.
 struct Position {
   size_t x, y, z;
-};
-struct Pitched {
-  void* pointer;
-  size_t pitch, width, height;
-};
-struct Extent {
-  size_t width, height, depth;
 };
 struct Copy3D {
   void* source_array;

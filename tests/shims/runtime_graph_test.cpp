@@ -8,13 +8,7 @@
 
 namespace {
 
-// cudaMemsetParams, cudaHostNodeParams, cudaGraphNodeParams and cudaGraphExecUpdateResultInfo.
-struct SetParameters {
-  void* destination;
-  size_t pitch;
-  unsigned value, element_bytes;
-  size_t width, height;
-};
+// cudaHostNodeParams, cudaGraphNodeParams and cudaGraphExecUpdateResultInfo.
 struct HostParameters {
   void (*function)(void*);
   void* data;

@@ -14,14 +14,7 @@ constexpr size_t kBytes = 4096;
 constexpr int kPinned = 1, kDeviceLocation = 1, kHostLocation = 2;
 constexpr unsigned kReadWrite = 3;
 
-// cudaPitchedPtr, cudaExtent, cudaMemLocation, cudaMemAccessDesc, cudaMemPoolProps, cudaIpcHandle.
-struct Pitched {
-  void* pointer;
-  size_t pitch, width, height;
-};
-struct Extent {
-  size_t width, height, depth;
-};
+// cudaMemLocation, cudaMemAccessDesc, cudaMemPoolProps, cudaIpcHandle.
 struct Location {
   int type, id;
 };
