@@ -5,21 +5,21 @@
  *
  * Conventions
  *  1. A function returns a status numbered as CUresult and cudaError_t, which agree (CUDA 12 and
- *     13); GPEMU_CUDA_SUCCESS is 0. On failure, no output is changed. Unless stated otherwise,
- *     output pointers must not be NULL: GPEMU_CUDA_ERROR_INVALID_VALUE.
+ *     13); GPEMU_CUDA_SUCCESS is 0. On failure, no output is changed. Unless stated otherwise, an
+ *     output pointer that is NULL yields GPEMU_CUDA_ERROR_INVALID_VALUE.
  *  2. The process attaches on first use: to the node that GPEMU_NODE names, or to its own node with
  *     the GPU that GPEMU_GPU names, with GPEMU_MEMORY_MIB of memory if that is set.
  *     CUDA_VISIBLE_DEVICES selects and orders devices. After fork in a process that had attached,
  *     every call in the child yields GPEMU_CUDA_ERROR_NOT_INITIALIZED.
  *  3. Handles are pointers. A handle that is not alive yields GPEMU_CUDA_ERROR_INVALID_HANDLE,
- *     whatever its bits; no handle is ever dereferenced unchecked.
+ *     whatever its value; no handle is ever dereferenced unchecked.
  *  4. Stream arguments accept CUDA's special values: NULL (the legacy default stream of the current
  *     device), 1 (legacy) and 2 (per-thread default stream).
- *  5. Device addresses are in ranges that this process has reserved, so no host pointer equals one.
- *     The host must not dereference them, except in managed memory.
+ *  5. Device addresses are in ranges that this process has reserved, so no host pointer equals a
+ *     device address. The host must not dereference them, except in managed memory.
  *  6. All functions may be called from any thread.
  *  7. If the host is out of memory, any function yields GPEMU_CUDA_ERROR_OUT_OF_MEMORY. Other
- *     exceptions, also of callbacks, yield GPEMU_CUDA_ERROR_UNKNOWN. Both are logged.
+ *     exceptions, including those of callbacks, yield GPEMU_CUDA_ERROR_UNKNOWN. Both are logged.
  */
 #ifndef GPEMU_CUDA_H_
 #define GPEMU_CUDA_H_
@@ -44,7 +44,7 @@ enum {
   GPEMU_CUDA_ERROR_OUT_OF_MEMORY = 2,
   GPEMU_CUDA_ERROR_NOT_INITIALIZED = 3,
   GPEMU_CUDA_ERROR_DEINITIALIZED = 4,
-  GPEMU_CUDA_ERROR_INVALID_CONFIGURATION = 9,     /* runtime only; the driver says INVALID_VALUE */
+  GPEMU_CUDA_ERROR_INVALID_CONFIGURATION = 9,     /* runtime only; the driver: INVALID_VALUE */
   GPEMU_CUDA_ERROR_INVALID_SYMBOL = 13,           /* runtime only */
   GPEMU_CUDA_ERROR_INVALID_MEMCPY_DIRECTION = 21, /* runtime only */
   GPEMU_CUDA_ERROR_INVALID_DEVICE_FUNCTION = 98,  /* runtime only */
@@ -88,8 +88,8 @@ GPEMU_API void gpemu_cuda_not_supported(const char* library, const char* functio
  * them. */
 GPEMU_API uint64_t gpemu_cuda_not_computed_bytes(void);
 
-/* Registers a function that also gets the log lines, like cuLogsRegisterCallback. It may be called
- * on any thread. `level` is 0 for errors, 1 for warnings. */
+/* Registers a function that receives the log lines, too, like cuLogsRegisterCallback. The function
+ * may be called on any thread. `level` is 0 for errors, 1 for warnings. */
 typedef struct gpemu_cuda_log* gpemu_cuda_log_handle;
 typedef void (*gpemu_cuda_log_callback)(void* data, int32_t level, char* message, size_t length);
 GPEMU_API gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback callback, void* data,
@@ -97,8 +97,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_log_register(gpemu_cuda_log_callback call
 /* Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_log_unregister(gpemu_cuda_log_handle log);
 
-/* Reads and writes the calling thread's last error, as cudaGetLastError and
- * cudaPeekAtLastError need it. Only the runtime shim uses them. */
+/* Return and set the calling thread's last error, for cudaGetLastError and cudaPeekAtLastError. If
+ * `clear` is not 0, the last error is then GPEMU_CUDA_SUCCESS. Only the runtime shim uses these. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_last_error(int32_t clear);
 GPEMU_API void gpemu_cuda_set_last_error(gpemu_cuda_status status);
 
@@ -142,22 +142,23 @@ typedef struct gpemu_cuda_device {
 GPEMU_API gpemu_cuda_status gpemu_cuda_get_device(int32_t device, const gpemu_cuda_device** info);
 
 /* The calling thread's context stack, as in the driver. A device's ordinal identifies its context,
- * because each process has one context per device, the primary one; -1 is none. Setting the current
- * context replaces the top of the stack, or takes it away for -1. The pointer given to pop may be
- * NULL. Errors: INVALID_CONTEXT. */
+ * because each process has one context per device, the primary one; -1 means no context. Setting
+ * the current context replaces the top of the stack; setting it to -1 removes the top. The pointer
+ * passed to gpemu_cuda_context_pop may be NULL. Errors: INVALID_CONTEXT. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_current(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_set_current(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_push(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_pop(int32_t* device);
-/* Counts users of the primary context. The first user creates it, which takes device memory. The
- * last one resets it, unless the runtime's functions below use it too. Errors: OUT_OF_MEMORY. */
+/* Count users of the primary context. The first user creates it, which takes device memory. When
+ * the last one releases it, it is reset, unless the runtime's functions below use it, too. Errors:
+ * OUT_OF_MEMORY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_retain(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_release(int32_t device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_active(int32_t device, int32_t* active);
-/* Gives back everything that the process holds on the device. */
+/* Frees everything that the process holds on the device. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_context_reset(int32_t device);
 
-/* The runtime's view: yield or set the calling thread's device, at first 0. Setting it creates the
+/* The runtime's view: yield or set the calling thread's device, initially 0. Setting it creates the
  * primary context (CUDA 12: "cudaSetDevice will now explicitly initialize the runtime"). */
 GPEMU_API gpemu_cuda_status gpemu_cuda_current_device(int32_t* device);
 GPEMU_API gpemu_cuda_status gpemu_cuda_set_current_device(int32_t device);
@@ -172,8 +173,9 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_device_synchronize(void);
  * GeForce products; both must be GPUs of one kind. Copies need no access. Errors: INVALID_DEVICE.
  */
 GPEMU_API gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can);
-/* Lets the current device's context use a peer's memory, or no longer. Errors: INVALID_DEVICE;
- * PEER_ACCESS_UNSUPPORTED, PEER_ACCESS_ALREADY_ENABLED; PEER_ACCESS_NOT_ENABLED. */
+/* Allow the current device's context to use a peer's memory, or end that. Errors: INVALID_DEVICE;
+ * of the first function, PEER_ACCESS_UNSUPPORTED and PEER_ACCESS_ALREADY_ENABLED; of the second,
+ * PEER_ACCESS_NOT_ENABLED. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_enable_peer_access(int32_t peer);
 GPEMU_API gpemu_cuda_status gpemu_cuda_disable_peer_access(int32_t peer);
 
@@ -190,8 +192,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_malloc_managed(uint64_t bytes, uint32_t f
  * malloc_async; does nothing for 0. Errors: INVALID_VALUE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_free(uint64_t address);
 
-/* Page-locked host memory. It is really locked; limits are reported (OUT_OF_MEMORY and one log
- * line). */
+/* Page-locked host memory. It is really locked, as far as the user's limit on locked memory allows;
+ * if the limit is too low, one log line says so. Errors: OUT_OF_MEMORY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_alloc(uint64_t bytes, uint32_t flags, void** memory);
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_free(void* memory);
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_register(void* memory, uint64_t bytes, uint32_t flags);
@@ -210,7 +212,7 @@ typedef struct gpemu_cuda_pointer {
   uint64_t base;  /* of the allocation or registration */
   uint64_t bytes;
   uint32_t flags;     /* of host_alloc or host_register */
-  uint64_t buffer_id; /* unique in the process; never given twice */
+  uint64_t buffer_id; /* unique in the process; never used again */
 } gpemu_cuda_pointer;
 
 /* Describes an address. An address that gpemu did not give out is UNREGISTERED, not an error. */
@@ -233,10 +235,14 @@ typedef struct gpemu_cuda_copy {
   gpemu_cuda_copy_kind kind;
 } gpemu_cuda_copy;
 
-/* Queues a copy. With `blocking` 1, returns when the copy has ended, like cudaMemcpy. But a copy
- * between device addresses does not wait, and one of up to 64 KiB of pageable memory waits only for
- * the work that was queued before. Other pageable copies block until the staging is done in either
- * case. Errors: INVALID_VALUE (not this process's device memory, or beyond its end),
+/* Queues a copy. With `blocking` 0, returns at once; with 1, returns when the copy has ended, like
+ * cudaMemcpy. Exceptions:
+ *  - Copies between device addresses always return at once.
+ *  - Copies within host memory always wait for the earlier work of the stream.
+ *  - With `blocking` 1, copies of up to 64 KiB from pageable memory to a device wait only for that
+ *    work.
+ *  - All other copies from or to pageable memory always block until they have ended.
+ * Errors: INVALID_VALUE (not this process's device memory, or beyond its end),
  * INVALID_MEMCPY_DIRECTION, INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
                                                    gpemu_cuda_stream_handle stream,
@@ -245,7 +251,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_copy_memory(const gpemu_cuda_copy* copy,
 GPEMU_API gpemu_cuda_status gpemu_cuda_memcpy(uint64_t destination, uint64_t source, uint64_t bytes,
                                               gpemu_cuda_copy_kind kind,
                                               gpemu_cuda_stream_handle stream, int32_t blocking);
-/* Queues setting `count` elements of 1, 2 or 4 bytes in each of `height` rows. */
+/* Queues work that sets `count` elements of 1, 2 or 4 bytes in each of `height` rows. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_set_memory(uint64_t address, uint64_t pitch, uint32_t value,
                                                   uint32_t element_bytes, uint64_t count,
                                                   uint64_t height, gpemu_cuda_stream_handle stream);
@@ -282,7 +288,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set(gpemu_cuda_pool_handle pool,
                                                 gpemu_cuda_pool_attribute attribute,
                                                 uint64_t value);
 /* Whether a device may use a pool's memory; the pool's own device always may. Errors:
- * INVALID_DEVICE, also for a device that cannot use its memory. */
+ * INVALID_DEVICE, also for a device that cannot use the pool's memory. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_set_access(gpemu_cuda_pool_handle pool, int32_t device,
                                                        int32_t read_write);
 GPEMU_API gpemu_cuda_status gpemu_cuda_pool_get_access(gpemu_cuda_pool_handle pool, int32_t device,
@@ -352,7 +358,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_stream_wait_event(gpemu_cuda_stream_handl
                                                          uint32_t flags);
 /* Calls `function` at its emulated time on a gpemu thread, one function after the other. The
  * stream, and events and streams that depend on it from then on, are not ready before the function
- * returns. Work after it on the device does not wait for that. */
+ * returns. Work that is queued on the device after it does not wait for its return. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_launch_host_function(gpemu_cuda_stream_handle stream,
                                                             void (*function)(void*), void* data);
 /* Either pointer may be NULL. */
@@ -371,7 +377,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_event_record(gpemu_cuda_event_handle even
                                                     uint32_t flags);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_query(gpemu_cuda_event_handle event);
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_synchronize(gpemu_cuda_event_handle event);
-/* In nanoseconds. Errors: INVALID_HANDLE if one was never recorded or has no timing, NOT_READY. */
+/* In nanoseconds. Errors: INVALID_HANDLE if an event was never recorded or has no timing,
+ * NOT_READY. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_event_elapsed(gpemu_cuda_event_handle start,
                                                      gpemu_cuda_event_handle end,
                                                      int64_t* elapsed_ns);
@@ -440,7 +447,7 @@ typedef struct gpemu_cuda_launch {
   uint64_t dynamic_shared_bytes;
   int32_t cooperative;
   void* const* arguments; /* may be NULL */
-  const void* packed;     /* instead, the arguments packed as the kernel expects them, or NULL */
+  const void* packed;     /* if not NULL, replaces `arguments`: packed as the kernel expects */
   uint64_t packed_bytes;
 } gpemu_cuda_launch;
 
@@ -467,7 +474,8 @@ typedef struct gpemu_cuda_result {
   uint64_t pitch; /* from a row to the next */
   uint64_t rows;  /* 0: one row, and the end of the written memory is not known */
   int32_t updates;
-  uint32_t matrices; /* not 0: `address` is of an array of so many addresses on the device */
+  uint32_t matrices; /* not 0: `address` is that of an array on the device, which contains the
+                        addresses of this many results */
 } gpemu_cuda_result;
 GPEMU_API gpemu_cuda_status gpemu_cuda_leave_uncomputed(const gpemu_cuda_result* result,
                                                         const char* function,
@@ -482,7 +490,8 @@ typedef struct gpemu_cuda_product {
   int64_t leading_a, leading_b, leading_c; /* elements from a column to the next */
   int64_t stride_a, stride_b, stride_c;    /* elements from a product to the next */
   int32_t transpose_a, transpose_b;        /* 0 or not */
-  int32_t arrays; /* 1: a, b and c are of arrays with the addresses of each product's operands */
+  int32_t arrays; /* 1: a, b and c are addresses of arrays on the device, which contain the
+                     addresses of each product's operands */
   gpemu_data_type type, type_c; /* of A and B, of C */
   int32_t known;                /* whether alpha and beta are known, and the values are wanted */
   double alpha, beta;
@@ -514,7 +523,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_capture_get_info(gpemu_cuda_stream_handle
 GPEMU_API gpemu_cuda_status gpemu_cuda_capture_set_dependencies(
     gpemu_cuda_stream_handle stream, const gpemu_cuda_node_handle* dependencies, size_t count,
     int32_t add);
-/* Sets the thread's capture mode and yields the former. */
+/* Sets the thread's capture mode and yields the previous one. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exchange_capture_mode(int32_t* mode);
 
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_create(gpemu_cuda_graph_handle* graph);
@@ -570,22 +579,23 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependencies(gpemu_cuda_node_handle 
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_dependents(gpemu_cuda_node_handle node,
                                                        gpemu_cuda_node_handle* nodes,
                                                        size_t* count);
-/* Yields kernels without their arguments, and operations of libraries without a kernel. */
+/* Yields a node's parameters. Those of a kernel lack its arguments, and those of a library's
+ * operation have no kernel. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_get(gpemu_cuda_node_handle node,
                                                 gpemu_cuda_node_parameters* parameters);
-/* Errors: INVALID_VALUE for another kind, and for child graphs. */
+/* Errors: INVALID_VALUE if the node is of another kind or a child graph. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_set(gpemu_cuda_node_handle node,
                                                 const gpemu_cuda_node_parameters* parameters);
 GPEMU_API gpemu_cuda_status gpemu_cuda_node_destroy(gpemu_cuda_node_handle node);
-/* Errors: INVALID_VALUE if nodes depend on each other in a circle. */
+/* Errors: INVALID_VALUE if the dependencies of nodes form a cycle. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_instantiate(gpemu_cuda_graph_handle graph,
                                                          gpemu_cuda_exec_handle* exec);
 /* Errors: GRAPH_EXEC_UPDATE_FAILURE if the graphs differ in more than parameters. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_update(gpemu_cuda_exec_handle exec,
                                                    gpemu_cuda_graph_handle graph);
 /* Changes what a node does in later launches, or leaves it out. The node belongs to the graph from
- * which `exec` was made. Errors: INVALID_VALUE for another kind, a node of another graph, or a node
- * that cannot be left out. */
+ * which `exec` was made. Errors: INVALID_VALUE for parameters of another kind, a node of another
+ * graph, or a node that cannot be left out. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_exec_set(gpemu_cuda_exec_handle exec,
                                                 gpemu_cuda_node_handle node,
                                                 const gpemu_cuda_node_parameters* parameters);
@@ -598,7 +608,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_launch(gpemu_cuda_exec_handle exec,
 /* Prepares for launches; their times do not change. Errors: INVALID_HANDLE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_upload(gpemu_cuda_exec_handle exec,
                                                     gpemu_cuda_stream_handle stream);
-/* An object of the caller that graphs own. `destroy` is called when the last reference goes. */
+/* An object of the caller that graphs own. `destroy` is called when the last reference is released.
+ */
 typedef struct gpemu_cuda_user_object* gpemu_cuda_user_object_handle;
 GPEMU_API gpemu_cuda_status gpemu_cuda_user_object_create(void* object, void (*destroy)(void*),
                                                           uint32_t references,

@@ -3,11 +3,11 @@
  * Watching the devices of a node. The NVML shim uses this interface.
  *
  * Conventions: those of gpemu.h. The process watches one node, which all callers share: the one
- * that GPEMU_NODE names, else the only one that exists. CUDA_VISIBLE_DEVICES has no effect. A
- * process on a private node (GPEMU_GPU, as under `gpemu run --clock virtual`) watches that; its
- * load is GPEMU_ERROR_UNSUPPORTED. Devices are numbered as in the node; an index that it does not
- * have yields GPEMU_ERROR_NOT_FOUND. While nobody is attached, all functions that return a status,
- * except gpemu_monitor_attach, yield GPEMU_ERROR_UNAVAILABLE.
+ * that GPEMU_NODE names, or else the only one that exists. CUDA_VISIBLE_DEVICES has no effect. A
+ * process on a private node (GPEMU_GPU, as under `gpemu run --clock gpu-only`) watches that node,
+ * whose load is not measured (GPEMU_ERROR_UNSUPPORTED). Devices are numbered as in the node; an
+ * index that the node does not have yields GPEMU_ERROR_NOT_FOUND. While no user is attached, all
+ * functions that return a status, except gpemu_monitor_attach, yield GPEMU_ERROR_UNAVAILABLE.
  */
 #ifndef GPEMU_MONITOR_H_
 #define GPEMU_MONITOR_H_
@@ -21,12 +21,12 @@
 extern "C" {
 #endif
 
-/* Attaches to the node, or counts one more user. The period of the first reading begins. Errors:
+/* Attaches to the node, or counts one more user. The first period of the load begins. Errors:
  * NOT_FOUND without a node, INVALID_ARGUMENT with several and no GPEMU_NODE, both with one line in
  * the log; INCOMPATIBLE, RESOURCE_LIMIT. */
 GPEMU_API gpemu_status gpemu_monitor_attach(void);
 
-/* Counts one user less; the call of the last one detaches. */
+/* Counts one user fewer. The last user's call detaches from the node. */
 GPEMU_API gpemu_status gpemu_monitor_detach(void);
 
 GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);
@@ -47,7 +47,7 @@ typedef struct gpemu_monitor_device {
   int32_t memory_bus_bits;
   int32_t pcie_generation, pcie_lanes;
   int32_t nvlink_links;
-  int32_t nvlink_gpus; /* how many GPUs of the node NVLink joins; 1 without NVLink */
+  int32_t nvlink_gpus; /* GPUs in a group that NVLink connects; 1 without NVLink */
   int32_t exclusive;   /* 1: one process at a time may use the device */
   double base_clock_mhz, boost_clock_mhz, memory_clock_mhz;
   double max_power_w, idle_power_w;
@@ -84,7 +84,8 @@ typedef struct gpemu_monitor_process {
   uint64_t memory_held;
 } gpemu_monitor_process;
 
-/* Yields up to *count processes, and their total number; `processes` may be NULL if *count is 0. */
+/* Yields up to *count processes, and sets *count to their total number. `processes` may be NULL if
+ * *count is 0. */
 GPEMU_API gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* processes,
                                                    int32_t* count);
 

@@ -51,6 +51,11 @@ Option Option::one_word_each() {
   return *this;
 }
 
+Option Option::placeholder(const std::string& word) {
+  option_->type_name(word);
+  return *this;
+}
+
 Option Option::show_default() {
   option_->capture_default_str();
   return *this;

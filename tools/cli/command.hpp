@@ -39,6 +39,9 @@ class Option {
   Option separated_by(char separator);
   /// Each use of the option takes one word. By default, it takes all words up to the next option.
   Option one_word_each();
+  /// The help shows this word, e.g. FOLDER, in place of the value. Without it, the word follows
+  /// from the option's name and type.
+  Option placeholder(const std::string& word);
   /// The help shows the current value of the variable.
   Option show_default();
   /// This option and `other`, which was added before (e.g. "--data"), may not be given together.

@@ -26,6 +26,7 @@ class HelpTextTest : public testing::Test {
     run.option("--kind", kind_, "Kind of time")
         .one_of({"forward", "backward_optimizer", "all_reduce"});
     run.option("--json", gpu_, "Write the result");
+    run.option("--to", to_, "Where to write").placeholder("FOLDER");
     run.flag("-q,--quiet", quiet_, "No table").excludes("--json");
     run.option("folder", gpu_, "Folder to read");
     run.notes("Example:\n  gpemu run .x\\n");
@@ -36,7 +37,7 @@ class HelpTextTest : public testing::Test {
 
   CommandTree commands_{"Emulates", "gpemu"};
   Command root_ = commands_.root();
-  std::string gpu_, clock_, kind_;
+  std::string gpu_, clock_, kind_, to_;
   int batch_ = 64;
   bool quiet_ = false;
 };
@@ -50,6 +51,7 @@ TEST_F(HelpTextTest, NamesValuesByWhatTheyAre) {
   EXPECT_EQ(option_usage(*run.get_option("--kind")), "--kind KIND");
   EXPECT_EQ(option_meaning(*run.get_option("--kind")),
             "Kind of time (one of forward, backward_optimizer, all_reduce)");
+  EXPECT_EQ(option_usage(*run.get_option("--to")), "--to FOLDER");
   EXPECT_EQ(option_usage(*run.get_option("--quiet")), "-q,--quiet");
   EXPECT_EQ(option_usage(*run.get_option("folder")), "folder");
 }

@@ -174,6 +174,7 @@ void add_condense_command(Command app) {
   auto options = std::make_shared<CondenseOptions>();
   command.option("files", options->files, "Files of operations").required();
   command.option("--output", options->folder, "Folder in which to write one file per model")
+      .placeholder("FOLDER")
       .required();
   command.notes(
       "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batches or "

@@ -158,6 +158,7 @@ void add_cost_eval_command(Command cost, const World& world) {
   command
       .option("--write", options->gpus_folder,
               "Folder of the GPU files in which to write the bars, e.g. gpus")
+      .placeholder("FOLDER")
       .excludes("--protocol");
   command.flag("--check", options->check,
                "Fail if a bar of 90 % contains less than 85 % or more than 95 % of a GPU's steps");
@@ -167,14 +168,14 @@ void add_cost_eval_command(Command cost, const World& world) {
       .excludes("--write")
       .excludes("--check");
   command.notes(
-      "in-sample: the fit uses the same steps. family-out: the fit leaves out each family of "
-      "models\n"
-      "in turn. gpu-out: it leaves out each GPU in turn, except its host's times at batch 1 and "
-      "2.\n"
-      "one-batch: for a twelfth of the models, only batch 32 is known; it corrects the rest.\n"
+      "in-sample: the fit uses the same steps. family-out: the fit leaves out each family of\n"
+      "models in turn. gpu-out: the fit leaves out each GPU in turn; only the parameters of the\n"
+      "GPU's host come from the GPU's own steps at batch 1 and 2. one-batch: the fit leaves out a\n"
+      "twelfth of the models at a time; their steps at batch 32 then correct the predictions for\n"
+      "their other batches.\n"
       "The error of a step is predicted / measured - 1. A bar contains 90 % of the steps of the\n"
       "other families or, in gpu-out, of the other GPUs; there, GPUs before Maxwell have no bar.\n"
-      "Each fit takes about 15 s of one core.\n"
+      "Each fit takes about 15 s on one core.\n"
       "--memory: compares the memory of the recorded tensors with the measured peak at the same\n"
       "batches, without a fit.\n"
       "Examples:\n"

@@ -155,14 +155,16 @@ void add_cost_fit_command(Command cost, const World& world) {
       .option("recordings", options->recordings,
               "Folder of recordings, e.g. profiles/gpemu-vldb25/operations")
       .required();
-  command.option("--write", options->gpus_folder,
-                 "Folder of the GPU files in which to write the parameters, e.g. gpus");
+  command
+      .option("--write", options->gpus_folder,
+              "Folder of the GPU files in which to write the parameters, e.g. gpus")
+      .placeholder("FOLDER");
   command.flag("--json", options->as_json, "Print JSON");
   command.notes(
-      "All GPUs on which the recorded models were measured are fitted together. It takes seconds.\n"
-      "--write replaces the table \"calibration\" of their files, except its bars, which\n"
-      "\"gpemu cost eval --write\" writes. The same measurements give the same bytes. The new\n"
-      "values take effect when the profiles are built again.\n"
+      "All GPUs on which the recorded models were measured are fitted together. The fit takes\n"
+      "seconds. --write replaces the table \"calibration\" in their files, except for the error\n"
+      "bars, which \"gpemu cost eval --write\" writes. The same measurements always give\n"
+      "identical files. The new values take effect when the profiles are built again.\n"
       "Example:\n"
       "  gpemu cost fit profiles/gpemu-vldb25/operations --write gpus");
   command.on_run([options, &world] { return fit(*options, world); });

@@ -90,7 +90,8 @@ Result<void> tell(const RecordedOptions& options, const World& world) {
 
 void add_cost_recorded_command(Command cost, const World& world) {
   Command command = cost.subcommand(
-      "recorded", "Report the costs of recorded models on GPUs by the operation cost model");
+      "recorded",
+      "Report the costs of recorded models on GPUs, according to the operation cost model");
   auto options = std::make_shared<RecordedOptions>();
   command
       .option("recordings", options->recordings,

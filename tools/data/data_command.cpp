@@ -253,7 +253,7 @@ void add_bench(Command data, const World& world) {
   bench.option("--batch", options->bench.batch, "Images per batch").show_default();
   bench.option("--seed", options->bench.seed, "Seed for order and augmentation").show_default();
   bench.flag("--decode-only", options->bench.decode_only,
-             "Instead, only decode whole images with libjpeg-turbo, for comparison");
+             "Only decode whole images with libjpeg-turbo, for comparison");
   bench.flag("--json", options->as_json, "Print JSON");
   bench.notes(
       "Examples:\n"

@@ -44,8 +44,8 @@ void add_help_command(Command app) {
   Command command = app.subcommand("help", "Print the help of a command");
   auto options = std::make_shared<HelpOptions>();
   command.option("command", options->words, "The command, e.g. node create");
-  command.option("--man", options->man,
-                 "Instead, write the manual pages of all commands to this folder");
+  command.option("--man", options->man, "Write the manual pages of all commands to this folder")
+      .placeholder("FOLDER");
   command.notes(
       "Examples:\n"
       "  gpemu help\n"

@@ -150,13 +150,11 @@ void add_predict_command(Command app, const World& world) {
   Command command = app.subcommand(
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
   command.notes(
-      "Runs a few steps of the unmodified program on an emulated GPU without waiting for it, then "
-      "ends\n"
-      "it: once for each batch and for each compute capability of the GPUs. Steps are recognised "
-      "by\n"
-      "NVTX ranges, by the optimizer's work, or by repetition. The program reads its batch from "
-      "the\n"
-      "variable GPEMU_BATCH, or takes it from its arguments, in which {batch} is replaced.\n"
+      "Runs a few steps of the unmodified program on an emulated GPU without waiting for the GPU,\n"
+      "then ends the program. This is done once for each batch and for each compute capability of\n"
+      "the GPUs. Steps are recognised by NVTX ranges, by the optimizer's work, or by repetition.\n"
+      "The program reads its batch from the variable GPEMU_BATCH, or takes it from its arguments,\n"
+      "where gpemu replaces {batch}.\n"
       "Examples:\n"
       "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
       "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "

@@ -138,7 +138,9 @@ void add_profile_export_command(Command profile, const World& world) {
   for (const char* of_curves : {"--gpu", "--model", "--precision", "--quantity"}) {
     pack.excludes(of_curves);
   }
-  command.option("--output", options->output, "New folder of the pack, or CSV file").required();
+  command.option("--output", options->output, "New folder for the pack, or CSV file for the curves")
+      .placeholder("PATH")
+      .required();
   command.notes(
       "Examples:\n"
       "  gpemu profile export --pack gpemu-vldb25 --output my-pack\n"

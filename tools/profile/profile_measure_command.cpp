@@ -43,7 +43,9 @@ void add_profile_measure_command(Command profile, const World& world) {
   Command command =
       profile.subcommand("measure", "Measure this machine's GPU with PyTorch, and make a pack");
   auto options = std::make_shared<MeasureOptions>();
-  command.option("--python", options->python, "Python interpreter that has PyTorch").show_default();
+  command.option("--python", options->python, "Python interpreter that has PyTorch")
+      .placeholder("COMMAND")
+      .show_default();
   command.option("options", options->words,
                  "Options of the measurement, after --; `-- --help` explains them");
   command.arguments_at_end();

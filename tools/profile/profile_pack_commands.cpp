@@ -251,19 +251,26 @@ void add_profile_import_command(Command profile, const World& world) {
       "import", "Make a pack from GPEmu's published tables, leaving out extrapolated rows");
   auto options = std::make_shared<ImportOptions>();
   command.option("folder", options->folder, "Folder of the tables").required();
-  command.option("--output", options->output,
-                 "New folder for the pack; without it, the pack is added to your database");
+  command
+      .option("--output", options->output,
+              "New folder for the pack; without it, the pack is added to your database")
+      .placeholder("FOLDER");
   command.flag("--add", options->add, "Also add the pack to your database");
   command.option("--name", options->name, "Name of the pack");
-  command.option("--info", options->info,
-                 "A pack.toml that says where the numbers come from and how they were measured");
-  command.option("--models", options->models,
-                 "A models.csv; without it, the models that the database knows");
-  command.option("--precision", options->precisions,
-                 "GPU=LABEL for a GPU not measured at fp32; repeatable");
   command
-      .option("--tolerance", options->tolerance_percent,
-              "Largest error, in percent, of the times that are left out")
+      .option("--info", options->info,
+              "A pack.toml that says where the numbers come from and how they were measured")
+      .placeholder("FILE");
+  command
+      .option("--models", options->models,
+              "A models.csv; without it, the models that the database knows")
+      .placeholder("FILE");
+  command.option("--precision", options->precisions,
+                 "GPU=LABEL for a GPU that was not measured in fp32; repeatable");
+  command
+      .option(
+          "--tolerance", options->tolerance_percent,
+          "Leave out times that the pack's other points reproduce within this error, in percent")
       .real_range(0, 50)
       .show_default();
   command.notes(
@@ -275,8 +282,9 @@ void add_profile_import_command(Command profile, const World& world) {
 }
 
 void add_profile_check_command(Command profile, const World& world) {
-  Command command = profile.subcommand(
-      "check", "Review a pack as for a contribution; report every fault with file and line");
+  Command command = profile.subcommand("check",
+                                       "Check a pack against the rules for contributions; report "
+                                       "every fault with its file and line");
   auto folder = std::make_shared<std::filesystem::path>();
   command.option("pack", *folder, "Folder of the pack").required();
   command.notes("Example:\n  gpemu profile check profiles/gpemu-vldb25");

@@ -251,16 +251,16 @@ void add_run_command(Command app, const World& world) {
       "  gpemu run --gpu V100-PCIE-32GB -- python train.py\n"
       "  gpemu run --gpu A100-SXM4-40GB:2 --trace run.json -- ./program --its-option\n"
       "  gpemu run --gpu V100-PCIE-32GB --report run.html -- torchrun --nproc-per-node 1 train.py\n"
-      "  gpemu run -- nvtop      # in another terminal: watches the first\n");
+      "  gpemu run -- nvtop      # in another terminal: watches that run\n");
   auto options = std::make_shared<RunProgramOptions>();
   command
       .option("--gpu", options->gpus,
-              "NAME or NAME:COUNT; may be given several times. `gpemu profile list` lists "
-              "names; the path of a TOML file selects another")
+              "NAME or NAME:COUNT; may be given several times. NAME is one of those that "
+              "`gpemu profile list` lists, or the path of a TOML file that describes a GPU")
       .one_word_each();
   command.option("--node", options->node,
-                 "Use this existing node instead, NAME or USER/NAME for another user's; without "
-                 "--gpu and --node, the one that GPEMU_NODE names, else the only one");
+                 "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
+                 "--node: the node that GPEMU_NODE names, or else the only node");
   command
       .option("--clock", options->clock,
               "real; virtual: like real, but skips time while all processes wait; "
@@ -284,7 +284,7 @@ void add_run_command(Command app, const World& world) {
                "zeros; for programs that feed the GPU faster than the host can copy");
   command.flag(
       "--strict", options->strict,
-      "End the program at an unsupported call, or a read of values that were not computed");
+      "End the program at an unsupported call, or at a read of values that were not computed");
   command.flag("--quiet", options->quiet, "No summary");
   command.option("program", options->words, "The program and its arguments, after --").required();
   command.arguments_at_end();

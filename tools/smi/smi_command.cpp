@@ -151,7 +151,7 @@ void add_smi_command(Command app, const World& world) {
   smi.option(
       "node", options->node,
       "NAME, or USER/NAME for another user's node; without it, GPEMU_NODE or all your nodes");
-  smi.option("-i,--id", options->device, "Index of the only device to show").non_negative();
+  smi.option("-i,--id", options->device, "Show only the device with this index").non_negative();
   smi.option("-l,--loop", options->loop_s, "Repeat after this many seconds, until Ctrl-C")
       .positive();
   smi.option("--query-gpu", options->query_gpu,

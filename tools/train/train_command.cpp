@@ -162,14 +162,18 @@ void add_train_command(Command app, const World& world) {
   command.option("--epochs", options->epochs, "Passes over the data set")
       .range(1, 1 << 20)
       .show_default();
-  command.option("--steps", options->steps, "Steps after which to stop; --synthetic: 100")
+  command
+      .option("--steps", options->steps,
+              "Stop after this many steps; default with --synthetic: 100")
       .positive();
   command.flag("--synthetic", options->synthetic, "No data path: batches are already on the GPU")
       .excludes("--data");
   command.flag("--cold", options->cold, "Drop the data set from the page cache first")
       .needs("--data");
   command
-      .option("--clock", options->clock, "real, or virtual: with --synthetic, as fast as possible")
+      .option("--clock", options->clock,
+              "real; virtual: counts the GPU's time instead of waiting for it; needs --synthetic, "
+              "excludes --node")
       .one_of({"real", "virtual"})
       .show_default();
   command.option("--json", options->output.json,

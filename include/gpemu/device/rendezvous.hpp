@@ -17,12 +17,13 @@ namespace gpemu::device {
 
 /// How well a process keeps up with the rounds of all its groups.
 struct RoundStatistics {
-  std::uint64_t rounds = 0;  ///< whose ends are known.
-  /// For how long after the end of a round nobody could tell it, because a party had not published
-  /// its arrival. Usually zero: arrivals are published early. The median is at most a millisecond.
+  std::uint64_t rounds = 0;  ///< rounds whose ends are known.
+  /// Median of the time from the end of a round until that end was known, which is when the last
+  /// party published its arrival. Usually zero, because arrivals are published early; at most a
+  /// millisecond.
   Duration median_late{};
-  Duration latest{};
-  Duration settling{};  ///< CPU time of the thread that settles.
+  Duration latest{};    ///< the longest such time.
+  Duration settling{};  ///< CPU time of the thread that settles rounds.
 };
 
 /// One party of a group. The members of a group queue rounds of work that end for all of them
@@ -41,7 +42,7 @@ class Rendezvous {
   /// Reserves seats for a new group. They are free again when all parties have left or died. When
   /// the process that created the group leaves or ends, seats that nobody has taken count as left.
   ///
-  /// Errors: kInvalidArgument for less than one party or more seats than a node has;
+  /// Errors: kInvalidArgument for fewer than one party or more seats than a node has;
   /// kResourceLimit if too few are free.
   [[nodiscard]] static Result<GroupId> create_group(Node& node, int parties);
 
@@ -60,24 +61,25 @@ class Rendezvous {
   ~Rendezvous();
 
   /// Queues a round in a stream and returns when it ends. The stream must belong to a device of the
-  /// node on which the party joined. Work that is queued in the stream later starts after that.
+  /// node on which the party joined. Work that is queued in the stream later starts after the
+  /// round.
   ///
   /// Errors: kUnavailable after the group has failed or this party has aborted; kInvalidArgument
   /// for a stream of another node.
   [[nodiscard]] Result<Moment> arrive(Stream& stream, Duration cost);
 
-  /// Errors: kUnavailable once a party has died or left without coming to a round for which this
-  /// one waits; the message names it. On a real clock, this is noticed within about 20 ms.
+  /// Errors: kUnavailable once a party has died or left without arriving at a round for which this
+  /// one waits; the message names that party. On a real clock, this is noticed within about 20 ms.
   [[nodiscard]] Result<void> check();
 
   /// Blocks until a moment has come.
   ///
-  /// Errors: as check, also if that happens during the wait; kNotReady if the moment has not come
-  /// within `timeout` of the clock's time.
+  /// Errors: those of check(), also if a party dies or leaves during the wait; kNotReady if the
+  /// moment has not come within `timeout` of the clock's time.
   [[nodiscard]] Result<void> wait(const Moment& moment,
                                   std::optional<Duration> timeout = std::nullopt);
 
-  /// Ends this party's open rounds now, and makes those of the others fail.
+  /// Ends this party's open rounds now. Those of the other parties fail.
   [[nodiscard]] Result<void> abort();
 
   [[nodiscard]] Result<RoundStatistics> statistics() const;
