@@ -26,11 +26,10 @@ class FirstInFirstOut final : public DeviceSharing {
   /// exchange succeeds first comes first, and none waits for another. A tail that is further away
   /// than any process queues is damage; the time then comes after this process's own tail instead.
   Turn reserve(std::size_t engine, TimePoint now, TimePoint earliest, Duration cost) override {
-    drop_work_of_dead(engine, now);
     layout::EngineRecord& record = engines_[engine];
     std::int64_t& own = tails_ns_[engine];
     std::atomic<std::int64_t>& published = own_.engines[engine].tail_ns;
-    std::int64_t tail = record.tail_ns.load(std::memory_order_relaxed);
+    std::int64_t tail = tail_of_living(engine, now);
     const std::int64_t latest =
         saturating_add(std::max(to_ns(now), own), layout::kLongestQueue.count());
     std::int64_t start = 0;
@@ -53,8 +52,7 @@ class FirstInFirstOut final : public DeviceSharing {
   }
 
   [[nodiscard]] TimePoint next_start(std::size_t engine, TimePoint now, TimePoint from) override {
-    drop_work_of_dead(engine, now);
-    const TimePoint tail = at_ns(engines_[engine].tail_ns.load(std::memory_order_relaxed));
+    const TimePoint tail = at_ns(tail_of_living(engine, now));
     return tail > saturating_add(std::max(now, from), layout::kLongestQueue) ? from
                                                                              : std::max(from, tail);
   }
@@ -64,16 +62,18 @@ class FirstInFirstOut final : public DeviceSharing {
   }
 
  private:
-  /// Before this process queues after it, drops the work of dead processes, and repairs damage that
-  /// would make this process wait for work that nobody has queued.
-  void drop_work_of_dead(std::size_t engine, TimePoint now) {
-    const TimePoint others_end = at_ns(engines_[engine].tail_ns.load());
+  /// Returns the end of an engine's queue, which may be damaged. Before this process queues after
+  /// it, drops the work of dead processes, and repairs damage that would make this process wait for
+  /// work that nobody has queued.
+  std::int64_t tail_of_living(std::size_t engine, TimePoint now) {
+    const std::int64_t tail = engines_[engine].tail_ns.load(std::memory_order_relaxed);
     const TimePoint expected = std::max(now, at_ns(tails_ns_[engine]));
-    if (others_end < saturating_add(expected, kBacklogToLookInto)) return;
-    const bool is_damage = others_end > saturating_add(expected, layout::kLongestQueue);
-    if (now - looked_for_dead_[engine] < kLookPeriod && !is_damage) return;
+    if (at_ns(tail) < saturating_add(expected, kBacklogToLookInto)) return tail;
+    const bool is_damage = at_ns(tail) > saturating_add(expected, layout::kLongestQueue);
+    if (now - looked_for_dead_[engine] < kLookPeriod && !is_damage) return tail;
     looked_for_dead_[engine] = now;
     trim_(engine, now, tails_ns_[engine]);
+    return engines_[engine].tail_ns.load(std::memory_order_relaxed);
   }
 
   std::span<layout::EngineRecord> engines_;

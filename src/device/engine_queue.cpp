@@ -8,13 +8,16 @@
 
 namespace gpemu::device {
 
-void EngineQueue::count(Duration busy, Bytes bytes) {
-  layout::CountRecord& queued = holding_->queued;
-  busy_ns_ = saturating_add(busy_ns_, busy.count());
-  queued.busy_ns.store(busy_ns_, std::memory_order_relaxed);
-  queued.operations.store(++operations_, std::memory_order_relaxed);
-  bytes_ += bytes;
-  queued.bytes.store(bytes_, std::memory_order_relaxed);
+/// Gets more time on the engine. Inline, because each launch gets here.
+[[gnu::always_inline]] inline Turn EngineQueue::reserve(TimePoint now, TimePoint earliest,
+                                                        Duration cost) {
+  const Turn turn = sharing_->reserve(engine_, now, earliest, cost);
+  if (!turns_.empty() && turns_.back().end == turn.start) {
+    turns_.back().end = turn.end;
+  } else {
+    turns_.push_back(turn);
+  }
+  return turn;
 }
 
 void EngineQueue::add_unstarted(Duration busy) {
@@ -67,11 +70,6 @@ TimePoint EngineQueue::next_turn(TimePoint now, TimePoint from) {
   return sharing_->next_start(engine_, now, from);
 }
 
-void EngineQueue::settle(TimePoint start, TimePoint end) {
-  settled_end_ = std::max(settled_end_, end);
-  while (turns_.size() > 1 && turns_.front().end <= start) turns_.erase(turns_.begin());
-}
-
 void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Duration busy) {
   std::int64_t left = busy.count();
   for (layout::GapRecord& gap : record_->gaps) {
@@ -83,17 +81,6 @@ void EngineQueue::fill_gaps(TimePoint now, TimePoint start, TimePoint end, Durat
     gap.start_ns = gap_start + part;
     left -= part;
   }
-}
-
-/// Gets more time on the engine.
-Turn EngineQueue::reserve(TimePoint now, TimePoint earliest, Duration cost) {
-  const Turn turn = sharing_->reserve(engine_, now, earliest, cost);
-  if (!turns_.empty() && turns_.back().end == turn.start) {
-    turns_.back().end = turn.end;
-  } else {
-    turns_.push_back(turn);
-  }
-  return turn;
 }
 
 }  // namespace gpemu::device

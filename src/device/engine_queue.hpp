@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/interval.hpp"
 
@@ -26,7 +28,14 @@ class EngineQueue {
       : sharing_(&sharing), engine_(engine), record_(&record), holding_(&own) {}
 
   /// Counts queued work, with the engine time that it takes.
-  void count(Duration busy, Bytes bytes);
+  void count(Duration busy, Bytes bytes) {
+    layout::CountRecord& queued = holding_->queued;
+    busy_ns_ = saturating_add(busy_ns_, busy.count());
+    queued.busy_ns.store(busy_ns_, std::memory_order_relaxed);
+    queued.operations.store(++operations_, std::memory_order_relaxed);
+    bytes_ += bytes;
+    queued.bytes.store(bytes_, std::memory_order_relaxed);
+  }
 
   /// Adds to the work that is counted and has not started.
   void add_unstarted(Duration busy);
@@ -46,7 +55,10 @@ class EngineQueue {
   [[nodiscard]] TimePoint next_turn(TimePoint now, TimePoint from);
 
   /// Notes when work runs. From now on, nothing is served before its start.
-  void settle(TimePoint start, TimePoint end);
+  void settle(TimePoint start, TimePoint end) {
+    settled_end_ = std::max(settled_end_, end);
+    while (turns_.size() > 1 && turns_.front().end <= start) turns_.erase(turns_.begin());
+  }
 
   /// Takes work that runs between two times out of the gaps that other processes see in the
   /// timeline.
