@@ -11,9 +11,9 @@
 #include <map>
 #include <memory>
 #include <pthread.h>
-#include <set>
 #include <string>
 #include <sys/mman.h>
+#include <type_traits>
 #include <unistd.h>
 #include <unordered_map>
 #include <utility>
@@ -27,18 +27,20 @@
 #include "gpemu/device/pinned_memory.hpp"
 
 #include "busy_time.hpp"
+#include "host_time.hpp"
 #include "kernels/kernel_name.hpp"
 #include "line_file.hpp"
 #include "log.hpp"
 #include "operation_lines.hpp"
 #include "process.hpp"
+#include "read_counts.hpp"
 #include "settings.hpp"
 
 namespace gpemu::cuda {
 
 struct Recorder {
   RecordSettings settings;
-  ProcessRecord* totals = nullptr;  ///< never null once made.
+  ProcessRecord* totals;            ///< never null.
   std::unique_ptr<LineFile> lines;  ///< null if operations are not kept.
 
   Mutex count_mutex;                                      ///< of the totals of work.
@@ -50,11 +52,8 @@ struct Recorder {
   /// Unsupported calls, by library and function. Only the first have a record.
   std::map<std::pair<std::string, std::string>, std::int64_t> calls GPEMU_GUARDED_BY(mutex);
 
-  Mutex read_mutex;  ///< of the totals of reads.
-  /// Their places in the totals.
-  std::unordered_map<WriterId, int> reads GPEMU_GUARDED_BY(read_mutex);
-  std::map<std::uint64_t, int> polls GPEMU_GUARDED_BY(read_mutex);  ///< small reads, by address.
-  std::set<WriterId> polled GPEMU_GUARDED_BY(read_mutex);  ///< those whose results were polled.
+  Mutex read_mutex;
+  ReadCounts reads GPEMU_GUARDED_BY(read_mutex){totals->reads};
 };
 
 namespace {
@@ -62,19 +61,6 @@ namespace {
 /// The exit code of a program that --strict ended. Source: outside the codes of error_codes.def
 /// and of shells.
 constexpr int kStrictExitCode = 86;
-
-/// A thread that asks for work again within this time was computing, because blocking and waking
-/// take about as long; in nanoseconds. Source: measured on Linux with a pipe between two threads, 5
-/// to 20 us.
-constexpr std::int64_t kShortGap = 20'000;
-
-/// How old the last sample of a thread's CPU time may become; a sample costs 0.2 us. In
-/// nanoseconds.
-constexpr std::int64_t kSamplePeriod = 1'000'000;
-
-/// A program that reads at most so many bytes so often polls them.
-constexpr Bytes kPolledBytes = 64;
-constexpr int kPolls = 1000;
 
 static_assert(cost::kOperationClassCount <= ProcessRecord::kMaxClasses);
 static_assert(cost::kEvidenceNames.size() <= ProcessRecord::kMaxEvidence);
@@ -114,13 +100,12 @@ RecordSettings record_settings(const Process& state) {
 }
 
 Recorder* make_recorder(const Process& state) {
-  auto* const made = new Recorder;
-  made->settings = record_settings(state);
-  const std::string& folder = made->settings.folder;
-  made->totals = make_totals(folder);
+  const RecordSettings settings = record_settings(state);
+  const std::string& folder = settings.folder;
+  auto* const made = new Recorder{.settings = settings, .totals = make_totals(folder)};
   made->totals->process = ::getpid();
   std::atomic_ref(made->totals->magic).store(ProcessRecord::kMagic, std::memory_order_release);
-  if (!folder.empty() && made->settings.operations) {
+  if (!folder.empty() && settings.operations) {
     made->lines = std::make_unique<LineFile>(fmt::format("{}/{}.lines", folder, ::getpid()));
   }
   return made;
@@ -176,15 +161,9 @@ void write_mark(Recorder& state, std::string_view kind, std::string_view text) {
 
 // ---- Devices
 
-/// A sample of a thread's CPU time.
-struct HostSample {
-  std::int64_t time_ns = 0;
-  std::int64_t processor_ns = 0;
-};
-[[gnu::tls_model("initial-exec")]] thread_local HostSample host_sample;
-
-/// How long this thread has waited for late bytes since it last asked for work; in nanoseconds.
-thread_local std::int64_t late_wait_ns = 0;
+// Each operation reads it; for the assertion and the TLS model, see thread_state.
+static_assert(std::is_trivially_destructible_v<HostTime>);
+[[gnu::tls_model("initial-exec")]] thread_local constinit HostTime host_time;
 
 std::int64_t processor_time() {
   timespec time{};
@@ -192,25 +171,11 @@ std::int64_t processor_time() {
   return static_cast<std::int64_t>(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
 }
 
-/// Divides a device's idle time by what this thread did since its last sample.
 void count_gap(RecordedDevice& device, std::int64_t gap_ns, std::int64_t now_ns) {
+  const HostTime::Parts parts = host_time.divide(gap_ns, now_ns, processor_time);
   add(device.unasked_ns, gap_ns);
-  const std::int64_t late_ns = std::min(std::exchange(late_wait_ns, 0), gap_ns);
-  add(device.blocked_ns, late_ns);
-  gap_ns -= late_ns;
-  if (gap_ns <= kShortGap) {
-    add(device.computing_ns, gap_ns);
-    return;
-  }
-  const HostSample last = host_sample;
-  host_sample = {.time_ns = now_ns, .processor_ns = processor_time()};
-  if (last.time_ns == 0 || last.time_ns >= now_ns) return;
-  const double share = static_cast<double>(host_sample.processor_ns - last.processor_ns) /
-                       static_cast<double>(now_ns - last.time_ns);
-  const auto computing_ns =
-      static_cast<std::int64_t>(std::clamp(share, 0.0, 1.0) * static_cast<double>(gap_ns));
-  add(device.computing_ns, computing_ns);
-  add(device.blocked_ns, gap_ns - computing_ns);
+  add(device.computing_ns, parts.computing);
+  add(device.blocked_ns, parts.blocked);
 }
 
 void count(RecordedTotal& total, std::int64_t time_ns) {
@@ -255,9 +220,7 @@ void record(const RecordedWork& work) {
     }
   }
   if (gap_ns > 0) count_gap(state.totals->devices[ordinal], gap_ns, asked_ns);
-  if (asked_ns - host_sample.time_ns > kSamplePeriod) {
-    host_sample = {.time_ns = asked_ns, .processor_ns = processor_time()};
-  }
+  host_time.sample_if_old(asked_ns, processor_time);
   if (state.lines != nullptr) {
     add_line(state, operation_line(work, number_of(state, work.name), thread_number()));
   }
@@ -281,8 +244,8 @@ void record_wait(Duration time) {
   Recorder& state = recorder();
   add(state.totals->wait_ns, time.count());
   if (state.lines != nullptr && time > Duration::zero()) write_mark(state, "wait", "");
-  if (time.count() > kShortGap) {
-    host_sample = {.time_ns = to_ns(process().clock->now()), .processor_ns = processor_time()};
+  if (time.count() > HostTime::kShortGap) {
+    host_time.sample(to_ns(process().clock->now()), processor_time);
   }
 }
 
@@ -298,7 +261,7 @@ void record_move(Bytes bytes, Duration took, TimePoint end) {
 void record_late_wait(Duration time) {
   if (time <= Duration::zero() || !process().time_is_real) return;
   add(recorder().totals->late_wait_ns, time.count());
-  late_wait_ns += time.count();
+  host_time.add_late_wait(time.count());
 }
 
 void record_not_locked(Bytes bytes) {
@@ -316,42 +279,13 @@ void record_not_kept(Bytes bytes) {
       "--drop-data does not keep such copies");
 }
 
-namespace {
-
-/// Adds to a writer's entry, if there is room for one.
-void count_read(Recorder& state, Bytes bytes, WriterId writer) GPEMU_REQUIRES(state.read_mutex) {
-  const auto [entry, added] = state.reads.emplace(writer, static_cast<int>(state.reads.size()));
-  if (entry->second >= ProcessRecord::kMaxReads) return;
-  RecordedRead& total = state.totals->reads[entry->second];
-  if (added) copy_name(total.writer, readable_name(writer_name(writer)));
-  add(total.bytes, static_cast<std::int64_t>(bytes));
-  add(total.count, 1);
-}
-
-/// Returns whether these few bytes have now been read so often that a loop must be waiting for
-/// them.
-bool is_polled(Recorder& state, std::uint64_t address, Bytes bytes, WriterId writer)
-    GPEMU_REQUIRES(state.read_mutex) {
-  constexpr std::size_t kMostAddresses = 4096;
-  if (bytes > kPolledBytes) return false;
-  if (state.polls.size() >= kMostAddresses && !state.polls.contains(address)) return false;
-  // Reported once per kernel, because its results may be at several addresses.
-  return ++state.polls[address] == kPolls && state.polled.insert(writer).second;
-}
-
-}  // namespace
-
 void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
   Recorder& state = recorder();
-  const bool first = std::atomic_ref(state.totals->not_computed_bytes)
-                         .fetch_add(static_cast<std::int64_t>(bytes)) == 0;
-  bool polled = false;
-  {
-    const Lock lock(state.read_mutex);
-    count_read(state, bytes, writer);
-    polled = is_polled(state, address, bytes, writer);
-  }
-  if (!first && !polled && !state.settings.strict) return;
+  add(state.totals->not_computed_bytes, static_cast<std::int64_t>(bytes));
+  Lock lock(state.read_mutex);
+  const bool polled = state.reads.add(address, bytes, writer);
+  lock.unlock();
+  if (!polled && !state.settings.strict) return;
   const std::string name = readable_name(writer_name(writer));
   if (state.settings.strict) {
     notice(fmt::format(
@@ -359,12 +293,10 @@ void record_not_computed(std::uint64_t address, Bytes bytes, WriterId writer) {
         bytes, name));
     ::_exit(kStrictExitCode);
   }
-  if (polled) {
-    tell(
-        fmt::format("the program has read the same {} bytes {} times; their values, written by {}, "
-                    "are not computed, so a loop that waits for them does not end",
-                    bytes, kPolls, name));
-  }
+  tell(
+      fmt::format("the program has read the same {} bytes {} times; their values, written by {}, "
+                  "are not computed, so a loop that waits for them does not end",
+                  bytes, ReadCounts::kPolls, name));
 }
 
 void record_memory(int ordinal, Bytes held) {

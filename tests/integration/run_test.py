@@ -145,6 +145,21 @@ assert cuda.cudaMalloc3DArray(None, None, None, 0) != 0
 print("went on")
 """
 
+# Random numbers, which are not computed, and a read of them.
+NOT_COMPUTED = """
+import ctypes
+cuda, random = ctypes.CDLL("libcudart.so.12"), ctypes.CDLL("libcurand.so.10")
+generator, device = ctypes.c_void_p(), ctypes.c_void_p()
+host = ctypes.create_string_buffer(1 << 10)
+size = ctypes.c_size_t(len(host))
+assert cuda.cudaMalloc(ctypes.byref(device), size) == 0
+assert random.curandCreateGenerator(ctypes.byref(generator), 100) == 0
+assert random.curandGenerateUniform(generator, device, ctypes.c_size_t(len(host) // 4)) == 0
+print("reads", flush=True)
+assert cuda.cudaMemcpy(host, device, size, 2) == 0
+print("went on")
+"""
+
 # A function behind seconds of work on one stream, then one on an idle stream.
 HOST_FUNCTIONS = """
 import ctypes
@@ -462,6 +477,15 @@ class RunTest(unittest.TestCase):
         process = self.start("sh", "-c", 'exec "$0" -c "$1" 2>/dev/full', sys.executable, TOLD)
         output, errors = process.communicate()
         self.assertEqual((process.returncode, output), (0, "went on\n"), errors)
+
+    def test_strict_ends_a_program_that_reads_what_was_not_computed(self):
+        for options, code, said in (((), 0, "reads\nwent on\n"), (("--strict",), 86, "reads\n")):
+            process = self.start(sys.executable, "-c", NOT_COMPUTED,
+                                 options=("--gpu", GPU, *options))
+            output, errors = process.communicate()
+            self.assertEqual((process.returncode, output), (code, said), errors)
+            self.assertEqual("reads 1024 bytes written by curandGenerateUniform" in errors,
+                             code == 86, errors)
 
     def test_keeps_streams_and_events_of_devices_apart(self):
         process = self.start(sys.executable, "-c", DEVICES,
