@@ -19,6 +19,7 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "real_process_view.hpp"
 #include "test_processes.hpp"
 
 namespace gpemu::run {
@@ -87,6 +88,7 @@ class WaitWatchTest : public testing::Test {
     if (kHasThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer's own thread never waits";
   }
 
+  RealProcessView view_;
   sim::RealClock host_;
 
   static bool no_time(pid_t /*thread*/) { return false; }
@@ -136,7 +138,7 @@ TEST_F(WaitWatchTest, SeesProcessesThatWaitForEachOther) {
     ::close(ends[0]);
     ::close(ends[1]);
   }
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_waits(watch);
   EXPECT_EQ(watch.processes().size(), 6U);
 }
@@ -153,7 +155,7 @@ TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
         {[&] { pass_on(ends[0], ends[0], true); }, [&] { pass_on(ends[1], ends[1], false); }});
     ::close(ends[0]);
     ::close(ends[1]);
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     see(watch, 2);
     EXPECT_FALSE(ever_waits(watch)) << on_tcp;
   }
@@ -169,10 +171,10 @@ TEST_F(WaitWatchTest, SeesThatOthersCanReachAFileWithTheNameOfADeletedOne) {
     ::syscall(SYS_futex, memory, FUTEX_WAIT, 0, nullptr, nullptr, 0);
   }});
   ::close(file);
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "outside");
   ASSERT_EQ(::unlink(path.c_str()), 0);
-  WaitWatch later(processes.root(), "", host_);
+  WaitWatch later(processes.root(), "", view_, host_);
   expect_waits(later);
 }
 
@@ -188,7 +190,7 @@ TEST_F(WaitWatchTest, NeverMistakesAWakeUnderWayForWaiting) {
     }
   };
   TestProcesses processes({[&] { play(0); }, [&] { play(1); }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
 }
@@ -201,7 +203,7 @@ TEST_F(WaitWatchTest, NeverMissesAChildThatIsWaitedFor) {
       ::waitpid(child, nullptr, 0);
     }
   }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   see(watch, 1);
   EXPECT_FALSE(ever_waits(watch));
 }
@@ -215,7 +217,7 @@ TEST_F(WaitWatchTest, NeverMissesProcessesThatReplaceThemselves) {
                            [] {
                              while (true) ::pause();
                            }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
   *stop = true;
@@ -226,7 +228,7 @@ TEST_F(WaitWatchTest, WhatIsInheritedLeadsOutside) {
   Ends pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
   TestProcesses processes({[&] { read_from(pipe[0]); }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "outside");
   ::close(pipe[0]);
   ::close(pipe[1]);
@@ -239,14 +241,14 @@ TEST_F(WaitWatchTest, AConnectionLeadsToWhoeverHoldsItsOtherEnd) {
     read_from(tcp[0]);
   }});
   ::close(tcp[0]);
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "outside");
   ::close(tcp[1]);
 }
 
 TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
   TestProcesses processes({[] { ::poll(nullptr, 0, 3'600'000); }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "a timeout of its own");
   // Unless it is known.
   EXPECT_TRUE(eventually([&] { return watch.all_wait([](pid_t) { return true; }); }));
@@ -262,7 +264,7 @@ TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
       ::epoll_ctl(set, EPOLL_CTL_ADD, timer, &event);
       ::epoll_wait(set, &event, 1, -1);
     }});
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     if (runs) {
       expect_in_the_way(watch, "outside");
     } else {
@@ -279,7 +281,7 @@ TEST_F(WaitWatchTest, ARequestToTheKernelIsNoWaiting) {
       eventfd_t value = 0;
       if (make_ring(has_request) >= 0) ::eventfd_read(::eventfd(0, 0), &value);
     }});
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     if (has_request) {
       expect_in_the_way(watch, "for the kernel");
     } else {
@@ -293,7 +295,7 @@ TEST_F(WaitWatchTest, AStoppedProcessIsNotWaiting) {
                            [] {
                              while (true) ::pause();
                            }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "the host");
 }
 
@@ -307,7 +309,7 @@ TEST_F(WaitWatchTest, AWaitThatGoesOnAfterAStopCountsAsBefore) {
       *sleeper = ::getpid();
       ::poll(&polled, 1, 3'600'000);
     }});
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     const auto all_wait = [&] { return watch.all_wait([](pid_t) { return true; }); };
     const auto is_in_the_way = [&] {
       return !all_wait() && watch.who_computes().contains("outside");
@@ -336,7 +338,7 @@ TEST_F(WaitWatchTest, SeesAllThreads) {
     });
     while (true) ::pause();
   }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "runs");
   *stop = true;
   expect_waits(watch);
@@ -344,7 +346,7 @@ TEST_F(WaitWatchTest, SeesAllThreads) {
 
 TEST_F(WaitWatchTest, WithoutProcessesNobodyWaits) {
   TestProcesses processes({});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   EXPECT_FALSE(watch.all_wait(no_time));
 }
 
