@@ -9,7 +9,7 @@
 
 #include <fmt/format.h>
 
-#include "proc_file.hpp"
+#include "proc_text.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -22,45 +22,43 @@ constexpr int kDeepest = 4;
 constexpr std::string_view kSocket = "socket:[", kPipe = "pipe:[";
 constexpr std::string_view kEventfd = "anon_inode:[eventfd]";
 
-std::string link_of(pid_t process, int descriptor) {
-  return link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
-}
-
-std::string info_of(pid_t process, int descriptor) {
-  return text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
-}
-
-/// Returns what names the file of a descriptor: all eventfds have the same link.
-std::string identity_of(pid_t process, int descriptor, std::string link) {
-  if (link != kEventfd) return link;
-  const auto number = eventfd_id_in(info_of(process, descriptor));
-  return number ? link + fmt::to_string(*number) : link;
-}
-
-std::optional<std::uint64_t> opened_connections() {
-  return opened_connections_in(text_of("/proc/net/snmp"));
-}
-
-/// Returns the descriptors of a process's io_urings.
-std::vector<int> rings_of(pid_t process) {
-  std::vector<int> rings;
-  for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
-    const std::string link = link_of(process, descriptor);
-    if (link == "anon_inode:[io_uring]") rings.push_back(descriptor);
-  });
-  return rings;
-}
-
 }  // namespace
 
-Connections::Connections() {
+Connections::Connections(ProcessView& view) : view_(view) {
   const pid_t self = ::getpid();
-  for_each_number(fmt::format("/proc/{}/fd", self), [&](int descriptor) {
+  view_.for_each_number(fmt::format("/proc/{}/fd", self), [&](int descriptor) {
     std::string link = link_of(self, descriptor);
     if (link.starts_with(kSocket) || link.starts_with(kPipe) || link.starts_with("anon_inode:")) {
       from_outside_.insert(identity_of(self, descriptor, std::move(link)));
     }
   });
+}
+
+std::string Connections::link_of(pid_t process, int descriptor) const {
+  return view_.link_text(fmt::format("/proc/{}/fd/{}", process, descriptor));
+}
+
+std::string Connections::info_of(pid_t process, int descriptor) const {
+  return view_.text_of(fmt::format("/proc/{}/fdinfo/{}", process, descriptor));
+}
+
+std::string Connections::identity_of(pid_t process, int descriptor, std::string link) const {
+  if (link != kEventfd) return link;
+  const auto number = eventfd_id_in(info_of(process, descriptor));
+  return number ? link + fmt::to_string(*number) : link;
+}
+
+std::optional<std::uint64_t> Connections::opened_connections() const {
+  return opened_connections_in(view_.text_of("/proc/net/snmp"));
+}
+
+std::vector<int> Connections::rings_of(pid_t process) const {
+  std::vector<int> rings;
+  view_.for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
+    const std::string link = link_of(process, descriptor);
+    if (link == "anon_inode:[io_uring]") rings.push_back(descriptor);
+  });
+  return rings;
 }
 
 void Connections::set_inside(std::vector<pid_t> processes) {
@@ -75,7 +73,7 @@ void Connections::read_held() {
   read_pipes_.clear();
   written_pipes_.clear();
   for (const pid_t process : inside_) {
-    for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
+    view_.for_each_number(fmt::format("/proc/{}/fd", process), [&](int descriptor) {
       const std::string link = link_of(process, descriptor);
       if (link.starts_with(kSocket)) {
         if (const auto inode = inode_in(link)) held_sockets_.insert(*inode);
@@ -107,7 +105,7 @@ bool Connections::pipe_is_inside(const std::string& link, Direction direction) {
 
 void Connections::read_tcp() {
   tcp_.restart(opened_connections());
-  for (const TcpRecord& record : diagnosis_.tcp_sockets()) tcp_.add(record);
+  for (const TcpRecord& record : view_.tcp_sockets()) tcp_.add(record);
 }
 
 void Connections::look_again_at_sockets(const std::set<std::uint64_t>& sockets) {
@@ -117,7 +115,7 @@ void Connections::look_again_at_sockets(const std::set<std::uint64_t>& sockets) 
     return;
   }
   for (const TcpName& name : *names) {
-    if (const auto record = diagnosis_.tcp_socket(name)) tcp_.add(*record);
+    if (const auto record = view_.tcp_socket(name)) tcp_.add(*record);
   }
 }
 
@@ -149,7 +147,7 @@ bool Connections::socket_is_inside(std::uint64_t inode, Direction direction, Car
   const TcpTable::Socket* socket = tcp_.find(inode);
   if (socket == nullptr) {
     // It may have been connected since.
-    unix_ = diagnosis_.unix_sockets();
+    unix_ = view_.unix_sockets();
     if (unix_.contains(inode)) return unix_is_inside();
   }
   if (socket == nullptr || (socket->record.state != kListening && !tcp_.peer_of(*socket))) {
@@ -185,8 +183,8 @@ bool Connections::poll_set_is_inside(pid_t process, int descriptor, Carriers& ca
 bool Connections::eventfd_is_inside(pid_t process, Carriers& carriers) {
   // Source: Documentation/admin-guide/sysctl/fs.rst: the number of events that all programs of the
   // host have reserved.
-  if (text_of("/proc/sys/fs/aio-nr") != "0\n" &&
-      text_of(fmt::format("/proc/{}/maps", process)).contains("/[aio]")) {
+  if (view_.text_of("/proc/sys/fs/aio-nr") != "0\n" &&
+      view_.text_of(fmt::format("/proc/{}/maps", process)).contains("/[aio]")) {
     return false;
   }
   carriers.rings.insert(process);  // Also if it has no io_uring yet.

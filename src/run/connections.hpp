@@ -4,13 +4,14 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
 #include "direction.hpp"
-#include "socket_diagnosis.hpp"
+#include "process_view.hpp"
 #include "tcp_table.hpp"
 
 namespace gpemu::run {
@@ -20,7 +21,8 @@ namespace gpemu::run {
 class Connections {
  public:
   /// Notes which files this process has open: files that a program inherits lead to the outside.
-  Connections();
+  /// The view outlives the object.
+  explicit Connections(ProcessView& view);
 
   /// From now on, `processes` count as inside.
   void set_inside(std::vector<pid_t> processes);
@@ -54,13 +56,21 @@ class Connections {
   [[nodiscard]] bool socket_is_inside(std::uint64_t inode, Direction direction, Carriers& carriers);
   [[nodiscard]] bool poll_set_is_inside(pid_t process, int descriptor, Carriers& carriers,
                                         int depth);
-  [[nodiscard]] static bool eventfd_is_inside(pid_t process, Carriers& carriers);
+  [[nodiscard]] bool eventfd_is_inside(pid_t process, Carriers& carriers);
+  [[nodiscard]] std::string link_of(pid_t process, int descriptor) const;
+  [[nodiscard]] std::string info_of(pid_t process, int descriptor) const;
+  /// Returns what names the file of a descriptor: all eventfds have the same link.
+  [[nodiscard]] std::string identity_of(pid_t process, int descriptor, std::string link) const;
+  [[nodiscard]] std::optional<std::uint64_t> opened_connections() const;
+  /// Returns the descriptors of a process's io_urings.
+  [[nodiscard]] std::vector<int> rings_of(pid_t process) const;
   void look_again_at_sockets(const std::set<std::uint64_t>& sockets);
   /// Reads the descriptors of all processes inside.
   void read_held();
   [[nodiscard]] bool is_held(std::uint64_t inode);
   void read_tcp();
 
+  ProcessView& view_;
   std::set<std::string, std::less<>> from_outside_;
   std::set<pid_t> busy_rings_;
   std::vector<pid_t> inside_;
@@ -68,7 +78,6 @@ class Connections {
   std::set<std::string, std::less<>> read_pipes_, written_pipes_;
   std::map<std::uint64_t, UnixSocket> unix_;  ///< by inode.
   TcpTable tcp_;
-  SocketDiagnosis diagnosis_;
 };
 
 }  // namespace gpemu::run

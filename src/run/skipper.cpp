@@ -18,6 +18,7 @@
 #include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
+#include "real_process_view.hpp"
 #include "skip_plan.hpp"
 #include "wait_watch.hpp"
 
@@ -59,7 +60,7 @@ class Skipper::Loop {
       : page_(page),
         options_(std::move(options)),
         clock_(page),
-        watch_(options_.root, options_.segment.string(), options_.host_clock) {
+        watch_(options_.root, options_.segment.string(), view_, options_.host_clock) {
     page_.skipping = 1;
   }
 
@@ -202,6 +203,7 @@ class Skipper::Loop {
   ClockPage& page_;
   Options options_;
   sim::SharedClock clock_;
+  RealProcessView view_;
   WaitWatch watch_;
   std::atomic<bool> stop_{false};
   std::vector<SeenWait> waits_;  ///< kept only for its memory.

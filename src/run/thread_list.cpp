@@ -9,7 +9,6 @@
 
 #include <fmt/format.h>
 
-#include "proc_file.hpp"
 #include "proc_text.hpp"
 
 namespace gpemu::run {
@@ -24,13 +23,13 @@ constexpr int kTries = 4;
 
 }  // namespace
 
-ThreadList::ThreadList(pid_t root, const sim::Clock& host)
-    : root_(root), host_(host), last_pid_file_(open_read("/proc/loadavg")) {}
+ThreadList::ThreadList(pid_t root, ProcessView& view, const sim::Clock& host)
+    : root_(root), view_(view), host_(host), last_pid_file_(view.open("/proc/loadavg")) {}
 
 /// Returns the process or thread that was started last on this host.
 std::optional<pid_t> ThreadList::last_pid() const {
   std::array<char, 128> buffer{};
-  return last_pid_in(read_open(last_pid_file_, buffer));
+  return last_pid_in(view_.read(last_pid_file_, buffer));
 }
 
 bool ThreadList::is_current() const {
@@ -71,19 +70,20 @@ std::optional<ThreadList::Threads> ThreadList::read() const {
     to_visit.pop_back();
     if (!visited.insert(process).second) continue;
     const std::size_t size = found.size();
-    const bool exists = for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
-      if (process != root_) found.emplace(thread, Listed{.process = process});
-      for (const pid_t child :
-           children_in(text_of(fmt::format("/proc/{}/task/{}/children", process, thread)))) {
-        to_visit.push_back(child);
-      }
-    });
+    const bool exists =
+        view_.for_each_number(fmt::format("/proc/{}/task", process), [&](pid_t thread) {
+          if (process != root_) found.emplace(thread, Listed{.process = process});
+          for (const pid_t child : children_in(
+                   view_.text_of(fmt::format("/proc/{}/task/{}/children", process, thread)))) {
+            to_visit.push_back(child);
+          }
+        });
     // If it ended since its parent's children were read, its own are now children of another
     // process, and may have been missed there.
     if (!exists) return std::nullopt;
     if (const auto own = found.find(process); found.size() > size && own != found.end()) {
       own->second.is_zombie =
-          state_in(text_of(fmt::format("/proc/{}/task/{}/stat", process, process))) == 'Z';
+          state_in(view_.text_of(fmt::format("/proc/{}/task/{}/stat", process, process))) == 'Z';
     }
   }
   return found;

@@ -10,6 +10,8 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/sim/clock.hpp"
 
+#include "process_view.hpp"
+
 namespace gpemu::run {
 
 /// The threads of all descendants of a process. Thread safety: none.
@@ -23,8 +25,8 @@ class ThreadList {
   using Threads = std::map<pid_t, Listed>;  ///< by thread.
 
   /// Lists the descendants of `root`, which itself does not count. `host` is the host's clock; it
-  /// outlives the list.
-  ThreadList(pid_t root, const sim::Clock& host);
+  /// and the view outlive the list.
+  ThreadList(pid_t root, ProcessView& view, const sim::Clock& host);
 
   /// Makes the list, and returns whether it is complete: no process or thread was started
   /// meanwhile. Otherwise the last complete list remains.
@@ -43,6 +45,7 @@ class ThreadList {
   [[nodiscard]] std::optional<Threads> read() const;
 
   pid_t root_;
+  ProcessView& view_;
   const sim::Clock& host_;
   FileDescriptor last_pid_file_;
   Threads threads_;

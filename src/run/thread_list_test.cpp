@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include "real_process_view.hpp"
 #include "test_processes.hpp"
 
 namespace gpemu::run {
@@ -35,7 +36,8 @@ TEST(ThreadList, HasAllDescendantsWithoutTheRoot) {
                                  }});
   ASSERT_TRUE(eventually([&] { return ends_with_parent->load(); }));
   const sim::RealClock host;
-  ThreadList list(processes.root(), host);
+  RealProcessView view;
+  ThreadList list(processes.root(), view, host);
   EXPECT_TRUE(eventually([&] { return list.make() && processes_in(list).size() == 3; }));
   EXPECT_FALSE(list.threads().contains(processes.root()));
 }
@@ -46,7 +48,8 @@ TEST(ThreadList, HasAllThreadsOfAProcess) {
     sleep_for_ever();
   }});
   const sim::RealClock host;
-  ThreadList list(processes.root(), host);
+  RealProcessView view;
+  ThreadList list(processes.root(), view, host);
   EXPECT_TRUE(eventually([&] { return list.make() && list.threads().size() >= 2; }));
   EXPECT_EQ(processes_in(list).size(), 1U);
 }
@@ -54,7 +57,8 @@ TEST(ThreadList, HasAllThreadsOfAProcess) {
 TEST(ThreadList, IsCurrentForATenthOfASecond) {
   const TestProcesses processes({sleep_for_ever});
   sim::VirtualClock host;
-  ThreadList list(processes.root(), host);
+  RealProcessView view;
+  ThreadList list(processes.root(), view, host);
   EXPECT_FALSE(list.is_current());
   // Others may start processes on this host.
   EXPECT_TRUE(eventually([&] {
@@ -69,7 +73,8 @@ TEST(ThreadList, IsCurrentForATenthOfASecond) {
 TEST(ThreadList, IsNotCurrentOnceAProcessWasStarted) {
   const TestProcesses processes({sleep_for_ever});
   const sim::VirtualClock host;
-  ThreadList list(processes.root(), host);
+  RealProcessView view;
+  ThreadList list(processes.root(), view, host);
   EXPECT_TRUE(eventually([&] { return list.make(); }));
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -80,7 +85,8 @@ TEST(ThreadList, IsNotCurrentOnceAProcessWasStarted) {
 TEST(ThreadList, IsNotCurrentWithoutThreads) {
   const TestProcesses processes({});
   const sim::VirtualClock host;
-  ThreadList list(processes.root(), host);
+  RealProcessView view;
+  ThreadList list(processes.root(), view, host);
   EXPECT_TRUE(eventually([&] { return list.make(); }));
   EXPECT_TRUE(list.threads().empty());
   EXPECT_FALSE(list.is_current());

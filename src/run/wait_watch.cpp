@@ -5,14 +5,11 @@
 #include <array>
 #include <cstddef>
 #include <span>
-#include <sys/uio.h>
-#include <unistd.h>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "call_wait.hpp"
-#include "proc_file.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -21,37 +18,35 @@ namespace {
 /// slept.
 constexpr int kPasses = 6;
 
-/// Reads memory of another process.
-bool read_memory(pid_t process, std::uint64_t address, std::span<std::byte> to) {
-  const iovec local{.iov_base = to.data(), .iov_len = to.size()};
-  const iovec remote{.iov_base = reinterpret_cast<void*>(address), .iov_len = to.size()};
-  return ::process_vm_readv(process, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(to.size());
-}
-
-std::optional<std::uint64_t> runs_of(const FileDescriptor& file) {
+std::optional<std::uint64_t> runs_of(ProcessView& view, const FileDescriptor& file) {
   std::array<char, 128> buffer{};
-  return run_count_in(read_open(file, buffer));
+  return run_count_in(view.read(file, buffer));
 }
 
-char state_of(const FileDescriptor& file) {
+char state_of(ProcessView& view, const FileDescriptor& file) {
   std::array<char, 256> buffer{};
-  return state_in(read_open(file, buffer));
+  return state_in(view.read(file, buffer));
 }
 
 /// Returns whether a process shares this one's PID and time namespaces. If it cannot be seen, it
 /// has ended, or its threads decide.
-bool has_own_namespaces(pid_t process) {
+bool has_own_namespaces(ProcessView& view, pid_t process) {
   for (const char* const name : {"pid", "time"}) {
-    const std::string theirs = link_text(fmt::format("/proc/{}/ns/{}", process, name));
-    if (!theirs.empty() && theirs != link_text(fmt::format("/proc/self/ns/{}", name))) return false;
+    const std::string theirs = view.link_text(fmt::format("/proc/{}/ns/{}", process, name));
+    if (!theirs.empty() && theirs != view.link_text(fmt::format("/proc/self/ns/{}", name))) {
+      return false;
+    }
   }
   return true;
 }
 
 }  // namespace
 
-WaitWatch::WaitWatch(pid_t root, std::string shared_file, const sim::Clock& host)
-    : shared_file_(std::move(shared_file)), list_(root, host) {}
+WaitWatch::WaitWatch(pid_t root, std::string shared_file, ProcessView& view, const sim::Clock& host)
+    : shared_file_(std::move(shared_file)),
+      view_(view),
+      connections_(view),
+      list_(root, view, host) {}
 
 // ---- Which threads there are
 
@@ -73,13 +68,14 @@ bool WaitWatch::make_list(bool all_sleep) {
     if (thread.call.valid()) continue;
     const std::string folder = fmt::format("/proc/{}/task/{}/", of.process, id);
     thread.process = of.process;
-    thread.state = open_read(folder + "stat");
-    thread.runs = open_read(folder + "schedstat");
-    thread.call = open_read(folder + "syscall");
+    thread.state = view_.open(folder + "stat");
+    thread.runs = view_.open(folder + "schedstat");
+    thread.call = view_.open(folder + "syscall");
   }
   if (processes == processes_) return true;
   processes_ = std::move(processes);
-  one_time_ = std::ranges::all_of(processes_, has_own_namespaces);
+  one_time_ = std::ranges::all_of(
+      processes_, [this](pid_t process) { return has_own_namespaces(view_, process); });
   connections_.set_inside({processes_.begin(), processes_.end()});
   own_memory_.clear();
   for (auto& [id, thread] : threads_) thread.known = false;
@@ -110,10 +106,10 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   // First whether it sleeps, then for how long: a thread that is asleep and has not run since it
   // was seen asleep has slept all the while. The state says whether it sleeps: the file of its
   // system call also shows a thread that has been woken but is not yet in a processor's queue.
-  const char before = state_of(thread.state);
+  const char before = state_of(view_, thread.state);
   if (before == '?') return ended(thread);
   if (before == 'R') return computes(id, kRuns);
-  const auto runs = runs_of(thread.runs);
+  const auto runs = runs_of(view_, thread.runs);
   if (!runs) return computes(id, "may not be inspected");
   if (thread.known && before == 'S' && *runs == thread.run_count) {
     if (!thread.timed || has_time(id)) return Look::kSleeps;
@@ -123,10 +119,10 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
   thread.known = false;
   thread.run_count = *runs;
   std::array<char, 256> buffer{};
-  const std::string_view text = read_open(thread.call, buffer);
+  const std::string_view text = view_.read(thread.call, buffer);
   const std::optional<SystemCall> call = system_call_in(text);
   // Read only now: if the thread has run since its system call was read, the count shows it.
-  const char state = state_of(thread.state);
+  const char state = state_of(view_, thread.state);
   if (state == '?') return ended(thread);
   if (text.empty()) return computes(id, "may not be inspected");
   // A process becomes a zombie shortly before it wakes its parent. If it is in no system call and
@@ -146,8 +142,8 @@ WaitWatch::Look WaitWatch::look(pid_t id, Thread& thread,
 
 bool WaitWatch::counts_as_waiting(Thread& thread) {
   const auto wait =
-      wait_of(thread.last_call, [&thread](std::uint64_t address, std::span<std::byte> to) {
-        return read_memory(thread.process, address, to);
+      wait_of(thread.last_call, [this, &thread](std::uint64_t address, std::span<std::byte> to) {
+        return view_.read_memory(thread.process, address, to);
       });
   thread.timed = wait && wait->timed;
   return wait && (!wait->shared_futex || is_own_memory(thread.process, *wait->shared_futex)) &&
@@ -160,10 +156,10 @@ bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
   constexpr std::uint64_t kPage = 4096;
   const std::pair key(process, address / kPage);
   if (const auto found = own_memory_.find(key); found != own_memory_.end()) return found->second;
-  const auto is_there = [process](std::string_view path) {
-    return ::access(fmt::format("/proc/{}/root{}", process, path).c_str(), F_OK) == 0;
+  const auto is_there = [this, process](std::string_view path) {
+    return view_.is_there(fmt::format("/proc/{}/root{}", process, path));
   };
-  const bool own = run::is_own_memory(text_of(fmt::format("/proc/{}/maps", process)), address,
+  const bool own = run::is_own_memory(view_.text_of(fmt::format("/proc/{}/maps", process)), address,
                                       shared_file_, is_there);
   own_memory_.emplace(key, own);
   return own;
@@ -172,7 +168,7 @@ bool WaitWatch::is_own_memory(pid_t process, std::uint64_t address) {
 std::string WaitWatch::who_computes() const {
   const auto found = threads_.find(computing_);
   if (found == threads_.end()) return fmt::format("a process {}", way_);
-  std::string name = text_of(fmt::format("/proc/{}/comm", found->second.process));
+  std::string name = view_.text_of(fmt::format("/proc/{}/comm", found->second.process));
   if (name.ends_with('\n')) name.pop_back();
   return fmt::format("{} ({}) {}", name, found->second.process, way_);
 }

@@ -15,6 +15,7 @@
 
 #include "connections.hpp"
 #include "proc_text.hpp"
+#include "process_view.hpp"
 #include "thread_list.hpp"
 
 namespace gpemu::run {
@@ -26,8 +27,9 @@ namespace gpemu::run {
 class WaitWatch {
  public:
   /// Watches the descendants of `root`, which itself does not count. `shared_file`: a file in
-  /// whose memory threads may wait, "" for none. `host` is the host's clock; it outlives the watch.
-  WaitWatch(pid_t root, std::string shared_file, const sim::Clock& host);
+  /// whose memory threads may wait, "" for none. `host` is the host's clock; it and the view
+  /// outlive the watch.
+  WaitWatch(pid_t root, std::string shared_file, ProcessView& view, const sim::Clock& host);
   WaitWatch(const WaitWatch&) = delete;
   WaitWatch& operator=(const WaitWatch&) = delete;
   ~WaitWatch() = default;
@@ -83,6 +85,7 @@ class WaitWatch {
   [[nodiscard]] Look computes(pid_t id, std::string_view way);
 
   std::string shared_file_;
+  ProcessView& view_;
   Connections connections_;
   ThreadList list_;
   bool is_sure_ = false;  ///< the list was made while all its threads slept.

@@ -14,11 +14,16 @@
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
 #include <thread>
+#include <utility>
 
 #include <climits>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include "gpemu/sim/random.hpp"
+
+#include "real_process_view.hpp"
+#include "test_process_view.hpp"
 #include "test_processes.hpp"
 
 namespace gpemu::run {
@@ -87,6 +92,7 @@ class WaitWatchTest : public testing::Test {
     if (kHasThreadSanitizer) GTEST_SKIP() << "ThreadSanitizer's own thread never waits";
   }
 
+  RealProcessView view_;
   sim::RealClock host_;
 
   static bool no_time(pid_t /*thread*/) { return false; }
@@ -136,7 +142,7 @@ TEST_F(WaitWatchTest, SeesProcessesThatWaitForEachOther) {
     ::close(ends[0]);
     ::close(ends[1]);
   }
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_waits(watch);
   EXPECT_EQ(watch.processes().size(), 6U);
 }
@@ -153,7 +159,7 @@ TEST_F(WaitWatchTest, NeverMistakesAByteUnderWayForWaiting) {
         {[&] { pass_on(ends[0], ends[0], true); }, [&] { pass_on(ends[1], ends[1], false); }});
     ::close(ends[0]);
     ::close(ends[1]);
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     see(watch, 2);
     EXPECT_FALSE(ever_waits(watch)) << on_tcp;
   }
@@ -169,10 +175,10 @@ TEST_F(WaitWatchTest, SeesThatOthersCanReachAFileWithTheNameOfADeletedOne) {
     ::syscall(SYS_futex, memory, FUTEX_WAIT, 0, nullptr, nullptr, 0);
   }});
   ::close(file);
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "outside");
   ASSERT_EQ(::unlink(path.c_str()), 0);
-  WaitWatch later(processes.root(), "", host_);
+  WaitWatch later(processes.root(), "", view_, host_);
   expect_waits(later);
 }
 
@@ -188,7 +194,7 @@ TEST_F(WaitWatchTest, NeverMistakesAWakeUnderWayForWaiting) {
     }
   };
   TestProcesses processes({[&] { play(0); }, [&] { play(1); }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
 }
@@ -201,7 +207,7 @@ TEST_F(WaitWatchTest, NeverMissesAChildThatIsWaitedFor) {
       ::waitpid(child, nullptr, 0);
     }
   }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   see(watch, 1);
   EXPECT_FALSE(ever_waits(watch));
 }
@@ -215,7 +221,7 @@ TEST_F(WaitWatchTest, NeverMissesProcessesThatReplaceThemselves) {
                            [] {
                              while (true) ::pause();
                            }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   see(watch, 2);
   EXPECT_FALSE(ever_waits(watch));
   *stop = true;
@@ -226,7 +232,7 @@ TEST_F(WaitWatchTest, WhatIsInheritedLeadsOutside) {
   Ends pipe{};
   ASSERT_EQ(::pipe2(pipe.data(), O_CLOEXEC), 0);
   TestProcesses processes({[&] { read_from(pipe[0]); }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "outside");
   ::close(pipe[0]);
   ::close(pipe[1]);
@@ -239,14 +245,14 @@ TEST_F(WaitWatchTest, AConnectionLeadsToWhoeverHoldsItsOtherEnd) {
     read_from(tcp[0]);
   }});
   ::close(tcp[0]);
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "outside");
   ::close(tcp[1]);
 }
 
 TEST_F(WaitWatchTest, ATimeOfItsOwnIsNoWaiting) {
   TestProcesses processes({[] { ::poll(nullptr, 0, 3'600'000); }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "a timeout of its own");
   // Unless it is known.
   EXPECT_TRUE(eventually([&] { return watch.all_wait([](pid_t) { return true; }); }));
@@ -262,7 +268,7 @@ TEST_F(WaitWatchTest, ATimerThatRunsIsNoWaiting) {
       ::epoll_ctl(set, EPOLL_CTL_ADD, timer, &event);
       ::epoll_wait(set, &event, 1, -1);
     }});
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     if (runs) {
       expect_in_the_way(watch, "outside");
     } else {
@@ -279,7 +285,7 @@ TEST_F(WaitWatchTest, ARequestToTheKernelIsNoWaiting) {
       eventfd_t value = 0;
       if (make_ring(has_request) >= 0) ::eventfd_read(::eventfd(0, 0), &value);
     }});
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     if (has_request) {
       expect_in_the_way(watch, "for the kernel");
     } else {
@@ -293,7 +299,7 @@ TEST_F(WaitWatchTest, AStoppedProcessIsNotWaiting) {
                            [] {
                              while (true) ::pause();
                            }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "the host");
 }
 
@@ -307,7 +313,7 @@ TEST_F(WaitWatchTest, AWaitThatGoesOnAfterAStopCountsAsBefore) {
       *sleeper = ::getpid();
       ::poll(&polled, 1, 3'600'000);
     }});
-    WaitWatch watch(processes.root(), "", host_);
+    WaitWatch watch(processes.root(), "", view_, host_);
     const auto all_wait = [&] { return watch.all_wait([](pid_t) { return true; }); };
     const auto is_in_the_way = [&] {
       return !all_wait() && watch.who_computes().contains("outside");
@@ -336,7 +342,7 @@ TEST_F(WaitWatchTest, SeesAllThreads) {
     });
     while (true) ::pause();
   }});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   expect_in_the_way(watch, "runs");
   *stop = true;
   expect_waits(watch);
@@ -344,8 +350,272 @@ TEST_F(WaitWatchTest, SeesAllThreads) {
 
 TEST_F(WaitWatchTest, WithoutProcessesNobodyWaits) {
   TestProcesses processes({});
-  WaitWatch watch(processes.root(), "", host_);
+  WaitWatch watch(processes.root(), "", view_, host_);
   EXPECT_FALSE(watch.all_wait(no_time));
+}
+
+// ---- In a kernel of the test's own
+
+std::string call_text(long number, int first = 0) {
+  return fmt::format("{} {:#x} 0x0 0x0 0x1 0x0 0x0 0x7ffc00001000 0x7f0000001000\n", number, first);
+}
+const std::string kWaitsForChild = call_text(SYS_wait4);
+/// Descriptor 3 is a file.
+const std::string kWaitsOutside = call_text(SYS_read, 3);
+constexpr std::string_view kInNoCall = "-1 0x7ffc00001000 0x7f0000001000\n",
+                           kOnProcessor = "running\n";
+
+constexpr pid_t kWarden = 1, kFirst = 10, kSecond = 20;
+
+/// Two processes that wait for children, below a warden. A check looks at the first one first.
+class WaitWatchOrderTest : public testing::Test {
+ protected:
+  WaitWatchOrderTest() {
+    view_.start(kWarden, kWarden, kWaitsForChild);
+    view_.start(kFirst, kFirst, kWaitsForChild);
+    view_.start(kSecond, kSecond, kWaitsForChild);
+    view_.texts["/proc/20/comm"] = "python\n";
+    set_children("10 20 ");
+  }
+
+  void set_children(std::string_view text) { view_.texts["/proc/1/task/1/children"] = text; }
+
+  static bool no_time(pid_t /*thread*/) { return false; }
+  bool all_wait() { return watch_.all_wait(no_time); }
+
+  void second_says(char state, int runs, std::string_view call) {
+    view_.says(kSecond, kSecond, state, runs, call);
+  }
+  void end_second() {
+    view_.end(kSecond, kSecond);
+    set_children("10 ");
+  }
+  /// Lets a change happen before a read of one of the second process's files.
+  void before_read_of_second(int count, std::function<void()> change, std::string_view name = "") {
+    view_.before_read(count, view_.folder_of(kSecond, kSecond).append(name), std::move(change));
+  }
+
+  void expect_second_computes(std::string_view way) {
+    EXPECT_FALSE(all_wait());
+    EXPECT_EQ(watch_.who_computes(), fmt::format("python (20) {}", way));
+    EXPECT_EQ(watch_.one_runs(), way == "runs");
+  }
+  void expect_only_first_is_alive() {
+    EXPECT_TRUE(all_wait()) << watch_.who_computes();
+    EXPECT_TRUE(watch_.is_alive(kFirst));
+    EXPECT_FALSE(watch_.is_alive(kSecond));
+  }
+
+  TestProcessView view_;
+  sim::VirtualClock host_;
+  WaitWatch watch_{kWarden, "", view_, host_};
+};
+
+TEST_F(WaitWatchOrderTest, AThreadWaitsThatSleepsInAWaitThatCounts) {
+  EXPECT_TRUE(all_wait()) << watch_.who_computes();
+  EXPECT_TRUE(watch_.is_alive(kSecond));
+  EXPECT_TRUE(all_wait()) << "nothing has changed";
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatIsGoneHasEnded) {
+  EXPECT_TRUE(all_wait());
+  end_second();
+  expect_only_first_is_alive();
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatGoesWhileItIsExaminedHasEnded) {
+  before_read_of_second(2, [this] { end_second(); }, "stat");
+  expect_only_first_is_alive();
+}
+
+TEST_F(WaitWatchOrderTest, AZombieHasEnded) {
+  second_says('Z', 1, kInNoCall);
+  expect_only_first_is_alive();
+}
+
+TEST_F(WaitWatchOrderTest, AZombieThatStillRunsMayWakeItsParent) {
+  second_says('Z', 1, kOnProcessor);
+  expect_second_computes("waits for the host");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatRunsComputes) {
+  second_says('R', 1, kWaitsForChild);
+  expect_second_computes("runs");
+  EXPECT_EQ(watch_.counts().looks_anew, 1U) << "its state says enough";
+}
+
+TEST_F(WaitWatchOrderTest, AThreadWhoseRunsAreNotCountedComputes) {
+  second_says('S', 0, kWaitsForChild);
+  expect_second_computes("may not be inspected");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadWhoseCallIsNotShownComputes) {
+  second_says('S', 1, "");
+  expect_second_computes("may not be inspected");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatWaitsForADiskComputes) {
+  second_says('D', 1, kWaitsForChild);
+  expect_second_computes("waits for the host");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatWaitsForAPageComputes) {
+  second_says('S', 1, kInNoCall);
+  expect_second_computes("waits in no system call");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatWaitsForAFileComputes) {
+  second_says('S', 1, kWaitsOutside);
+  expect_second_computes("waits for something outside the run");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatWaitsForATimeComputesUnlessItIsKnown) {
+  second_says('S', 1, call_text(SYS_clock_nanosleep));
+  expect_second_computes("waits for a timeout of its own");
+  EXPECT_EQ(watch_.counts().looks, 2U) << "one pass says enough";
+  EXPECT_TRUE(watch_.all_wait([](pid_t) { return true; }));
+  expect_second_computes("waits for a timeout of its own");
+}
+
+TEST_F(WaitWatchOrderTest, SeesAThreadThatBeginsToRunWhileItIsExamined) {
+  for (const int read : {2, 3, 4}) {
+    second_says('S', 1, kWaitsForChild);
+    WaitWatch watch(kWarden, "", view_, host_);
+    before_read_of_second(read, [this] { second_says('R', 2, kOnProcessor); });
+    EXPECT_FALSE(watch.all_wait(no_time)) << read;
+    EXPECT_TRUE(watch.one_runs()) << read;
+  }
+}
+
+TEST_F(WaitWatchOrderTest, AProcessInAnotherNamespaceComputes) {
+  for (const char* const name : {"/proc/20/ns/pid", "/proc/20/ns/time"}) {
+    const std::string own = std::exchange(view_.links[name], "other");
+    WaitWatch watch(kWarden, "", view_, host_);
+    EXPECT_FALSE(watch.all_wait(no_time)) << name;
+    EXPECT_EQ(watch.who_computes(), "a process is in another PID or time namespace");
+    view_.links[name] = own;
+  }
+}
+
+TEST_F(WaitWatchOrderTest, WithoutAListThatIsCompleteNobodyWaits) {
+  for (int read = 1; read <= 20; ++read) {
+    view_.before_read(read, "/proc/loadavg", [this, read] {
+      view_.texts["/proc/loadavg"] = fmt::format("0.00 0.01 0.05 1/612 {}\n", 100 + read);
+    });
+  }
+  EXPECT_FALSE(all_wait());
+  EXPECT_EQ(watch_.who_computes(), "a process starts all the time");
+}
+
+TEST_F(WaitWatchOrderTest, AThreadThatFallsAsleepAnewInEachPassDoesNotWait) {
+  for (int runs = 2; runs <= 20; ++runs) {
+    before_read_of_second(
+        runs - 1, [this, runs] { second_says('S', runs, kWaitsForChild); }, "schedstat");
+  }
+  EXPECT_FALSE(all_wait());
+  EXPECT_EQ(watch_.who_computes(), "a process wakes now and then");
+}
+
+/// If the count were read first, the state would be that of the new wait.
+TEST_F(WaitWatchOrderTest, SeesAWaitThatReplacesAKnownOneWhileItIsExamined) {
+  EXPECT_TRUE(all_wait());
+  before_read_of_second(2, [this] { second_says('S', 2, kWaitsOutside); });
+  expect_second_computes("waits for something outside the run");
+}
+
+/// If the count were read last, it would be that of the new wait, but the call that of the old one.
+TEST_F(WaitWatchOrderTest, SeesAWaitThatReplacesAnotherAfterItsCallWasRead) {
+  before_read_of_second(4, [this] { second_says('S', 2, kWaitsOutside); });
+  expect_second_computes("waits for something outside the run");
+}
+
+TEST_F(WaitWatchOrderTest, SeesWhomAThreadWokeBeforeItEnded) {
+  EXPECT_TRUE(all_wait());
+  before_read_of_second(1, [this] {
+    view_.says(kFirst, kFirst, 'R', 2, kOnProcessor);
+    end_second();
+  });
+  EXPECT_FALSE(all_wait());
+  EXPECT_TRUE(watch_.one_runs());
+}
+
+TEST_F(WaitWatchOrderTest, SeesAThreadThatIsStartedDuringAPass) {
+  EXPECT_TRUE(all_wait());
+  before_read_of_second(2, [this] {
+    view_.start(kSecond, 21, kWaitsForChild);
+    view_.says(kSecond, 21, 'R', 1, kOnProcessor);
+  });
+  expect_second_computes("runs");
+}
+
+TEST_F(WaitWatchOrderTest, SeesAProcessThatHadItsNumberBeforeItCouldBeFound) {
+  view_.texts["/proc/loadavg"] = "0.00 0.01 0.05 1/612 30\n";
+  view_.says(kFirst, kFirst, 'R', 1, kOnProcessor);
+  view_.before_read(1, view_.folder_of(kFirst, kFirst), [this] {
+    view_.start(30, 30, kWaitsForChild);
+    view_.says(30, 30, 'R', 1, kOnProcessor);
+    set_children("10 20 30 ");
+    view_.says(kFirst, kFirst, 'S', 1, kWaitsForChild);
+  });
+  EXPECT_FALSE(all_wait());
+  EXPECT_TRUE(watch_.one_runs());
+}
+
+/// Two threads that wake each other, in the steps that the kernel takes. One of them always runs or
+/// is ready to run.
+class Handover {
+ public:
+  /// Both have run once. The first one now runs again.
+  explicit Handover(TestProcessView& view) : view_(view) { says(kFirst, 'R', kOnProcessor); }
+
+  void step() {
+    const pid_t waker = wakers_[0], woken = wakers_[1];
+    switch (step_++ % 4) {
+      case 0:  // Its call is shown until it is in a processor's queue.
+        return says(woken, 'R', kWaitsForChild);
+      case 1:
+        return says(waker, 'S', kOnProcessor);
+      case 2:
+        return says(waker, 'S', kWaitsForChild);
+      default:
+        ++runs_[woken];
+        std::swap(wakers_[0], wakers_[1]);
+        return says(woken, 'R', kOnProcessor);
+    }
+  }
+
+  void all_sleep() {
+    for (const pid_t thread : wakers_) says(thread, 'S', kWaitsForChild);
+  }
+
+ private:
+  void says(pid_t thread, char state, std::string_view call) {
+    view_.says(thread, thread, state, runs_[thread], call);
+  }
+
+  TestProcessView& view_;
+  std::array<pid_t, 2> wakers_ = {kFirst, kSecond};
+  std::map<pid_t, int> runs_ = {{kFirst, 2}, {kSecond, 1}};
+  int step_ = 0;
+};
+
+TEST_F(WaitWatchOrderTest, NeverMistakesAHandoverForWaitingWhereverItsStepsFall) {
+  for (std::uint64_t seed = 1; seed <= 500; ++seed) {
+    sim::Rng rng(seed);
+    for (const pid_t thread : {kFirst, kSecond}) view_.says(thread, thread, 'S', 1, kWaitsForChild);
+    WaitWatch watch(kWarden, "", view_, host_);
+    EXPECT_TRUE(watch.all_wait(no_time)) << watch.who_computes();
+    Handover handover(view_);
+    for (int read = 1; read <= 40; ++read) {
+      view_.before_read(read, "/proc/", [&handover, steps = rng.below(5)] {
+        for (std::uint64_t i = 0; i < steps; ++i) handover.step();
+      });
+    }
+    for (int check = 0; check < 4; ++check) EXPECT_FALSE(watch.all_wait(no_time)) << seed;
+    view_.forget_changes();
+    handover.all_sleep();
+    EXPECT_TRUE(watch.all_wait(no_time)) << watch.who_computes();
+  }
 }
 
 }  // namespace
