@@ -22,7 +22,8 @@ Made by `scripts/generate/generate_docs.py` from `include/gpemu/base/error_codes
 Every failure prints one line on standard error that says what is wrong, where, and what to do.
 The exit code of the `gpemu` command gives its kind, and so do `ErrorCode` in C++ and
 `gpemu_status` in C. `gpemu run` ends with the exit code of its program, which may be the same as
-one of these, or with 128 plus the number of the signal that ended it.
+one of these, or with 128 plus the number of the signal that ended it. `--strict` ends the program
+with 86.
 
 | exit code | meaning | C++ | C |
 |---|---|---|---|
