@@ -18,9 +18,10 @@ struct Operands {
   int64_t stride_a, stride_b, stride_c;
 };
 
-bool is_valid(const Product& p) {
-  return is_transpose(p.transpose_a) && is_transpose(p.transpose_b) && p.m >= 0 && p.n >= 0 &&
-         p.k >= 0 && p.batch >= 0 && holds(p.leading_a, p.transpose_a == kNone ? p.m : p.k) &&
+bool is_valid(const Product& p, const Operands& o) {
+  return o.alpha != nullptr && o.beta != nullptr && is_transpose(p.transpose_a) &&
+         is_transpose(p.transpose_b) && p.m >= 0 && p.n >= 0 && p.k >= 0 && p.batch >= 0 &&
+         holds(p.leading_a, p.transpose_a == kNone ? p.m : p.k) &&
          holds(p.leading_b, p.transpose_b == kNone ? p.k : p.n) && holds(p.leading_c, p.m);
 }
 
@@ -59,9 +60,9 @@ int leave(const char* function, const Context& context, const Product& p, const 
 }
 
 /// C = alpha * op(A) * op(B) + beta * C.
-int multiply(const char* function, const Context& context, const Product& p, gpemu_data_type type,
-             gpemu_data_type compute_type) {
-  if (!is_valid(p)) {
+int multiply(const char* function, const Context& context, const Product& p, const Operands& o,
+             gpemu_data_type type, gpemu_data_type compute_type) {
+  if (!is_valid(p, o)) {
     return kInvalidValue;
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) {
@@ -83,7 +84,8 @@ int typed_product(const char* function, const void* handle, const Product& produ
     return kNotInitialized;
   }
   const bool tf32 = type == GPEMU_TYPE_FP32 && allows_tf32(*context);
-  const int status = multiply(function, *context, product, type, tf32 ? GPEMU_TYPE_TF32 : type);
+  const int status =
+      multiply(function, *context, product, operands, type, tf32 ? GPEMU_TYPE_TF32 : type);
   if (status != kSuccess) {
     return status;
   }
@@ -121,7 +123,7 @@ int mixed_product(const char* function, const void* handle, const Product& produ
     return kNotSupported;
   }
   const int status =
-      multiply(function, *context, product, operands,
+      multiply(function, *context, product, places, operands,
                compute_type_of_cublas(types.compute, operands, allows_tf32(*context)));
   if (status != kSuccess) {
     return status;

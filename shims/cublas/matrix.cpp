@@ -97,8 +97,8 @@ constexpr bool is_flag(int value) {
   GPEMU_SHIM_EXPORT int name(void* handle, int trans, Int m, Int n, const void* alpha,            \
                              const void* a, Int lda, const void* x, Int incx, const void* beta,   \
                              void* y, Int incy) {                                                 \
-    const bool valid =                                                                            \
-        is_transpose(trans) && m >= 0 && n >= 0 && holds(lda, m) && incx != 0 && incy != 0;       \
+    const bool valid = alpha != nullptr && beta != nullptr && is_transpose(trans) && m >= 0 &&    \
+                       n >= 0 && holds(lda, m) && incx != 0 && incy != 0;                         \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       const int status = trans == kNone ? multiply(#name, context, type, {1, m, 1, n})            \
                                         : multiply(#name, context, type, {1, n, 1, m});           \
@@ -113,53 +113,55 @@ constexpr bool is_flag(int value) {
   }
 GPEMU_BLAS_ALL(GEMV, gemv_v2)
 
-#define SYMV(name, type, Int)                                                              \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,         \
-                             const void* /*a*/, Int lda, const void* /*x*/, Int incx,      \
-                             const void* /*beta*/, void* y, Int incy) {                    \
-    const bool valid = is_flag(uplo) && n >= 0 && holds(lda, n) && incx != 0 && incy != 0; \
-    return checked(handle, valid, n == 0, [=](const Context& context) {                    \
-      return leave(multiply(#name, context, type, {1, n, 1, n}), context, #name, type,     \
-                   {{y, 1, n, incy}});                                                     \
-    });                                                                                    \
+#define SYMV(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* alpha, const void* /*a*/, \
+                             Int lda, const void* /*x*/, Int incx, const void* beta, void* y,     \
+                             Int incy) {                                                          \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) && n >= 0 &&          \
+                       holds(lda, n) && incx != 0 && incy != 0;                                   \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                           \
+      return leave(multiply(#name, context, type, {1, n, 1, n}), context, #name, type,            \
+                   {{y, 1, n, incy}});                                                            \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYMV, symv_v2)
 GPEMU_BLAS_COMPLEX(SYMV, hemv_v2)
 
-#define GER(name, type, Int)                                                                       \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* /*alpha*/, const void* /*x*/, \
-                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {            \
-    const bool valid = m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);                \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
-      return leave(update(#name, context, type, static_cast<int64_t>(m) * n, 2), context, #name,   \
-                   type, {{a, m, n, lda}});                                                        \
-    });                                                                                            \
+#define GER(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* alpha, const void* /*x*/,   \
+                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {          \
+    const bool valid =                                                                           \
+        alpha != nullptr && m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);         \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                \
+      return leave(update(#name, context, type, static_cast<int64_t>(m) * n, 2), context, #name, \
+                   type, {{a, m, n, lda}});                                                      \
+    });                                                                                          \
   }
 GPEMU_BLAS_REAL(GER, ger_v2)
 GPEMU_BLAS_COMPLEX(GER, geru_v2)
 GPEMU_BLAS_COMPLEX(GER, gerc_v2)
 
-#define SYR(name, type, Int)                                                                    \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,              \
-                             const void* /*x*/, Int incx, void* a, Int lda) {                   \
-    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n);                   \
-    return checked(handle, valid, n == 0, [=](const Context& context) {                         \
-      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 2), context, \
-                   #name, type, {{a, n, n, lda}});                                              \
-    });                                                                                         \
+#define SYR(name, type, Int)                                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* alpha, const void* /*x*/, \
+                             Int incx, void* a, Int lda) {                                        \
+    const bool valid = alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n); \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                           \
+      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 2), context,   \
+                   #name, type, {{a, n, n, lda}});                                                \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR, syr_v2)
 GPEMU_BLAS_COMPLEX(SYR, her_v2)
 
-#define SYR2(name, type, Int)                                                                   \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* /*alpha*/,              \
-                             const void* /*x*/, Int incx, const void* /*y*/, Int incy, void* a, \
-                             Int lda) {                                                         \
-    const bool valid = is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);      \
-    return checked(handle, valid, n == 0, [=](const Context& context) {                         \
-      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 4), context, \
-                   #name, type, {{a, n, n, lda}});                                              \
-    });                                                                                         \
+#define SYR2(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* alpha, const void* /*x*/, \
+                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {           \
+    const bool valid =                                                                            \
+        alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);   \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                           \
+      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 4), context,   \
+                   #name, type, {{a, n, n, lda}});                                                \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR2, syr2_v2)
 GPEMU_BLAS_COMPLEX(SYR2, her2_v2)
@@ -179,73 +181,75 @@ GPEMU_BLAS_ALL(TRMV, trsv_v2)
 
 // ---- Level 3 ----
 
-#define SYMM(name, type, Int)                                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, Int m, Int n,                       \
-                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, const void* /*beta*/, void* c, Int ldc) {                    \
-    const Int inner = side == 0 ? m : n;                                                           \
-    const bool valid = is_flag(side) && is_flag(uplo) && m >= 0 && n >= 0 && holds(lda, inner) &&  \
-                       holds(ldb, m) && holds(ldc, m);                                             \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
-      return leave(multiply(#name, context, type, {1, m, n, inner}), context, #name, type,         \
-                   {{c, m, n, ldc}});                                                              \
-    });                                                                                            \
+#define SYMM(name, type, Int)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, Int m, Int n, const void* alpha, \
+                             const void* /*a*/, Int lda, const void* /*b*/, Int ldb,            \
+                             const void* beta, void* c, Int ldc) {                              \
+    const Int inner = side == 0 ? m : n;                                                        \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(side) && is_flag(uplo) && \
+                       m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m); \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {               \
+      return leave(multiply(#name, context, type, {1, m, n, inner}), context, #name, type,      \
+                   {{c, m, n, ldc}});                                                           \
+    });                                                                                         \
   }
 GPEMU_BLAS_ALL(SYMM, symm_v2)
 GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
 
 // Half of the output is written.
-#define SYRK(name, type, Int)                                                                \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,                \
-                             const void* /*alpha*/, const void* /*a*/, Int lda,              \
-                             const void* /*beta*/, void* c, Int ldc) {                       \
-    const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 &&           \
-                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);                  \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {            \
-      return leave(multiply(#name, context, type, {1, n, half(n), k}), context, #name, type, \
-                   {{c, n, n, ldc}});                                                        \
-    });                                                                                      \
+#define SYRK(name, type, Int)                                                                    \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha, \
+                             const void* /*a*/, Int lda, const void* beta, void* c, Int ldc) {   \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                   \
+                       is_transpose(trans) && n >= 0 && k >= 0 &&                                \
+                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);                      \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                \
+      return leave(multiply(#name, context, type, {1, n, half(n), k}), context, #name, type,     \
+                   {{c, n, n, ldc}});                                                            \
+    });                                                                                          \
   }
 GPEMU_BLAS_ALL(SYRK, syrk_v2)
 GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
 
 // Two products, of each of which half the output is written.
-#define SYR2K(name, type, Int)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k,                      \
-                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, const void* /*beta*/, void* c, Int ldc) {                    \
-    const Int rows = trans == kNone ? n : k;                                                       \
-    const bool valid = is_flag(uplo) && is_transpose(trans) && n >= 0 && k >= 0 &&                 \
-                       holds(lda, rows) && holds(ldb, rows) && holds(ldc, n);                      \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                  \
-      return leave(multiply(#name, context, type, {1, n, n, k}), context, #name, type,             \
-                   {{c, n, n, ldc}});                                                              \
-    });                                                                                            \
+#define SYR2K(name, type, Int)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha, \
+                             const void* /*a*/, Int lda, const void* /*b*/, Int ldb,             \
+                             const void* beta, void* c, Int ldc) {                               \
+    const Int rows = trans == kNone ? n : k;                                                     \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                   \
+                       is_transpose(trans) && n >= 0 && k >= 0 && holds(lda, rows) &&            \
+                       holds(ldb, rows) && holds(ldc, n);                                        \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                \
+      return leave(multiply(#name, context, type, {1, n, n, k}), context, #name, type,           \
+                   {{c, n, n, ldc}});                                                            \
+    });                                                                                          \
   }
 GPEMU_BLAS_ALL(SYR2K, syr2k_v2)
 GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
 
-#define TRMM(name, type, Int)                                                                      \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n,  \
-                             const void* /*alpha*/, const void* /*a*/, Int lda, const void* /*b*/, \
-                             Int ldb, void* c, Int ldc) {                                          \
-    const Int inner = side == 0 ? m : n;                                                           \
-    const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&   \
-                       m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m);    \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                  \
-      return leave(multiply(#name, context, type, {1, m, n, half(inner)}), context, #name, type,   \
-                   {{c, m, n, ldc}});                                                              \
-    });                                                                                            \
+#define TRMM(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
+                             const void* alpha, const void* /*a*/, Int lda, const void* /*b*/,    \
+                             Int ldb, void* c, Int ldc) {                                         \
+    const Int inner = side == 0 ? m : n;                                                          \
+    const bool valid = alpha != nullptr && is_flag(side) && is_flag(uplo) &&                      \
+                       is_transpose(trans) && is_flag(diag) && m >= 0 && n >= 0 &&                \
+                       holds(lda, inner) && holds(ldb, m) && holds(ldc, m);                       \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
+      return leave(multiply(#name, context, type, {1, m, n, half(inner)}), context, #name, type,  \
+                   {{c, m, n, ldc}});                                                             \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRMM, trmm_v2)
 
 #define TRSM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
-                             const void* /*alpha*/, const void* /*a*/, Int lda, void* b,          \
-                             Int ldb) {                                                           \
+                             const void* alpha, const void* /*a*/, Int lda, void* b, Int ldb) {   \
     const Int inner = side == 0 ? m : n;                                                          \
-    const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
-                       m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m);                    \
+    const bool valid = alpha != nullptr && is_flag(side) && is_flag(uplo) &&                      \
+                       is_transpose(trans) && is_flag(diag) && m >= 0 && n >= 0 &&                \
+                       holds(lda, inner) && holds(ldb, m);                                        \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave(solve(#name, context, type, {1, 0, inner, side == 0 ? n : m}), context, #name, \
                    type, {{b, m, n, ldb}});                                                       \
@@ -270,12 +274,12 @@ GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
 // ---- Extensions ----
 
 #define GEAM(name, type, Int)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, const void* /*alpha*/,   \
-                             const void* /*a*/, Int lda, const void* /*beta*/, const void* /*b*/, \
+  GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, const void* alpha,       \
+                             const void* /*a*/, Int lda, const void* beta, const void* /*b*/,     \
                              Int ldb, void* c, Int ldc) {                                         \
-    const bool valid = is_transpose(ta) && is_transpose(tb) && m >= 0 && n >= 0 &&                \
-                       holds(lda, ta == kNone ? m : n) && holds(ldb, tb == kNone ? m : n) &&      \
-                       holds(ldc, m);                                                             \
+    const bool valid = alpha != nullptr && beta != nullptr && is_transpose(ta) &&                 \
+                       is_transpose(tb) && m >= 0 && n >= 0 && holds(lda, ta == kNone ? m : n) && \
+                       holds(ldb, tb == kNone ? m : n) && holds(ldc, m);                          \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       const int64_t elements = static_cast<int64_t>(m) * n;                                       \
       return leave(submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},              \

@@ -58,6 +58,25 @@ int reduction(const char* function, const void* handle, int64_t elements, gpemu_
                                            : yield(*context, result.address, value, result.bytes);
 }
 
+/// The types of cublasDotEx, by number.
+struct DotTypes {
+  int x, y, result, execution;
+};
+
+int typed_dot(const char* function, const void* handle, int64_t n, const DotTypes& types,
+              void* result) {
+  if (find_object<Context>(handle) == nullptr) {
+    return kNotInitialized;
+  }
+  for (const int type : {types.x, types.y, types.result, types.execution}) {
+    if (type_of_cuda(type) == GPEMU_TYPE_UNKNOWN) {
+      return kNotSupported;
+    }
+  }
+  return reduction(function, handle, 2 * n, type_of_cuda(types.x),
+                   {result, gpemu_data_type_bytes(type_of_cuda(types.result))});
+}
+
 constexpr gpemu_data_type real_of(gpemu_data_type type) {
   if (type == GPEMU_TYPE_COMPLEX64) {
     return GPEMU_TYPE_FP32;
@@ -188,10 +207,9 @@ GPEMU_BLAS_BOTH(INDEX, cublasIzamin_v2, GPEMU_TYPE_COMPLEX128)
 
 #define DOT_EX(name, type, Int)                                                                \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, int x_type, Int /*incx*/, \
-                             const void* /*y*/, int /*y_type*/, Int /*incy*/, void* result,    \
-                             int result_type, int /*execution_type*/) {                        \
-    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type_of_cuda(x_type),         \
-                     {result, gpemu_data_type_bytes(type_of_cuda(result_type))});              \
+                             const void* /*y*/, int y_type, Int /*incy*/, void* result,        \
+                             int result_type, int execution_type) {                            \
+    return typed_dot(#name, handle, n, {x_type, y_type, result_type, execution_type}, result); \
   }
 GPEMU_BLAS_BOTH(DOT_EX, cublasDotEx, GPEMU_TYPE_UNKNOWN)
 GPEMU_BLAS_BOTH(DOT_EX, cublasDotcEx, GPEMU_TYPE_UNKNOWN)

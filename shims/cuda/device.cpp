@@ -138,11 +138,15 @@ GPEMU_SHIM_EXPORT int cuDeviceSetMemPool(Device device, Pool pool) {
 }
 
 GPEMU_SHIM_EXPORT int cuProfilerStart() {
-  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
-  return kSuccess;
+  return in_context([] {
+    gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_START, "");
+    return kSuccess;
+  });
 }
 
 GPEMU_SHIM_EXPORT int cuProfilerStop() {
-  gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
-  return kSuccess;
+  return in_context([] {
+    gpemu_cuda_mark(GPEMU_CUDA_MARK_PROFILER_STOP, "");
+    return kSuccess;
+  });
 }

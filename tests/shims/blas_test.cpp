@@ -2,41 +2,21 @@
 // The shims of cuBLAS and cuBLASLt on an emulated GPU: argument checks, times, heuristics.
 #include <array>
 #include <cstdint>
-#include <cstdlib>
-#include <dlfcn.h>
 
-#include <gtest/gtest.h>
+#include "loaded_libraries.hpp"
 
 namespace {
 
 enum Status { kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7 };
 
-class Blas : public testing::Test {
+class Blas : public LoadedLibraries {
  protected:
   void SetUp() override {
-    ASSERT_EQ(setenv("GPEMU_GPU", "V100-PCIE-32GB", 1), 0);
-    ASSERT_EQ(setenv("GPEMU_CLOCK", "virtual", 1), 0);
-    library_ = dlopen(GPEMU_TEST_CUBLAS, RTLD_LAZY | RTLD_LOCAL);
-    ASSERT_NE(library_, nullptr) << dlerror();
-    runtime_ = dlopen(GPEMU_TEST_RUNTIME_12, RTLD_LAZY | RTLD_LOCAL);
-    ASSERT_NE(runtime_, nullptr) << dlerror();
+    load({GPEMU_TEST_CUBLAS, GPEMU_TEST_RUNTIME_12});  // cuBLAS needs cuBLASLt
     ASSERT_EQ(call("cublasCreate_v2", &handle_), kSuccess);
   }
 
   void TearDown() override { EXPECT_EQ(call("cublasDestroy_v2", handle_), kSuccess); }
-
-  /// Calls a function of cuBLAS, of cuBLASLt, which it needs, or of the runtime.
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) {
-    using Function = int (*)(Arguments...);
-    void* symbol = dlsym(library_, name);
-    symbol = symbol == nullptr ? dlsym(runtime_, name) : symbol;
-    if (symbol == nullptr) {
-      ADD_FAILURE() << name << " is missing";
-      return -1;
-    }
-    return reinterpret_cast<Function>(symbol)(arguments...);
-  }
 
   int gemm(int m, int n, int k, int lda) {
     const float one = 1;
@@ -62,28 +42,23 @@ class Blas : public testing::Test {
     return milliseconds;
   }
 
-  void* library_ = nullptr;
-  void* runtime_ = nullptr;
   void* handle_ = nullptr;
 };
 
 TEST_F(Blas, BothLibrariesHaveOneVersionAndOneSetOfStatuses) {
   int version = 0;
   ASSERT_EQ(call("cublasGetVersion_v2", handle_, &version), kSuccess);
-  EXPECT_EQ(version, call("cublasLtGetVersion"));
+  EXPECT_EQ(static_cast<size_t>(version), call_as<size_t>("cublasLtGetVersion"));
   for (const char* const name : {"cublasGetProperty", "cublasLtGetProperty"}) {
     std::array<int, 3> parts{};
     for (int type = 0; type < 3; ++type) EXPECT_EQ(call(name, type, &parts[type]), kSuccess);
     EXPECT_EQ(parts[0] * 10000 + parts[1] * 100 + parts[2], version) << name;
     EXPECT_EQ(call(name, 3, parts.data()), kInvalidValue) << name;
   }
-  using TextOf = const char* (*)(int);
   constexpr int kArchMismatch = 8, kUndefined = 2;
   for (const char* const name : {"cublasGetStatusName", "cublasLtGetStatusName"}) {
-    const auto text_of = reinterpret_cast<TextOf>(dlsym(library_, name));
-    ASSERT_NE(text_of, nullptr) << name;
-    EXPECT_STREQ(text_of(kArchMismatch), "CUBLAS_STATUS_ARCH_MISMATCH");
-    EXPECT_STREQ(text_of(kUndefined), "CUBLAS_STATUS_UNKNOWN");
+    EXPECT_STREQ(call_as<const char*>(name, kArchMismatch), "CUBLAS_STATUS_ARCH_MISMATCH");
+    EXPECT_STREQ(call_as<const char*>(name, kUndefined), "CUBLAS_STATUS_UNKNOWN");
   }
 }
 
@@ -113,9 +88,8 @@ TEST_F(Blas, NothingToDoIsNoError) {
 }
 
 TEST_F(Blas, RefusesHandlesThatAreNotAlive) {
-  void* const none = nullptr;
   int mode = 0;
-  EXPECT_EQ(call("cublasGetMathMode", none, &mode), kNotInitialized);
+  EXPECT_EQ(call("cublasGetMathMode", none_, &mode), kNotInitialized);
   void* other = nullptr;
   ASSERT_EQ(call("cublasCreate_v2", &other), kSuccess);
   ASSERT_EQ(call("cublasDestroy_v2", other), kSuccess);

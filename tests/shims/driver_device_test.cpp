@@ -57,8 +57,9 @@ TEST_F(Driver, ContextsAreAStack) {
   each({"cuCtxGetDevice", "cuCtxGetFlags", "cuCtxGetCacheConfig", "cuCtxGetSharedMemConfig",
         "cuCtxGetStreamPriorityRange", "cuStreamCreate", "cuEventCreate"},
        kInvalidContext, &value, uint64_t{0});
-  each({"cuCtxSynchronize", "cuCtxSetFlags", "cuCtxSetCacheConfig", "cuCtxSetSharedMemConfig",
-        "cuMemFree_v2", "cuModuleUnload", "cuStreamSynchronize"},
+  each({"cuProfilerStart", "cuProfilerStop", "cuCtxSynchronize", "cuCtxSetFlags",
+        "cuCtxSetCacheConfig", "cuCtxSetSharedMemConfig", "cuMemFree_v2", "cuModuleUnload",
+        "cuStreamSynchronize"},
        kInvalidContext, uint64_t{0});
   each({"cuCtxGetId", "cuCtxGetApiVersion"}, kInvalidContext, none_, &value);
   EXPECT_EQ(call("cuCtxGetLimit", &value, 0), kInvalidContext);

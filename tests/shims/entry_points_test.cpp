@@ -4,58 +4,50 @@
 #include <cstdint>
 #include <dlfcn.h>
 #include <link.h>
-#include <string>
 #include <string_view>
 
-#include <gtest/gtest.h>
+#include "runtime_calls.hpp"
 
 namespace {
 
 constexpr int kNotFound = 500;
 constexpr uint64_t kPerThread = 2;
 
-class DriverEntryPoints : public testing::Test {
+class DriverEntryPoints : public LoadedLibraries {
  protected:
-  DriverEntryPoints() : driver_(dlopen(GPEMU_TEST_DRIVER, RTLD_LAZY | RTLD_LOCAL)) {
-    if (driver_ != nullptr) {
-      get_ = reinterpret_cast<Get>(dlsym(driver_, "cuGetProcAddress_v2"));
-    }
+  void SetUp() override { load({GPEMU_TEST_DRIVER}); }
+
+  int get(const char* name, void** function, int version, uint64_t flags, int* found) {
+    return call("cuGetProcAddress_v2", name, function, version, flags, found);
   }
-
-  void SetUp() override { ASSERT_NE(get_, nullptr) << dlerror(); }
-
-  void* named(const std::string& symbol) { return dlsym(driver_, symbol.c_str()); }
 
   void* asked(const char* name, int version, uint64_t flags = 0) {
     void* function = nullptr;
-    status_ = get_(name, &function, version, flags, &found_);
+    status_ = get(name, &function, version, flags, &found_);
     return function;
   }
 
-  using Get = int (*)(const char*, void**, int, uint64_t, int*);
-  void* driver_;
-  Get get_ = nullptr;
   int status_ = -1;
   int found_ = -1;
 };
 
 TEST_F(DriverEntryPoints, AnswerByTheVersionAskedFor) {
-  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 10010), named("cuStreamGetCaptureInfo"));
-  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 11020), named("cuStreamGetCaptureInfo"));
-  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 11030), named("cuStreamGetCaptureInfo_v2"));
-  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 12030), named("cuStreamGetCaptureInfo_v3"));
-  EXPECT_EQ(asked("cuMemAlloc", 12080), named("cuMemAlloc_v2"));
-  EXPECT_EQ(asked("cuCtxCreate", 12040), named("cuCtxCreate_v3"));
-  EXPECT_EQ(asked("cuCtxCreate", 13000), named("cuCtxCreate_v4"));
+  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 10010), find("cuStreamGetCaptureInfo"));
+  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 11020), find("cuStreamGetCaptureInfo"));
+  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 11030), find("cuStreamGetCaptureInfo_v2"));
+  EXPECT_EQ(asked("cuStreamGetCaptureInfo", 12030), find("cuStreamGetCaptureInfo_v3"));
+  EXPECT_EQ(asked("cuMemAlloc", 12080), find("cuMemAlloc_v2"));
+  EXPECT_EQ(asked("cuCtxCreate", 12040), find("cuCtxCreate_v3"));
+  EXPECT_EQ(asked("cuCtxCreate", 13000), find("cuCtxCreate_v4"));
   EXPECT_EQ(status_, 0);
   EXPECT_EQ(found_, 0);
 }
 
 TEST_F(DriverEntryPoints, AnswerWithPerThreadStreams) {
-  EXPECT_EQ(asked("cuLaunchKernel", 12000), named("cuLaunchKernel"));
-  EXPECT_EQ(asked("cuLaunchKernel", 12000, kPerThread), named("cuLaunchKernel_ptsz"));
-  EXPECT_EQ(asked("cuMemcpyHtoD", 12000, kPerThread), named("cuMemcpyHtoD_v2_ptds"));
-  EXPECT_EQ(asked("cuMemAlloc", 12000, kPerThread), named("cuMemAlloc_v2"));
+  EXPECT_EQ(asked("cuLaunchKernel", 12000), find("cuLaunchKernel"));
+  EXPECT_EQ(asked("cuLaunchKernel", 12000, kPerThread), find("cuLaunchKernel_ptsz"));
+  EXPECT_EQ(asked("cuMemcpyHtoD", 12000, kPerThread), find("cuMemcpyHtoD_v2_ptds"));
+  EXPECT_EQ(asked("cuMemAlloc", 12000, kPerThread), find("cuMemAlloc_v2"));
 }
 
 TEST_F(DriverEntryPoints, TellAnUnknownNameFromAVersionTooOld) {
@@ -69,37 +61,33 @@ TEST_F(DriverEntryPoints, TellAnUnknownNameFromAVersionTooOld) {
 
 TEST_F(DriverEntryPoints, RefuseNullPointersAndUnknownFlags) {
   void* function = nullptr;
-  EXPECT_EQ(get_(nullptr, &function, 12000, 0, &found_), 1);
-  EXPECT_EQ(get_("cuInit", nullptr, 12000, 0, &found_), 1);
-  EXPECT_EQ(get_("cuInit", &function, 12000, 8, &found_), 1);
-  EXPECT_EQ(get_("cuInit", &function, 12000, 0, nullptr), 0);
+  EXPECT_EQ(get(nullptr, &function, 12000, 0, &found_), 1);
+  EXPECT_EQ(get("cuInit", nullptr, 12000, 0, &found_), 1);
+  EXPECT_EQ(get("cuInit", &function, 12000, 8, &found_), 1);
+  EXPECT_EQ(get("cuInit", &function, 12000, 0, nullptr), 0);
 }
 
 TEST_F(DriverEntryPoints, EveryStatusHasItsNameAndAnUnknownOneHasNone) {
-  using GetText = int (*)(int, const char**);
-  const auto name = reinterpret_cast<GetText>(named("cuGetErrorName"));
-  const auto meaning = reinterpret_cast<GetText>(named("cuGetErrorString"));
   const char* text = nullptr;
-  EXPECT_EQ(name(2, &text), 0);
+  EXPECT_EQ(call("cuGetErrorName", 2, &text), 0);
   EXPECT_STREQ(text, "CUDA_ERROR_OUT_OF_MEMORY");
-  EXPECT_EQ(meaning(2, &text), 0);
+  EXPECT_EQ(call("cuGetErrorString", 2, &text), 0);
   EXPECT_STREQ(text, "out of memory");
-  EXPECT_EQ(name(9, &text), 1) << "a status of the runtime only";
+  EXPECT_EQ(call("cuGetErrorName", 9, &text), 1) << "a status of the runtime only";
   EXPECT_EQ(text, nullptr);
-  EXPECT_EQ(name(2, nullptr), 1);
+  EXPECT_EQ(call("cuGetErrorName", 2, none_), 1);
 }
 
-TEST(RuntimeStatus, NamesAreTheRuntimes) {
-  for (const char* path : {GPEMU_TEST_RUNTIME_12, GPEMU_TEST_RUNTIME_13}) {
-    void* runtime = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-    ASSERT_NE(runtime, nullptr) << dlerror();
-    using GetText = const char* (*)(int);
-    const auto name = reinterpret_cast<GetText>(dlsym(runtime, "cudaGetErrorName"));
-    EXPECT_STREQ(name(9), "cudaErrorInvalidConfiguration");
-    EXPECT_STREQ(name(916), "unrecognized error code") << "a status of the driver only";
-    EXPECT_STREQ(name(123456), "unrecognized error code");
-  }
+class RuntimeStatus : public RuntimeCalls {};
+
+TEST_P(RuntimeStatus, NamesAreTheRuntimes) {
+  const auto name = [this](int status) { return call_as<const char*>("cudaGetErrorName", status); };
+  EXPECT_STREQ(name(9), "cudaErrorInvalidConfiguration");
+  EXPECT_STREQ(name(916), "unrecognized error code") << "a status of the driver only";
+  EXPECT_STREQ(name(123456), "unrecognized error code");
 }
+
+GPEMU_FOR_BOTH_RUNTIMES(RuntimeStatus);
 
 /// Returns the size of the variables that each thread has of libgpemu, which is loaded; 0 if it is
 /// not found.

@@ -3,10 +3,39 @@
 
 #include <cstdlib>
 #include <dlfcn.h>
+#include <fstream>
 #include <initializer_list>
+#include <mutex>
+#include <set>
+#include <string>
+#include <type_traits>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+/// Which functions the program called, for check_calls.py. At its end, the program appends them to
+/// the file that GPEMU_TEST_CALLS names. Thread-safe.
+class CallLog {
+ public:
+  ~CallLog() {
+    if (const char* const path = std::getenv("GPEMU_TEST_CALLS"); path != nullptr) {
+      std::ofstream file(path, std::ios::app);
+      for (const std::string& line : lines_) file << line << '\n';
+    }
+  }
+
+  /// `how` is good, bad, or, if the result is no status, called.
+  void note(const char* function, const char* how) {
+    const std::lock_guard lock(mutex_);
+    lines_.insert(std::string(function) + ' ' + how);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> lines_;
+};
+
+inline CallLog call_log;
 
 /// Calls to functions of shims by their names, on an emulated GPU with a virtual clock.
 ///
@@ -24,15 +53,30 @@ class LoadedLibraries : public testing::Test {
     }
   }
 
+  /// Returns the first function that has this name; null if none has.
+  void* find(const char* name) const {
+    void* symbol = nullptr;
+    for (void* const library : libraries_) {
+      symbol = symbol == nullptr ? dlsym(library, name) : symbol;
+    }
+    return symbol;
+  }
+
   template <typename Result, typename... Arguments>
   Result call_as(const char* name, Arguments... arguments) {
-    for (void* const library : libraries_) {
-      if (void* const symbol = dlsym(library, name); symbol != nullptr) {
-        return reinterpret_cast<Result (*)(Arguments...)>(symbol)(arguments...);
-      }
+    const auto function = reinterpret_cast<Result (*)(Arguments...)>(find(name));
+    if (function == nullptr) {
+      ADD_FAILURE() << name << " is missing";
+      return Result();
     }
-    ADD_FAILURE() << name << " is missing";
-    return Result();
+    if constexpr (std::is_same_v<Result, int>) {
+      const int status = function(arguments...);
+      call_log.note(name, status == 0 ? "good" : "bad");
+      return status;
+    } else {
+      call_log.note(name, "called");
+      return function(arguments...);
+    }
   }
 
   template <typename... Arguments>

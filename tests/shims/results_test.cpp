@@ -2,45 +2,25 @@
 // The results that the shims of cuSPARSE, cuSOLVER and cuBLAS write for programs to read: indices,
 // pivots and positions.
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include "loaded_libraries.hpp"
 
 namespace {
 
 using Numbers = std::vector<int>;
 
-class Results : public testing::Test {
+class Results : public LoadedLibraries {
  protected:
   void SetUp() override {
-    ASSERT_EQ(setenv("GPEMU_GPU", "V100-PCIE-32GB", 1), 0);
-    ASSERT_EQ(setenv("GPEMU_CLOCK", "virtual", 1), 0);
-    for (const char* path :
-         {GPEMU_TEST_RUNTIME_12, GPEMU_TEST_SPARSE, GPEMU_TEST_SOLVER, GPEMU_TEST_CUBLAS}) {
-      libraries_.push_back(dlopen(path, RTLD_LAZY | RTLD_LOCAL));
-      ASSERT_NE(libraries_.back(), nullptr) << dlerror();
-    }
+    load({GPEMU_TEST_RUNTIME_12, GPEMU_TEST_SPARSE, GPEMU_TEST_SOLVER, GPEMU_TEST_CUBLAS});
     ASSERT_EQ(call("cusparseCreate", &sparse_), 0);
   }
 
   void TearDown() override {
     EXPECT_EQ(call("cusparseDestroy", sparse_), 0);
     for (int* const numbers : made_) EXPECT_EQ(call("cudaFree", static_cast<void*>(numbers)), 0);
-  }
-
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) {
-    using Function = int (*)(Arguments...);
-    for (void* const library : libraries_) {
-      if (void* const symbol = dlsym(library, name); symbol != nullptr) {
-        return reinterpret_cast<Function>(symbol)(arguments...);
-      }
-    }
-    ADD_FAILURE() << name << " is missing";
-    return -1;
   }
 
   int* on_device(const Numbers& numbers) {
@@ -60,10 +40,8 @@ class Results : public testing::Test {
     return numbers;
   }
 
-  std::vector<void*> libraries_;
   std::vector<int*> made_;
   void* sparse_ = nullptr;
-  void* const none_ = nullptr;
 };
 
 /// JAX asks for them before it uses the GPU.

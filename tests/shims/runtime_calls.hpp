@@ -36,6 +36,29 @@ struct Extent {
   size_t width, height, depth;
 };
 
+/// cudaPos.
+struct Position {
+  size_t x, y, z;
+};
+
+/// cudaMemcpy3DParms.
+struct Copy3D {
+  void* source_array;
+  Position source_position;
+  Pitched source;
+  void* destination_array;
+  Position destination_position;
+  Pitched destination;
+  Extent extent;
+  int kind;
+};
+constexpr int kOnDevice = 3;
+
+/// cudaGraphEdgeData.
+struct EdgeData {
+  unsigned char bytes[8];
+};
+
 /// cudaMemsetParams.
 struct SetParameters {
   void* destination;

@@ -10,23 +10,10 @@
 namespace {
 
 constexpr size_t kBytes = 256;
-constexpr int kToDevice = 1, kToHost = 2, kOnDevice = 3, kDefault = 4, kUnknown = 5;
+constexpr int kToDevice = 1, kToHost = 2, kDefault = 4, kUnknown = 5;
 using Bytes = std::vector<unsigned char>;
 
-// cudaPos, cudaMemcpy3DParms and cudaMemcpy3DPeerParms.
-struct Position {
-  size_t x, y, z;
-};
-struct Copy3D {
-  void* source_array;
-  Position source_position;
-  Pitched source;
-  void* destination_array;
-  Position destination_position;
-  Pitched destination;
-  Extent extent;
-  int kind;
-};
+// cudaMemcpy3DPeerParms.
 struct PeerCopy3D {
   void* source_array;
   Position source_position;
@@ -178,6 +165,9 @@ TEST_P(RuntimeCopies, VariablesAreCopiedFromAndTo) {
   EXPECT_EQ(call("cudaGetSymbolSize", &size, &variable), kSuccess);
   EXPECT_EQ(size, kBytes);
   EXPECT_EQ(call("cudaGetSymbolSize", none_, &variable), kInvalidValue);
+  void* address = nullptr;
+  EXPECT_EQ(call("cudaGetSymbolAddress", &address, &variable), kSuccess);
+  EXPECT_NE(address, nullptr);
   EXPECT_EQ(call("cudaGetSymbolSize", &size, dead_), kInvalidSymbol);
   const size_t start = 0;
   unsigned char value = 1;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runtime's graphs and captures: one good call of each function and one bad one.
+// The runtime's graphs: one good call of each function and one bad one.
 #include <array>
 #include <cstdint>
 #include <fstream>
+#include <tuple>
 
 #include "runtime_calls.hpp"
 
@@ -24,6 +25,17 @@ struct NodeParameters {
 struct UpdateResult {
   int result;
   void *error_node, *error_from_node;
+};
+// cudaKernelNodeParams and cudaGraphInstantiateParams.
+struct KernelParameters {
+  const void* function;
+  unsigned grid[3], block[3], shared_bytes;
+  void **arguments, **extra;
+};
+struct InstantiateParameters {
+  uint64_t flags;
+  void *stream, *error_node;
+  int result;
 };
 constexpr int kHostNode = 3, kUpdateFailure = 910;
 constexpr uint64_t kNoFlags = 0;
@@ -85,6 +97,143 @@ TEST_P(RuntimeGraphs, GraphsAreClonedAndListed) {
   EXPECT_EQ(call("cudaGraphDestroyNode", second), kSuccess);
   EXPECT_EQ(call("cudaGraphDestroyNode", second), kInvalidHandle);
   EXPECT_EQ(call("cudaGraphDestroy", clone), kSuccess);
+}
+
+/// Since CUDA 12.3, edges have data; CUDA 13 has no functions without.
+TEST_P(RuntimeGraphs, EdgesAreListedAndRemoved) {
+  for (const bool with_data : {false, true}) {
+    if (GetParam() == 13 && !with_data) continue;
+    const EdgeData programmatic{{0, 0, 1}};
+    EdgeData plain{};
+    const auto edges = [&](std::string function, const EdgeData* data, auto count, auto... nodes) {
+      if (!with_data) return call(function.c_str(), nodes..., count);
+      function += GetParam() == 12 ? "_v2" : "";
+      return call(function.c_str(), nodes..., data, count);
+    };
+    const char *const add = "cudaGraphAddDependencies", *const get = "cudaGraphGetEdges",
+                      *const remove = "cudaGraphRemoveDependencies";
+    void *first = add_empty(), *second = add_empty(), *from = nullptr, *to = nullptr;
+    size_t count = 1;
+    EXPECT_EQ(edges(add, &plain, size_t{1}, graph_, &first, &second), kSuccess);
+    EXPECT_EQ(edges(add, &plain, size_t{1}, dead_, &first, &second), kInvalidHandle);
+    EXPECT_EQ(edges(add, &plain, size_t{1}, graph_, none_, none_), kInvalidValue);
+    EXPECT_EQ(edges(get, &plain, &count, graph_, &from, &to), kSuccess);
+    EXPECT_EQ(from, first);
+    EXPECT_EQ(to, second);
+    EXPECT_EQ(edges(get, &plain, none_, graph_, &from, &to), kInvalidValue);
+    EXPECT_EQ(edges(get, &plain, &count, dead_, &from, &to), kInvalidHandle);
+    for (const auto& [list, node, expected] :
+         {std::tuple{"cudaGraphNodeGetDependencies", second, first},
+          {"cudaGraphNodeGetDependentNodes", first, second}}) {
+      void* found = nullptr;
+      count = 1;
+      EXPECT_EQ(edges(list, &plain, &count, node, &found), kSuccess) << list;
+      EXPECT_EQ(found, expected) << list;
+      EXPECT_EQ(edges(list, &plain, none_, node, &found), kInvalidValue) << list;
+      EXPECT_EQ(edges(list, &plain, &count, dead_, &found), kInvalidHandle) << list;
+    }
+    if (with_data) {
+      EXPECT_EQ(edges(add, &programmatic, size_t{1}, graph_, &first, &second), kNotSupported);
+      EXPECT_EQ(edges(remove, &programmatic, size_t{1}, graph_, &first, &second), kNotSupported);
+    }
+    EXPECT_EQ(edges(remove, &plain, size_t{1}, graph_, &first, &second), kSuccess);
+    EXPECT_EQ(edges(remove, &plain, size_t{1}, graph_, &first, &second), kInvalidValue);
+    count = 9;
+    EXPECT_EQ(edges(get, &plain, &count, graph_, none_, none_), kSuccess);
+    EXPECT_EQ(count, 0U);
+  }
+}
+
+TEST_P(RuntimeGraphs, KernelsAndCopiesAreAddedAndChanged) {
+  int binary = 0, function = 0;
+  void* const registered = call_as<void*>("__cudaRegisterFatBinary", &binary);
+  call_as<void>("__cudaRegisterFunction", registered, &function, none_, "add", -1, none_, none_,
+                none_, none_, none_);
+  void* const memory = allocate(128);
+  void *kernel_node = nullptr, *copy_node = nullptr, *plain_node = nullptr, *exec = nullptr;
+  KernelParameters kernel{&function, {1, 1, 1}, {32, 1, 1}, 0, nullptr, nullptr};
+  Copy3D copy{};
+  copy.source = copy.destination = {memory, 64, 64, 1};
+  copy.destination_position.x = 64;
+  copy.extent = {64, 1, 1};
+  copy.kind = kOnDevice;
+  const auto plain = [&](const char* name, int kind, auto... nodes) {
+    return call(name, nodes..., memory, memory, size_t{64}, kind);
+  };
+  const auto add = [&](const char* name, void** node, void* graph, auto* parameters) {
+    return call(name, node, graph, none_, size_t{0}, parameters);
+  };
+  EXPECT_EQ(add("cudaGraphAddKernelNode", &kernel_node, graph_, &kernel), kSuccess);
+  EXPECT_EQ(add("cudaGraphAddMemcpyNode", &copy_node, graph_, &copy), kSuccess);
+  for (const char* name : {"cudaGraphAddKernelNode", "cudaGraphAddMemcpyNode"}) {
+    EXPECT_EQ(call(name, &plain_node, graph_, none_, size_t{0}, none_), kInvalidValue) << name;
+  }
+  const char* const add_plain = "cudaGraphAddMemcpyNode1D";
+  EXPECT_EQ(plain(add_plain, kOnDevice, &plain_node, graph_, none_, size_t{0}), kSuccess);
+  EXPECT_EQ(plain(add_plain, 5, &plain_node, graph_, none_, size_t{0}), kInvalidDirection);
+  KernelParameters unknown = kernel;
+  unknown.function = &binary;
+  EXPECT_EQ(add("cudaGraphAddKernelNode", &kernel_node, graph_, &unknown), kInvalidFunction);
+  ASSERT_EQ(call("cudaGraphInstantiateWithFlags", &exec, graph_, kNoFlags), kSuccess);
+  EXPECT_EQ(call("cudaGraphInstantiateWithFlags", &exec, dead_, kNoFlags), kInvalidHandle);
+  EXPECT_EQ(call("cudaGraphKernelNodeSetParams", kernel_node, &kernel), kSuccess);
+  EXPECT_EQ(call("cudaGraphKernelNodeSetParams", copy_node, &kernel), kInvalidValue);
+  EXPECT_EQ(call("cudaGraphExecKernelNodeSetParams", exec, kernel_node, &kernel), kSuccess);
+  EXPECT_EQ(call("cudaGraphExecKernelNodeSetParams", exec, copy_node, &kernel), kInvalidValue);
+  EXPECT_EQ(call("cudaGraphMemcpyNodeSetParams", copy_node, &copy), kSuccess);
+  EXPECT_EQ(call("cudaGraphMemcpyNodeSetParams", kernel_node, &copy), kInvalidValue);
+  EXPECT_EQ(call("cudaGraphExecMemcpyNodeSetParams", exec, copy_node, &copy), kSuccess);
+  EXPECT_EQ(call("cudaGraphExecMemcpyNodeSetParams", exec, kernel_node, &copy), kInvalidValue);
+  EXPECT_EQ(plain("cudaGraphMemcpyNodeSetParams1D", kOnDevice, plain_node), kSuccess);
+  EXPECT_EQ(plain("cudaGraphMemcpyNodeSetParams1D", kOnDevice, kernel_node), kInvalidValue);
+  EXPECT_EQ(plain("cudaGraphExecMemcpyNodeSetParams1D", kOnDevice, exec, plain_node), kSuccess);
+  EXPECT_EQ(plain("cudaGraphExecMemcpyNodeSetParams1D", 5, exec, plain_node), kInvalidDirection);
+  EXPECT_EQ(call("cudaGraphLaunch", exec, stream_), kSuccess);
+  EXPECT_EQ(call("cudaStreamSynchronize", stream_), kSuccess);
+  EXPECT_EQ(call("cudaGraphExecDestroy", exec), kSuccess);
+  EXPECT_EQ(call("cudaFree", memory), kSuccess);
+  call_as<void>("__cudaUnregisterFatBinary", registered);
+}
+
+TEST_P(RuntimeGraphs, NodesOfAnyKindAreAdded) {
+  int calls = 0;
+  void* node = nullptr;
+  NodeParameters any{.kind = kHostNode,
+                     .host = {[](void* data) { ++*static_cast<int*>(data); }, &calls}};
+  NodeParameters memory_node{.kind = 10};  // cudaGraphNodeTypeMemAlloc
+  const std::string with_data = GetParam() == 12 ? "cudaGraphAddNode_v2" : "cudaGraphAddNode";
+  const auto add = [&](void** result, auto* parameters) {
+    return call(with_data.c_str(), result, graph_, none_, none_, size_t{0}, parameters);
+  };
+  EXPECT_EQ(add(&node, &any), kSuccess);
+  EXPECT_EQ(add(&node, static_cast<NodeParameters*>(nullptr)), kInvalidValue);
+  EXPECT_EQ(add(nullptr, &any), kInvalidValue);
+  EXPECT_EQ(add(&node, &memory_node), kNotSupported);
+  const EdgeData programmatic{{0, 0, 1}};
+  EXPECT_EQ(call(with_data.c_str(), &node, graph_, &node, &programmatic, size_t{1}, &any),
+            kNotSupported);
+  if (GetParam() == 12) {
+    EXPECT_EQ(call("cudaGraphAddNode", &node, graph_, none_, size_t{0}, &any), kSuccess);
+    EXPECT_EQ(call("cudaGraphAddNode", &node, dead_, none_, size_t{0}, &any), kInvalidHandle);
+  }
+  EXPECT_EQ(call("cudaGraphAddEmptyNode", &node, dead_, none_, size_t{0}), kInvalidHandle);
+  twins("cudaGraphInstantiateWithParams", kInvalidValue, &node, graph_, none_);
+  for (const char* name :
+       {"cudaGraphInstantiateWithParams", "cudaGraphInstantiateWithParams_ptsz"}) {
+    void* exec = nullptr;
+    InstantiateParameters parameters{16, nullptr, dead_, 0};
+    EXPECT_EQ(call(name, &exec, graph_, &parameters), kInvalidValue) << "no such flag";
+    EXPECT_EQ(parameters.result, 1) << "cudaGraphInstantiateError";
+    parameters.flags = 0;
+    EXPECT_EQ(call(name, &exec, graph_, &parameters), kSuccess) << name;
+    EXPECT_EQ(parameters.result, 0) << name;
+    EXPECT_EQ(parameters.error_node, nullptr) << name;
+    calls = 0;
+    EXPECT_EQ(call("cudaGraphLaunch", exec, stream_), kSuccess);
+    EXPECT_EQ(call("cudaStreamSynchronize", stream_), kSuccess);
+    EXPECT_EQ(calls, GetParam() == 12 ? 2 : 1);
+    EXPECT_EQ(call("cudaGraphExecDestroy", exec), kSuccess);
+  }
 }
 
 TEST_P(RuntimeGraphs, ParametersOfNodesAreReadBack) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <fstream>
 
+#include "cubin.hpp"
 #include "runtime_calls.hpp"
 
 namespace {
@@ -51,6 +52,9 @@ TEST_P(RuntimeKernels, KernelsAreFoundByTheirFunctions) {
     EXPECT_EQ(call(get, &kernel, dead_), kInvalidFunction) << get;
     EXPECT_EQ(call(get, none_, function_), kInvalidValue) << get;
   }
+  uint64_t attributes[18] = {};  // cudaFuncAttributes
+  EXPECT_EQ(call("cudaFuncGetAttributes", &attributes[0], function_), kSuccess);
+  EXPECT_EQ(attributes[3] & 0xffffffff, 1024U) << "threads of a block";
   const char* name = nullptr;
   EXPECT_EQ(call("cudaFuncGetName", &name, function_), kSuccess);
   EXPECT_STREQ(name, "add");
@@ -151,6 +155,16 @@ TEST_P(RuntimeKernels, LibrariesAreLoaded) {
   EXPECT_EQ(call("cudaLibraryGetGlobal", &address, &bytes, library, "answer"), kNotFound);
   EXPECT_EQ(call("cudaLibraryGetGlobal", &address, &bytes, library, none_), kInvalidValue);
   EXPECT_EQ(call("cudaDeviceSynchronize"), kSuccess);
+  EXPECT_EQ(call("cudaLibraryUnload", library), kSuccess);
+  const std::string code = cubin();
+  ASSERT_EQ(load("cudaLibraryLoadData", code.data()), kSuccess);
+  EXPECT_EQ(call("cudaLibraryGetKernelCount", &count, library), kSuccess);
+  EXPECT_EQ(count, 1U);
+  kernel = nullptr;
+  EXPECT_EQ(call("cudaLibraryEnumerateKernels", &kernel, 1U, library), kSuccess);
+  EXPECT_NE(kernel, nullptr);
+  EXPECT_EQ(call("cudaLibraryGetGlobal", &address, &bytes, library, "answer"), kSuccess);
+  EXPECT_EQ(bytes, 4U);
   EXPECT_EQ(call("cudaLibraryUnload", library), kSuccess);
 }
 

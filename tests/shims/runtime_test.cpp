@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Both runtime shims on an emulated GPU: argument checks, last errors, layouts.
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
-#include <dlfcn.h>
 #include <ostream>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <gtest/gtest.h>
+#include "loaded_libraries.hpp"
 
 namespace {
 
@@ -39,29 +37,14 @@ void PrintTo(const Runtime& runtime, std::ostream* stream) {
   *stream << "CUDA " << runtime.major;
 }
 
-class CudaRuntime : public testing::TestWithParam<Runtime> {
+class CudaRuntime : public LoadedLibraries, public testing::WithParamInterface<Runtime> {
  protected:
   void SetUp() override {
-    ASSERT_EQ(setenv("GPEMU_GPU", "V100-PCIE-32GB", 1), 0);
-    ASSERT_EQ(setenv("GPEMU_CLOCK", "virtual", 1), 0);
-    library_ = dlopen(GetParam().path, RTLD_LAZY | RTLD_LOCAL);
-    ASSERT_NE(library_, nullptr) << dlerror();
+    load({GetParam().path});
     (void)call("cudaGetLastError");
   }
 
-  /// Calls a function of the runtime; integers and pointers are passed as its prototype requires.
-  template <typename... Arguments>
-  int call(const char* name, Arguments... arguments) {
-    using Function = int (*)(Arguments...);
-    const auto function = reinterpret_cast<Function>(dlsym(library_, name));
-    if (function == nullptr) {
-      ADD_FAILURE() << name << " is missing";
-      return -1;
-    }
-    return function(arguments...);
-  }
-
-  void* library_ = nullptr;
+  int host_ = 0;
 };
 
 void* const kNull = nullptr;
@@ -109,6 +92,38 @@ TEST_P(CudaRuntime, NullPointersAreRefusedAndRemembered) {
   EXPECT_EQ(call("cudaSetValidDevices", &more_than_exist[0], 2), kInvalidValue);
 }
 
+TEST_P(CudaRuntime, TheDeviceThatIsChosenHasWhatIsWanted) {
+  int device = -1, count = 0;
+  std::vector<char> properties(GetParam().properties_bytes);
+  void* const wanted = properties.data();
+  ASSERT_EQ(call(GetParam().get_properties, wanted, 0), kSuccess);
+  EXPECT_EQ(call("cudaChooseDevice", &device, wanted), kSuccess);
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(call("cudaChooseDevice", kNull, wanted), kInvalidValue);
+  EXPECT_EQ(call("cudaChooseDevice", &device, kNull), kInvalidValue);
+  EXPECT_EQ(call("cudaGetDeviceCount", &count), kSuccess);
+  EXPECT_EQ(count, 1);
+}
+
+TEST_P(CudaRuntime, MemoryIsKnownByItsAddress) {
+  constexpr int kHost = 1;
+  void* memory = nullptr;
+  size_t free_bytes = 0, total_bytes = 0;
+  ASSERT_EQ(call("cudaHostAlloc", &memory, size_t{16}, 0U), kSuccess);
+  struct {
+    int type, device;
+    void *on_device, *on_host;
+    long reserved[8];
+  } attributes{};
+  EXPECT_EQ(call("cudaPointerGetAttributes", &attributes, memory), kSuccess);
+  EXPECT_EQ(attributes.type, kHost);
+  EXPECT_EQ(attributes.on_host, memory);
+  EXPECT_EQ(call("cudaFreeHost", memory), kSuccess);
+  EXPECT_EQ(call("cudaMemGetInfo", &free_bytes, &total_bytes), kSuccess);
+  EXPECT_GT(free_bytes, 0U);
+  EXPECT_GT(total_bytes, free_bytes);
+}
+
 TEST_P(CudaRuntime, SuccessDoesNotClearTheLastError) {
   int device = -1;
   EXPECT_EQ(call("cudaSetDevice", 4096), kInvalidDevice);
@@ -119,7 +134,7 @@ TEST_P(CudaRuntime, SuccessDoesNotClearTheLastError) {
 }
 
 TEST_P(CudaRuntime, DeadHandlesAreRefused) {
-  void* stray = &library_;
+  void* stray = &host_;
   EXPECT_EQ(call("cudaStreamSynchronize", stray), kInvalidHandle);
   EXPECT_EQ(call("cudaStreamQuery", stray), kInvalidHandle);
   EXPECT_EQ(call("cudaEventSynchronize", stray), kInvalidHandle);
@@ -280,6 +295,7 @@ TEST_P(CudaRuntime, LogLinesReachWhoRegistered) {
     static_cast<std::string*>(data)->append(message, length);
   };
   const auto callback = static_cast<void (*)(void*, int, char*, size_t)>(append);
+  EXPECT_EQ(call("cudaLogsRegisterCallback", kNull, kNull, &handle), kInvalidValue);
   ASSERT_EQ(call("cudaLogsRegisterCallback", callback, static_cast<void*>(&text), &handle),
             kSuccess);
   EXPECT_EQ(call("cudaGraphConditionalHandleCreate", kNull, kNull, 0U, 0U), kNotSupported);
@@ -290,7 +306,7 @@ TEST_P(CudaRuntime, LogLinesReachWhoRegistered) {
 
 TEST_P(CudaRuntime, WhatIsNotSupportedSaysSo) {
   EXPECT_EQ(call("cudaMallocArray", kNull), kNotSupported);
-  void* table = &library_;
+  void* table = &host_;
   EXPECT_EQ(call("cudaGetExportTable", &table, kNull), 500);
   EXPECT_EQ(table, nullptr);
 }

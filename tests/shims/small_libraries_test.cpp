@@ -162,6 +162,8 @@ TEST_F(SmallLibraries, CufileRefusesTransfersAndHasNoUsers) {
         << function;
   }
   EXPECT_EQ(call_as<long>("cuFileUseCount"), 0);
+  call_as<void>("cuFileHandleDeregister", none_);
+  call_as<void>("cuFileBatchIODestroy", none_);
 }
 
 TEST_F(SmallLibraries, NvshmemHasAVersionAndNeverStarts) {
@@ -178,6 +180,7 @@ TEST_F(SmallLibraries, NvshmemHasAVersionAndNeverStarts) {
   for (const char* function : {"nvshmem_malloc", "nvshmem_calloc", "nvshmem_align"}) {
     EXPECT_EQ(call_as<void*>(function, kBytes, kBytes), nullptr) << function;
   }
+  call_as<void>("nvshmem_free", none_);
   EXPECT_EQ(call_as<void*>("nvshmem_ptr", &memory[0], 0), nullptr);
   EXPECT_EQ(call_as<void*>("nvshmemx_mc_ptr", 0, &memory[0]), nullptr);
   EXPECT_EQ(call_as<void*>("nvshmemx_buffer_register_symmetric", &memory[0], kBytes, 0), nullptr);
