@@ -98,7 +98,20 @@ GPEMU_SHIM_EXPORT int cuDeviceGetProperties(Properties* properties, Device devic
     return status;
   }
   // The attributes that hold the fields in order.
-  static constexpr int kAttributes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+  static constexpr int kAttributes[] = {kDeviceMaxThreadsPerBlock,
+                                        kDeviceMaxBlockDimX,
+                                        kDeviceMaxBlockDimY,
+                                        kDeviceMaxBlockDimZ,
+                                        kDeviceMaxGridDimX,
+                                        kDeviceMaxGridDimY,
+                                        kDeviceMaxGridDimZ,
+                                        kDeviceMaxSharedMemoryPerBlock,
+                                        kDeviceTotalConstantMemory,
+                                        kDeviceWarpSize,
+                                        kDeviceMaxPitch,
+                                        kDeviceMaxRegistersPerBlock,
+                                        kDeviceClockRate,
+                                        kDeviceTextureAlignment};
   static_assert(sizeof(Properties) == sizeof(kAttributes));
   int values[std::size(kAttributes)] = {};
   for (size_t index = 0; index < std::size(kAttributes); ++index) {
