@@ -8,10 +8,12 @@
 
 #include <climits>
 
+#include "cuda_abi.hpp"
+
 namespace {
 
 struct Constant {
-  int attribute;
+  DeviceAttribute attribute;
   int value;
 };
 
@@ -19,122 +21,122 @@ struct Constant {
 // not emulated (graphics, NUMA, remote writes), which are 0. Source: CUDA C++ Programming Guide,
 // "Technical Specifications per Compute Capability".
 constexpr Constant kConstants[] = {
-    {10, 32},         // warp size
-    {11, INT_MAX},    // largest pitch
-    {14, 512},        // texture alignment
-    {15, 1},          // copies overlap with kernels
-    {17, 0},          // kernel time limit
-    {18, 0},          // integrated
-    {20, 0},          // compute mode: default
-    {21, 131072},     // 1D texture
-    {22, 131072},     // 2D texture
-    {23, 65536},      //
-    {24, 16384},      // 3D texture
-    {25, 16384},      //
-    {26, 16384},      //
-    {27, 32768},      // 2D layered texture
-    {28, 32768},      //
-    {29, 2048},       //
-    {30, 512},        // surface alignment
-    {32, 1},          // error correction
-    {35, 1},          // no display driver
-    {41, 1},          // unified addressing
-    {42, 32768},      // 1D layered texture
-    {43, 2048},       //
-    {44, 0},          // deprecated: textures that can be gathered from
-    {45, 32768},      // 2D texture gather
-    {46, 32768},      //
-    {47, 8192},       // 3D texture, the alternate limits
-    {48, 8192},       //
-    {49, 32768},      //
-    {51, 32},         // texture pitch alignment
-    {52, 32768},      // cubemap texture
-    {53, 32768},      // layered cubemap texture
-    {54, 2046},       //
-    {55, 32768},      // 1D surface
-    {56, 131072},     // 2D surface
-    {57, 65536},      //
-    {58, 16384},      // 3D surface
-    {59, 16384},      //
-    {60, 16384},      //
-    {61, 32768},      // 1D layered surface
-    {62, 2048},       //
-    {63, 32768},      // 2D layered surface
-    {64, 32768},      //
-    {65, 2048},       //
-    {66, 32768},      // cubemap surface
-    {67, 32768},      // layered cubemap surface
-    {68, 2046},       //
-    {69, 268435456},  // 1D texture over linear memory
-    {70, 131072},     // 2D texture over linear memory
-    {71, 65000},      //
-    {72, 2097120},    //
-    {73, 32768},      // 2D mipmapped texture
-    {74, 32768},      //
-    {77, 32768},      // 1D mipmapped texture
-    {78, 1},          // stream priorities
-    {79, 1},          // caching of globals in L1
-    {80, 1},          // caching of locals in L1
-    {84, 0},          // board of several devices
-    {86, 0},          // native atomics to the host
-    {88, 0},          // pageable memory read by the device
-    {89, 0},          // managed memory used by host and device at once
-    {90, 1},          // preemption
-    {91, 0},          // device uses host pointers of registered memory
-    {92, 0},          // memory operations on streams
-    {93, 0},          //
-    {94, 0},          //
-    {96, 0},          // cooperative launches over several devices
-    {98, 0},          // flush of remote writes
-    {99, 1},          // registration of host memory
-    {100, 0},         // page tables of the host
-    {101, 0},         // managed memory read by the host without migration
-    {102, 1},         // virtual memory management
-    {103, 1},         // its handles as file descriptors
-    {104, 0},         // as Windows handles
-    {105, 0},         //
-    {107, 0},         // compression
-    {108, 0},         // persisting lines of the L2
-    {109, 0},         // access policy windows
-    {110, 0},         // RDMA with virtual memory management
-    {112, 0},         // sparse arrays
-    {113, 0},         // registration of read-only memory
-    {114, 0},         // timeline semaphores
-    {116, 0},         // GPUDirect RDMA
-    {117, 0},         //
-    {118, 0},         //
-    {119, 0},         // handle types of memory pools
-    {121, 0},         // deferred mapping of arrays
-    {122, 0},         // memory operations on streams, second version
-    {123, 0},         //
-    {124, 0},         // DMA-BUF
-    {125, 1},         // events between processes
-    {126, 1},         // memory synchronisation domains
-    {128, 0},         // fabric handles
-    {129, 1},         // unified function pointers
-    {130, 0},         // NUMA
-    {131, -1},        //
-    {132, 0},         // multicast
-    {133, 0},         // MPS
-    {134, -1},        // NUMA node of the host: unknown
-    {135, 0},         // graphics interoperation
-    {136, 0},         //
-    {137, 0},         //
-    {138, 0},         //
-    {139, 0},         // PCI device and subsystem: not emulated
-    {140, 0},         //
-    {141, 0},         // pools of host memory
-    {142, 0},         //
-    {143, 0},         //
-    {144, 0},         //
-    {145, 0},         //
-    {147, 0},         //
+    {kDeviceWarpSize, 32},
+    {kDeviceMaxPitch, INT_MAX},
+    {kDeviceTextureAlignment, 512},
+    {kDeviceGpuOverlap, 1},
+    {kDeviceKernelExecTimeout, 0},
+    {kDeviceIntegrated, 0},
+    {kDeviceComputeMode, 0},  // default
+    {kDeviceMaximumTexture1dWidth, 131072},
+    {kDeviceMaximumTexture2dWidth, 131072},
+    {kDeviceMaximumTexture2dHeight, 65536},
+    {kDeviceMaximumTexture3dWidth, 16384},
+    {kDeviceMaximumTexture3dHeight, 16384},
+    {kDeviceMaximumTexture3dDepth, 16384},
+    {kDeviceMaximumTexture2dLayeredWidth, 32768},
+    {kDeviceMaximumTexture2dLayeredHeight, 32768},
+    {kDeviceMaximumTexture2dLayeredLayers, 2048},
+    {kDeviceSurfaceAlignment, 512},
+    {kDeviceEccEnabled, 1},
+    {kDeviceTccDriver, 1},
+    {kDeviceUnifiedAddressing, 1},
+    {kDeviceMaximumTexture1dLayeredWidth, 32768},
+    {kDeviceMaximumTexture1dLayeredLayers, 2048},
+    {kDeviceCanTex2dGather, 0},  // deprecated
+    {kDeviceMaximumTexture2dGatherWidth, 32768},
+    {kDeviceMaximumTexture2dGatherHeight, 32768},
+    {kDeviceMaximumTexture3dWidthAlternate, 8192},
+    {kDeviceMaximumTexture3dHeightAlternate, 8192},
+    {kDeviceMaximumTexture3dDepthAlternate, 32768},
+    {kDeviceTexturePitchAlignment, 32},
+    {kDeviceMaximumTextureCubemapWidth, 32768},
+    {kDeviceMaximumTextureCubemapLayeredWidth, 32768},
+    {kDeviceMaximumTextureCubemapLayeredLayers, 2046},
+    {kDeviceMaximumSurface1dWidth, 32768},
+    {kDeviceMaximumSurface2dWidth, 131072},
+    {kDeviceMaximumSurface2dHeight, 65536},
+    {kDeviceMaximumSurface3dWidth, 16384},
+    {kDeviceMaximumSurface3dHeight, 16384},
+    {kDeviceMaximumSurface3dDepth, 16384},
+    {kDeviceMaximumSurface1dLayeredWidth, 32768},
+    {kDeviceMaximumSurface1dLayeredLayers, 2048},
+    {kDeviceMaximumSurface2dLayeredWidth, 32768},
+    {kDeviceMaximumSurface2dLayeredHeight, 32768},
+    {kDeviceMaximumSurface2dLayeredLayers, 2048},
+    {kDeviceMaximumSurfaceCubemapWidth, 32768},
+    {kDeviceMaximumSurfaceCubemapLayeredWidth, 32768},
+    {kDeviceMaximumSurfaceCubemapLayeredLayers, 2046},
+    {kDeviceMaximumTexture1dLinearWidth, 268435456},
+    {kDeviceMaximumTexture2dLinearWidth, 131072},
+    {kDeviceMaximumTexture2dLinearHeight, 65000},
+    {kDeviceMaximumTexture2dLinearPitch, 2097120},
+    {kDeviceMaximumTexture2dMipmappedWidth, 32768},
+    {kDeviceMaximumTexture2dMipmappedHeight, 32768},
+    {kDeviceMaximumTexture1dMipmappedWidth, 32768},
+    {kDeviceStreamPrioritiesSupported, 1},
+    {kDeviceGlobalL1CacheSupported, 1},
+    {kDeviceLocalL1CacheSupported, 1},
+    {kDeviceMultiGpuBoard, 0},
+    {kDeviceHostNativeAtomicSupported, 0},
+    {kDevicePageableMemoryAccess, 0},
+    {kDeviceConcurrentManagedAccess, 0},
+    {kDeviceComputePreemptionSupported, 1},
+    {kDeviceCanUseHostPointerForRegisteredMem, 0},
+    {kDeviceCanUseStreamMemOpsV1, 0},
+    {kDeviceCanUse64BitStreamMemOpsV1, 0},
+    {kDeviceCanUseStreamWaitValueNorV1, 0},
+    {kDeviceCooperativeMultiDeviceLaunch, 0},
+    {kDeviceCanFlushRemoteWrites, 0},
+    {kDeviceHostRegisterSupported, 1},
+    {kDevicePageableMemoryAccessUsesHostPageTables, 0},
+    {kDeviceDirectManagedMemAccessFromHost, 0},
+    {kDeviceVirtualMemoryManagementSupported, 1},
+    {kDeviceHandleTypePosixFileDescriptorSupported, 1},
+    {kDeviceHandleTypeWin32HandleSupported, 0},
+    {kDeviceHandleTypeWin32KmtHandleSupported, 0},
+    {kDeviceGenericCompressionSupported, 0},
+    {kDeviceMaxPersistingL2CacheSize, 0},
+    {kDeviceMaxAccessPolicyWindowSize, 0},
+    {kDeviceGpuDirectRdmaWithCudaVmmSupported, 0},
+    {kDeviceSparseCudaArraySupported, 0},
+    {kDeviceReadOnlyHostRegisterSupported, 0},
+    {kDeviceTimelineSemaphoreInteropSupported, 0},
+    {kDeviceGpuDirectRdmaSupported, 0},
+    {kDeviceGpuDirectRdmaFlushWritesOptions, 0},
+    {kDeviceGpuDirectRdmaWritesOrdering, 0},
+    {kDeviceMempoolSupportedHandleTypes, 0},
+    {kDeviceDeferredMappingCudaArraySupported, 0},
+    {kDeviceCanUse64BitStreamMemOps, 0},
+    {kDeviceCanUseStreamWaitValueNor, 0},
+    {kDeviceDmaBufSupported, 0},
+    {kDeviceIpcEventSupported, 1},
+    {kDeviceMemSyncDomainCount, 1},
+    {kDeviceHandleTypeFabricSupported, 0},
+    {kDeviceUnifiedFunctionPointers, 1},
+    {kDeviceNumaConfig, 0},
+    {kDeviceNumaId, -1},
+    {kDeviceMulticastSupported, 0},
+    {kDeviceMpsEnabled, 0},
+    {kDeviceHostNumaId, -1},  // unknown
+    {kDeviceD3d12CigSupported, 0},
+    {kDeviceMemDecompressAlgorithmMask, 0},
+    {kDeviceMemDecompressMaximumLength, 0},
+    {kDeviceVulkanCigSupported, 0},
+    {kDeviceGpuPciDeviceId, 0},
+    {kDeviceGpuPciSubsystemId, 0},
+    {kDeviceHostNumaVirtualMemoryManagementSupported, 0},
+    {kDeviceHostNumaMemoryPoolsSupported, 0},
+    {kDeviceHostNumaMultinodeIpcSupported, 0},
+    {kDeviceHostMemoryPoolsSupported, 0},
+    {kDeviceHostVirtualMemoryManagementSupported, 0},
+    {kDeviceOnlyPartialHostNativeAtomicSupported, 0},
 };
 
 using Device = gpemu_cuda_device;
 
 struct Fact {
-  int attribute;
+  DeviceAttribute attribute;
   int (*value)(const Device&);
 };
 
@@ -148,41 +150,49 @@ int fp32_to_fp64(const Device& device) {
 
 // clang-format off
 constexpr Fact kFacts[] = {
-    {1, [](const Device& d) { return d.max_threads_per_block; }},
-    {2, [](const Device& d) { return d.max_block[0]; }},
-    {3, [](const Device& d) { return d.max_block[1]; }},
-    {4, [](const Device& d) { return d.max_block[2]; }},
-    {5, [](const Device& d) { return d.max_grid[0]; }},
-    {6, [](const Device& d) { return d.max_grid[1]; }},
-    {7, [](const Device& d) { return d.max_grid[2]; }},
-    {8, [](const Device& d) { return clamped(d.shared_memory_per_block); }},
-    {9, [](const Device& d) { return clamped(d.constant_memory); }},
-    {12, [](const Device& d) { return d.registers_per_block; }},
-    {13, [](const Device& d) { return d.clock_khz; }},
-    {16, [](const Device& d) { return d.multiprocessors; }},
-    {19, [](const Device& d) { return d.can_map_host_memory; }},
-    {31, [](const Device& d) { return d.concurrent_kernels; }},
-    {33, [](const Device& d) { return d.pci_bus; }},
-    {34, [](const Device& d) { return d.pci_device; }},
-    {36, [](const Device& d) { return d.memory_clock_khz; }},
-    {37, [](const Device& d) { return d.memory_bus_bits; }},
-    {38, [](const Device& d) { return clamped(d.l2_cache_bytes); }},
-    {39, [](const Device& d) { return d.max_threads_per_multiprocessor; }},
-    {40, [](const Device& d) { return d.copy_engines; }},
-    {50, [](const Device& d) { return d.pci_domain; }},
-    {75, [](const Device& d) { return d.major; }},
-    {76, [](const Device& d) { return d.minor; }},
-    {81, [](const Device& d) { return clamped(d.shared_memory_per_multiprocessor); }},
-    {82, [](const Device& d) { return d.registers_per_multiprocessor; }},
-    {83, [](const Device& d) { return d.managed_memory; }},
-    {87, [](const Device& d) { return fp32_to_fp64(d); }},
-    {95, [](const Device& d) { return d.cooperative_launch; }},
-    {97, [](const Device& d) { return clamped(d.shared_memory_per_block_optin); }},
-    {106, [](const Device& d) { return d.max_blocks_per_multiprocessor; }},
-    {111, [](const Device& d) { return clamped(d.reserved_shared_memory_per_block); }},
-    {115, [](const Device& d) { return d.memory_pools; }},
-    {120, [](const Device& d) { return d.cluster_launch; }},
-    {127, [](const Device& d) { return d.cluster_launch; }},  // tensor maps came with clusters
+    {kDeviceMaxThreadsPerBlock, [](const Device& d) { return d.max_threads_per_block; }},
+    {kDeviceMaxBlockDimX, [](const Device& d) { return d.max_block[0]; }},
+    {kDeviceMaxBlockDimY, [](const Device& d) { return d.max_block[1]; }},
+    {kDeviceMaxBlockDimZ, [](const Device& d) { return d.max_block[2]; }},
+    {kDeviceMaxGridDimX, [](const Device& d) { return d.max_grid[0]; }},
+    {kDeviceMaxGridDimY, [](const Device& d) { return d.max_grid[1]; }},
+    {kDeviceMaxGridDimZ, [](const Device& d) { return d.max_grid[2]; }},
+    {kDeviceMaxSharedMemoryPerBlock,
+     [](const Device& d) { return clamped(d.shared_memory_per_block); }},
+    {kDeviceTotalConstantMemory, [](const Device& d) { return clamped(d.constant_memory); }},
+    {kDeviceMaxRegistersPerBlock, [](const Device& d) { return d.registers_per_block; }},
+    {kDeviceClockRate, [](const Device& d) { return d.clock_khz; }},
+    {kDeviceMultiprocessorCount, [](const Device& d) { return d.multiprocessors; }},
+    {kDeviceCanMapHostMemory, [](const Device& d) { return d.can_map_host_memory; }},
+    {kDeviceConcurrentKernels, [](const Device& d) { return d.concurrent_kernels; }},
+    {kDevicePciBusId, [](const Device& d) { return d.pci_bus; }},
+    {kDevicePciDeviceId, [](const Device& d) { return d.pci_device; }},
+    {kDeviceMemoryClockRate, [](const Device& d) { return d.memory_clock_khz; }},
+    {kDeviceGlobalMemoryBusWidth, [](const Device& d) { return d.memory_bus_bits; }},
+    {kDeviceL2CacheSize, [](const Device& d) { return clamped(d.l2_cache_bytes); }},
+    {kDeviceMaxThreadsPerMultiprocessor,
+     [](const Device& d) { return d.max_threads_per_multiprocessor; }},
+    {kDeviceAsyncEngineCount, [](const Device& d) { return d.copy_engines; }},
+    {kDevicePciDomainId, [](const Device& d) { return d.pci_domain; }},
+    {kDeviceComputeCapabilityMajor, [](const Device& d) { return d.major; }},
+    {kDeviceComputeCapabilityMinor, [](const Device& d) { return d.minor; }},
+    {kDeviceMaxSharedMemoryPerMultiprocessor,
+     [](const Device& d) { return clamped(d.shared_memory_per_multiprocessor); }},
+    {kDeviceMaxRegistersPerMultiprocessor,
+     [](const Device& d) { return d.registers_per_multiprocessor; }},
+    {kDeviceManagedMemory, [](const Device& d) { return d.managed_memory; }},
+    {kDeviceSingleToDoublePrecisionPerfRatio, [](const Device& d) { return fp32_to_fp64(d); }},
+    {kDeviceCooperativeLaunch, [](const Device& d) { return d.cooperative_launch; }},
+    {kDeviceMaxSharedMemoryPerBlockOptin,
+     [](const Device& d) { return clamped(d.shared_memory_per_block_optin); }},
+    {kDeviceMaxBlocksPerMultiprocessor,
+     [](const Device& d) { return d.max_blocks_per_multiprocessor; }},
+    {kDeviceReservedSharedMemoryPerBlock,
+     [](const Device& d) { return clamped(d.reserved_shared_memory_per_block); }},
+    {kDeviceMemoryPoolsSupported, [](const Device& d) { return d.memory_pools; }},
+    {kDeviceClusterLaunch, [](const Device& d) { return d.cluster_launch; }},
+    // Tensor maps came with clusters.
+    {kDeviceTensorMapAccessSupported, [](const Device& d) { return d.cluster_launch; }},
 };
 // clang-format on
 
@@ -196,7 +206,7 @@ int get_device_attribute(int* value, int attribute, int device) {
   if (const int status = gpemu_cuda_get_device(device, &info); status != GPEMU_CUDA_SUCCESS) {
     return status;
   }
-  if (attribute == 85) {  // the group of a board: the device itself
+  if (attribute == kDeviceMultiGpuBoardGroupId) {  // the device itself
     *value = device;
     return GPEMU_CUDA_SUCCESS;
   }

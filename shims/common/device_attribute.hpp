@@ -3,7 +3,7 @@
 
 #include "shim.hpp"
 
-/// Yields an attribute of a device, numbered as cudaDeviceAttr and CUdevice_attribute.
+/// Yields an attribute of a device, a DeviceAttribute of cuda_abi.hpp.
 ///
 /// Errors: INVALID_DEVICE; INVALID_VALUE for a null pointer or an attribute that CUDA does not
 /// have.

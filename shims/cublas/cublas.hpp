@@ -44,15 +44,15 @@ struct Written {
 };
 
 /// Ends a call whose results are not computed, unless it failed with `status`.
-int leave(int status, const Context& context, const char* function, gpemu_data_type type,
-          std::initializer_list<Written> results);
+int leave_uncomputed(int status, const Context& context, const char* function, gpemu_data_type type,
+                     std::initializer_list<Written> results);
 
-/// Ends a call that yields `bytes` at `result`: in host pointer mode it waits for the stream, as
+/// Ends a call that puts `bytes` at `result`: in host pointer mode it waits for the stream, as
 /// cuBLAS does.
-int yield(const Context& context, void* result, const void* value, uint64_t bytes);
+int put_result(const Context& context, void* result, const void* value, uint64_t bytes);
 
 /// As above. Values are not computed: the result is 0.
-int yield_zero(const Context& context, void* result, uint64_t bytes);
+int put_zero(const Context& context, void* result, uint64_t bytes);
 
 /// Writes to the caller's result, in memory of the host or of a device.
 int write(void* destination, const void* source, uint64_t bytes);

@@ -38,9 +38,9 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
                       {batch.count * work.operations,
                        batch.count * work.elements * gpemu_data_type_bytes(batch.type)});
   for (const Matrices& matrices : written) {
-    status = leave(status, *context, batch.function, batch.type,
-                   {{static_cast<const void*>(matrices.addresses), matrices.rows, matrices.columns,
-                     matrices.leading, batch.count}});
+    status = leave_uncomputed(status, *context, batch.function, batch.type,
+                              {{static_cast<const void*>(matrices.addresses), matrices.rows,
+                                matrices.columns, matrices.leading, batch.count}});
   }
   return status;
 }

@@ -31,8 +31,8 @@ struct Types {
 };
 
 /// Declares what the call writes to C.
-int leave(const char* function, const Context& context, const Product& p, const Operands& o,
-          const Types& types, bool arrays) {
+int write_product(const char* function, const Context& context, const Product& p, const Operands& o,
+                  const Types& types, bool arrays) {
   gpemu_cuda_product product{};
   product.arrays = arrays ? 1 : 0;
   product.a = address_of(o.a);
@@ -90,7 +90,7 @@ int typed_product(const char* function, const void* handle, const Product& produ
     return status;
   }
   const Types types{type, type, type};
-  return leave(function, *context, product, operands, types, arrays);
+  return write_product(function, *context, product, operands, types, arrays);
 }
 
 /// The type of alpha and beta.
@@ -129,7 +129,7 @@ int mixed_product(const char* function, const void* handle, const Product& produ
     return status;
   }
   const Types of{operands, type_of_cuda(types.c), scalar_type(types.compute, operands)};
-  return leave(function, *context, product, places, of, arrays);
+  return write_product(function, *context, product, places, of, arrays);
 }
 
 }  // namespace

@@ -89,8 +89,8 @@ int write(void* destination, const void* source, uint64_t bytes) {
   return status_of(gpemu_cuda_poke(address_of(destination), source, bytes));
 }
 
-int leave(int status, const Context& context, const char* function, gpemu_data_type type,
-          std::initializer_list<Written> results) {
+int leave_uncomputed(int status, const Context& context, const char* function, gpemu_data_type type,
+                     std::initializer_list<Written> results) {
   const auto width = static_cast<uint64_t>(gpemu_data_type_bytes(type));
   for (const Written& written : results) {
     if (status != kSuccess) {
@@ -112,7 +112,7 @@ int leave(int status, const Context& context, const char* function, gpemu_data_t
   return status;
 }
 
-int yield(const Context& context, void* result, const void* value, uint64_t bytes) {
+int put_result(const Context& context, void* result, const void* value, uint64_t bytes) {
   if (context.pointer_mode != kHostPointer) {
     return write(result, value, bytes);
   }
@@ -124,12 +124,12 @@ int yield(const Context& context, void* result, const void* value, uint64_t byte
   return kSuccess;
 }
 
-int yield_zero(const Context& context, void* result, uint64_t bytes) {
+int put_zero(const Context& context, void* result, uint64_t bytes) {
   constexpr char kZeros[16] = {};  // a complex number of two FP64
   if (bytes > sizeof(kZeros)) {
     return kInvalidValue;
   }
-  if (const int status = yield(context, result, kZeros, bytes); status != kSuccess) {
+  if (const int status = put_result(context, result, kZeros, bytes); status != kSuccess) {
     return status;
   }
   gpemu_cuda_result written{};  // Nothing, in memory of the host.

@@ -35,8 +35,8 @@ struct Vector {
 };
 
 /// Declares what a product of a matrix and a vector writes to `y`.
-int leave(const char* function, const Context& context, gpemu_cuda_product product, const Vector& x,
-          const Vector& y) {
+int write_product(const char* function, const Context& context, gpemu_cuda_product product,
+                  const Vector& x, const Vector& y) {
   product.b = address_of(x.elements);
   product.c = address_of(y.elements);
   product.n = 1;
@@ -47,7 +47,8 @@ int leave(const char* function, const Context& context, gpemu_cuda_product produ
   if (x.distance == 1 && y.distance == 1) {
     return status_of(gpemu_cuda_multiply(&product, function, context.stream));
   }
-  return leave(kSuccess, context, function, product.type, {{y.elements, 1, product.m, y.distance}});
+  return leave_uncomputed(kSuccess, context, function, product.type,
+                          {{y.elements, 1, product.m, y.distance}});
 }
 
 /// The matrix of such a product, with `rows` and `columns` as in memory.
@@ -108,7 +109,7 @@ constexpr bool is_flag(int value) {
       gpemu_cuda_product product = product_of(context, type, trans, {1, m, n, 0}, {alpha, beta}); \
       product.a = address_of(a);                                                                  \
       product.leading_a = lda;                                                                    \
-      return leave(#name, context, product, {x, incx}, {y, incy});                                \
+      return write_product(#name, context, product, {x, incx}, {y, incy});                        \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(GEMV, gemv_v2)
@@ -120,22 +121,22 @@ GPEMU_BLAS_ALL(GEMV, gemv_v2)
     const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) && n >= 0 &&          \
                        holds(lda, n) && incx != 0 && incy != 0;                                   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
-      return leave(multiply(#name, context, type, {1, n, 1, n}), context, #name, type,            \
-                   {{y, 1, n, incy}});                                                            \
+      return leave_uncomputed(multiply(#name, context, type, {1, n, 1, n}), context, #name, type, \
+                              {{y, 1, n, incy}});                                                 \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYMV, symv_v2)
 GPEMU_BLAS_COMPLEX(SYMV, hemv_v2)
 
-#define GER(name, type, Int)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* alpha, const void* /*x*/,   \
-                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {          \
-    const bool valid =                                                                           \
-        alpha != nullptr && m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);         \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                \
-      return leave(update(#name, context, type, static_cast<int64_t>(m) * n, 2), context, #name, \
-                   type, {{a, m, n, lda}});                                                      \
-    });                                                                                          \
+#define GER(name, type, Int)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* alpha, const void* /*x*/, \
+                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {        \
+    const bool valid =                                                                         \
+        alpha != nullptr && m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);       \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {              \
+      return leave_uncomputed(update(#name, context, type, static_cast<int64_t>(m) * n, 2),    \
+                              context, #name, type, {{a, m, n, lda}});                         \
+    });                                                                                        \
   }
 GPEMU_BLAS_REAL(GER, ger_v2)
 GPEMU_BLAS_COMPLEX(GER, geru_v2)
@@ -146,8 +147,8 @@ GPEMU_BLAS_COMPLEX(GER, gerc_v2)
                              Int incx, void* a, Int lda) {                                        \
     const bool valid = alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n); \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
-      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 2), context,   \
-                   #name, type, {{a, n, n, lda}});                                                \
+      return leave_uncomputed(update(#name, context, type, half(static_cast<int64_t>(n) * n), 2), \
+                              context, #name, type, {{a, n, n, lda}});                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR, syr_v2)
@@ -159,22 +160,22 @@ GPEMU_BLAS_COMPLEX(SYR, her_v2)
     const bool valid =                                                                            \
         alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
-      return leave(update(#name, context, type, half(static_cast<int64_t>(n) * n), 4), context,   \
-                   #name, type, {{a, n, n, lda}});                                                \
+      return leave_uncomputed(update(#name, context, type, half(static_cast<int64_t>(n) * n), 4), \
+                              context, #name, type, {{a, n, n, lda}});                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR2, syr2_v2)
 GPEMU_BLAS_COMPLEX(SYR2, her2_v2)
 
-#define TRMV(name, type, Int)                                                             \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, int diag, Int n,          \
-                             const void* /*a*/, Int lda, void* x, Int incx) {             \
-    const bool valid = is_flag(uplo) && is_transpose(trans) && is_flag(diag) && n >= 0 && \
-                       holds(lda, n) && incx != 0;                                        \
-    return checked(handle, valid, n == 0, [=](const Context& context) {                   \
-      return leave(solve(#name, context, type, {1, 0, n, 1}), context, #name, type,       \
-                   {{x, 1, n, incx}});                                                    \
-    });                                                                                   \
+#define TRMV(name, type, Int)                                                                  \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, int diag, Int n,               \
+                             const void* /*a*/, Int lda, void* x, Int incx) {                  \
+    const bool valid = is_flag(uplo) && is_transpose(trans) && is_flag(diag) && n >= 0 &&      \
+                       holds(lda, n) && incx != 0;                                             \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                        \
+      return leave_uncomputed(solve(#name, context, type, {1, 0, n, 1}), context, #name, type, \
+                              {{x, 1, n, incx}});                                              \
+    });                                                                                        \
   }
 GPEMU_BLAS_ALL(TRMV, trmv_v2)
 GPEMU_BLAS_ALL(TRMV, trsv_v2)
@@ -189,41 +190,41 @@ GPEMU_BLAS_ALL(TRMV, trsv_v2)
     const bool valid = alpha != nullptr && beta != nullptr && is_flag(side) && is_flag(uplo) && \
                        m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m); \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {               \
-      return leave(multiply(#name, context, type, {1, m, n, inner}), context, #name, type,      \
-                   {{c, m, n, ldc}});                                                           \
+      return leave_uncomputed(multiply(#name, context, type, {1, m, n, inner}), context, #name, \
+                              type, {{c, m, n, ldc}});                                          \
     });                                                                                         \
   }
 GPEMU_BLAS_ALL(SYMM, symm_v2)
 GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
 
 // Half of the output is written.
-#define SYRK(name, type, Int)                                                                    \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha, \
-                             const void* /*a*/, Int lda, const void* beta, void* c, Int ldc) {   \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                   \
-                       is_transpose(trans) && n >= 0 && k >= 0 &&                                \
-                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);                      \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                \
-      return leave(multiply(#name, context, type, {1, n, half(n), k}), context, #name, type,     \
-                   {{c, n, n, ldc}});                                                            \
-    });                                                                                          \
+#define SYRK(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha,  \
+                             const void* /*a*/, Int lda, const void* beta, void* c, Int ldc) {    \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                    \
+                       is_transpose(trans) && n >= 0 && k >= 0 &&                                 \
+                       holds(lda, trans == kNone ? n : k) && holds(ldc, n);                       \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                 \
+      return leave_uncomputed(multiply(#name, context, type, {1, n, half(n), k}), context, #name, \
+                              type, {{c, n, n, ldc}});                                            \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYRK, syrk_v2)
 GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
 
 // Two products, of each of which half the output is written.
-#define SYR2K(name, type, Int)                                                                   \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha, \
-                             const void* /*a*/, Int lda, const void* /*b*/, Int ldb,             \
-                             const void* beta, void* c, Int ldc) {                               \
-    const Int rows = trans == kNone ? n : k;                                                     \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                   \
-                       is_transpose(trans) && n >= 0 && k >= 0 && holds(lda, rows) &&            \
-                       holds(ldb, rows) && holds(ldc, n);                                        \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                \
-      return leave(multiply(#name, context, type, {1, n, n, k}), context, #name, type,           \
-                   {{c, n, n, ldc}});                                                            \
-    });                                                                                          \
+#define SYR2K(name, type, Int)                                                                    \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha,  \
+                             const void* /*a*/, Int lda, const void* /*b*/, Int ldb,              \
+                             const void* beta, void* c, Int ldc) {                                \
+    const Int rows = trans == kNone ? n : k;                                                      \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                    \
+                       is_transpose(trans) && n >= 0 && k >= 0 && holds(lda, rows) &&             \
+                       holds(ldb, rows) && holds(ldc, n);                                         \
+    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                 \
+      return leave_uncomputed(multiply(#name, context, type, {1, n, n, k}), context, #name, type, \
+                              {{c, n, n, ldc}});                                                  \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR2K, syr2k_v2)
 GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
@@ -237,8 +238,8 @@ GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
                        is_transpose(trans) && is_flag(diag) && m >= 0 && n >= 0 &&                \
                        holds(lda, inner) && holds(ldb, m) && holds(ldc, m);                       \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
-      return leave(multiply(#name, context, type, {1, m, n, half(inner)}), context, #name, type,  \
-                   {{c, m, n, ldc}});                                                             \
+      return leave_uncomputed(multiply(#name, context, type, {1, m, n, half(inner)}), context,    \
+                              #name, type, {{c, m, n, ldc}});                                     \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRMM, trmm_v2)
@@ -251,8 +252,8 @@ GPEMU_BLAS_ALL(TRMM, trmm_v2)
                        is_transpose(trans) && is_flag(diag) && m >= 0 && n >= 0 &&                \
                        holds(lda, inner) && holds(ldb, m);                                        \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
-      return leave(solve(#name, context, type, {1, 0, inner, side == 0 ? n : m}), context, #name, \
-                   type, {{b, m, n, ldb}});                                                       \
+      return leave_uncomputed(solve(#name, context, type, {1, 0, inner, side == 0 ? n : m}),      \
+                              context, #name, type, {{b, m, n, ldb}});                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM, trsm_v2)
@@ -265,8 +266,8 @@ GPEMU_BLAS_ALL(TRSM, trsm_v2)
     const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
                        m >= 0 && n >= 0 && batch >= 0 && holds(lda, inner) && holds(ldb, m);      \
     return checked(handle, valid, m == 0 || n == 0 || batch == 0, [=](const Context& context) {   \
-      return leave(solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m}), context,    \
-                   #name, type, {{b, m, n, ldb, batch}});                                         \
+      return leave_uncomputed(solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m}),  \
+                              context, #name, type, {{b, m, n, ldb, batch}});                     \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
@@ -282,20 +283,20 @@ GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
                        holds(ldb, tb == kNone ? m : n) && holds(ldc, m);                          \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       const int64_t elements = static_cast<int64_t>(m) * n;                                       \
-      return leave(submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},              \
-                          {2 * elements, elements, 3}),                                           \
-                   context, #name, type, {{c, m, n, ldc}});                                       \
+      return leave_uncomputed(submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},   \
+                                     {2 * elements, elements, 3}),                                \
+                              context, #name, type, {{c, m, n, ldc}});                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(GEAM, geam)
 
-#define DGMM(name, type, Int)                                                                    \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda,   \
-                             const void* /*x*/, Int /*incx*/, void* c, Int ldc) {                \
-    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);      \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                \
-      return leave(update(#name, context, type, static_cast<int64_t>(m) * n, 1), context, #name, \
-                   type, {{c, m, n, ldc}});                                                      \
-    });                                                                                          \
+#define DGMM(name, type, Int)                                                                  \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda, \
+                             const void* /*x*/, Int /*incx*/, void* c, Int ldc) {              \
+    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);    \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {              \
+      return leave_uncomputed(update(#name, context, type, static_cast<int64_t>(m) * n, 1),    \
+                              context, #name, type, {{c, m, n, ldc}});                         \
+    });                                                                                        \
   }
 GPEMU_BLAS_ALL(DGMM, dgmm)

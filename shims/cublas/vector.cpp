@@ -33,7 +33,8 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
   int status = submit(*context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
                       {n * per_element.read, n * per_element.written, per_element.operations});
   for (const Vector& vector : written) {
-    status = leave(status, *context, function, type, {{vector.elements, 1, n, vector.distance}});
+    status = leave_uncomputed(status, *context, function, type,
+                              {{vector.elements, 1, n, vector.distance}});
   }
   return status;
 }
@@ -54,8 +55,9 @@ int reduction(const char* function, const void* handle, int64_t elements, gpemu_
       return status;
     }
   }
-  return value == nullptr || elements <= 0 ? yield_zero(*context, result.address, result.bytes)
-                                           : yield(*context, result.address, value, result.bytes);
+  return value == nullptr || elements <= 0
+             ? put_zero(*context, result.address, result.bytes)
+             : put_result(*context, result.address, value, result.bytes);
 }
 
 /// The types of cublasDotEx, by number.
@@ -96,7 +98,7 @@ int scalars(const void* handle, gpemu_data_type type, std::initializer_list<void
     }
   }
   for (void* const result : results) {
-    if (const int status = yield_zero(*context, result, gpemu_data_type_bytes(type));
+    if (const int status = put_zero(*context, result, gpemu_data_type_bytes(type));
         status != kSuccess) {
       return status;
     }

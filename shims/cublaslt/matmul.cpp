@@ -83,8 +83,8 @@ bool is_algorithm(const Algorithm* algorithm) {
 }
 
 /// Declares what the call writes to D, by columns; small plain products are computed.
-int leave(const Matmul& matmul, const Product& p, const gpemu_cuda_product& places,
-          const Matrices& layouts, gpemu_cuda_stream_handle stream) {
+int write_product(const Matmul& matmul, const Product& p, const gpemu_cuda_product& places,
+                  const Matrices& layouts, gpemu_cuda_stream_handle stream) {
   const Layout& a = *find_object<Layout>(layouts.a);
   const Layout& b = *find_object<Layout>(layouts.b);
   const Layout& d = *find_object<Layout>(layouts.d);
@@ -286,7 +286,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
     places.alpha = *static_cast<const float*>(alpha);
     places.beta = *static_cast<const float*>(beta);
   }
-  return leave(matmul, product, places, {a_layout, b_layout, c_layout, d_layout}, stream);
+  return write_product(matmul, product, places, {a_layout, b_layout, c_layout, d_layout}, stream);
 }
 
 GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, const void* alpha,

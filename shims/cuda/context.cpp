@@ -81,8 +81,9 @@ constexpr size_t kLimits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxRetain(Context* context, Device device) {
-  return context == nullptr ? kInvalidValue
-                            : yield(gpemu_cuda_context_retain(device), context, context_of(device));
+  return context == nullptr
+             ? kInvalidValue
+             : put_result(gpemu_cuda_context_retain(device), context, context_of(device));
 }
 
 GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxRelease(Device device) {
@@ -175,21 +176,21 @@ GPEMU_SHIM_EXPORT int cuCtxSetCurrent(Context context) {
 GPEMU_SHIM_EXPORT int cuCtxGetCurrent(Context* context) {
   int32_t device = -1;
   const int status = gpemu_cuda_context_current(&device);
-  return yield(status, context, context_of(device));
+  return put_result(status, context, context_of(device));
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetDevice(Device* device) {
   return in_context([=] {
     int32_t current = -1;
     const int status = gpemu_cuda_context_current(&current);
-    return yield(status, device, current);
+    return put_result(status, device, current);
   });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetDevice_v2(Device* device, Context context) {
-  return context == nullptr
-             ? cuCtxGetDevice(device)
-             : with_device(context, [=](Device found) { return yield(kSuccess, device, found); });
+  return context == nullptr ? cuCtxGetDevice(device) : with_device(context, [=](Device found) {
+    return put_result(kSuccess, device, found);
+  });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxSynchronize() {
@@ -197,7 +198,7 @@ GPEMU_SHIM_EXPORT int cuCtxSynchronize() {
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetFlags(unsigned* flags) {
-  return in_context([=] { return yield(kSuccess, flags, 0U); });
+  return in_context([=] { return put_result(kSuccess, flags, 0U); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxSetFlags(unsigned flags) {
@@ -209,14 +210,14 @@ GPEMU_SHIM_EXPORT int cuCtxGetId(Context context, unsigned long long* id) {
     return in_context([=] {
       int32_t device = -1;
       const int status = gpemu_cuda_context_current(&device);
-      return yield(status, id, device + 1);
+      return put_result(status, id, device + 1);
     });
   }
-  return with_device(context, [=](Device device) { return yield(kSuccess, id, device + 1); });
+  return with_device(context, [=](Device device) { return put_result(kSuccess, id, device + 1); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetApiVersion(Context context, unsigned* version) {
-  const auto get = [=] { return yield(kSuccess, version, 3020U); };
+  const auto get = [=] { return put_result(kSuccess, version, 3020U); };
   return context == nullptr ? in_context(get) : with_device(context, [=](Device) { return get(); });
 }
 
@@ -224,7 +225,7 @@ GPEMU_SHIM_EXPORT int cuCtxGetLimit(size_t* value, int limit) {
   return in_context([=] {
     return limit < 0 || limit >= static_cast<int>(std::size(kLimits))
                ? kUnsupportedLimit
-               : yield(kSuccess, value, kLimits[limit]);
+               : put_result(kSuccess, value, kLimits[limit]);
   });
 }
 
@@ -234,7 +235,7 @@ GPEMU_SHIM_EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 // Caches and shared-memory banks are advice that the hardware since Maxwell does not need.
 GPEMU_SHIM_EXPORT int cuCtxGetCacheConfig(int* config) {
-  return in_context([=] { return yield(kSuccess, config, 0); });
+  return in_context([=] { return put_result(kSuccess, config, 0); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxSetCacheConfig(int config) {
@@ -242,7 +243,7 @@ GPEMU_SHIM_EXPORT int cuCtxSetCacheConfig(int config) {
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetSharedMemConfig(int* config) {
-  return in_context([=] { return yield(kSuccess, config, 1); });
+  return in_context([=] { return put_result(kSuccess, config, 1); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxSetSharedMemConfig(int config) {

@@ -24,9 +24,9 @@ inline int not_supported(const char* what) {
   return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
 }
 
-/// Yields a value that a function of gpemu/cuda.h writes as another type.
+/// Puts a value that a function of gpemu/cuda.h writes as another type.
 template <typename To, typename From>
-int yield(int status, To* to, From from) {
+int put_result(int status, To* to, From from) {
   if (to == nullptr) {
     return kInvalidValue;
   }

@@ -35,12 +35,12 @@ GPEMU_SHIM_EXPORT int cuDeviceGetCount(int* count) {
   int32_t devices = 0;
   const int status = gpemu_cuda_device_count(&devices);
   // Without devices the count is 0; only cuInit fails.
-  return yield(status == GPEMU_CUDA_ERROR_NO_DEVICE ? kSuccess : status, count, devices);
+  return put_result(status == GPEMU_CUDA_ERROR_NO_DEVICE ? kSuccess : status, count, devices);
 }
 
 GPEMU_SHIM_EXPORT int cuDeviceGet(Device* device, int ordinal) {
   const gpemu_cuda_device* info = nullptr;
-  return yield(gpemu_cuda_get_device(ordinal, &info), device, ordinal);
+  return put_result(gpemu_cuda_get_device(ordinal, &info), device, ordinal);
 }
 
 GPEMU_SHIM_EXPORT int cuDeviceGetName(char* name, int capacity, Device device) {
@@ -67,13 +67,13 @@ GPEMU_SHIM_EXPORT int cuDeviceGetUuid_v2(uint8_t* uuid, Device device) {
 GPEMU_SHIM_EXPORT int cuDeviceTotalMem_v2(size_t* bytes, Device device) {
   int status = kSuccess;
   const uint64_t total = total_memory(device, &status);
-  return yield(status, bytes, total);
+  return put_result(status, bytes, total);
 }
 
 GPEMU_SHIM_EXPORT int cuDeviceTotalMem(unsigned* bytes, Device device) {
   int status = kSuccess;
   const uint64_t total = total_memory(device, &status);
-  return yield(status, bytes, std::min<uint64_t>(total, UINT_MAX));
+  return put_result(status, bytes, std::min<uint64_t>(total, UINT_MAX));
 }
 
 GPEMU_SHIM_EXPORT int cuDeviceGetAttribute(int* value, int attribute, Device device) {
@@ -98,7 +98,20 @@ GPEMU_SHIM_EXPORT int cuDeviceGetProperties(Properties* properties, Device devic
     return status;
   }
   // The attributes that hold the fields in order.
-  static constexpr int kAttributes[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14};
+  static constexpr int kAttributes[] = {kDeviceMaxThreadsPerBlock,
+                                        kDeviceMaxBlockDimX,
+                                        kDeviceMaxBlockDimY,
+                                        kDeviceMaxBlockDimZ,
+                                        kDeviceMaxGridDimX,
+                                        kDeviceMaxGridDimY,
+                                        kDeviceMaxGridDimZ,
+                                        kDeviceMaxSharedMemoryPerBlock,
+                                        kDeviceTotalConstantMemory,
+                                        kDeviceWarpSize,
+                                        kDeviceMaxPitch,
+                                        kDeviceMaxRegistersPerBlock,
+                                        kDeviceClockRate,
+                                        kDeviceTextureAlignment};
   static_assert(sizeof(Properties) == sizeof(kAttributes));
   int values[std::size(kAttributes)] = {};
   for (size_t index = 0; index < std::size(kAttributes); ++index) {

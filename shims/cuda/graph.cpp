@@ -194,7 +194,7 @@ GPEMU_SHIM_EXPORT int cuGraphNodeGetDependencies_v2(Node node, Node* dependencie
 GPEMU_SHIM_EXPORT int cuGraphNodeGetType(Node node, int* kind) {
   Parameters parameters{};
   const int status = kind == nullptr ? kInvalidValue : gpemu_cuda_node_get(node, &parameters);
-  return yield(status, kind, parameters.kind);
+  return put_result(status, kind, parameters.kind);
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddKernelNode(Node* node, Graph graph, NodePointer dependencies,

@@ -42,7 +42,7 @@ template <typename Out, typename Part>
 int get_part(Kernel kernel, Out* out, Part part) {
   gpemu_cuda_kernel_info info{};
   const int status = out == nullptr ? kInvalidValue : gpemu_cuda_kernel_get_info(kernel, &info);
-  return yield(status, out, part(info));
+  return put_result(status, out, part(info));
 }
 
 /// Checks a call's advice for a kernel: how the L1 and shared memory are split.

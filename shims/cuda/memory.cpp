@@ -34,7 +34,7 @@ int get_host_part(void* memory, Out* out, Part part) {
     const int status = pointer_info(address_of(memory), &info);
     return status == kSuccess && info.kind != GPEMU_CUDA_MEMORY_HOST
                ? kInvalidValue
-               : yield(status, out, part(info));
+               : put_result(status, out, part(info));
   });
 }
 
@@ -151,7 +151,7 @@ GPEMU_SHIM_EXPORT int cuMemAllocPitch_v2(Address* address, size_t* pitch, size_t
     return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
   }
   const int status = allocate(address, bytes);
-  return yield(status, pitch, padded);
+  return put_result(status, pitch, padded);
 }
 
 GPEMU_SHIM_EXPORT int cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {

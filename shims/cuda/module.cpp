@@ -90,7 +90,7 @@ GPEMU_SHIM_EXPORT int cuModuleGetGlobal_v2(Address* address, size_t* bytes, Modu
 
 // Kernels are known as soon as their module is.
 GPEMU_SHIM_EXPORT int cuModuleGetLoadingMode(int* mode) {
-  return yield(kSuccess, mode, kEagerLoading);
+  return put_result(kSuccess, mode, kEagerLoading);
 }
 
 GPEMU_SHIM_EXPORT int cuLibraryLoadData(Module* library, const void* image,
@@ -125,7 +125,7 @@ GPEMU_SHIM_EXPORT int cuLibraryEnumerateKernels(Kernel* kernels, unsigned count,
 
 GPEMU_SHIM_EXPORT int cuLibraryGetModule(Module* module, Module library) {
   unsigned count = 0;
-  return yield(gpemu_cuda_module_kernel_count(library, &count), module, library);
+  return put_result(gpemu_cuda_module_kernel_count(library, &count), module, library);
 }
 
 GPEMU_SHIM_EXPORT int cuLibraryGetGlobal(Address* address, size_t* bytes, Module library,

@@ -17,7 +17,7 @@ int find_text(int status, const char** text, const char* StatusText::* part) {
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuDriverGetVersion(int* version) {
-  return yield(kSuccess, version, 13020);
+  return put_result(kSuccess, version, 13020);
 }
 
 GPEMU_SHIM_EXPORT int cuGetErrorName(int status, const char** text) {

@@ -10,7 +10,7 @@ int get_part(Stream stream, Out* out, Part part) {
   return in_context([=] {
     gpemu_cuda_stream_info info{};
     const int status = out == nullptr ? kInvalidValue : gpemu_cuda_stream_get_info(stream, &info);
-    return yield(status, out, part(info));
+    return put_result(status, out, part(info));
   });
 }
 

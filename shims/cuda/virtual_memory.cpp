@@ -100,7 +100,7 @@ GPEMU_SHIM_EXPORT int cuMemGetAccess(unsigned long long* flags, const Location* 
   const int status = flags == nullptr || location == nullptr || location->type != kDeviceLocation
                          ? kInvalidValue
                          : gpemu_cuda_vmm_get_access(address, location->id, &access);
-  return status == kSuccess ? yield(status, flags, access) : status;
+  return status == kSuccess ? put_result(status, flags, access) : status;
 }
 
 GPEMU_SHIM_EXPORT int cuMemExportToShareableHandle(void* shareable, uint64_t handle, int type,

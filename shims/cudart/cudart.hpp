@@ -24,8 +24,8 @@ inline int not_supported(const char* what) {
   return record(GPEMU_CUDA_ERROR_NOT_SUPPORTED);
 }
 
-/// Yields a value that is known. Errors: INVALID_VALUE.
-inline int yield(int* out, int value) {
+/// Puts a value that is known. Errors: INVALID_VALUE.
+inline int put_result(int* out, int value) {
   if (out == nullptr) {
     return kInvalidValue;
   }

@@ -153,7 +153,7 @@ GPEMU_SHIM_EXPORT int cudaDeviceGetLimit(size_t* value, int limit) {
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetCacheConfig(int* config) {
-  return record(yield(config, 0));
+  return record(put_result(config, 0));
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceSetCacheConfig(int config) {
@@ -161,7 +161,7 @@ GPEMU_SHIM_EXPORT int cudaDeviceSetCacheConfig(int config) {
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetSharedMemConfig(int* config) {
-  return record(yield(config, 1));  // banks of four bytes
+  return record(put_result(config, 1));  // banks of four bytes
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceSetSharedMemConfig(int config) {
@@ -192,7 +192,7 @@ GPEMU_SHIM_EXPORT int cudaThreadGetLimit(size_t* value, int limit) {
 }
 
 GPEMU_SHIM_EXPORT int cudaThreadGetCacheConfig(int* config) {
-  return record(yield(config, 0));
+  return record(put_result(config, 0));
 }
 
 GPEMU_SHIM_EXPORT int cudaThreadSetCacheConfig(int config) {

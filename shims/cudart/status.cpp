@@ -3,11 +3,11 @@
 #include "status_text.hpp"
 
 GPEMU_SHIM_EXPORT int cudaRuntimeGetVersion(int* version) {
-  return record(yield(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
+  return record(put_result(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
 }
 
 GPEMU_SHIM_EXPORT int cudaDriverGetVersion(int* version) {
-  return record(yield(version, 13020));  // the driver whose functions libcuda.so.1 answers for
+  return record(put_result(version, 13020));  // the driver whose functions libcuda.so.1 answers for
 }
 
 GPEMU_SHIM_EXPORT int cudaGetLastError() {

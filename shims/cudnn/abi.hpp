@@ -103,12 +103,46 @@ enum BackendAttribute : int {
   kAttentionBackwardK = 2852,
 };
 
-/// cudnnBackendAttributeName_t: the attributes with the tensors that an operation writes.
-constexpr int kOutputs[] = {705,  710,  715,  753,  756,  773,  774,  788,  789,  790,  791,
-                            792,  793,  1522, 1611, 1626, 1627, 1628, 1629, 1630, 1711, 1712,
-                            1720, 1803, 1904, 1951, 2003, 2004, 2011, 2012, 2013, 2107, 2108,
-                            2109, 2201, 2251, 2271, 2276, 2310, 2501, 2502, 2602, 2905, 2953,
-                            3006, 3101, 3102, 3103, 3104, 3201, 3301, 3401, 3411};
+/// cudnnBackendAttributeName_t: the attributes with the tensors that an operation writes, by their
+/// names after CUDNN_ATTR_OPERATION_.
+// clang-format off
+constexpr int kOutputs[] = {
+    kForwardY,                // CONVOLUTION_FORWARD_Y
+    kBackwardDataDx,          // CONVOLUTION_BWD_DATA_DX
+    kBackwardFilterDw,        // CONVOLUTION_BWD_FILTER_DW
+    753, 756,                 // POINTWISE: YDESC, DXDESC
+    773, 774,                 // GENSTATS: SUMDESC, SQSUMDESC
+    788, 789,                 // BN_FINALIZE_UPDATED_RUNNING: MEAN_DESC, VAR_DESC
+    790, 791,                 // BN_FINALIZE_SAVED: MEAN_DESC, INV_STD_DESC
+    792, 793,                 // BN_FINALIZE_EQ: SCALE_DESC, BIAS_DESC
+    1522,                     // MATMUL_CDESC
+    kReductionY,              // REDUCTION_YDESC
+    1626, 1627,               // BN_BWD_WEIGHTS: DBN_SCALE_DESC, DBN_BIAS_DESC
+    1628, 1629, 1630,         // BN_BWD_WEIGHTS_EQ: DY_SCALE_DESC, X_SCALE_DESC, BIAS
+    kResampleForwardY, 1712,  // RESAMPLE_FWD: YDESC, IDXDESC
+    kResampleBackwardDx,      // RESAMPLE_BWD_DXDESC
+    1803,                     // CONCAT_OUTPUT_DESC
+    1904,                     // SIGNAL_YDESC
+    1951,                     // PAGED_CACHE_LOAD_YDESC
+    2003, 2004, 2013,         // NORM_FWD: MEAN_DESC, INV_VARIANCE_DESC, YDESC
+    2011, 2012,               // NORM_FWD_OUTPUT_RUNNING: MEAN_DESC, VAR_DESC
+    2107, 2108, 2109,         // NORM_BWD: DSCALE_DESC, DBIAS_DESC, DXDESC
+    2201,                     // RESHAPE_YDESC
+    2251,                     // EXPAND_BAND_MATRIX_YDESC
+    2271, 2276,               // CONTRACT_BAND: MATRIX_YDESC, MAX_TOKEN_VALUE
+    2310,                     // RNG_YDESC
+    2501, 2502,               // BLOCK_SCALE_QUANTIZE: YDESC, SCALE_DESC
+    2602,                     // BLOCK_SCALE_DEQUANTIZE_YDESC
+    2905,                     // MOE_GROUPED_MATMUL_OUTPUT_DESC
+    2953,                     // MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC
+    3006,                     // DIAGONAL_BAND_MASK_YDESC
+    3101, 3102, 3103, 3104,   // SOFTMAX: YDESC, STATS_DESC, MAX_DESC, SUM_EXP_DESC
+    3201,                     // TRANSPOSE_YDESC
+    3301,                     // SLICE_YDESC
+    3401,                     // ROPE_FWD_YDESC
+    3411,                     // ROPE_BWD_DXDESC
+};
+// clang-format on
 
 /// cudnnBackendAttributeType_t: those that are used here.
 enum BackendType : int {
@@ -134,8 +168,30 @@ enum MathType : int { kFmaMath = 3, kLastMathType = 3 };
 /// cudnnDeterminism_t.
 enum Determinism : int { kNonDeterministic = 0, kDeterministic = 1 };
 
-/// cudnnDataType_t: the type of CTC losses.
-constexpr int kFloatData = 0;
+/// cudnnDataType_t, except accumulators for FP8 and integers of 4 bits.
+enum DataType : int {
+  kFloatData = 0,
+  kDoubleData = 1,
+  kHalfData = 2,
+  kInt8Data = 3,
+  kInt32Data = 4,
+  kInt8x4Data = 5,
+  kUint8Data = 6,
+  kUint8x4Data = 7,
+  kInt8x32Data = 8,
+  kBfloat16Data = 9,
+  kInt64Data = 10,
+  kBooleanData = 11,
+  kFp8E4m3Data = 12,
+  kFp8E5m2Data = 13,
+  kFp8E8m0Data = 15,
+  kFp4E2m1Data = 16,
+  kUint32Data = 19,
+  kComplexFp32Data = 20,
+  kComplexFp64Data = 21,
+  kByteBooleanData = 22,
+  kFp8E5m3Data = 23,
+};
 
 /// cudnnTensorFormat_t.
 enum TensorFormat : int { kNchw = 0, kNhwc = 1, kLastFormat = 2 };

@@ -322,8 +322,8 @@ int result_attribute(int kind) {
 }
 
 /// Declares that the tensor written by an operation is not computed, from its start on.
-int leave(const Context& context, const BackendDescriptor& operation,
-          const BackendDescriptor& pack) {
+int leave_uncomputed(const Context& context, const BackendDescriptor& operation,
+                     const BackendDescriptor& pack) {
   const BackendDescriptor* const tensor = operation.child(result_attribute(operation.kind));
   if (tensor == nullptr) {
     return kSuccess;
@@ -348,8 +348,8 @@ int leave(const Context& context, const BackendDescriptor& operation,
 }
 
 /// As above, for all operations of a plan.
-int leave_all(const Context& context, const BackendDescriptor& plan,
-              const BackendDescriptor& pack) {
+int leave_all_uncomputed(const Context& context, const BackendDescriptor& plan,
+                         const BackendDescriptor& pack) {
   const BackendDescriptor* const config = plan.child(kPlanConfig);
   const BackendDescriptor* const engine =
       config == nullptr ? nullptr : config->child(kConfigEngine);
@@ -362,7 +362,7 @@ int leave_all(const Context& context, const BackendDescriptor& plan,
     return kSuccess;
   }
   for (const auto& operation : found->second.descriptors) {
-    if (const int status = leave(context, *operation, pack); status != kSuccess) {
+    if (const int status = leave_uncomputed(context, *operation, pack); status != kSuccess) {
       return status;
     }
   }
@@ -387,5 +387,5 @@ GPEMU_SHIM_EXPORT int cudnnBackendExecute(void* handle, void* plan, void* pack) 
       return status;
     }
   }
-  return leave_all(*context, *executed, *variant);
+  return leave_all_uncomputed(*context, *executed, *variant);
 }

@@ -67,8 +67,8 @@ int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* oper
 }
 
 /// Declares that a call writes elements whose values are not computed.
-int leave(const Context& context, const char* name, const void* output, int64_t elements,
-          int data_type) {
+int leave_uncomputed(const Context& context, const char* name, const void* output, int64_t elements,
+                     int data_type) {
   gpemu_cuda_result result{};
   result.address = address_of(output);
   result.bytes = static_cast<uint64_t>(elements) *
@@ -96,8 +96,8 @@ int run(const Kind& kind, const Arguments& arguments, int algorithm, const void*
       kind.operation == kBackwardData.operation ? arguments.input : arguments.output);
   const Filter& filter = *find_object<Filter>(arguments.filter);
   const bool weights = kind.operation == kBackwardFilter.operation;
-  return leave(context, kind.name, output, elements_of(weights ? filter.sizes : written.sizes),
-               written.data_type);
+  return leave_uncomputed(context, kind.name, output,
+                          elements_of(weights ? filter.sizes : written.sizes), written.data_type);
 }
 
 int workspace_size(const Kind& kind, const Arguments& arguments, int algorithm, size_t* bytes) {

@@ -6,36 +6,36 @@
 
 gpemu_data_type type_of(int data_type) {
   switch (data_type) {
-    case 0:
+    case kFloatData:
       return GPEMU_TYPE_FP32;
-    case 1:
+    case kDoubleData:
       return GPEMU_TYPE_FP64;
-    case 2:
+    case kHalfData:
       return GPEMU_TYPE_FP16;
-    case 3:  // 8-bit integers and booleans, vectorised or not
-    case 5:
-    case 6:
-    case 7:
-    case 8:
-    case 11:
-    case 22:
+    case kInt8Data:
+    case kInt8x4Data:
+    case kUint8Data:
+    case kUint8x4Data:
+    case kInt8x32Data:
+    case kBooleanData:
+    case kByteBooleanData:
       return GPEMU_TYPE_INT8;
-    case 4:
-    case 19:
+    case kInt32Data:
+    case kUint32Data:
       return GPEMU_TYPE_INT32;
-    case 9:
+    case kBfloat16Data:
       return GPEMU_TYPE_BF16;
-    case 10:
+    case kInt64Data:
       return GPEMU_TYPE_INT64;
-    case 12:  // FP8 and smaller types
-    case 13:
-    case 15:
-    case 16:
-    case 23:
+    case kFp8E4m3Data:
+    case kFp8E5m2Data:
+    case kFp8E8m0Data:
+    case kFp8E5m3Data:
+    case kFp4E2m1Data:  // counts as FP8
       return GPEMU_TYPE_FP8;
-    case 20:
+    case kComplexFp32Data:
       return GPEMU_TYPE_COMPLEX64;
-    case 21:
+    case kComplexFp64Data:
       return GPEMU_TYPE_COMPLEX128;
     default:
       return GPEMU_TYPE_UNKNOWN;

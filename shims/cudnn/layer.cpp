@@ -24,7 +24,8 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
 }
 
 /// Declares that a call writes a tensor whose values are not computed.
-int leave(const void* handle, const char* name, const void* descriptor, const void* output) {
+int leave_uncomputed(const void* handle, const char* name, const void* descriptor,
+                     const void* output) {
   const Tensor* const tensor = find_object<Tensor>(descriptor);
   if (tensor == nullptr || output == nullptr) {
     return kSuccess;
@@ -116,9 +117,10 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
   }
   const char* const name = "cudnnBatchNormalizationForwardTrainingEx";
   int status = normalize(name, GPEMU_OPERATION_NORMALIZATION_FORWARD, handle, x_desc);
-  status = status == kSuccess ? leave(handle, name, y_desc, y) : status;
-  status = status == kSuccess ? leave(handle, name, parameter_desc, saved_mean) : status;
-  return status == kSuccess ? leave(handle, name, parameter_desc, saved_inverse) : status;
+  status = status == kSuccess ? leave_uncomputed(handle, name, y_desc, y) : status;
+  status = status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, saved_mean) : status;
+  return status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, saved_inverse)
+                            : status;
 }
 
 // The statistics are known: one pass over the elements.
@@ -139,7 +141,7 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
   const int status =
       submit(*context, make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(x->data_type),
                                       {elements, elements, 2}));
-  return status == kSuccess ? leave(handle, name, y_desc, y) : status;
+  return status == kSuccess ? leave_uncomputed(handle, name, y_desc, y) : status;
 }
 
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
@@ -158,9 +160,9 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
   }
   const char* const name = "cudnnBatchNormalizationBackwardEx";
   int status = normalize(name, GPEMU_OPERATION_NORMALIZATION_BACKWARD, handle, x_desc);
-  status = status == kSuccess ? leave(handle, name, dx_desc, dx) : status;
-  status = status == kSuccess ? leave(handle, name, parameter_desc, dscale) : status;
-  return status == kSuccess ? leave(handle, name, parameter_desc, dbias) : status;
+  status = status == kSuccess ? leave_uncomputed(handle, name, dx_desc, dx) : status;
+  status = status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, dscale) : status;
+  return status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, dbias) : status;
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
@@ -205,7 +207,7 @@ GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const 
       make_operation(
           "cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
           {elements_of(x->sizes), elements_of(result->sizes), elements_of(pooling->window)}));
-  return status == kSuccess ? leave(handle, "cudnnPoolingForward", y_desc, y) : status;
+  return status == kSuccess ? leave_uncomputed(handle, "cudnnPoolingForward", y_desc, y) : status;
 }
 
 // ---- CTC loss ----

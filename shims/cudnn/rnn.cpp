@@ -85,8 +85,8 @@ bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* pla
   return true;
 }
 
-/// Yields a matrix or a bias; a caller that passes neither output does not want it.
-bool yield(const void* descriptor, const Tensor& tensor, void** output, void* address) {
+/// Puts a matrix or a bias; a caller that passes neither output does not want it.
+bool put_result(const void* descriptor, const Tensor& tensor, void** output, void* address) {
   if (descriptor == nullptr && output == nullptr) {
     return true;
   }
@@ -148,9 +148,9 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, in
   const bool has_bias = place.bias >= 0;
   const Tensor bias_tensor{rnn->data_type, {1, rows, 1}, {rows, 1, 1}};
   const Tensor no_tensor{rnn->data_type, {0, 0, 0}, {0, 0, 0}};
-  if (!yield(matrix_descriptor, matrix_tensor, matrix, at(place.matrix)) ||
-      !yield(bias_descriptor, has_bias ? bias_tensor : no_tensor, bias,
-             has_bias ? at(place.bias) : nullptr)) {
+  if (!put_result(matrix_descriptor, matrix_tensor, matrix, at(place.matrix)) ||
+      !put_result(bias_descriptor, has_bias ? bias_tensor : no_tensor, bias,
+                  has_bias ? at(place.bias) : nullptr)) {
     return kBadParam;
   }
   return kSuccess;

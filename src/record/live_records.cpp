@@ -2,10 +2,12 @@
 #include "gpemu/record/live_records.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <fcntl.h>
 #include <filesystem>
 #include <string_view>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace gpemu::record {
@@ -13,10 +15,20 @@ namespace {
 
 constexpr std::size_t kBufferBytes = 1 << 20;
 
+std::unexpected<Error> cannot_read(const std::filesystem::path& path) {
+  return fail(ErrorCode::kIo, "cannot read {}: {}", path.string(), errno_message(errno));
+}
+
 }  // namespace
 
-LiveProcess::LiveProcess(const std::filesystem::path& path)
-    : file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)), reader_(path.filename().string()) {}
+LiveProcess::LiveProcess(const std::filesystem::path& path, FileDescriptor file)
+    : path_(path), file_(std::move(file)), reader_(path.filename().string()) {}
+
+Result<LiveProcess> LiveProcess::open(const std::filesystem::path& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file.valid()) return cannot_read(path);
+  return LiveProcess(path, std::move(file));
+}
 
 Result<bool> LiveProcess::read(std::size_t most_bytes) {
   bool any = false;
@@ -24,7 +36,9 @@ Result<bool> LiveProcess::read(std::size_t most_bytes) {
   for (const std::size_t start = offset_; offset_ - start < most_bytes;) {
     const ssize_t count =
         ::pread(file_.get(), buffer.data(), buffer.size(), static_cast<off_t>(offset_));
-    if (count <= 0) return any;
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return cannot_read(path_);
+    if (count == 0) return any;
     // The rest of the file is zeros.
     std::string_view rest(buffer.data(), static_cast<std::size_t>(count));
     rest = rest.substr(0, rest.find('\0'));
@@ -45,7 +59,10 @@ Result<bool> LiveProcess::read(std::size_t most_bytes) {
 Result<bool> LiveRun::read(std::size_t most_bytes) {
   GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder(folder_));
   for (const std::filesystem::path& path : paths) {
-    if (path.extension() == ".lines") processes_.try_emplace(path.stem().string(), path);
+    const std::string number = path.stem().string();
+    if (path.extension() != ".lines" || processes_.contains(number)) continue;
+    GPEMU_ASSIGN(LiveProcess process, LiveProcess::open(path));
+    processes_.emplace(number, std::move(process));
   }
   bool any = false;
   for (auto& [number, process] : processes_) {

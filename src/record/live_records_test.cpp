@@ -107,6 +107,25 @@ TEST_F(LiveRunTest, RefusesDamagedLinesByTheNameOfTheirFile) {
   EXPECT_TRUE(read.error().message.contains("42.lines")) << read.error().message;
 }
 
+TEST_F(LiveRunTest, SaysWhyLinesCannotBeRead) {
+  std::filesystem::create_directory(folder_ / "42.lines");
+  const auto read = run_.read(kAll);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::kIo);
+  EXPECT_TRUE(read.error().message.ends_with("42.lines: Is a directory")) << read.error().message;
+}
+
+TEST_F(LiveRunTest, SaysWhyLinesCannotBeOpened) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  write("42", "\n");
+  std::filesystem::permissions(folder_ / "42.lines", std::filesystem::perms::none);
+  const auto read = run_.read(kAll);
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().code, ErrorCode::kIo);
+  EXPECT_TRUE(read.error().message.ends_with("42.lines: Permission denied"))
+      << read.error().message;
+}
+
 TEST_F(LiveRunTest, NeedsItsFolder) {
   std::filesystem::remove(folder_);
   const auto read = run_.read(kAll);

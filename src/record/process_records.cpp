@@ -2,11 +2,13 @@
 #include "gpemu/record/process_records.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <initializer_list>
+#include <sstream>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -81,15 +83,17 @@ Result<std::vector<RecordedProcess>> read_processes(const std::filesystem::path&
   return processes;
 }
 
-std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder) {
+Result<std::vector<LoadedLibrary>> read_loaded(const std::filesystem::path& folder) {
   std::vector<LoadedLibrary> loaded;
-  for (const std::filesystem::path& path : paths_in(folder)) {
+  GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder(folder));
+  for (const std::filesystem::path& path : paths) {
     if (path.extension() != ".loaded") continue;
-    std::ifstream file(path);
+    GPEMU_ASSIGN(std::string content, read_file(path));
+    std::istringstream lines(std::move(content));
     LoadedLibrary& one = loaded.emplace_back();
     one.process = std::strtoll(path.stem().c_str(), nullptr, 10);
-    std::getline(file, one.program);
-    std::getline(file, one.library);
+    std::getline(lines, one.program);
+    std::getline(lines, one.library);
     one.program = printable(one.program);
     one.library = printable(one.library);
   }
@@ -99,10 +103,17 @@ std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder) {
 
 Result<void> for_each_line(const RecordedProcess& process,
                            const std::function<Result<void>(const std::string& line)>& handle) {
+  if (process.totals.lines == 0) return {};  // There may be no file.
+  const auto cannot_read = [&process] {
+    return fail(ErrorCode::kIo, "cannot read {}: {}", process.lines.string(), errno_message(errno));
+  };
   std::ifstream file(process.lines);
+  if (!file.is_open()) return cannot_read();
   std::string line;
   for (std::int64_t i = 0; i < process.totals.lines; ++i) {
-    if (!std::getline(file, line) || line.starts_with('\0')) {
+    std::getline(file, line);
+    if (file.bad()) return cannot_read();
+    if (!file || line.starts_with('\0')) {
       return fail(ErrorCode::kCorruptData, "{}: {} lines, not {}", process.lines.string(), i,
                   process.totals.lines);
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <unistd.h>
 
 #include <fmt/format.h>
@@ -20,13 +21,21 @@ constexpr const char* kMark = R"({"mark":"push","time_ns":1,"thread":2,"text":"s
 
 class ProcessRecords : public testing::Test {
  protected:
-  ~ProcessRecords() override { std::filesystem::remove(process_.lines); }
+  ProcessRecords() {
+    std::filesystem::create_directories(folder_);
+    process_.lines = folder_ / "42.lines";
+  }
+  ~ProcessRecords() override { std::filesystem::remove_all(folder_); }
 
   /// Reads lines as those of one process, and returns the number of entries.
   [[nodiscard]] Result<int> read(const std::string& lines) {
-    process_.lines = fmt::format("{}/gpemu_{}.lines", testing::TempDir(), ::getpid());
     process_.totals.lines = std::ranges::count(lines, '\n');
     std::ofstream(process_.lines) << lines;
+    return read();
+  }
+
+  /// Reads the lines that there are, and returns the number of entries.
+  [[nodiscard]] Result<int> read() const {
     int entries = 0;
     GPEMU_TRY(for_each_entry(process_, [&entries](nlohmann::json&) -> Result<void> {
       ++entries;
@@ -35,11 +44,69 @@ class ProcessRecords : public testing::Test {
     return entries;
   }
 
+  /// Expects that the lines cannot be read, for a reason.
+  void expect_unreadable(const char* reason) {
+    process_.totals.lines = 1;
+    const auto lines = read();
+    ASSERT_FALSE(lines);
+    EXPECT_EQ(lines.error().code, ErrorCode::kIo);
+    EXPECT_TRUE(lines.error().message.ends_with(std::string("42.lines: ") + reason))
+        << lines.error().message;
+  }
+
+  const std::filesystem::path folder_ =
+      std::filesystem::path(testing::TempDir()) / fmt::format("gpemu_records_{}", ::getpid());
   RecordedProcess process_{};
 };
 
 TEST_F(ProcessRecords, AreReadLineByLine) {
   EXPECT_EQ(read(fmt::format("{}\n{}\n{}\n{{\"memory\":1}}\n", kName, kOperation, kMark)), 2);
+}
+
+TEST_F(ProcessRecords, WithoutLinesNeedNoFile) {
+  EXPECT_EQ(read(), 0);
+}
+
+TEST_F(ProcessRecords, ThatAreShorterThanTheirTotalsSayAreDamaged) {
+  ASSERT_TRUE(read(fmt::format("{}\n", kMark)));
+  process_.totals.lines = 2;
+  const auto entries = read();
+  ASSERT_FALSE(entries);
+  EXPECT_EQ(entries.error().code, ErrorCode::kCorruptData);
+}
+
+TEST_F(ProcessRecords, ThatCannotBeReadAreNotDamaged) {
+  expect_unreadable("No such file or directory");
+  std::filesystem::create_directory(process_.lines);
+  expect_unreadable("Is a directory");
+}
+
+TEST_F(ProcessRecords, ThatMayNotBeReadAreNotDamaged) {
+  if (::geteuid() == 0) GTEST_SKIP() << "root may read everything";
+  ASSERT_TRUE(read(fmt::format("{}\n", kMark)));
+  std::filesystem::permissions(process_.lines, std::filesystem::perms::none);
+  expect_unreadable("Permission denied");
+}
+
+TEST_F(ProcessRecords, NameTheLibrariesThatProcessesLoaded) {
+  std::ofstream(folder_ / "42.loaded") << "/bin/program\nlibcuda.so.1\n";
+  std::ofstream(folder_ / "7.loaded") << "/bin/other";
+  const auto loaded = read_loaded(folder_);
+  ASSERT_TRUE(loaded);
+  ASSERT_EQ(loaded->size(), 2U);
+  EXPECT_EQ((*loaded)[0].process, 7);
+  EXPECT_EQ((*loaded)[0].program, "/bin/other");
+  EXPECT_EQ((*loaded)[0].library, "");
+  EXPECT_EQ((*loaded)[1].process, 42);
+  EXPECT_EQ((*loaded)[1].program, "/bin/program");
+  EXPECT_EQ((*loaded)[1].library, "libcuda.so.1");
+}
+
+TEST_F(ProcessRecords, SayWhyALibraryCannotBeRead) {
+  std::filesystem::create_directory(folder_ / "42.loaded");
+  const auto loaded = read_loaded(folder_);
+  ASSERT_FALSE(loaded);
+  EXPECT_EQ(loaded.error().code, ErrorCode::kIo);
 }
 
 TEST_F(ProcessRecords, ThatAreDamagedAreRefusedWithTheirLine) {

@@ -3,18 +3,18 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <csignal>
 #include <filesystem>
 #include <optional>
 #include <poll.h>
 #include <string>
-#include <string_view>
 #include <sys/wait.h>
 #include <unistd.h>
 #include <utility>
 
 #include "gpemu/base/file.hpp"
+
+#include "proc_text.hpp"
 
 namespace gpemu::run {
 namespace {
@@ -22,24 +22,10 @@ namespace {
 constexpr int kListTries = 100;
 constexpr int kListPauseMs = 1;
 
-/// Parses a whole text as a number; nothing if it is not one.
-std::optional<pid_t> number(std::string_view text) {
-  pid_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
-
-/// Returns the parent of a process that runs or is a zombie. Source: proc_pid_stat(5); the name, in
-/// parentheses, may contain anything.
+/// Returns the parent of a process that runs or is a zombie.
 std::optional<pid_t> parent_of(pid_t process) {
   const auto stat = read_file("/proc/" + std::to_string(process) + "/stat", kMiB);
-  if (!stat) return std::nullopt;
-  const std::size_t name_end = stat->rfind(") ");
-  if (name_end == std::string::npos) return std::nullopt;
-  const std::size_t begin = name_end + 4;  // After the letter of its state.
-  if (begin >= stat->size()) return std::nullopt;
-  return number(std::string_view(*stat).substr(begin, stat->find(' ', begin) - begin));
+  return stat ? parent_in(*stat) : std::nullopt;
 }
 
 }  // namespace
@@ -49,7 +35,7 @@ Result<std::vector<pid_t>> children() {
   const pid_t self = ::getpid();
   GPEMU_ASSIGN(const std::vector<std::filesystem::path> paths, list_folder("/proc"));
   for (const std::filesystem::path& path : paths) {
-    const std::optional<pid_t> process = number(path.filename().native());
+    const auto process = leading_number<pid_t>(path.filename().native());
     if (process && parent_of(*process) == self) found.push_back(*process);
   }
   return found;

@@ -32,13 +32,28 @@ std::optional<Number> number_after(std::string_view text, std::string_view key, 
   return leading_number<Number>(text.substr(at + key.size()), base);
 }
 
+/// Returns what follows the name in a thread's stat, from the state on. The name, in parentheses,
+/// may contain anything.
+std::string_view after_name(std::string_view stat) {
+  const std::size_t name_end = stat.rfind(')');
+  return name_end == std::string_view::npos || name_end + 2 >= stat.size()
+             ? std::string_view()
+             : stat.substr(name_end + 2);
+}
+
 }  // namespace
 
 char state_in(std::string_view stat) {
-  // The name, in parentheses, may contain anything.
-  const std::size_t name_end = stat.rfind(')');
-  return name_end == std::string_view::npos || name_end + 2 >= stat.size() ? '?'
-                                                                           : stat[name_end + 2];
+  const std::string_view fields = after_name(stat);
+  return fields.empty() ? '?' : fields.front();
+}
+
+std::optional<pid_t> parent_in(std::string_view stat) {
+  std::string_view fields = after_name(stat);
+  take_word(fields);  // The state.
+  const std::string_view parent = take_word(fields);
+  if (fields.empty()) return std::nullopt;  // The number may be cut off.
+  return leading_number<pid_t>(parent);
 }
 
 std::optional<std::uint64_t> run_count_in(std::string_view schedstat) {

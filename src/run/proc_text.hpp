@@ -31,6 +31,9 @@ template <typename Number>
 /// Returns the letter of a thread's state, or '?' if there is none. Source: proc_pid_stat(5).
 [[nodiscard]] char state_in(std::string_view stat);
 
+/// Returns the parent of a process. Source: proc_pid_stat(5).
+[[nodiscard]] std::optional<pid_t> parent_in(std::string_view stat);
+
 /// Returns how often a thread that has run was given a processor; nothing if the kernel does not
 /// count, which shows as 0. Source: Documentation/scheduler and fs/proc/base.c of Linux.
 [[nodiscard]] std::optional<std::uint64_t> run_count_in(std::string_view schedstat);

@@ -72,6 +72,20 @@ TEST(ProcText, NoStateInATextThatEndsBeforeIt) {
   }
 }
 
+TEST(ProcText, ParentFollowsTheState) {
+  EXPECT_EQ(parent_in("4711 (python) S 815 4711 4711 0\n"), 815);
+  EXPECT_EQ(parent_in("4711 (a) R 2 (x) D 815 4711"), 815);
+  EXPECT_EQ(parent_in("4711 (a\nb) R 2\n) Z 815 1"), 815);
+  expect_nothing_wrong_when_cut("4711 (python) S 815 4711 4711 0\n", parent_in);
+}
+
+TEST(ProcText, NoParentInOtherTexts) {
+  for (const std::string_view text : {"", ")", "4711 815 1", "4711 (python) S", "1 (a) S x 1"}) {
+    EXPECT_EQ(parent_in(text), std::nullopt) << text;
+  }
+  EXPECT_EQ(parent_in("1 (a) S " + std::string(kHuge) + " 1"), std::nullopt);
+}
+
 TEST(ProcText, RunCountIsTheLastNumber) {
   EXPECT_EQ(run_count_in("101588 1592952 27\n"), 27U);
   EXPECT_EQ(run_count_in("1 2 18446744073709551615\n"), ~0ULL);

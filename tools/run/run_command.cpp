@@ -90,7 +90,8 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
                            report::Provenance provenance, int code, const World& world) {
   GPEMU_ASSIGN(const std::vector<record::RecordedProcess> processes,
                record::read_processes(records));
-  nlohmann::ordered_json summary = record::summarise(processes, record::read_loaded(records));
+  GPEMU_ASSIGN(const std::vector<record::LoadedLibrary> loaded, record::read_loaded(records));
+  nlohmann::ordered_json summary = record::summarise(processes, loaded);
   if (summary["last_ns"] == summary["first_ns"]) provenance.load.reset();  // Nothing was timed.
   if (!options.quiet) {
     report::print_error("\n{}", summary_text(summary, world.terminal().output_columns));

@@ -22,7 +22,8 @@ struct RecordedProcess {
 /// Reads the records of a run's processes from a folder, in the order of their first operations. A
 /// process that was killed before it had counted anything is left out.
 ///
-/// Errors: kCorruptData, naming the file, if it is not in the format of libgpemu.so.
+/// Errors: kCorruptData, naming the file, if it is not in the format of libgpemu.so; kIo if it
+/// cannot be read.
 [[nodiscard]] Result<std::vector<RecordedProcess>> read_processes(
     const std::filesystem::path& folder);
 
@@ -34,7 +35,9 @@ struct LoadedLibrary {
 };
 
 /// Reads which processes of a run loaded NVIDIA's libraries, by process number.
-[[nodiscard]] std::vector<LoadedLibrary> read_loaded(const std::filesystem::path& folder);
+///
+/// Errors: those of list_folder and read_file.
+[[nodiscard]] Result<std::vector<LoadedLibrary>> read_loaded(const std::filesystem::path& folder);
 
 /// Calls `handle` with each complete line of a process, and stops at its first error. Only a small
 /// part of the file is in memory at a time.
