@@ -4,34 +4,20 @@
 #include <unistd.h>
 
 #include "driver_test.hpp"
+#include "memory_structs.hpp"
 
 namespace {
 
 constexpr size_t kPage = size_t{2} << 20;
-constexpr int kDeviceLocation = 1, kHostLocation = 2, kPinned = 1, kFileDescriptor = 1;
+constexpr int kFileDescriptor = 1;
 
-// CUmemLocation, CUmemAllocationProp, CUmemAccessDesc and CUmemPoolProps.
-struct Location {
-  int type, id;
-};
+// CUmemAllocationProp.
 struct AllocationProperties {
   int type, handle_types;
   Location location;
   void* security;
   char flags[8];
 };
-struct Access {
-  Location location;
-  unsigned flags;
-};
-struct PoolProperties {
-  int type, handle_types;
-  Location location;
-  void* security;
-  size_t max_size;
-  char reserved[56];
-};
-constexpr unsigned kReadWrite = 3;
 constexpr AllocationProperties kOnDevice{
     kPinned, kFileDescriptor, {kDeviceLocation, 0}, nullptr, {}};
 constexpr AllocationProperties kOnHost{kPinned, 0, {kHostLocation, 0}, nullptr, {}};

@@ -6,29 +6,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "memory_structs.hpp"
 #include "runtime_calls.hpp"
 
 namespace {
 
 constexpr size_t kBytes = 4096;
-constexpr int kPinned = 1, kDeviceLocation = 1, kHostLocation = 2;
-constexpr unsigned kReadWrite = 3;
 
-// cudaMemLocation, cudaMemAccessDesc, cudaMemPoolProps, cudaIpcHandle.
-struct Location {
-  int type, id;
-};
-struct Access {
-  Location location;
-  unsigned flags;
-};
-struct PoolProperties {
-  int type, handle_types;
-  Location location;
-  void* security;
-  size_t max_size;
-  char reserved[56];
-};
+// cudaIpcMemHandle_t.
 struct IpcHandle {
   char bytes[64];
 };
