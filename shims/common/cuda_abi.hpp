@@ -297,3 +297,14 @@ struct UpdateResult {
   Node error_node, error_from_node;
 };
 static_assert(sizeof(UpdateResult) == 24);
+
+/// CUlimit, cudaLimit: the defaults. Source: CUDA C++ Programming Guide, "cudaDeviceSetLimit".
+inline constexpr size_t kLimits[] = {
+    1024,     // stack of a thread
+    1 << 20,  // buffer of device-side printf
+    8 << 20,  // heap of device-side malloc
+    2,        // nesting of device-side synchronisation
+    2048,     // pending device-side launches
+    128,      // largest fetch into the L2
+    0,        // persisting lines of the L2
+};

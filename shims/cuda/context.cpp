@@ -75,9 +75,6 @@ int check_flags(unsigned flags) {
   return (flags & ~kAllContextFlags) != 0 ? kInvalidValue : kSuccess;
 }
 
-// CUlimit, see cudaDeviceGetLimit.
-constexpr size_t kLimits[] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0};
-
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuDevicePrimaryCtxRetain(Context* context, Device device) {

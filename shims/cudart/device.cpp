@@ -7,17 +7,6 @@
 
 namespace {
 
-// cudaLimit: the defaults (Programming Guide, "cudaDeviceSetLimit").
-constexpr size_t kLimits[] = {
-    1024,     // stack of a thread
-    1 << 20,  // buffer of device-side printf
-    8 << 20,  // heap of device-side malloc
-    2,        // nesting of device-side synchronisation
-    2048,     // pending device-side launches
-    128,      // largest fetch into the L2
-    0,        // persisting lines of the L2
-};
-
 int get_limit(size_t* value, int limit) {
   if (value == nullptr) {
     return kInvalidValue;
