@@ -128,14 +128,17 @@ int get_capture_info(Stream stream, int* status, uint64_t* id, Graph* graph,
 
 int set_capture_dependencies(Stream stream, const Node* dependencies, size_t count,
                              unsigned flags) {
-  return flags > 1 || (dependencies == nullptr && count > 0)
+  // CUstreamUpdateCaptureDependencies_flags, cudaStreamUpdateCaptureDependenciesFlags.
+  constexpr unsigned kAdd = 0;
+  constexpr unsigned kSet = 1;
+  return flags > kSet || (dependencies == nullptr && count > 0)
              ? kInvalidValue
-             : gpemu_cuda_capture_set_dependencies(stream, dependencies, count, flags == 0 ? 1 : 0);
+             : gpemu_cuda_capture_set_dependencies(stream, dependencies, count, flags == kAdd);
 }
 
 int create_user_object(UserObject* object, void* data, void (*destroy)(void*), unsigned references,
                        unsigned flags) {
-  constexpr unsigned kNoDestructorSync = 1;
+  constexpr unsigned kNoDestructorSync = 1;  // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
   return object == nullptr || destroy == nullptr || references == 0 || flags != kNoDestructorSync
              ? kInvalidValue
              : gpemu_cuda_user_object_create(data, destroy, references, object);
@@ -150,9 +153,10 @@ int release_user_object(UserObject object, unsigned count) {
 }
 
 int retain_in_graph(Graph graph, UserObject object, unsigned count, unsigned flags) {
-  return count == 0 || flags > 1
+  constexpr unsigned kMove = 1;  // CU_GRAPH_USER_OBJECT_MOVE
+  return count == 0 || (flags & ~kMove) != 0
              ? kInvalidValue
-             : gpemu_cuda_graph_retain_user_object(graph, object, count, static_cast<int>(flags));
+             : gpemu_cuda_graph_retain_user_object(graph, object, count, flags == kMove);
 }
 
 int release_from_graph(Graph graph, UserObject object, unsigned count) {

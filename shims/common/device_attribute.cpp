@@ -272,6 +272,7 @@ int find_device_by_pci_bus_id(int* device, const char* text) {
 }
 
 int get_peer_attribute(int* value, int attribute, int device, int peer) {
+  // CUdevice_P2PAttribute, cudaDeviceP2PAttr.
   constexpr int kPerformanceRank = 1;
   constexpr int kAccess = 2;
   constexpr int kArrayAccess = 4;

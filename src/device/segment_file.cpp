@@ -163,9 +163,11 @@ DeviceFacts facts_of(const layout::FactsRecord& record) {
 
 Result<layout::Header> read_header(const FileDescriptor& file, const NodePath& node) {
   layout::Header header{};
-  if (::pread(file.get(), &header, sizeof header, 0) != sizeof header) {
+  const Result<void> read = read_exactly(file, node, &header, sizeof header, 0);
+  if (!read && read.error().code == ErrorCode::kCorruptData) {
     return not_a_segment(node, "it is too short");
   }
+  GPEMU_TRY(read);
   if (std::memcmp(header.magic, layout::kMagic, sizeof layout::kMagic) != 0) {
     return not_a_segment(node, "it does not start with the magic number");
   }
@@ -303,7 +305,11 @@ Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void
   while (count > 0) {
     const ssize_t part = ::pread(file.get(), next, count, static_cast<off_t>(offset));
     if (part < 0 && errno == EINTR) continue;
-    if (part <= 0) return damaged(node, "it was truncated");
+    if (part < 0) {
+      return fail(ErrorCode::kIo, "cannot read the node segment {}: {}",
+                  printable(node.path().string()), errno_message(errno));
+    }
+    if (part == 0) return damaged(node, "it was truncated");
     next += part;
     offset += static_cast<std::uint64_t>(part);
     count -= static_cast<std::size_t>(part);

@@ -76,14 +76,14 @@ struct SegmentPrefix {
   std::uint32_t version = 0;
   bool temporary = false;
 };
-/// Errors: kIncompatible for a file that is not a segment.
+/// Errors: kIncompatible for a file that is not a segment; kIo.
 [[nodiscard]] Result<SegmentPrefix> read_prefix(const FileDescriptor& file, const NodePath& node);
 
 /// Reads the part that never changes and checks it. Errors: kIncompatible for a file that is not a
-/// segment, or has another version; kCorruptData for a damaged one.
+/// segment, or has another version; kCorruptData for a damaged one; kIo.
 [[nodiscard]] Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node);
 
-/// Reads bytes of a segment that must exist. Errors: kCorruptData if the file was truncated.
+/// Reads bytes of a segment that must exist. Errors: kCorruptData if the file was truncated, kIo.
 [[nodiscard]] Result<void> read_exactly(const FileDescriptor& file, const NodePath& node,
                                         void* destination, std::size_t count, std::uint64_t offset);
 

@@ -238,6 +238,14 @@ TEST_F(SegmentFileTest, ReadsNoBytesThatAreNotThere) {
             ErrorCode::kCorruptData);
 }
 
+TEST_F(SegmentFileTest, DoesNotTakeAFailedReadForDamage) {
+  write("n1", false);
+  const FileDescriptor file = open_segment(path("n1"), O_WRONLY).value();
+  std::uint64_t value = 0;
+  EXPECT_EQ(read_exactly(file, path("n1"), &value, sizeof value, 0).error().code, ErrorCode::kIo);
+  EXPECT_EQ(read_prefix(file, path("n1")).error().code, ErrorCode::kIo);
+}
+
 TEST_F(SegmentFileTest, SweepsTemporaryNodesThatNobodyUses) {
   write("run", true);
   write("used", true);

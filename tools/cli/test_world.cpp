@@ -94,6 +94,8 @@ TestWorld::TestWorld()
       world{.nodes = folder / "nodes",
             .profiles = {.installed = folder / "profiles.db", .user = folder / "own" / "p.db"},
             .temporary = folder,
+            .current = folder,
+            .executable = folder / "bin" / "gpemu",
             .environment =
                 [this] {
                   std::vector<std::string> entries;

@@ -45,6 +45,8 @@ World real_world(sim::Clock& clock) {
   return {.nodes = device::Node::default_directory(),
           .profiles = profile::Database::default_paths(),
           .temporary = temporary,
+          .current = std::filesystem::current_path(none),
+          .executable = std::filesystem::read_symlink("/proc/self/exe", none),
           .environment = own_environment,
           .clock = clock,
           .time_of_day = [] { return std::chrono::system_clock::now(); },

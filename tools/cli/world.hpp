@@ -27,6 +27,8 @@ struct World {
   std::filesystem::path nodes;        ///< the folder of the nodes.
   profile::Database::Paths profiles;  ///< the databases.
   std::filesystem::path temporary;    ///< the folder for temporary files; empty if there is none.
+  std::filesystem::path current;      ///< the current folder; empty if it was removed.
+  std::filesystem::path executable;   ///< of the command.
   std::function<std::vector<std::string>()> environment;  ///< entries "NAME=value".
   sim::Clock& clock;  ///< on which commands wait and measure time.
   /// Measures the load of nodes; null: the clock of each node, which may skip time.

@@ -49,6 +49,18 @@ class ProfileCommandTest : public testing::Test {
   TestWorld made_up_;
 };
 
+TEST_F(ProfileCommandTest, MeasuresWithTheScriptBesideTheCommand) {
+  const Outcome missing = profile({"measure"});
+  EXPECT_EQ(missing.code, exit_code(ErrorCode::kNotFound));
+  EXPECT_NE(missing.errors.find("measure_gpu.py is missing"), std::string::npos) << missing.errors;
+  const std::string script = made_up_.write("share/gpemu/measure_gpu.py", "");
+  made_up_.program = [&script](const StartedProgram& started) {
+    EXPECT_EQ(started.words, (std::vector<std::string>{"python3", script, "--output", "mine"}));
+    return 7;
+  };
+  EXPECT_EQ(profile({"measure", "--", "--output", "mine"}).code, 7);
+}
+
 TEST_F(ProfileCommandTest, ListsPacksGpusAndModels) {
   const Outcome outcome = profile({"list"});
   EXPECT_EQ(outcome.code, 0);

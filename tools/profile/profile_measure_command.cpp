@@ -18,10 +18,9 @@ struct MeasureOptions {
 };
 
 /// Finds the script below the folder that contains bin/ (in an installation) or tools/ (in a build
-/// tree).
-Result<std::filesystem::path> find_script() {
+/// tree), one of which contains the command.
+Result<std::filesystem::path> find_script(const std::filesystem::path& command) {
   std::error_code error;
-  const auto command = std::filesystem::read_symlink("/proc/self/exe", error);
   std::filesystem::path script =
       command.parent_path().parent_path() / GPEMU_INSTALL_DATADIR / "gpemu" / "measure_gpu.py";
   if (std::filesystem::exists(script, error)) return script;
@@ -31,7 +30,7 @@ Result<std::filesystem::path> find_script() {
 
 /// Returns the exit code of the script, which reports its faults.
 Result<int> measure(const MeasureOptions& options, const World& world) {
-  GPEMU_ASSIGN(const std::filesystem::path script, find_script());
+  GPEMU_ASSIGN(const std::filesystem::path script, find_script(world.executable));
   std::vector<std::string> words = {options.python, script.string()};
   words.insert(words.end(), options.words.begin(), options.words.end());
   return world.run_program(words, world.environment(), run::ProgramOutput::kAsItIs, {});

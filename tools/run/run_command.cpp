@@ -221,10 +221,8 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   }
   if (options.clock == "virtual") follow_clock(*node, world, settings);
   GPEMU_ASSIGN(const std::filesystem::path shims, world.shims());
-  std::error_code ignored;
-  const std::vector<std::string> environment =
-      run::changed(world.environment(), run::environment_of(settings, shims, records.path()),
-                   std::filesystem::current_path(ignored));
+  const std::vector<std::string> environment = run::changed(
+      world.environment(), run::environment_of(settings, shims, records.path()), world.current);
   // The command's standard output must contain only JSON.
   const run::ProgramOutput output = report::is_printed(options.json)
                                         ? run::ProgramOutput::kToStandardError
