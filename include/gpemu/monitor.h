@@ -26,7 +26,8 @@ extern "C" {
  * the log; INCOMPATIBLE, RESOURCE_LIMIT. */
 GPEMU_API gpemu_status gpemu_monitor_attach(void);
 
-/* Counts one user fewer. The last user's call detaches from the node. */
+/* Counts one user fewer. The last user's call detaches from the node. Error: UNAVAILABLE without a
+ * user. */
 GPEMU_API gpemu_status gpemu_monitor_detach(void);
 
 GPEMU_API gpemu_status gpemu_monitor_device_count(int32_t* count);

@@ -59,7 +59,7 @@ class CApiMonitorAttached : public CApiMonitor {
 };
 
 TEST_F(CApiMonitor, AForkedChildInheritsNoLock) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPEMU_SANITIZE_ADDRESS) || defined(GPEMU_SANITIZE_THREAD)
   GTEST_SKIP() << "a forked child inherits locks of the sanitizer's allocator";
 #endif
   std::atomic<bool> stop = false;
@@ -83,6 +83,19 @@ TEST_F(CApiMonitor, AForkedChildInheritsNoLock) {
   stop = true;
   reader.join();
   EXPECT_EQ(status, 0) << "a child waited for a lock until its alarm";
+}
+
+TEST_F(CApiMonitor, AttachesToTheOnlyNode) {
+  const gpemu_node_config config{
+      .struct_size = sizeof config, .name = "m", .gpu = "V100-PCIE-32GB", .device_count = 1};
+  gpemu_node* second = nullptr;
+  ASSERT_EQ(gpemu_node_create(&config, &second), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(gpemu_monitor_attach(), GPEMU_ERROR_INVALID_ARGUMENT) << "there are two nodes";
+  gpemu_node_close(second);
+  gpemu_node_close(node_);
+  node_ = nullptr;
+  EXPECT_EQ(gpemu_monitor_attach(), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_detach(), GPEMU_ERROR_UNAVAILABLE) << "no attempt succeeded";
 }
 
 TEST_F(CApiMonitor, AnswersOnlyWhileSomebodyIsAttached) {
