@@ -38,6 +38,11 @@ if(GPEMU_SANITIZE)
   add_compile_options(-fsanitize=${GPEMU_SANITIZE} -fno-omit-frame-pointer
     -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${GPEMU_SANITIZE})
+  # GPEMU_SANITIZE_THREAD and so on, for tests of what a sanitizer does not bear.
+  string(TOUPPER "${GPEMU_SANITIZE}" sanitizers)
+  string(REPLACE "," ";" sanitizers "${sanitizers}")
+  list(TRANSFORM sanitizers PREPEND GPEMU_SANITIZE_)
+  add_compile_definitions(${sanitizers})
 endif()
 if(GPEMU_BUILD_FUZZERS)
   # The coverage that guides the fuzzers, for the libraries too.

@@ -199,7 +199,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_host_free(void* memory);
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_register(void* memory, uint64_t bytes, uint32_t flags);
 GPEMU_API gpemu_cuda_status gpemu_cuda_host_unregister(void* memory);
 
-typedef enum gpemu_cuda_memory_kind {
+typedef enum gpemu_cuda_memory_kind GPEMU_INT {
   GPEMU_CUDA_MEMORY_UNREGISTERED = 0, /* numbered as cudaMemoryType */
   GPEMU_CUDA_MEMORY_HOST = 1,
   GPEMU_CUDA_MEMORY_DEVICE = 2,
@@ -218,7 +218,7 @@ typedef struct gpemu_cuda_pointer {
 /* Describes an address. An address that gpemu did not give out is UNREGISTERED, not an error. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_pointer_info(uint64_t address, gpemu_cuda_pointer* info);
 
-typedef enum gpemu_cuda_copy_kind {
+typedef enum gpemu_cuda_copy_kind GPEMU_INT {
   GPEMU_CUDA_COPY_HOST_TO_HOST = 0, /* numbered as cudaMemcpyKind */
   GPEMU_CUDA_COPY_HOST_TO_DEVICE = 1,
   GPEMU_CUDA_COPY_DEVICE_TO_HOST = 2,
@@ -264,7 +264,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_peek(uint64_t address, void* data, uint64
 /* Stream-ordered memory. A NULL pool handle means the current device's default pool or, for an
  * allocation, the current pool of the stream's device. */
 typedef struct gpemu_cuda_pool* gpemu_cuda_pool_handle;
-typedef enum gpemu_cuda_pool_attribute {
+typedef enum gpemu_cuda_pool_attribute GPEMU_INT {
   GPEMU_CUDA_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1, /* numbered as cudaMemPoolAttr */
   GPEMU_CUDA_POOL_REUSE_ALLOW_OPPORTUNISTIC = 2,
   GPEMU_CUDA_POOL_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
@@ -531,7 +531,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_clone(gpemu_cuda_graph_handle graph
                                                    gpemu_cuda_graph_handle* clone);
 GPEMU_API gpemu_cuda_status gpemu_cuda_graph_destroy(gpemu_cuda_graph_handle graph);
 
-typedef enum gpemu_cuda_node_kind {
+typedef enum gpemu_cuda_node_kind GPEMU_INT {
   GPEMU_CUDA_NODE_KERNEL = 0, /* numbered as cudaGraphNodeType */
   GPEMU_CUDA_NODE_COPY = 1,
   GPEMU_CUDA_NODE_SET = 2,
@@ -628,7 +628,7 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_graph_release_user_object(
 
 /* NVTX ranges and the profiler's switches, kept in recordings of operations and in traces. Pushed
  * ranges nest in their thread. Started ranges may end in any thread; their text identifies them. */
-typedef enum gpemu_cuda_mark_kind {
+typedef enum gpemu_cuda_mark_kind GPEMU_INT {
   GPEMU_CUDA_MARK_PUSH = 0,
   GPEMU_CUDA_MARK_POP = 1,
   GPEMU_CUDA_MARK_INSTANT = 2,

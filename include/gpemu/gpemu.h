@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpemu/enum.h"
+
 #if defined(__GNUC__)
 #define GPEMU_API __attribute__((visibility("default")))
 #else
@@ -35,7 +37,7 @@
 extern "C" {
 #endif
 
-typedef enum gpemu_status {
+typedef enum gpemu_status GPEMU_INT {
   GPEMU_OK = 0,
 #define X(name, c_name, value, exit_code, meaning) c_name = value,
 #include "gpemu/base/error_codes.def"
@@ -57,7 +59,7 @@ GPEMU_API const char* gpemu_version(void);
 
 typedef struct gpemu_node gpemu_node;
 
-typedef enum gpemu_clock {
+typedef enum gpemu_clock GPEMU_INT {
   GPEMU_CLOCK_REAL = 0,   /* the host's CLOCK_MONOTONIC: emulated work takes real time */
   GPEMU_CLOCK_VIRTUAL = 1 /* starts at 0 and jumps when a thread waits; private nodes only */
 } gpemu_clock;
@@ -150,12 +152,12 @@ GPEMU_API gpemu_status gpemu_pinned_lock(void* memory, uint64_t bytes);
 
 typedef struct gpemu_stream gpemu_stream;
 
-typedef enum gpemu_stream_kind {
+typedef enum gpemu_stream_kind GPEMU_INT {
   GPEMU_STREAM_BLOCKING = 0,    /* synchronises with the legacy default stream */
   GPEMU_STREAM_NON_BLOCKING = 1 /* does not */
 } gpemu_stream_kind;
 
-typedef enum gpemu_copy_direction {
+typedef enum gpemu_copy_direction GPEMU_INT {
   GPEMU_COPY_HOST_TO_DEVICE = 0,
   GPEMU_COPY_DEVICE_TO_HOST = 1
 } gpemu_copy_direction;
@@ -270,7 +272,7 @@ GPEMU_API gpemu_status gpemu_rendezvous_statistics(gpemu_rendezvous* rendezvous,
 typedef struct gpemu_cost_model gpemu_cost_model;
 
 /* The evidence on which a number rests, best first. */
-typedef enum gpemu_evidence {
+typedef enum gpemu_evidence GPEMU_INT {
   GPEMU_EVIDENCE_MEASURED = 0,
   GPEMU_EVIDENCE_INTERPOLATED = 1,
   GPEMU_EVIDENCE_EXTRAPOLATED = 2,

@@ -9,12 +9,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "gpemu/enum.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 /* The type of a number. */
-typedef enum gpemu_data_type {
+typedef enum gpemu_data_type GPEMU_INT {
   GPEMU_TYPE_UNKNOWN = 0, /* priced as FP32 */
   GPEMU_TYPE_FP64 = 1,
   GPEMU_TYPE_FP32 = 2,
@@ -53,7 +55,7 @@ static inline int gpemu_data_type_bytes(gpemu_data_type type) {
 
 /* The kinds of operations. Each comment lists the entries of `shape`, in order. Entries that a kind
  * does not list are 0. */
-typedef enum gpemu_operation_kind {
+typedef enum gpemu_operation_kind GPEMU_INT {
   /* A kernel of which only the launch is known: grid x, y, z, block x, y, z, dynamic shared bytes,
    * bytes that it is assumed to move (0: its name was not examined), arithmetic operations (0: not
    * known). `name` is the mangled name; `arguments` is the launch's argument array. */
@@ -103,7 +105,7 @@ typedef enum gpemu_operation_kind {
 enum { GPEMU_OPERATION_SHAPE_LENGTH = 20 };
 
 /* How elements are found in memory. */
-typedef enum gpemu_access {
+typedef enum gpemu_access GPEMU_INT {
   GPEMU_ACCESS_CONTIGUOUS = 0, /* side by side, several by one instruction; or not known */
   GPEMU_ACCESS_STRIDED = 1     /* each by an index that is computed for it */
 } gpemu_access;

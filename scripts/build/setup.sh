@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# Installs the packages for building and testing on Debian 12; with "lint", also those for linting
-# and fuzzing, with "package" those for making packages, with "pages" those for
-# scripts/check/check_pages.py. Prints nothing if all are installed.
+# Installs the packages for building on Debian 12; with "test", also those for the sanitizers, with
+# "lint" those and those for linting and fuzzing, with "package" those for making packages, with
+# "pages" those for scripts/check/check_pages.py. Prints nothing if all are installed.
 set -euo pipefail
 
 packages=(g++ cmake ninja-build git python3 pkg-config libfmt-dev libcli11-dev libsqlite3-dev
   libtomlplusplus-dev nlohmann-json3-dev libjpeg-dev libceres-dev libgtest-dev libbenchmark-dev
   python3-venv python3-jsonschema)
 [[ "${1:-}" == package ]] && packages+=(debootstrap dpkg-dev)
-[[ "${1:-}" == lint ]] && packages+=(clang-19 clang-format-19 clang-tidy-19 libclang-rt-19-dev)
+[[ "${1:-}" == @(test|lint) ]] && packages+=(clang-19 libclang-rt-19-dev)
+[[ "${1:-}" == lint ]] && packages+=(clang-format-19 clang-tidy-19)
 [[ "${1:-}" == pages ]] && packages+=(chromium chromium-driver python3-selenium fonts-liberation)
 
 if ! command -v apt-get >/dev/null; then

@@ -35,7 +35,8 @@ ALLOWED = {
 # What shims see besides: what the shim in front of the C library shares with the node, and mutexes
 # that clang checks, which are a header alone.
 FOR_SHIMS = (("shims/clock/", "gpemu/sim/clock_page.hpp"), ("shims/", "gpemu/base/mutex.hpp"))
-C_ABI_HEADERS = ("gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h", "gpemu/monitor.h")
+C_ABI_HEADERS = ("gpemu/enum.h", "gpemu/gpemu.h", "gpemu/operation.h", "gpemu/cuda.h",
+                 "gpemu/monitor.h")
 
 # A folder of tools/ may include itself, the one that all share, modules, and these.
 TOOLS_SHARE = "cli"

@@ -11,7 +11,7 @@ if [[ ${1:-} == -h || ${1:-} == --help ]]; then
   sed -n '4,7s/^# \{0,1\}//p' "$0"
   exit 0
 fi
-scripts/build/setup.sh
+scripts/build/setup.sh test
 
 cmake --preset dev --log-level=WARNING
 cmake --build --preset dev --target gpemu shims/all gpemu_node_actor gpemu_share_device

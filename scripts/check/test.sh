@@ -4,7 +4,7 @@
 # say the most; the last lines are those of the whole suite.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
-scripts/build/setup.sh
+scripts/build/setup.sh test
 jobs=$(nproc)
 
 # Runs in the background, because tests wait more than they compute, while the next preset is built.

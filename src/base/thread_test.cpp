@@ -27,7 +27,7 @@ TEST(StartThread, TheThreadHasItsNameAndGetsNoSignals) {
 }
 
 TEST(StartThread, WithoutRoomForAStackThereIsNoThread) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPEMU_SANITIZE_ADDRESS) || defined(GPEMU_SANITIZE_THREAD)
   GTEST_SKIP() << "sanitizers need more address space than this test leaves";
 #endif
   const pid_t child = ::fork();

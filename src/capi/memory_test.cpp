@@ -39,7 +39,7 @@ TEST(CApiPinned, GivesBackByAddress) {
 }
 
 TEST(CApiPinned, LocksMemoryOfTheCaller) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPEMU_SANITIZE_ADDRESS) || defined(GPEMU_SANITIZE_THREAD)
   GTEST_SKIP() << "the sanitizers' runtimes make mlock do nothing";
 #endif
   const auto locked_kib = [] {

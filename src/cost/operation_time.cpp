@@ -149,7 +149,7 @@ Convolution convolution_of(const gpemu_operation& operation) {
                    .in_channels = std::max(entry(operation, 1), 1.0),
                    .out_channels = std::max(entry(operation, 2), 1.0),
                    .groups = std::max(entry(operation, 3), 1.0)};
-  const int dimensions = std::clamp(static_cast<int>(entry(operation, 4)), 1, 3);
+  const int dimensions = static_cast<int>(std::clamp(entry(operation, 4), 1.0, 3.0));
   for (int i = 0; i < dimensions; ++i) {
     const double size = std::max(entry(operation, 8 + i), 1.0);
     conv.input_size[i] = std::max(entry(operation, 5 + i), 1.0);

@@ -30,7 +30,7 @@ class CopyTest : public MemoryTest {};
 
 /// Returns 0 under ThreadSanitizer, which writes shadows of what is mapped.
 long resident_pages() {
-#if defined(__SANITIZE_THREAD__)
+#if defined(GPEMU_SANITIZE_THREAD)
   return 0;
 #endif
   std::ifstream file("/proc/self/statm");

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_info.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <string>
 #include <string_view>
 
@@ -85,9 +87,10 @@ gpemu_cuda_device describe_device(const profile::GpuSpec& spec,
   info.multiprocessors = spec.multiprocessors;
   info.clock_khz = static_cast<std::int32_t>(spec.boost_clock_mhz * 1e3);
   info.memory_bus_bits = spec.memory_bus_bits;
-  // Two transfers per clock.
-  info.memory_clock_khz = static_cast<std::int32_t>(spec.memory_bandwidth_bytes_per_s * 8 /
-                                                    (2.0 * spec.memory_bus_bits) / 1e3);
+  // Two transfers per clock. A specification may have a bus that is too narrow for its bandwidth.
+  constexpr double kMaxKhz = std::numeric_limits<std::int32_t>::max();
+  info.memory_clock_khz = static_cast<std::int32_t>(std::min(
+      spec.memory_bandwidth_bytes_per_s * 8 / (2.0 * spec.memory_bus_bits) / 1e3, kMaxKhz));
   info.l2_cache_bytes = spec.l2_cache_bytes;
   info.shared_memory_per_block = 48 * kKiB;
   info.shared_memory_per_block_optin = static_cast<Bytes>(capability.shared_kib_optin) * kKiB;

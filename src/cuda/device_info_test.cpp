@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "device_info.hpp"
 
+#include <cstdint>
+#include <limits>
+
 #include <gtest/gtest.h>
 
 namespace gpemu::cuda {
@@ -10,6 +13,8 @@ gpemu_cuda_device device_of(int major, int minor) {
   return describe_device({.product_name = "Made-up",
                           .compute_capability_major = major,
                           .compute_capability_minor = minor,
+                          .memory_bandwidth_bytes_per_s = 1e15,
+                          .memory_bus_bits = 8,
                           .fp32_flops = 1},
                          {});
 }
@@ -21,6 +26,10 @@ TEST(DeviceInfo, LimitsFollowTheComputeCapability) {
   EXPECT_EQ(device_of(12, 0).max_threads_per_multiprocessor, 1536);
   EXPECT_EQ(device_of(12, 0).shared_memory_per_block_optin, 99 * kKiB);
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(DeviceInfo, AMemoryClockThatNoIntHoldsIsTheLargest) {
+  EXPECT_EQ(device_of(8, 0).memory_clock_khz, std::numeric_limits<std::int32_t>::max());
 }
 
 TEST(DeviceInfo, WarnsOfAComputeCapabilityWhoseLimitsAreNotKnown) {

@@ -269,7 +269,7 @@ class NoMoreFiles {
 };
 
 TEST_F(NodeTest, AProcessThatCanOpenNoMoreFilesKeepsItsPlace) {
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(GPEMU_SANITIZE_ADDRESS)
   GTEST_SKIP() << "the sanitizer looks at memory through pipes";
 #endif
   sim::VirtualClock clock;

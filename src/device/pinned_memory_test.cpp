@@ -22,7 +22,7 @@ Bytes locked_bytes() {
 }
 
 TEST(PinnedMemory, IsReallyLocked) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if defined(GPEMU_SANITIZE_ADDRESS) || defined(GPEMU_SANITIZE_THREAD)
   GTEST_SKIP() << "the sanitizers' runtimes make mlock do nothing";
 #endif
   const Bytes before = locked_bytes();

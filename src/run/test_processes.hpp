@@ -37,7 +37,7 @@ class Shared {
 
 /// Whether ThreadSanitizer is in each process: its own thread sleeps in a call that does not show
 /// when it ends, so the processes never all wait.
-#if defined(__SANITIZE_THREAD__)
+#if defined(GPEMU_SANITIZE_THREAD)
 inline constexpr bool kHasThreadSanitizer = true;
 #else
 inline constexpr bool kHasThreadSanitizer = false;
