@@ -7,17 +7,6 @@
 
 namespace gpemu {
 
-std::string_view error_name(ErrorCode code) {
-  switch (code) {
-#define X(name, c_name, value, exit_code, meaning) \
-  case ErrorCode::name:                            \
-    return meaning;
-#include "gpemu/base/error_codes.def"
-#undef X
-  }
-  return "unknown error";
-}
-
 int exit_code(ErrorCode code) {
   switch (code) {
 #define X(name, c_name, value, exit, meaning) \

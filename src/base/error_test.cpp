@@ -28,7 +28,6 @@ TEST(ErrorCode, HasDistinctExitCodes) {
   EXPECT_EQ(exit_code(ErrorCode::kInvalidArgument), 2);
   EXPECT_EQ(exit_code(ErrorCode::kOutOfMemory), 4);
   EXPECT_EQ(exit_code(ErrorCode::kInterrupted), 130);
-  EXPECT_EQ(error_name(ErrorCode::kUnsupported), "not supported");
 }
 
 }  // namespace

@@ -20,15 +20,19 @@ namespace {
 /// Written at once.
 constexpr std::size_t kBufferBytes = 1 << 16;
 
-Result<void> write_all(AtomicFile::Write write, int descriptor, std::string_view content,
+/// Returns the error of a system call that has just failed.
+std::unexpected<Error> cannot_write(const std::filesystem::path& path) {
+  const bool full = errno == ENOSPC || errno == EDQUOT;
+  return fail(full ? ErrorCode::kResourceLimit : ErrorCode::kIo, "cannot write {}: {}",
+              path.string(), errno_message(errno));
+}
+
+Result<void> write_all(const FileCalls& calls, int descriptor, std::string_view content,
                        const std::filesystem::path& path) {
   while (!content.empty()) {
-    const ssize_t written = write(descriptor, content.data(), content.size());
+    const ssize_t written = calls.write(descriptor, content.data(), content.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) {
-      const ErrorCode code = errno == ENOSPC ? ErrorCode::kResourceLimit : ErrorCode::kIo;
-      return fail(code, "cannot write {}: {}", path.string(), errno_message(errno));
-    }
+    if (written < 0) return cannot_write(path);
     content.remove_prefix(static_cast<std::size_t>(written));
   }
   return {};
@@ -150,57 +154,57 @@ bool is_special_file(const std::filesystem::path& path) {
 }
 
 AtomicFile::AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file,
-                       Write write)
+                       const FileCalls& calls)
     : path_(std::move(path)),
       temporary_(std::move(temporary)),
       file_(std::move(file)),
-      write_(write) {}
+      calls_(calls) {}
 
 AtomicFile::AtomicFile(AtomicFile&& other) noexcept
     : path_(std::move(other.path_)),
       temporary_(std::move(other.temporary_)),
       named_(std::exchange(other.named_, false)),
       file_(std::move(other.file_)),
-      write_(other.write_),
+      calls_(other.calls_),
       buffer_(std::move(other.buffer_)) {}
 
 AtomicFile::~AtomicFile() {
   if (named_) ::unlink(temporary_.c_str());
 }
 
-Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, Write write) {
+Result<AtomicFile> AtomicFile::create(const std::filesystem::path& path, const FileCalls& calls) {
   if (is_special_file(path)) {
     FileDescriptor file(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
-    if (!file.valid()) {
-      return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
+    if (!file.valid()) return cannot_write(path);
+    return AtomicFile(path, {}, std::move(file), calls);
+  }
+  std::error_code error;
+  if (std::filesystem::is_symlink(path, error)) {
+    const std::filesystem::path target = std::filesystem::canonical(path, error);
+    if (!error) return create(target, calls);
+    if (error != std::errc::no_such_file_or_directory) {
+      return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), error.message());
     }
-    return AtomicFile(path, {}, std::move(file), write);
+    const std::filesystem::path missing = std::filesystem::read_symlink(path, error);
+    return create(path.parent_path() / missing, calls);
   }
-  std::error_code no_link;
-  if (std::filesystem::is_symlink(path, no_link)) {
-    const std::filesystem::path target = std::filesystem::canonical(path, no_link);
-    if (!no_link) return create(target, write);
-  }
-  const auto refuse = [&path] {
-    return fail(ErrorCode::kIo, "cannot write {}: {}", path.string(), errno_message(errno));
-  };
   // A fault such as a name that is too long must be reported now, not after writing everything.
   struct stat old{};
   const bool replaces = ::stat(path.c_str(), &old) == 0;
-  if (!replaces && errno != ENOENT) return refuse();
+  if (!replaces && errno != ENOENT) return cannot_write(path);
   const mode_t mode = replaces ? old.st_mode & 0777 : 0666;  // less the process's umask
   const std::filesystem::path folder = path.has_parent_path() ? path.parent_path() : ".";
   std::uint64_t number = 0;
-  if (::getrandom(&number, sizeof number, 0) != sizeof number) return refuse();
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) return cannot_write(path);
   const std::string temporary = folder / fmt::format("gpemu-{:016x}.tmp", number);
-  AtomicFile made(path, temporary, open_unnamed(folder, mode), write);
+  AtomicFile made(path, temporary, open_unnamed(folder, mode), calls);
   if (!made.file_.valid()) {
     made.file_ =
         FileDescriptor(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
-    if (!made.file_.valid()) return refuse();
+    if (!made.file_.valid()) return cannot_write(path);
     made.named_ = true;
   }
-  if (replaces && ::fchmod(made.file_.get(), mode) != 0) return refuse();
+  if (replaces && ::fchmod(made.file_.get(), mode) != 0) return cannot_write(path);
   return made;
 }
 
@@ -210,7 +214,7 @@ Result<void> AtomicFile::append(std::string_view content) {
 }
 
 Result<void> AtomicFile::flush() {
-  GPEMU_TRY(write_all(write_, file_.get(), buffer_, path_));
+  GPEMU_TRY(write_all(calls_, file_.get(), buffer_, path_));
   buffer_.clear();
   return {};
 }
@@ -218,18 +222,15 @@ Result<void> AtomicFile::flush() {
 Result<void> AtomicFile::commit() {
   GPEMU_TRY(flush());
   if (temporary_.empty()) return {};
-  const auto refuse = [this] {
-    return fail(ErrorCode::kIo, "cannot write {}: {}", path_.string(), errno_message(errno));
-  };
-  if (::fsync(file_.get()) != 0) return refuse();
+  if (calls_.sync(file_.get()) != 0) return cannot_write(path_);
   // Only a file with a name can replace another. A signal in between would leave it behind.
   const SignalsHeld held;
-  if (!named_ && ::linkat(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(),
-                          AT_SYMLINK_FOLLOW) != 0) {
-    return refuse();
+  if (!named_ && calls_.link(AT_FDCWD, path_of(file_).c_str(), AT_FDCWD, temporary_.c_str(),
+                             AT_SYMLINK_FOLLOW) != 0) {
+    return cannot_write(path_);
   }
   named_ = true;
-  if (::rename(temporary_.c_str(), path_.c_str()) != 0) return refuse();
+  if (calls_.rename(temporary_.c_str(), path_.c_str()) != 0) return cannot_write(path_);
   named_ = false;
   return {};
 }

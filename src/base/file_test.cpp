@@ -5,11 +5,13 @@
 #include <array>
 #include <cerrno>
 #include <cstddef>
+#include <cstdio>
 #include <fcntl.h>
 #include <filesystem>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <string>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -122,6 +124,16 @@ class AtomicFileTest : public testing::Test {
     return status.st_mode & 07777;
   }
 
+  Result<void> write_with(const FileCalls& calls, std::string_view content) const {
+    GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path_, calls));
+    GPEMU_TRY(file.append(content));
+    return file.commit();
+  }
+
+  std::ptrdiff_t files() const {
+    return std::distance(std::filesystem::directory_iterator(folder_), {});
+  }
+
   const std::filesystem::path folder_ = std::filesystem::path(testing::TempDir()) /
                                         ("gpemu_atomic_file_" + std::to_string(::getpid()));
   const std::filesystem::path path_ = folder_ / "out";
@@ -144,7 +156,7 @@ TEST_F(AtomicFileTest, LeavesNoOtherNameBehind) {
     ASSERT_TRUE(write_file_atomically(path_, content));
     EXPECT_EQ(read_file(path_).value_or("unread"), content);
   }
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  EXPECT_EQ(files(), 1);
 }
 
 TEST_F(AtomicFileTest, LeavesNothingHalfWrittenOnAFullDisk) {
@@ -157,10 +169,8 @@ TEST_F(AtomicFileTest, LeavesNothingHalfWrittenOnAFullDisk) {
     errno = ENOSPC;
     return -1;
   };
-  const auto write = [&](const std::string& content) -> Result<void> {
-    GPEMU_ASSIGN(AtomicFile file, AtomicFile::create(path_, kFull));
-    GPEMU_TRY(file.append(content));
-    return file.commit();
+  const auto write = [&](const std::string& content) {
+    return write_with({.write = kFull}, content);
   };
   for (const std::size_t size : {std::size_t{1001}, std::size_t{1} << 20}) {
     const auto written = write(std::string(size, 'x'));
@@ -174,7 +184,88 @@ TEST_F(AtomicFileTest, LeavesNothingHalfWrittenOnAFullDisk) {
   ASSERT_TRUE(write(old));
   EXPECT_FALSE(write(std::string(1001, 'x')));
   EXPECT_EQ(read_file(path_).value_or("unread"), old);
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 1);
+  EXPECT_EQ(files(), 1);
+}
+
+// A power failure keeps what was synced; a name may be on the disk before the content is.
+TEST_F(AtomicFileTest, HasItsContentOnTheDiskBeforeItGetsTheName) {
+  static off_t on_disk;
+  static std::vector<off_t> at_rename;
+  on_disk = 0;
+  at_rename.clear();
+  const FileCalls calls{.sync =
+                            [](int descriptor) {
+                              on_disk = ::lseek(descriptor, 0, SEEK_END);
+                              return ::fsync(descriptor);
+                            },
+                        .rename =
+                            [](const char* from, const char* to) {
+                              at_rename.push_back(on_disk);
+                              return std::rename(from, to);
+                            }};
+  ASSERT_TRUE(write_with(calls, std::string(100'000, 'x')));
+  EXPECT_EQ(at_rename, std::vector<off_t>{100'000});
+}
+
+TEST_F(AtomicFileTest, LeavesTheOldFileIfTheNewOneCannotBeSynced) {
+  ASSERT_TRUE(write_file_atomically(path_, "old"));
+  const auto failed = write_with({.sync =
+                                      [](int) {
+                                        errno = EIO;
+                                        return -1;
+                                      }},
+                                 "new");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().code, ErrorCode::kIo);
+  EXPECT_EQ(failed.error().message, "cannot write " + path_.string() + ": Input/output error");
+  EXPECT_EQ(read_file(path_).value_or("unread"), "old");
+  EXPECT_EQ(files(), 1);
+}
+
+TEST_F(AtomicFileTest, LeavesTheOldFileIfTheNewOneCannotGetAName) {
+  ASSERT_TRUE(write_file_atomically(path_, "old"));
+  constexpr auto kFullLink = [](int, const char*, int, const char*, int) {
+    errno = ENOSPC;
+    return -1;
+  };
+  constexpr auto kFullRename = [](const char*, const char*) {
+    errno = ENOSPC;
+    return -1;
+  };
+  // A file system that makes no files without names needs no link.
+  for (const FileCalls& calls :
+       {FileCalls{.link = kFullLink, .rename = kFullRename}, FileCalls{.rename = kFullRename}}) {
+    const auto failed = write_with(calls, "new");
+    ASSERT_FALSE(failed);
+    EXPECT_EQ(failed.error().code, ErrorCode::kResourceLimit);
+    EXPECT_EQ(read_file(path_).value_or("unread"), "old");
+    EXPECT_EQ(files(), 1);
+  }
+}
+
+TEST_F(AtomicFileTest, ReplacesTheTargetOfALink) {
+  const std::filesystem::path target = folder_ / "target";
+  ASSERT_TRUE(write_file_atomically(target, "old"));
+  std::filesystem::create_symlink("target", path_);
+  ASSERT_TRUE(write_file_atomically(path_, "new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(read_file(target).value_or("unread"), "new");
+}
+
+TEST_F(AtomicFileTest, MakesTheMissingTargetOfALinkToALink) {
+  std::filesystem::create_symlink("second", path_);
+  std::filesystem::create_symlink(folder_ / "target", folder_ / "second");
+  ASSERT_TRUE(write_file_atomically(path_, "new"));
+  EXPECT_TRUE(std::filesystem::is_symlink(path_));
+  EXPECT_EQ(read_file(folder_ / "target").value_or("unread"), "new");
+}
+
+TEST_F(AtomicFileTest, RefusesALinkToItself) {
+  std::filesystem::create_symlink("out", path_);
+  const auto failed = write_file_atomically(path_, "new");
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().message,
+            "cannot write " + path_.string() + ": Too many levels of symbolic links");
 }
 
 TEST_F(AtomicFileTest, RefusesANameThatIsTooLongBeforeTheContentIsThere) {

@@ -36,9 +36,6 @@ template <typename... Args>
   return std::unexpected(Error{code, fmt::format(format, std::forward<Args>(args)...)});
 }
 
-/// Returns the enumerator's name in words, e.g. "out of memory".
-[[nodiscard]] std::string_view error_name(ErrorCode code);
-
 /// Returns the exit code with which the command reports `code`.
 [[nodiscard]] int exit_code(ErrorCode code);
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdio>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -59,20 +60,27 @@ class FileDescriptor {
 /// Returns whether a path names a device, a pipe or a socket, which must not be replaced.
 [[nodiscard]] bool is_special_file(const std::filesystem::path& path);
 
+/// The system calls that give a file its content and its name. Tests replace them.
+struct FileCalls {
+  ssize_t (*write)(int descriptor, const void* bytes, std::size_t size) = ::write;
+  int (*sync)(int descriptor) = ::fsync;
+  int (*link)(int old_folder, const char* old_path, int new_folder, const char* new_path,
+              int flags) = ::linkat;
+  int (*rename)(const char* old_path, const char* new_path) = ::rename;
+};
+
 /// Replaces a file's content as a whole: readers see the old content or the new, never a part.
 /// The new content first goes to a temporary file in the same folder, which is removed after a
 /// failure. If the file system supports it, the temporary file has no name until it is complete, so
 /// a killed process leaves nothing behind either. An existing file keeps its permissions; a new one
-/// gets those of the process's umask. A symbolic link stays, and its target is replaced; a special
-/// file is written to directly. After a power failure, the file has its old content or its new one:
-/// the new content is on the disk before it gets the name, but the name may not be.
+/// gets those of the process's umask. A symbolic link stays, and its target is replaced or made; a
+/// special file is written to directly. After a power failure, the file has its old content or its
+/// new one: the new content is on the disk before it gets the name, but the name may not be.
 class AtomicFile {
  public:
-  using Write = ssize_t (*)(int descriptor, const void* bytes, std::size_t size);
-
-  /// `write` writes as write(2) does. Errors: kIo with the path and the reason.
+  /// Errors: kIo with the path and the reason; kResourceLimit if the disk is full.
   [[nodiscard]] static Result<AtomicFile> create(const std::filesystem::path& path,
-                                                 Write write = ::write);
+                                                 const FileCalls& calls = {});
   AtomicFile(AtomicFile&& other) noexcept;
   AtomicFile& operator=(AtomicFile&&) = delete;
   AtomicFile(const AtomicFile&) = delete;
@@ -87,14 +95,15 @@ class AtomicFile {
   [[nodiscard]] Result<void> commit();
 
  private:
-  AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file, Write write);
+  AtomicFile(std::filesystem::path path, std::string temporary, FileDescriptor file,
+             const FileCalls& calls);
   [[nodiscard]] Result<void> flush();
 
   std::filesystem::path path_;
   std::string temporary_;  ///< its name until it is complete; empty: the file itself is written to.
   bool named_ = false;     ///< whether a file of that name exists and must be removed.
   FileDescriptor file_;
-  Write write_;
+  FileCalls calls_;
   std::string buffer_;
 };
 
