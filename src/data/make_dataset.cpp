@@ -14,6 +14,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/thread.hpp"
 #include "gpemu/data/dataset.hpp"
 #include "gpemu/sim/random.hpp"
 
@@ -156,10 +157,16 @@ class Production {
       fs::create_directory(folder_ / class_name(i), error);
       if (error) return fail(ErrorCode::kIo, "cannot make a class folder: {}", error.message());
     }
-    std::vector<std::jthread> threads;
-    for (int i = 1; i < options_.threads; ++i) threads.emplace_back([this] { work(); });
+    // If the system starts fewer threads, each of them writes more images.
+    std::vector<std::thread> threads;
+    for (int i = 1; i < options_.threads; ++i) {
+      threads.push_back(start_thread("gpemu-images", [this] { work(); }));
+      if (!threads.back().joinable()) break;
+    }
     work();
-    threads.clear();
+    for (std::thread& thread : threads) {
+      if (thread.joinable()) thread.join();
+    }
     const Lock lock(mutex_);
     if (error_) return std::unexpected(*std::move(error_));
     return {};

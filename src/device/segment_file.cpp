@@ -423,7 +423,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
     return fail(ErrorCode::kUnavailable,
                 "the node '{}' is in use (`gpemu smi {}` shows by whom); end those processes, or "
                 "remove it with --force",
-                node.name, node.name);
+                printable(node.name), printable(node.name));
   }
   struct stat status{};
   if (::lstat(node.path().c_str(), &status) != 0) return {};  // Another process was faster.
@@ -434,7 +434,7 @@ Result<void> remove_node(std::string_view name, bool force, const std::filesyste
   struct stat locked{};
   if (!force && (::fstat(file->get(), &locked) != 0 || !is_named_by(node.path(), locked))) {
     return fail(ErrorCode::kUnavailable, "another process has just replaced the node '{}'",
-                node.name);
+                printable(node.name));
   }
   if (::unlink(node.path().c_str()) != 0) {
     return fail(ErrorCode::kIo, "cannot remove {}: {}", printable(node.path().string()),

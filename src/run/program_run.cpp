@@ -77,10 +77,10 @@ Result<void> add_totals(const std::filesystem::path& folder, std::string_view nu
 }  // namespace
 
 Result<ProgramRun> record_steps(const ProgramRunOptions& options,
-                                const std::filesystem::path& temporary,
-                                const std::vector<std::string>& environment,
+                                const ProgramSurroundings& surroundings,
                                 const std::atomic<bool>& stop) {
-  GPEMU_ASSIGN(const record::RecordFolder folder, record::RecordFolder::create(temporary));
+  GPEMU_ASSIGN(const record::RecordFolder folder,
+               record::RecordFolder::create(surroundings.temporary));
   GPEMU_ASSIGN(const std::filesystem::path shims, find_shims());
   Environment changes = environment_of({.gpu = options.gpu.name,
                                         .memory = options.memory == 0 ? kPlenty : options.memory,
@@ -108,10 +108,10 @@ Result<ProgramRun> record_steps(const ProgramRunOptions& options,
     return recorded_enough(predict::find_steps(work, search), work.events.size(), wanted);
   };
   const std::filesystem::path output = folder.path() / "output";
-  GPEMU_ASSIGN(const std::optional<int> code,
-               run_until(with_batch(options.words, options.batch),
-                         changed(environment, changes, std::filesystem::current_path(error)),
-                         output, enough));
+  GPEMU_ASSIGN(
+      const std::optional<int> code,
+      run_until(with_batch(options.words, options.batch),
+                changed(surroundings.environment, changes, surroundings.current), output, enough));
   GPEMU_TRY(run.read(std::numeric_limits<std::size_t>::max()));
   GPEMU_TRY(check_space(folder.path()));
   const auto* const main = run.main();

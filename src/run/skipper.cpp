@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/thread.hpp"
 #include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
@@ -212,11 +213,19 @@ class Skipper::Loop {
   std::map<std::string, std::uint64_t> in_the_way_;
 };
 
-Skipper::Skipper(ClockPage& page, Options options) {
+Result<std::unique_ptr<Skipper>> Skipper::start(ClockPage& page, Options options) {
   allow_many_files();
-  loop_ = std::make_unique<Loop>(page, std::move(options));
-  thread_ = std::thread([this] { loop_->run(); });
+  std::unique_ptr<Skipper> skipper(new Skipper(std::make_unique<Loop>(page, std::move(options))));
+  if (skipper->thread_.joinable()) return skipper;
+  // Ends at once, and lets all who sleep go on.
+  skipper->loop_->stop();
+  skipper->loop_->run();
+  return fail(ErrorCode::kResourceLimit,
+              "cannot start the thread that skips waiting, so the run takes its real time");
 }
+
+Skipper::Skipper(std::unique_ptr<Loop> loop)
+    : loop_(std::move(loop)), thread_(start_thread("gpemu-skip", [this] { loop_->run(); })) {}
 
 Skipper::~Skipper() {
   stop();

@@ -51,9 +51,9 @@ TEST_F(SkipperTest, SkipsWhatAllWaitFor) {
     while (true) ::pause();
   };
   TestProcesses processes({[&] { sleep(kLong); }, [&] { sleep(2 * kLong); }});
-  Skipper skipper(*page_, options_of(processes));
+  const auto skipper = Skipper::start(*page_, options_of(processes)).value();
   ASSERT_TRUE(reaches(*done_, 2));
-  const Skipper::Report& report = skipper.stop();
+  const Skipper::Report& report = skipper->stop();
   EXPECT_GE(report.skips, 2U);
   EXPECT_EQ(report.skipped, Duration(page_->skipped_ns()));
   EXPECT_LE(report.skipped, 2 * kLong);
@@ -78,7 +78,7 @@ TEST_F(SkipperTest, SkipsNothingWhileSomebodyComputes) {
                              *computed = true;
                              while (true) ::pause();
                            }});
-  Skipper skipper(*page_, options_of(processes));
+  const auto skipper = Skipper::start(*page_, options_of(processes)).value();
   ASSERT_TRUE(reaches(*done_, 1));
   EXPECT_TRUE(*computed);
   EXPECT_EQ(*skipped_us, 0U);
@@ -99,7 +99,7 @@ TEST_F(SkipperTest, SkipsNothingWhileOthersTakePart) {
     ++asked;
     return alone->load();
   };
-  Skipper skipper(*page_, std::move(options));
+  const auto skipper = Skipper::start(*page_, std::move(options)).value();
   ASSERT_TRUE(reaches(asked, 3));
   EXPECT_EQ(page_->skipped_us(), 0U);
   *alone = true;
@@ -129,7 +129,7 @@ TEST_F(SkipperTest, ForgetsTheWaitsOfTheDead) {
                                        std::pair(sim::WaitKind::kHold, INT64_MAX)}) {
     static_cast<void>(sim::publish(*page_, INT_MAX, kind, until_ns, [] {}));
   }
-  Skipper skipper(*page_, options_of(processes));
+  const auto skipper = Skipper::start(*page_, options_of(processes)).value();
   ASSERT_TRUE(reaches(*done_, 1));
 }
 

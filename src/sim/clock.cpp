@@ -26,12 +26,6 @@ void sleep_on(const std::atomic<std::uint32_t>& word, std::uint32_t seen, TimePo
             deadline == TimePoint::max() ? nullptr : &until, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-void relax_processor() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#endif
-}
-
 }  // namespace
 
 TimePoint RealClock::now() const {
@@ -41,20 +35,15 @@ TimePoint RealClock::now() const {
 }
 
 void RealClock::wait_until(TimePoint deadline) {
-  TimePoint time = now();
-  if (deadline > time + spin_) {
+  TimePoint start = now();
+  if (deadline > start + spin_) {
     minimise_timer_slack();
     sleep_until(deadline - spin_);
-    time = now();
+    start = now();
   }
-  const TimePoint spin_start = time;
-  while (time < deadline) {
-    relax_processor();
-    time = now();
-  }
-  if (time > spin_start) {
-    spun_ns_.fetch_add((time - spin_start).count(), std::memory_order_relaxed);
-  }
+  if (start >= deadline) return;
+  spin_until(*this, deadline);
+  spun_ns_.fetch_add((now() - start).count(), std::memory_order_relaxed);
 }
 
 void RealClock::wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,

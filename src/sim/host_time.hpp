@@ -21,4 +21,14 @@ inline void minimise_timer_slack() {
   static_cast<void>(done);
 }
 
+/// Keeps the processor until a time has come. The other thread of the core gets its share.
+template <typename Clock>
+void spin_until(const Clock& clock, TimePoint time) {
+  while (clock.now() < time) {
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+  }
+}
+
 }  // namespace gpemu::sim

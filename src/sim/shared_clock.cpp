@@ -107,11 +107,10 @@ void SharedClock::sleep_until(TimePoint time) {
 
 void SharedClock::wait_until(TimePoint deadline) {
   if (deadline > now() + spin_) sleep_until(deadline - spin_);
-  while (now() < deadline) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#endif
-  }
+  if (now() >= deadline) return;
+  const TimePoint start = host_now();
+  spin_until(*this, deadline);
+  spun_ns_.fetch_add((host_now() - start).count(), std::memory_order_relaxed);
 }
 
 }  // namespace gpemu::sim

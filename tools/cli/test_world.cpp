@@ -109,6 +109,7 @@ TestWorld::TestWorld()
             .time_of_day = [] { return std::chrono::system_clock::time_point(); },
             .terminal = [this] { return terminal; },
             .thread_cpu_time = [this] { return clock.now().time_since_epoch() / 2; },
+            .process_cpu_time = [this] { return clock.now().time_since_epoch() / 2; },
             .host_sample =
                 [this](report::LoadScope) {
                   const Duration time = clock.now().time_since_epoch();
@@ -119,12 +120,13 @@ TestWorld::TestWorld()
             .run_program =
                 [this](const std::vector<std::string>& words,
                        const std::vector<std::string>& environment, run::ProgramOutput output,
-                       const std::function<void(pid_t)>&) {
+                       const std::function<void(pid_t)>& on_start) {
                   StartedProgram started{.words = words, .environment = {}, .output = output};
                   for (const std::string& entry : environment) {
                     const std::size_t equals = entry.find('=');
                     started.environment[entry.substr(0, equals)] = entry.substr(equals + 1);
                   }
+                  on_start(::getpid());
                   return program(started);
                 },
             .record_steps = [this](const run::ProgramRunOptions& options,

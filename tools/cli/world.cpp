@@ -12,9 +12,9 @@
 namespace gpemu::tools {
 namespace {
 
-Duration thread_cpu_time() {
+Duration cpu_time(clockid_t clock) {
   timespec time{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  ::clock_gettime(clock, &time);
   return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
 }
 
@@ -42,22 +42,27 @@ std::optional<std::string> World::variable(std::string_view name) const {
 World real_world(sim::Clock& clock) {
   std::error_code none;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
+  const std::filesystem::path current = std::filesystem::current_path(none);
   return {.nodes = device::Node::default_directory(),
           .profiles = profile::Database::default_paths(),
           .temporary = temporary,
-          .current = std::filesystem::current_path(none),
+          .current = current,
           .executable = std::filesystem::read_symlink("/proc/self/exe", none),
           .environment = own_environment,
           .clock = clock,
           .time_of_day = [] { return std::chrono::system_clock::now(); },
           .terminal = [] { return report::terminal(own_variable); },
-          .thread_cpu_time = thread_cpu_time,
+          .thread_cpu_time = [] { return cpu_time(CLOCK_THREAD_CPUTIME_ID); },
+          .process_cpu_time = [] { return cpu_time(CLOCK_PROCESS_CPUTIME_ID); },
           .host_sample = report::sample_host,
           .shims = run::find_shims,
           .run_program = run::run_program,
           .record_steps =
-              [temporary](const run::ProgramRunOptions& options, const std::atomic<bool>& stop) {
-                return run::record_steps(options, temporary, own_environment(), stop);
+              [temporary, current](const run::ProgramRunOptions& options,
+                                   const std::atomic<bool>& stop) {
+                const run::ProgramSurroundings surroundings{
+                    .temporary = temporary, .current = current, .environment = own_environment()};
+                return run::record_steps(options, surroundings, stop);
               }};
 }
 

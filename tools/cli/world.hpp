@@ -36,6 +36,7 @@ struct World {
   std::function<std::chrono::system_clock::time_point()> time_of_day;
   std::function<report::Terminal()> terminal;  ///< its size may change.
   std::function<Duration()> thread_cpu_time;   ///< of the calling thread.
+  std::function<Duration()> process_cpu_time;  ///< of all threads.
   report::HostLoadMeter::Sampler host_sample;
   std::function<Result<std::filesystem::path>()> shims;  ///< as run::find_shims().
   /// As run::run_program().
@@ -43,7 +44,7 @@ struct World {
                             const std::vector<std::string>& environment, run::ProgramOutput output,
                             const std::function<void(pid_t)>& started)>
       run_program;
-  /// As run::record_steps(), with the environment and the folder for temporary files.
+  /// As run::record_steps(), with these surroundings.
   std::function<Result<run::ProgramRun>(const run::ProgramRunOptions& options,
                                         const std::atomic<bool>& stop)>
       record_steps;

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "data/data_bench.hpp"
 
-#include <ctime>
+#include <algorithm>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <utility>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/thread.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/data/sample_reader.hpp"
@@ -14,16 +16,10 @@
 namespace gpemu::tools {
 namespace {
 
-/// Returns the CPU time of all threads.
-Duration cpu_time() {
-  timespec time{};
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
-  return std::chrono::seconds(time.tv_sec) + Duration(time.tv_nsec);
-}
-
 /// Runs `epoch`, which fills in the counts, and adds the times.
 template <typename Epoch>
-Result<DataBenchEpoch> measure(const sim::Clock& clock, const Epoch& epoch) {
+Result<DataBenchEpoch> measure(const sim::Clock& clock, const std::function<Duration()>& cpu_time,
+                               const Epoch& epoch) {
   const TimePoint start = clock.now();
   const Duration cpu_start = cpu_time();
   GPEMU_ASSIGN(DataBenchEpoch result, epoch());
@@ -52,9 +48,16 @@ class DecodeEpoch {
       : dataset_(dataset), workers_(workers), stop_(stop) {}
 
   Result<DataBenchEpoch> run() GPEMU_EXCLUDES(mutex_) {
-    {
-      std::vector<std::jthread> threads(static_cast<std::size_t>(workers_));
-      for (std::jthread& thread : threads) thread = std::jthread([this] { work(); });
+    std::vector<std::thread> threads;
+    for (int i = 0; i < workers_; ++i) {
+      threads.push_back(start_thread("gpemu-decode", [this] { work(); }));
+    }
+    const bool all = std::ranges::all_of(threads, &std::thread::joinable);
+    for (std::thread& thread : threads) {
+      if (thread.joinable()) thread.join();
+    }
+    if (!all) {
+      return fail(ErrorCode::kResourceLimit, "cannot start {} worker threads", workers_);
     }
     const Lock lock(mutex_);
     if (error_) return std::unexpected(*std::move(error_));
@@ -99,6 +102,7 @@ class DecodeEpoch {
 Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
                                                    const DataBenchOptions& options,
                                                    const sim::Clock& clock,
+                                                   const std::function<Duration()>& cpu_time,
                                                    const std::atomic<bool>& stop) {
   GPEMU_TRY(dataset.fill_page_cache(&stop));
   std::optional<data::Loader> loader;
@@ -112,7 +116,7 @@ Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& da
   }
   std::vector<DataBenchEpoch> epochs;
   for (int i = 0; i < options.epochs; ++i) {
-    GPEMU_ASSIGN(const DataBenchEpoch epoch, measure(clock, [&] {
+    GPEMU_ASSIGN(const DataBenchEpoch epoch, measure(clock, cpu_time, [&] {
                    return loader ? load_epoch(*loader, static_cast<std::uint64_t>(i), stop)
                                  : DecodeEpoch(dataset, options.workers, stop).run();
                  }));

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
@@ -29,12 +30,12 @@ struct DataBenchEpoch {
 };
 
 /// Measures how fast the host prepares images from files in the page cache, without waiting for a
-/// GPU.
+/// GPU. `cpu_time` returns the CPU time of all threads of the process.
 ///
-/// Errors: those of the loader; kCorruptData with decode_only; kInterrupted after `stop`.
-[[nodiscard]] Result<std::vector<DataBenchEpoch>> run_data_bench(const data::FolderDataset& dataset,
-                                                                 const DataBenchOptions& options,
-                                                                 const sim::Clock& clock,
-                                                                 const std::atomic<bool>& stop);
+/// Errors: those of the loader; kCorruptData or, if the threads cannot be started, kResourceLimit
+/// with decode_only; kInterrupted after `stop`.
+[[nodiscard]] Result<std::vector<DataBenchEpoch>> run_data_bench(
+    const data::FolderDataset& dataset, const DataBenchOptions& options, const sim::Clock& clock,
+    const std::function<Duration()>& cpu_time, const std::atomic<bool>& stop);
 
 }  // namespace gpemu::tools

@@ -23,7 +23,11 @@ TEST(DataBench, StopsBeforeItReadsTheFiles) {
   std::filesystem::remove_all(root);  // Reading it would be an error of another kind.
   const sim::VirtualClock clock;
   const std::atomic<bool> stop = true;
-  EXPECT_EQ(run_data_bench(*dataset, {}, clock, stop).error().code, ErrorCode::kInterrupted);
+  EXPECT_EQ(run_data_bench(
+                *dataset, {}, clock, [] { return Duration(); }, stop)
+                .error()
+                .code,
+            ErrorCode::kInterrupted);
 }
 
 }  // namespace

@@ -148,7 +148,8 @@ Result<void> bench_data(const BenchOptions& options, const World& world) {
   report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
   GPEMU_ASSIGN(const std::vector<DataBenchEpoch> epochs,
-               run_data_bench(dataset, options.bench, world.clock, interrupt.flag()));
+               run_data_bench(dataset, options.bench, world.clock, world.process_cpu_time,
+                              interrupt.flag()));
   provenance.load = meter.read();
   provenance.load->queued.reset();  // The threads that were measured have ended.
   std::vector<double> rates;

@@ -146,8 +146,7 @@ Result<std::vector<std::filesystem::path>> gpu_files(const std::vector<std::stri
                          gpu.find_first_not_of("0123456789", colon + 1) == std::string::npos;
     const std::string name = counted ? gpu.substr(0, colon) : gpu;
     if (!name.contains('/') && !name.ends_with(".toml")) continue;
-    std::error_code error;
-    const std::string path = std::filesystem::absolute(name, error).string();
+    const std::string path = (world.current / name).string();
     if (path.contains(':')) {
       return fail(
           ErrorCode::kInvalidArgument,
@@ -174,23 +173,25 @@ Result<run::Settings> settings_of(const RunProgramOptions& options, const World&
 /// Makes the program's clocks follow the node's clock.
 void follow_clock(const device::Node& node, const World& world, run::Settings& settings) {
   const auto [file, offset] = node.place_of_clock();
-  std::error_code ignored;
-  settings.clock_page =
-      fmt::format("{}:{}", offset, std::filesystem::absolute(file, ignored).string());
+  settings.clock_page = fmt::format("{}:{}", offset, (world.current / file).string());
   settings.preloaded = world.variable("LD_PRELOAD").value_or("");
   // Set before any part of the program waits.
   node.clock_page().skipping = 1;
 }
 
-void skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root, const World& world,
-                  std::optional<run::Skipper>& skipper) {
-  skipper.emplace(node->clock_page(),
-                  run::Skipper::Options{.root = root,
-                                        .segment = node->place_of_clock().first,
-                                        .host_clock = world.clock,
-                                        .has_all = [node](const std::set<pid_t>& processes) {
-                                          return node->all_others_among(processes);
-                                        }});
+/// Returns nothing, after a message, if the run must take its real time.
+std::unique_ptr<run::Skipper> skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
+                                           const World& world) {
+  auto skipper =
+      run::Skipper::start(node->clock_page(), {.root = root,
+                                               .segment = node->place_of_clock().first,
+                                               .host_clock = world.clock,
+                                               .has_all = [node](const std::set<pid_t>& processes) {
+                                                 return node->all_others_among(processes);
+                                               }});
+  if (skipper) return *std::move(skipper);
+  report::print_error("gpemu: warning: {}\n", skipper.error().message);
+  return nullptr;
 }
 
 /// Reports the time that was skipped and what often prevented skipping, if anything did.
@@ -229,9 +230,9 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
                                         : run::ProgramOutput::kAsItIs;
   report::Provenance provenance = report::provenance_at(world.time_of_day());
   const report::HostLoadMeter meter(report::LoadScope::kChildren, world.host_sample);
-  std::optional<run::Skipper> skipper;
+  std::unique_ptr<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
-    if (options.clock == "virtual") skip_waiting(node, root, world, skipper);
+    if (options.clock == "virtual") skipper = skip_waiting(node, root, world);
   };
   GPEMU_ASSIGN(const int code, world.run_program(options.words, environment, output, started));
   if (skipper && !options.quiet) tell_skipped(skipper->stop());

@@ -147,6 +147,13 @@ TEST_F(RunCommandTest, TakesTheOnlyNodeWithoutOptions) {
                               "run`, with --node (`gpemu node list` shows them)\n"}));
 }
 
+TEST_F(RunCommandTest, ReportsWhatItSkippedOnTheVirtualClock) {
+  const Outcome outcome = run({"--gpu", "T4", "--clock", "virtual"});
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.errors.starts_with("\nskipped   0.000 s in 0 skips\n")) << outcome.errors;
+  EXPECT_NE(variable("GPEMU_CLOCK_PAGE"), "unset");
+}
+
 TEST_F(RunCommandTest, HasOneGpuIfEachProcessHasItsOwnTime) {
   const std::string needs_one =
       "gpemu: --clock gpu-only needs one --gpu: each process has its own time\n";

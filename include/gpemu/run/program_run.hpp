@@ -39,15 +39,20 @@ struct ProgramRun {
   std::vector<std::string> unsupported;  ///< calls, by name.
 };
 
+/// What a program finds when it starts.
+struct ProgramSurroundings {
+  std::filesystem::path temporary;       ///< the folder for temporary files.
+  std::filesystem::path current;         ///< the current folder.
+  std::vector<std::string> environment;  ///< entries "NAME=value", apart from the settings.
+};
+
 /// Runs a program on an emulated GPU, on the virtual clock, until enough of its steps are recorded
-/// or it ends. `stop` ends it. `temporary`: the folder for temporary files.
-/// `environment`: the entries "NAME=value" that the program gets, apart from the settings.
+/// or it ends. `stop` ends it.
 ///
 /// Errors: kNotFound, with the last output of the program, if it fails before its first step or has
 /// no steps; kInterrupted after `stop`; the errors of starting a program.
 [[nodiscard]] Result<ProgramRun> record_steps(const ProgramRunOptions& options,
-                                              const std::filesystem::path& temporary,
-                                              const std::vector<std::string>& environment,
+                                              const ProgramSurroundings& surroundings,
                                               const std::atomic<bool>& stop);
 
 }  // namespace gpemu::run

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 #include <thread>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/clock_page.hpp"
@@ -42,8 +43,10 @@ class Skipper {
     std::string in_the_way;
   };
 
-  /// Starts skipping. The page outlives the skipper.
-  Skipper(sim::ClockPage& page, Options options);
+  /// Starts skipping. The page outlives the skipper. Errors: kResourceLimit if the system starts no
+  /// more threads.
+  [[nodiscard]] static Result<std::unique_ptr<Skipper>> start(sim::ClockPage& page,
+                                                              Options options);
   Skipper(const Skipper&) = delete;
   Skipper& operator=(const Skipper&) = delete;
   /// Ends skipping: the clock then runs like the host's.
@@ -54,6 +57,7 @@ class Skipper {
 
  private:
   class Loop;
+  explicit Skipper(std::unique_ptr<Loop> loop);
   std::unique_ptr<Loop> loop_;
   std::thread thread_;
   Report report_;

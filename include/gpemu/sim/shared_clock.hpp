@@ -23,6 +23,9 @@ class SharedClock final : public Clock {
   void wait_for_change(const std::atomic<std::uint32_t>& word, std::uint32_t seen,
                        TimePoint deadline) override;
   [[nodiscard]] bool runs_by_itself() const override { return true; }
+  [[nodiscard]] Duration spun() const override {
+    return Duration(spun_ns_.load(std::memory_order_relaxed));
+  }
 
   /// Returns the host's CLOCK_MONOTONIC, also in a program whose time functions follow the page.
   [[nodiscard]] TimePoint host_now() const;
@@ -34,6 +37,7 @@ class SharedClock final : public Clock {
   ClockPage& page_;
   Duration spin_;
   int (*read_)(clockid_t, timespec*);
+  std::atomic<std::int64_t> spun_ns_{0};
 };
 
 }  // namespace gpemu::sim
