@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains an LSTM language model on sequences of different lengths that it makes up: an unmodified
-script for `gpemu predict`, which reads its batch from GPEMU_BATCH.
+script for `gpemu predict`, which reads its batch size from GPEMU_BATCH.
 
     gpemu predict --gpu T4,A100-SXM4-80GB --batch 64,128 -- python lstm.py
 """

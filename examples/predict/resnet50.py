@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trains torchvision's ResNet-50 on images that it makes up: an unmodified script for
-`gpemu predict`, which reads its batch from GPEMU_BATCH.
+`gpemu predict`, which reads its batch size from GPEMU_BATCH.
 
     gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB --batch 32,64 -- python resnet50.py
 """

@@ -259,7 +259,7 @@ typedef struct gpemu_round_statistics {
   size_t struct_size;
   uint64_t rounds;         /* rounds whose ends are known */
   int64_t median_late_ns;  /* median of the time from the end of a round until that end was known;
-                              at most a millisecond */
+                              a longer median than a millisecond is given as a millisecond */
   int64_t latest_ns;       /* the longest such time */
   int64_t settling_cpu_ns; /* CPU time of the thread that settles rounds */
 } gpemu_round_statistics;

@@ -22,7 +22,8 @@ class Lateness {
   }
   [[nodiscard]] std::uint64_t total() const { return total_; }
   [[nodiscard]] Duration latest() const { return latest_; }
-  /// Returns the median, rounded up to a microsecond, at most a millisecond.
+  /// Returns the median, rounded up to a microsecond; a longer one than a millisecond is given as
+  /// a millisecond.
   [[nodiscard]] Duration median() const {
     std::uint64_t seen = 0;
     std::size_t us = 0;

@@ -19,8 +19,8 @@ namespace gpemu::device {
 /// ends it does not know.
 ///
 /// An arrival is at a given time, or a given duration after the end of an earlier round, whichever
-/// is later. Unless it is published as final, it is a prediction, which its party may take back
-/// until that time has passed.
+/// is later. Unless it is published as final, it is a promise, which its party may take back until
+/// that time has passed.
 ///
 /// Thread safety: guarded by the schedule's mutex.
 class Party {

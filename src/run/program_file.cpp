@@ -47,8 +47,8 @@ Result<std::filesystem::path> find_program(const std::string& name,
                                                 : std::string());
 }
 
-/// Returns whether the loader will ignore libraries that the environment names. Source: ld.so(8),
-/// secure-execution mode.
+/// Returns whether the dynamic linker will ignore libraries that the environment names. Source:
+/// ld.so(8), secure-execution mode.
 bool gains_privileges(const std::filesystem::path& path, const struct stat& status) {
   const bool other_user = (status.st_mode & S_ISUID) != 0 && status.st_uid != ::getuid();
   const bool other_group = (status.st_mode & S_ISGID) != 0 && status.st_gid != ::getgid();
@@ -90,12 +90,12 @@ Result<void> check_elf(const std::filesystem::path& path, std::ifstream& file) {
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
     const auto segment = header_at<Elf64_Phdr>(file, header.e_phoff + i * sizeof(Elf64_Phdr));
     if (segment.p_type != PT_INTERP) continue;
-    const std::string loader =
+    const std::string linker =
         read_at(file, segment.p_offset, std::min<std::size_t>(segment.p_filesz, PATH_MAX));
-    if (!loader.contains("ld-linux")) {
+    if (!linker.contains("ld-linux")) {
       return fail(ErrorCode::kUnsupported,
-                  "{} uses the loader {}; the shims need the loader of the GNU C library",
-                  path.string(), loader.c_str());
+                  "{} uses the dynamic linker {}; the shims need that of the GNU C library",
+                  path.string(), linker.c_str());
     }
     return {};
   }
@@ -133,8 +133,8 @@ Result<void> check_program(const std::string& name, const std::optional<std::str
     }
     if (gains_privileges(path, status)) {
       return fail(ErrorCode::kUnsupported,
-                  "{} is set-user-ID, set-group-ID or has capabilities: the loader does not give "
-                  "it the shims",
+                  "{} is set-user-ID, set-group-ID or has capabilities: the dynamic linker does "
+                  "not give it the shims",
                   path.string());
     }
     // An executable file may be unreadable; then the system decides.

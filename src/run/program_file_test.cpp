@@ -23,7 +23,8 @@ class ProgramFile : public testing::Test {
 
   static constexpr std::streamsize kHeader = sizeof(Elf64_Ehdr);
 
-  /// Checks a program of this machine whose table of segments and loader's name are at offsets.
+  /// Checks a program of this machine whose table of segments and dynamic linker's name are at
+  /// offsets.
   [[nodiscard]] Result<void> check(std::uint64_t table, std::uint64_t name_at,
                                    std::string_view name) {
     header_.e_phoff = table;
@@ -68,10 +69,10 @@ TEST_F(ProgramFile, TablesMayBeAnywhere) {
   EXPECT_TRUE(check(200'000, 100'000, "/lib64/ld-linux-x86-64.so.2"));
 }
 
-TEST_F(ProgramFile, RefusesOtherLoaders) {
+TEST_F(ProgramFile, RefusesOtherDynamicLinkers) {
   const auto checked = check(64, 100'000, "/lib/ld-musl-x86_64.so.1");
   ASSERT_FALSE(checked);
-  EXPECT_TRUE(checked.error().message.contains("uses the loader /lib/ld-musl-x86_64.so.1;"))
+  EXPECT_TRUE(checked.error().message.contains("uses the dynamic linker /lib/ld-musl-x86_64.so.1;"))
       << checked.error().message;
 }
 

@@ -177,8 +177,8 @@ void add_condense_command(Command app) {
       .placeholder("FOLDER")
       .required();
   command.notes(
-      "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batches or "
-      "more.\n"
+      "Only operations in NVTX ranges \"MODEL batch=BATCH PHASE\" count; give three batch sizes\n"
+      "or more.\n"
       "Example:\n"
       "  gpemu cost condense resnet50.ops --output recordings");
   command.on_run([options] { return write_recordings(*options); });

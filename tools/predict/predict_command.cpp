@@ -151,10 +151,10 @@ void add_predict_command(Command app, const World& world) {
       "predict", "Predict how fast a CUDA program trains on GPUs, and whether it fits");
   command.notes(
       "Runs a few steps of the unmodified program on an emulated GPU without waiting for the GPU,\n"
-      "then ends the program. This is done once for each batch and for each compute capability of\n"
-      "the GPUs. Steps are recognised by NVTX ranges, by the optimizer's work, or by repetition.\n"
-      "The program reads its batch from the variable GPEMU_BATCH, or takes it from its arguments,\n"
-      "where gpemu replaces {batch}.\n"
+      "then ends the program. This is done once for each batch size and for each compute\n"
+      "capability of the GPUs. Steps are recognised by NVTX ranges, by the optimizer's work, or\n"
+      "by repetition. The program reads its batch size from the variable GPEMU_BATCH, or takes it\n"
+      "from its arguments, where gpemu replaces {batch}.\n"
       "Examples:\n"
       "  gpemu predict --gpu V100-PCIE-32GB,A100-SXM4-80GB,H100-SXM5-80GB -- python train.py\n"
       "  gpemu predict --gpu A100-SXM4-40GB --batch 32,64,128 -- python train.py --batch-size "

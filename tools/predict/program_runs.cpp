@@ -96,8 +96,8 @@ Result<void> ProgramRuns::check_batches() const {
       if (one->batch == other->batch || step_of(*one) != step_of(*other)) continue;
       return fail(ErrorCode::kInvalidArgument,
                   "the program does the same work at batches {} and {}: it must take its batch "
-                  "from the variable GPEMU_BATCH, or from {{batch}} in its arguments, as in -- "
-                  "python train.py --batch-size {{batch}}",
+                  "size from the variable GPEMU_BATCH, or from {{batch}} in its arguments, as in "
+                  "-- python train.py --batch-size {{batch}}",
                   one->batch, other->batch);
     }
   }

@@ -35,7 +35,7 @@ struct ProgramRunWorld {
       record;
 };
 
-/// Records a program once for each batch and each compute capability, because programs choose
+/// Records a program once for each batch size and each compute capability, because programs choose
 /// kernels and types by it.
 class ProgramRuns {
  public:

@@ -156,7 +156,7 @@ void add_profile_add_command(Command profile, const World& world) {
   auto folder = std::make_shared<fs::path>();
   command.option("folder", *folder, "Folder with pack.toml").required();
   command.notes(
-      "Your records take precedence over the installed ones, and later packs over earlier ones.\n"
+      "Your packs take precedence over the installed ones, and later packs over earlier ones.\n"
       "Example:\n"
       "  gpemu profile add my-pack");
   command.on_run([folder, &world] { return add(*folder, world); });

@@ -290,8 +290,8 @@ class Event(_Handle):
         return elapsed.value
 
     def time(self) -> int:
-        """Returns when it was reached, on the node's clock. Raises InvalidArgumentError if it was
-        never recorded, GpemuError if it is not over."""
+        """Returns the time at which it was reached, on the node's clock. Raises
+        InvalidArgumentError if it was never recorded, GpemuError if it is not over."""
         time_ns = c_int64()
         if status := _gpemu_event_time(self._handle, byref(time_ns)):
             _refuse(status)
@@ -359,7 +359,8 @@ class RoundStatistics(NamedTuple):
     Attributes:
         rounds: how many have ended.
         median_late_ns: for how long after a round's end nobody could tell it, because a party had
-            not published its arrival; at most a millisecond.
+            not published its arrival; a longer median than a millisecond is given as a
+            millisecond.
         latest_ns: the longest of these.
         settling_cpu_ns: the CPU time of the thread that settles rounds.
     """

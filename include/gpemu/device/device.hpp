@@ -35,7 +35,7 @@ class Event {
   explicit Event(TimePoint time) : Event(Moment(time)) {}
 
   [[nodiscard]] bool recorded() const { return recorded_; }
-  /// Returns when the work before the event ends. Requires: recorded().
+  /// Returns the moment at which the work before the event ends. Requires: recorded().
   [[nodiscard]] const Moment& moment() const { return moment_; }
 
  private:
@@ -62,9 +62,9 @@ class Stream {
   /// The stream's work still runs.
   ~Stream();
 
-  /// Queues work of duration `cost` on the compute engine and returns when it will run. Work that
-  /// is queued later in other streams may still put it off. Here and below, work that would end
-  /// after the last TimePoint (some 292 years) ends there.
+  /// Queues work of duration `cost` on the compute engine and returns the interval in which it will
+  /// run. Work that is queued later in other streams may still put it off. Here and below, work
+  /// that would end after the last TimePoint (some 292 years) ends there.
   Interval launch(Duration cost);
 
   /// Queues a copy of `bytes` that takes `cost` on a copy engine. Requires: `engine` is a copy
@@ -79,11 +79,11 @@ class Stream {
   void wait(const Event& event);
   void wait(const Moment& moment);
 
-  /// Returns when all work queued so far ends, including that of the streams with which this one
-  /// synchronises.
+  /// Returns the moment at which all work queued so far ends, including that of the streams with
+  /// which this one synchronises.
   [[nodiscard]] Moment tail() const;
 
-  /// Returns when the last work of this stream ends.
+  /// Returns the moment at which the last work of this stream ends.
   [[nodiscard]] Moment last_end() const;
 
   /// Returns whether all work queued so far has ended.

@@ -28,9 +28,9 @@ class Mark {
   /// `schedule`: null if nobody looks at the mark except its timeline.
   Mark(Schedule* schedule, TimePoint expected) : time_ns_(to_ns(expected)), schedule_(schedule) {}
 
-  /// Returns when the work ends; only as expected until it has its time.
+  /// Returns the time at which the work ends; only as expected until it has its time.
   [[nodiscard]] TimePoint time() const { return at_ns(time_ns_.load()); }
-  /// Returns when the work starts. Requires: it has its time.
+  /// Returns the time at which the work starts. Requires: it has its time.
   [[nodiscard]] TimePoint start() const { return start_; }
   /// Returns whether the time cannot change any more.
   [[nodiscard]] bool is_final() const { return final_; }
@@ -121,8 +121,8 @@ class Moment {
   /// Returns whether the moment has come at `now`, a time of the device's clock.
   [[nodiscard]] bool is_over(TimePoint now) const;
 
-  /// Returns when the moment came or, if it has not come yet, when it will come if nothing else is
-  /// queued; the last TimePoint if it is open.
+  /// Returns the time at which the moment came or, if it has not come yet, will come if nothing
+  /// else is queued; the last TimePoint if it is open.
   [[nodiscard]] TimePoint time() const;
 
   /// Returns whether the time is unknown because the moment waits, perhaps after other work, for

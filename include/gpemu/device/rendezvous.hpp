@@ -19,8 +19,8 @@ namespace gpemu::device {
 struct RoundStatistics {
   std::uint64_t rounds = 0;  ///< rounds whose ends are known.
   /// Median of the time from the end of a round until that end was known, which is when the last
-  /// party published its arrival. Usually zero, because arrivals are published early; at most a
-  /// millisecond.
+  /// party published its arrival. Usually zero, because arrivals are published early; a longer
+  /// median than a millisecond is given as a millisecond.
   Duration median_late{};
   Duration latest{};    ///< the longest such time.
   Duration settling{};  ///< CPU time of the thread that settles rounds.
@@ -60,9 +60,9 @@ class Rendezvous {
   /// Aborts and leaves the group: parties that still wait for this one fail.
   ~Rendezvous();
 
-  /// Queues a round in a stream and returns when it ends. The stream must belong to a device of the
-  /// node on which the party joined. Work that is queued in the stream later starts after the
-  /// round.
+  /// Queues a round in a stream and returns the moment at which it ends. The stream must belong to
+  /// a device of the node on which the party joined. Work that is queued in the stream later starts
+  /// after the round.
   ///
   /// Errors: kUnavailable after the group has failed or this party has aborted; kInvalidArgument
   /// for a stream of another node.

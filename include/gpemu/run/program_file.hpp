@@ -9,8 +9,8 @@
 namespace gpemu::run {
 
 /// Checks that a program can be started, by its path or by its name in a folder of `search_path`,
-/// and that the loader will give it the shims. `search_path`: the value of PATH; without it, the
-/// folders of execvp(3).
+/// and that the dynamic linker will give it the shims. `search_path`: the value of PATH; without
+/// it, the folders of execvp(3).
 ///
 /// Errors: kNotFound if it does not exist, kInvalidArgument if it is not executable, kUnsupported
 /// if it is statically linked, is for another architecture, or gains privileges.

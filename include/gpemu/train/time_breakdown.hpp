@@ -33,7 +33,7 @@ struct GpuStep {
   device::Interval backward;  ///< loss, backward and optimizer.
   device::Interval all_reduce;
 
-  /// Returns when the GPU has done its part of the step.
+  /// Returns the time at which the GPU has done its part of the step.
   [[nodiscard]] TimePoint end() const { return std::max(backward.end, all_reduce.end); }
 };
 
