@@ -7,11 +7,15 @@
 enum Status : int {
   kSuccess = 0,
   kInvalidPlan = 1,
+  kAllocFailed = 2,
   kInvalidType = 3,
   kInvalidValue = 4,
   kExecFailed = 6,
   kInvalidSize = 8,
 };
+
+/// CUFFT_FORWARD and CUFFT_INVERSE.
+enum Direction : int { kForward = -1, kInverse = 1 };
 
 /// cufftType.
 enum TransformType : int {

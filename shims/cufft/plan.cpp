@@ -10,12 +10,14 @@
 
 namespace {
 
+constexpr int kMaxRank = 3;
+
 struct Plan {
   bool made = false;
   gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
   int cufft_type = 0;  // 0 when made by cufftXt
   int64_t batch = 0;
-  int64_t sizes[3] = {1, 1, 1};
+  int64_t sizes[kMaxRank] = {1, 1, 1};
   size_t work_bytes = 0;
   bool auto_allocation = true;
   uint64_t allocated = 0;
@@ -71,7 +73,30 @@ gpemu_data_type type_of_cuda(int type) {
   }
 }
 
-// Fills in a plan; the work area is one copy of the data, as the real library's usually is.
+// The bytes of a work area, which is one copy of the data, as the real library's usually is.
+template <typename Int>
+int measure(int rank, const Int* sizes, int64_t batch, gpemu_data_type type, size_t* bytes) {
+  if (type == GPEMU_TYPE_UNKNOWN) {
+    return kInvalidType;
+  }
+  if (sizes == nullptr || rank < 1 || rank > kMaxRank) {
+    return kInvalidValue;
+  }
+  if (batch < 1) {
+    return kInvalidSize;
+  }
+  int64_t elements = batch;
+  for (int i = 0; i < rank; ++i) {
+    if (sizes[i] < 1 || static_cast<int64_t>(sizes[i]) > INT64_MAX / 64 / elements) {
+      return kInvalidSize;
+    }
+    elements *= sizes[i];
+  }
+  *bytes = static_cast<size_t>(elements) * gpemu_data_type_bytes(type);
+  return kSuccess;
+}
+
+// Fills in a plan.
 template <typename Int>
 int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type type,
          size_t* work_bytes) {
@@ -79,25 +104,12 @@ int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type 
   if (plan == nullptr || plan->made) {
     return kInvalidPlan;
   }
-  if (type == GPEMU_TYPE_UNKNOWN) {
-    return kInvalidType;
+  size_t bytes = 0;
+  if (const int status = measure(rank, sizes, batch, type, &bytes); status != kSuccess) {
+    return status;
   }
-  if (sizes == nullptr || rank < 1 || rank > 3) {
-    return kInvalidValue;
-  }
-  int64_t elements = batch;
-  if (batch < 1) {
-    return kInvalidSize;
-  }
-  for (int i = 0; i < rank; ++i) {
-    if (sizes[i] < 1 || static_cast<int64_t>(sizes[i]) > INT64_MAX / 64 / elements) {
-      return kInvalidSize;
-    }
-    elements *= sizes[i];
-  }
-  const size_t bytes = static_cast<size_t>(elements) * gpemu_data_type_bytes(type);
   if (plan->auto_allocation && gpemu_cuda_malloc(bytes, &plan->allocated) != GPEMU_CUDA_SUCCESS) {
-    return 2;  // CUFFT_ALLOC_FAILED
+    return kAllocFailed;
   }
   std::copy_n(sizes, rank, plan->sizes);
   plan->type = type;
@@ -122,24 +134,8 @@ int make_typed(int handle, int rank, const Int* sizes, int64_t batch, int type,
 
 template <typename Int>
 int estimate(int rank, const Int* sizes, int64_t batch, int type, size_t* work_bytes) {
-  if (work_bytes == nullptr || sizes == nullptr || rank < 1 || rank > 3) {
-    return kInvalidValue;
-  }
-  if (type_of(type) == GPEMU_TYPE_UNKNOWN) {
-    return kInvalidType;
-  }
-  int64_t elements = batch;
-  if (batch < 1) {
-    return kInvalidSize;
-  }
-  for (int i = 0; i < rank; ++i) {
-    if (sizes[i] < 1 || static_cast<int64_t>(sizes[i]) > INT64_MAX / 64 / elements) {
-      return kInvalidSize;
-    }
-    elements *= sizes[i];
-  }
-  *work_bytes = static_cast<size_t>(elements) * gpemu_data_type_bytes(type_of(type));
-  return kSuccess;
+  return work_bytes == nullptr ? static_cast<int>(kInvalidValue)
+                               : measure(rank, sizes, batch, type_of(type), work_bytes);
 }
 
 int run(const char* name, int handle, int wanted_type, const void* input, const void* output) {
@@ -158,7 +154,7 @@ int run(const char* name, int handle, int wanted_type, const void* input, const 
   operation.kind = GPEMU_OPERATION_FFT;
   operation.type = plan->type;
   operation.shape[0] = plan->batch;
-  std::copy_n(plan->sizes, 3, operation.shape + 1);
+  std::copy_n(plan->sizes, kMaxRank, operation.shape + 1);
   operation.name = name;
   // At least half of the complex elements exist: a real transform's output.
   gpemu_cuda_result result = {};
@@ -175,7 +171,7 @@ int run(const char* name, int handle, int wanted_type, const void* input, const 
 }
 
 bool valid_direction(int direction) {
-  return direction == -1 || direction == 1;
+  return direction == kForward || direction == kInverse;
 }
 
 }  // namespace
