@@ -25,8 +25,33 @@ enum Status {
 /// nvmlEnableState_t.
 enum Feature { kDisabled = 0, kEnabled = 1 };
 
-/// NVML_DEVICE_ARCH_...: 2 (Kepler) and the following ones, or this.
-constexpr unsigned kUnknownArchitecture = 0xFFFFFFFF;
+/// NVML_API_VERSION.
+constexpr int kApiVersion = 13;
+
+/// NVML_DEVICE_ARCH_...
+enum Architecture : unsigned {
+  kKepler = 2,
+  kMaxwell = 3,
+  kPascal = 4,
+  kVolta = 5,
+  kTuring = 6,
+  kAmpere = 7,
+  kAda = 8,
+  kHopper = 9,
+  kBlackwell = 10,
+  kUnknownArchitecture = 0xFFFFFFFF
+};
+
+/// nvmlBrandType_t: those of emulated boards.
+enum Brand : unsigned {
+  kUnknownBrand = 0,
+  kQuadro = 1,
+  kTesla = 2,
+  kGeforce = 5,
+  kQuadroRtx = 12,
+  kNvidia = 14,
+  kGeforceRtx = 15
+};
 
 /// nvmlBusType_t.
 constexpr unsigned kPcieBus = 2;

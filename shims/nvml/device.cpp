@@ -24,14 +24,15 @@ struct Numbered {
   unsigned number;
 };
 
-// NVML_DEVICE_ARCH_...
-constexpr Numbered kArchitectures[] = {{"Kepler", 2}, {"Maxwell", 3}, {"Pascal", 4},
-                                       {"Volta", 5},  {"Turing", 6},  {"Ampere", 7},
-                                       {"Ada", 8},    {"Hopper", 9},  {"Blackwell", 10}};
+constexpr Numbered kArchitectures[] = {
+    {"Kepler", kKepler}, {"Maxwell", kMaxwell}, {"Pascal", kPascal},
+    {"Volta", kVolta},   {"Turing", kTuring},   {"Ampere", kAmpere},
+    {"Ada", kAda},       {"Hopper", kHopper},   {"Blackwell", kBlackwell}};
 
-// nvmlBrandType_t, by the beginning or a part of the product name.
-constexpr Numbered kBrands[] = {{"Tesla", 2},       {"GeForce RTX", 15}, {"GeForce", 5},
-                                {"Quadro RTX", 12}, {"Quadro", 1},       {"NVIDIA ", 14}};
+// By the beginning or a part of the product name.
+constexpr Numbered kBrands[] = {{"Tesla", kTesla},     {"GeForce RTX", kGeforceRtx},
+                                {"GeForce", kGeforce}, {"Quadro RTX", kQuadroRtx},
+                                {"Quadro", kQuadro},   {"NVIDIA ", kNvidia}};
 
 template <size_t Size>
 unsigned find_number(const Numbered (&table)[Size], const char* text, unsigned otherwise) {
@@ -103,7 +104,7 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetMinorNumber(Handle* device, unsigned* minor) 
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetBrand(Handle* device, unsigned* brand) {
   return nvml::put(device, brand, [](const Device& known) {
-    return nvml::find_number(nvml::kBrands, known.product_name, 0);
+    return nvml::find_number(nvml::kBrands, known.product_name, nvml::kUnknownBrand);
   });
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetArchitecture(Handle* device, unsigned* architecture) {

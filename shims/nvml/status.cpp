@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
+#include <iterator>
 
 #include "nvml.hpp"
 
@@ -8,44 +9,41 @@ namespace {
 
 constexpr int kCudaVersion = 13020;  // what cuDriverGetVersion of the shim yields
 
-struct StatusText {
-  int status;
-  const char* text;
+// The texts of nvmlErrorString, in the order of nvmlReturn_t's numbers. Source: nvmlReturn_t, and
+// nvidia-ml-py, which shows the same to users.
+constexpr const char* kStatusTexts[] = {
+    "Success",
+    "Uninitialized",
+    "Invalid Argument",
+    "Not Supported",
+    "Insufficient Permissions",
+    "Already Initialized",
+    "Not Found",
+    "Insufficient Size",
+    "Insufficient External Power",
+    "Driver Not Loaded",
+    "Timeout",
+    "Interrupt Request Issue",
+    "NVML Shared Library Not Found",
+    "Function Not Found",
+    "Corrupted infoROM",
+    "GPU is lost",
+    "GPU requires restart",
+    "The operating system has blocked the request.",
+    "Driver/library version mismatch",
+    "In use by another client",
+    "Insufficient Memory",
+    "No data",
+    "vGPU ECC not supported",
+    "Insufficient Resources",
+    "Frequency not supported",
+    "Argument version mismatch",
+    "Deprecated",
+    "Not Ready",
+    "GPU not found",
+    "Invalid State",
+    "Reset type not supported",
 };
-
-// The texts of nvmlErrorString. Source: nvmlReturn_t, and nvidia-ml-py, which shows the same to
-// users.
-constexpr StatusText kStatusTexts[] = {{0, "Success"},
-                                       {1, "Uninitialized"},
-                                       {2, "Invalid Argument"},
-                                       {3, "Not Supported"},
-                                       {4, "Insufficient Permissions"},
-                                       {5, "Already Initialized"},
-                                       {6, "Not Found"},
-                                       {7, "Insufficient Size"},
-                                       {8, "Insufficient External Power"},
-                                       {9, "Driver Not Loaded"},
-                                       {10, "Timeout"},
-                                       {11, "Interrupt Request Issue"},
-                                       {12, "NVML Shared Library Not Found"},
-                                       {13, "Function Not Found"},
-                                       {14, "Corrupted infoROM"},
-                                       {15, "GPU is lost"},
-                                       {16, "GPU requires restart"},
-                                       {17, "The operating system has blocked the request."},
-                                       {18, "Driver/library version mismatch"},
-                                       {19, "In use by another client"},
-                                       {20, "Insufficient Memory"},
-                                       {21, "No data"},
-                                       {22, "vGPU ECC not supported"},
-                                       {23, "Insufficient Resources"},
-                                       {24, "Frequency not supported"},
-                                       {25, "Argument version mismatch"},
-                                       {26, "Deprecated"},
-                                       {27, "Not Ready"},
-                                       {28, "GPU not found"},
-                                       {29, "Invalid State"},
-                                       {30, "Reset type not supported"}};
 
 }  // namespace
 
@@ -68,10 +66,9 @@ int status_of(gpemu_status status) {
 }  // namespace nvml
 
 GPEMU_SHIM_EXPORT const char* nvmlErrorString(int status) {
-  for (const nvml::StatusText& entry : nvml::kStatusTexts) {
-    if (entry.status == status) return entry.text;
-  }
-  return "Unknown Error";
+  return status >= 0 && status < static_cast<int>(std::size(nvml::kStatusTexts))
+             ? nvml::kStatusTexts[status]
+             : "Unknown Error";
 }
 
 GPEMU_SHIM_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length) {
@@ -79,8 +76,8 @@ GPEMU_SHIM_EXPORT int nvmlSystemGetDriverVersion(char* version, unsigned length)
   return nvml::put_text(gpemu_monitor_driver_version(), version, length);
 }
 GPEMU_SHIM_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
-  char text[80];  // NVML_API_VERSION before the driver's
-  std::snprintf(text, sizeof(text), "13.%s", gpemu_monitor_driver_version());
+  char text[80];
+  std::snprintf(text, sizeof(text), "%d.%s", nvml::kApiVersion, gpemu_monitor_driver_version());
   return nvml::put_text(text, version, length);
 }
 GPEMU_SHIM_EXPORT int nvmlSystemGetCudaDriverVersion(int* version) {

@@ -16,6 +16,36 @@ constexpr uint32_t kTableOfCallbacks = 1;
 /// NvtxCallbackModule. Source: nvtxTypes.h.
 enum CallbackModule : int { kModuleCore = 1, kModuleCore2 = 5 };
 
+/// NvtxCallbackIdCore: those that are given here. Source: nvtxTypes.h.
+enum CoreCallback : unsigned {
+  kMarkEx = 1,
+  kMarkA = 2,
+  kMarkW = 3,
+  kRangeStartEx = 4,
+  kRangeStartA = 5,
+  kRangeStartW = 6,
+  kRangeEnd = 7,
+  kRangePushEx = 8,
+  kRangePushA = 9,
+  kRangePushW = 10,
+  kRangePop = 11,
+};
+
+/// NvtxCallbackIdCore2: those that are given here. Source: nvtxTypes.h.
+enum DomainCallback : unsigned {
+  kDomainMarkEx = 1,
+  kDomainRangeStartEx = 2,
+  kDomainRangeEnd = 3,
+  kDomainRangePushEx = 4,
+  kDomainRangePop = 5,
+  kDomainRegisterStringA = 10,
+  kDomainRegisterStringW = 11,
+  kDomainCreateA = 12,
+  kDomainCreateW = 13,
+  kDomainDestroy = 14,
+  kInitialize = 15,
+};
+
 /// A program's description of a mark or a range. Source: nvToolsExt.h, nvtxEventAttributes_v2.
 struct NvtxAttributes {
   uint16_t version, size;

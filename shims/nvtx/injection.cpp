@@ -44,23 +44,31 @@ GPEMU_SHIM_EXPORT int InitializeInjectionNvtx2(const void* (*export_table)(uint3
     return 0;
   }
   const Slot core[] = {
-      slot(1, nvtxMarkEx),       slot(2, nvtxMarkA),       slot(3, nvtxMarkW),
-      slot(4, nvtxRangeStartEx), slot(5, nvtxRangeStartA), slot(6, nvtxRangeStartW),
-      slot(7, nvtxRangeEnd),     slot(8, nvtxRangePushEx), slot(9, nvtxRangePushA),
-      slot(10, nvtxRangePushW),  slot(11, nvtxRangePop),
+      slot(kMarkEx, nvtxMarkEx),
+      slot(kMarkA, nvtxMarkA),
+      slot(kMarkW, nvtxMarkW),
+      slot(kRangeStartEx, nvtxRangeStartEx),
+      slot(kRangeStartA, nvtxRangeStartA),
+      slot(kRangeStartW, nvtxRangeStartW),
+      slot(kRangeEnd, nvtxRangeEnd),
+      slot(kRangePushEx, nvtxRangePushEx),
+      slot(kRangePushA, nvtxRangePushA),
+      slot(kRangePushW, nvtxRangePushW),
+      slot(kRangePop, nvtxRangePop),
   };
+  void (*const initialize)(const void*) = [](const void*) {};
   const Slot core2[] = {
-      slot(1, nvtxDomainMarkEx),
-      slot(2, nvtxDomainRangeStartEx),
-      slot(3, nvtxDomainRangeEnd),
-      slot(4, nvtxDomainRangePushEx),
-      slot(5, nvtxDomainRangePop),
-      slot(10, nvtxDomainRegisterStringA),
-      slot(11, nvtxDomainRegisterStringW),
-      slot(12, nvtxDomainCreateA),
-      slot(13, nvtxDomainCreateW),
-      slot(14, nvtxDomainDestroy),
-      slot(15, +[](const void*) {}),  // nvtxInitialize
+      slot(kDomainMarkEx, nvtxDomainMarkEx),
+      slot(kDomainRangeStartEx, nvtxDomainRangeStartEx),
+      slot(kDomainRangeEnd, nvtxDomainRangeEnd),
+      slot(kDomainRangePushEx, nvtxDomainRangePushEx),
+      slot(kDomainRangePop, nvtxDomainRangePop),
+      slot(kDomainRegisterStringA, nvtxDomainRegisterStringA),
+      slot(kDomainRegisterStringW, nvtxDomainRegisterStringW),
+      slot(kDomainCreateA, nvtxDomainCreateA),
+      slot(kDomainCreateW, nvtxDomainCreateW),
+      slot(kDomainDestroy, nvtxDomainDestroy),
+      slot(kInitialize, initialize),
   };
   const bool filled = fill(*callbacks, kModuleCore, core, std::size(core));
   return filled && fill(*callbacks, kModuleCore2, core2, std::size(core2)) ? 1 : 0;
