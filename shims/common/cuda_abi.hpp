@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "stream_twins.hpp"
+#include "shim.hpp"
 
 // Handles, numbers and structures with the same binary layout in the driver and the runtime.
 // Source: cuda.h and driver_types.h of CUDA 12.8 and 13.2.
 
+using Stream = gpemu_cuda_stream_handle;
 using Event = gpemu_cuda_event_handle;
 using Kernel = gpemu_cuda_kernel_handle;
 using Pool = gpemu_cuda_pool_handle;
@@ -15,11 +16,17 @@ using Exec = gpemu_cuda_exec_handle;
 using UserObject = gpemu_cuda_user_object_handle;
 using StreamCallback = void (*)(Stream stream, int status, void* data);
 
+/// CU_STREAM_PER_THREAD and cudaStreamPerThread.
+constexpr uintptr_t kPerThreadStream = 2;
+
 constexpr int kSuccess = GPEMU_CUDA_SUCCESS;
 constexpr int kInvalidValue = GPEMU_CUDA_ERROR_INVALID_VALUE;
 
 /// CUDA_ERROR_UNSUPPORTED_LIMIT and cudaErrorUnsupportedLimit.
 constexpr int kUnsupportedLimit = 215;
+
+/// CU_DEVICE_INVALID and cudaInvalidDeviceId.
+constexpr int kNoDevice = -2;
 
 /// CUdevice_attribute and cudaDeviceAttr, by their names in cuda.h: those that have values here.
 enum DeviceAttribute {
@@ -208,6 +215,22 @@ struct LaunchAttribute {
 };
 static_assert(sizeof(LaunchAttribute) == 72);
 
+/// CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM and cudaEnablePerThreadDefaultStream: the last of
+/// the flags.
+constexpr uint64_t kPerThread = 2;
+
+/// CUfunc_cache and cudaFuncCache: the default, and the last.
+constexpr int kDefaultCache = 0, kLastCache = 3;
+
+/// CUsharedconfig and cudaSharedMemConfig: banks of four bytes, and the last.
+constexpr int kFourByteBanks = 1, kLastBanks = 2;
+
+/// CUshared_carveout and cudaSharedCarveout, in percent: the default, and the largest.
+constexpr int kDefaultCarveout = -1, kMaxCarveout = 100;
+
+/// CUoccupancy_flags and cudaOccupancyDisableCachingOverride.
+constexpr unsigned kAllOccupancyFlags = 1;
+
 /// CU_CTX_FLAGS_MASK and cudaDeviceMask.
 constexpr unsigned kAllContextFlags = 0xff;
 
@@ -218,6 +241,46 @@ constexpr unsigned kAllRegisterFlags = 1 | 2 | 4 | 8;
 
 /// CUevent_flags: blocking, without timing, between processes.
 constexpr unsigned kAllEventFlags = 1 | 2 | 4;
+
+/// CU_STREAM_NON_BLOCKING and cudaStreamNonBlocking.
+constexpr unsigned kAllStreamFlags = 1;
+
+/// CU_EVENT_RECORD_EXTERNAL and CU_EVENT_WAIT_EXTERNAL, and the runtime's.
+constexpr unsigned kAllRecordFlags = 1, kAllWaitFlags = 1;
+
+/// How the device waits for a function of the host, the last argument of cuLaunchHostFunc_v2:
+/// blocked or, the last, spinning.
+constexpr unsigned kLastHostWait = 1;
+
+/// CU_IPC_MEM_LAZY_ENABLE_PEER_ACCESS and cudaIpcMemLazyEnablePeerAccess.
+constexpr unsigned kAllIpcFlags = 1;
+
+/// CUmemAttach_flags, cudaMemAttachGlobal and the following.
+enum AttachFlags : unsigned { kAttachGlobal = 1, kAttachHost = 2, kAttachSingle = 4 };
+
+/// CUmem_advise and cudaMemoryAdvise: the first and the last.
+enum Advice : int { kSetReadMostly = 1, kUnsetAccessedBy = 6 };
+
+/// CUdevice_P2PAttribute and cudaDeviceP2PAttr: the first, access, and the last.
+enum PeerAttribute : int { kPerformanceRank = 1, kPeerAccess = 2, kPeerArrayAccess = 4 };
+
+/// CUstreamCaptureMode and cudaStreamCaptureMode: the last, "relaxed".
+constexpr int kLastCaptureMode = 2;
+
+/// CUstreamCaptureStatus and cudaStreamCaptureStatus.
+enum CaptureStatus : int { kNotCapturing = 0, kCapturing = 1 };
+
+/// CUstreamUpdateCaptureDependencies_flags and cudaStreamUpdateCaptureDependenciesFlags.
+enum DependencyFlags : unsigned { kAddDependencies = 0, kSetDependencies = 1 };
+
+/// CU_USER_OBJECT_NO_DESTRUCTOR_SYNC and CU_GRAPH_USER_OBJECT_MOVE, and the runtime's.
+constexpr unsigned kNoDestructorSync = 1, kMoveReferences = 1;
+
+/// CUgraphMem_attribute and cudaGraphMemAttributeType.
+enum GraphMemory : int { kUsedNow = 0, kUsedPeak = 1, kReservedNow = 2, kReservedPeak = 3 };
+
+/// CUgraphInstantiateResult and CUgraphExecUpdateResult, and the runtime's.
+constexpr int kInstantiateError = 1, kUpdateError = 1;
 
 /// CUgraphInstantiate_flags: free on launch, upload, launch from the device, priorities of nodes.
 constexpr uint64_t kInstantiateForDevice = 4;

@@ -97,7 +97,8 @@ int instantiate_graph(Exec* exec, Graph graph, uint64_t flags) {
 }
 
 int begin_stream_capture(Stream stream, int mode, Graph graph) {
-  return mode < 0 || mode > 2 ? kInvalidValue : gpemu_cuda_begin_capture(stream, mode, graph);
+  return mode < 0 || mode > kLastCaptureMode ? kInvalidValue
+                                             : gpemu_cuda_begin_capture(stream, mode, graph);
 }
 
 int get_capture_info(Stream stream, int* status, uint64_t* id, Graph* graph,
@@ -110,7 +111,7 @@ int get_capture_info(Stream stream, int* status, uint64_t* id, Graph* graph,
     return got;
   }
   *status = info.status;
-  const bool active = info.status == 1;
+  const bool active = info.status == kCapturing;
   if (active && id != nullptr) {
     *id = info.id;
   }
@@ -128,17 +129,14 @@ int get_capture_info(Stream stream, int* status, uint64_t* id, Graph* graph,
 
 int set_capture_dependencies(Stream stream, const Node* dependencies, size_t count,
                              unsigned flags) {
-  // CUstreamUpdateCaptureDependencies_flags, cudaStreamUpdateCaptureDependenciesFlags.
-  constexpr unsigned kAdd = 0;
-  constexpr unsigned kSet = 1;
-  return flags > kSet || (dependencies == nullptr && count > 0)
+  return flags > kSetDependencies || (dependencies == nullptr && count > 0)
              ? kInvalidValue
-             : gpemu_cuda_capture_set_dependencies(stream, dependencies, count, flags == kAdd);
+             : gpemu_cuda_capture_set_dependencies(stream, dependencies, count,
+                                                   flags == kAddDependencies);
 }
 
 int create_user_object(UserObject* object, void* data, void (*destroy)(void*), unsigned references,
                        unsigned flags) {
-  constexpr unsigned kNoDestructorSync = 1;  // CU_USER_OBJECT_NO_DESTRUCTOR_SYNC
   return object == nullptr || destroy == nullptr || references == 0 || flags != kNoDestructorSync
              ? kInvalidValue
              : gpemu_cuda_user_object_create(data, destroy, references, object);
@@ -153,10 +151,9 @@ int release_user_object(UserObject object, unsigned count) {
 }
 
 int retain_in_graph(Graph graph, UserObject object, unsigned count, unsigned flags) {
-  constexpr unsigned kMove = 1;  // CU_GRAPH_USER_OBJECT_MOVE
-  return count == 0 || (flags & ~kMove) != 0
+  return count == 0 || (flags & ~kMoveReferences) != 0
              ? kInvalidValue
-             : gpemu_cuda_graph_retain_user_object(graph, object, count, flags == kMove);
+             : gpemu_cuda_graph_retain_user_object(graph, object, count, flags == kMoveReferences);
 }
 
 int release_from_graph(Graph graph, UserObject object, unsigned count) {
@@ -169,7 +166,7 @@ int get_graph_memory(int device, int attribute, uint64_t* value) {
   if (status != GPEMU_CUDA_SUCCESS) {
     return status;
   }
-  if (attribute < 0 || attribute > 3 || value == nullptr) {
+  if (attribute < kUsedNow || attribute > kReservedPeak || value == nullptr) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   *value = 0;
@@ -182,7 +179,7 @@ int set_graph_memory(int device, int attribute, const uint64_t* value) {
   if (status != GPEMU_CUDA_SUCCESS) {
     return status;
   }
-  const bool is_high = attribute == 1 || attribute == 3;
+  const bool is_high = attribute == kUsedPeak || attribute == kReservedPeak;
   return is_high && value != nullptr && *value == 0 ? GPEMU_CUDA_SUCCESS
                                                     : GPEMU_CUDA_ERROR_INVALID_VALUE;
 }

@@ -24,9 +24,6 @@ int get_memory_info(size_t* free_bytes, size_t* total_bytes) {
 }
 
 int check_advice(uint64_t address, size_t bytes, int advice) {
-  // CUmem_advise, cudaMemoryAdvise.
-  constexpr int kSetReadMostly = 1;
-  constexpr int kUnsetAccessedBy = 6;
   if (advice < kSetReadMostly || advice > kUnsetAccessedBy || bytes == 0) {
     return kInvalidValue;
   }

@@ -14,8 +14,9 @@ struct Callback {
 }  // namespace
 
 int create_stream(Stream* stream, unsigned flags, int priority) {
-  return stream == nullptr || flags > 1 ? kInvalidValue
-                                        : gpemu_cuda_stream_create(flags, priority, stream);
+  return stream == nullptr || (flags & ~kAllStreamFlags) != 0
+             ? kInvalidValue
+             : gpemu_cuda_stream_create(flags, priority, stream);
 }
 
 int create_event(Event* event, unsigned flags) {
@@ -24,7 +25,8 @@ int create_event(Event* event, unsigned flags) {
 }
 
 int record_event(Event event, Stream stream, unsigned flags) {
-  return flags > 1 ? kInvalidValue : gpemu_cuda_event_record(event, stream, flags);
+  return (flags & ~kAllRecordFlags) != 0 ? kInvalidValue
+                                         : gpemu_cuda_event_record(event, stream, flags);
 }
 
 int call_on_host(Stream stream, void (*function)(void*), void* data) {
@@ -40,7 +42,7 @@ int add_callback(Stream stream, StreamCallback function, void* data, unsigned fl
   if (const int status = gpemu_cuda_capture_get_info(stream, &capture); status != kSuccess) {
     return status;
   }
-  if (capture.status != 0) {
+  if (capture.status != kNotCapturing) {
     return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   }
   auto callback = std::make_unique<Callback>(Callback{function, stream, data});

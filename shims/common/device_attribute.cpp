@@ -272,11 +272,7 @@ int find_device_by_pci_bus_id(int* device, const char* text) {
 }
 
 int get_peer_attribute(int* value, int attribute, int device, int peer) {
-  // CUdevice_P2PAttribute, cudaDeviceP2PAttr.
-  constexpr int kPerformanceRank = 1;
-  constexpr int kAccess = 2;
-  constexpr int kArrayAccess = 4;
-  if (value == nullptr || attribute < kPerformanceRank || attribute > kArrayAccess) {
+  if (value == nullptr || attribute < kPerformanceRank || attribute > kPeerArrayAccess) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
   if (device == peer) {
@@ -288,6 +284,6 @@ int get_peer_attribute(int* value, int attribute, int device, int peer) {
     return status;
   }
   // All links rank the same; atomics over links and arrays are not emulated.
-  *value = attribute == kAccess ? can : 0;
+  *value = attribute == kPeerAccess ? can : 0;
   return GPEMU_CUDA_SUCCESS;
 }

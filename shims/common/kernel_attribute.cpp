@@ -78,8 +78,9 @@ int set_kernel_attribute(gpemu_cuda_kernel_handle kernel, int attribute, int val
                      : gpemu_cuda_kernel_set_max_dynamic_shared(kernel, value);
   }
   if (attribute == kKernelCarveout) {
-    return value < -1 || value > 100 ? GPEMU_CUDA_ERROR_INVALID_VALUE
-                                     : gpemu_cuda_kernel_set_carveout(kernel, value);
+    return value < kDefaultCarveout || value > kMaxCarveout
+               ? GPEMU_CUDA_ERROR_INVALID_VALUE
+               : gpemu_cuda_kernel_set_carveout(kernel, value);
   }
   if (attribute != kKernelNonPortableClusters) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;

@@ -1,16 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "shim.hpp"
-
-using Stream = gpemu_cuda_stream_handle;
+#include "cuda_abi.hpp"
 
 /// The meaning of NULL as a stream: the legacy default stream, or the thread's own.
 inline Stream legacy(Stream stream) {
   return stream;
 }
 inline Stream per_thread(Stream stream) {
-  return stream == nullptr ? reinterpret_cast<Stream>(uintptr_t{2}) : stream;
+  return stream == nullptr ? reinterpret_cast<Stream>(kPerThreadStream) : stream;
 }
 
 /// Defines a function and its twin for programs compiled with per-thread default streams. `on` in

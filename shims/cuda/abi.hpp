@@ -43,11 +43,47 @@ enum MemoryType : unsigned {
 /// CUdriverProcAddressQueryResult.
 enum SymbolResult : int { kFound = 0, kNoSymbol = 1, kNoVersion = 2 };
 
-/// CUdriverProcAddress_flags, CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM: the last one.
-constexpr uint64_t kPerThread = 2;
+/// The version that cuCtxGetApiVersion yields for contexts since CUDA 3.2.
+constexpr unsigned kContextVersion = 3020;
+
+/// CUfunctionLoadingState, CU_FUNCTION_LOADING_STATE_LOADED.
+constexpr int kLoaded = 1;
+
+/// CUmemAllocationGranularity_flags: the last.
+constexpr int kLastGranularity = 1;
 
 /// CUmoduleLoadingMode.
 constexpr int kEagerLoading = 1;
+
+/// CUtensorMapDataType: the floating-point types are in one range; the last three are packed.
+enum TensorType : int {
+  kTensorUint8 = 0,
+  kTensorUint16 = 1,
+  kTensorUint32 = 2,
+  kTensorInt32 = 3,
+  kTensorUint64 = 4,
+  kTensorInt64 = 5,
+  kTensorFloat16 = 6,
+  kTensorFloat32 = 7,
+  kTensorFloat64 = 8,
+  kTensorBfloat16 = 9,
+  kTensorFloat32Ftz = 10,
+  kTensorTfloat32 = 11,
+  kTensorTfloat32Ftz = 12,
+  kTensorLast = 15,
+};
+
+/// CUtensorMapInterleave: none, and the last one, units of 32 bytes.
+enum TensorInterleave : int { kNoInterleave = 0, kInterleave32 = 2 };
+
+/// CUtensorMapSwizzle: those after the first three swizzle 128 bytes.
+enum TensorSwizzle : int { kNoSwizzle = 0, kSwizzle32 = 1, kSwizzle64 = 2, kSwizzleLast = 6 };
+
+/// CUtensorMapL2promotion: the last.
+constexpr int kPromotionLast = 3;
+
+/// CUtensorMapFloatOOBfill.
+enum TensorFill : int { kFillZeros = 0, kFillNan = 1 };
 
 /// CUdevprop.
 struct Properties {

@@ -214,7 +214,7 @@ GPEMU_SHIM_EXPORT int cuCtxGetId(Context context, unsigned long long* id) {
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetApiVersion(Context context, unsigned* version) {
-  const auto get = [=] { return put_result(kSuccess, version, 3020U); };
+  const auto get = [=] { return put_result(kSuccess, version, kContextVersion); };
   return context == nullptr ? in_context(get) : with_device(context, [=](Device) { return get(); });
 }
 
@@ -232,19 +232,19 @@ GPEMU_SHIM_EXPORT int cuCtxGetStreamPriorityRange(int* least, int* greatest) {
 
 // Caches and shared-memory banks are advice that the hardware since Maxwell does not need.
 GPEMU_SHIM_EXPORT int cuCtxGetCacheConfig(int* config) {
-  return in_context([=] { return put_result(kSuccess, config, 0); });
+  return in_context([=] { return put_result(kSuccess, config, kDefaultCache); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxSetCacheConfig(int config) {
-  return in_context([=] { return config < 0 || config > 3 ? kInvalidValue : kSuccess; });
+  return in_context([=] { return config < 0 || config > kLastCache ? kInvalidValue : kSuccess; });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxGetSharedMemConfig(int* config) {
-  return in_context([=] { return put_result(kSuccess, config, 1); });
+  return in_context([=] { return put_result(kSuccess, config, kFourByteBanks); });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxSetSharedMemConfig(int config) {
-  return in_context([=] { return config < 0 || config > 2 ? kInvalidValue : kSuccess; });
+  return in_context([=] { return config < 0 || config > kLastBanks ? kInvalidValue : kSuccess; });
 }
 
 GPEMU_SHIM_EXPORT int cuCtxEnablePeerAccess(Context peer, unsigned flags) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "abi.hpp"
+#include "stream_twins.hpp"
 
 /// Returns a status of gpemu/cuda.h as the driver's, which lacks some of the runtime's.
 constexpr int driver_status(int status) {

@@ -114,8 +114,9 @@ GPEMU_TWINS(
     if (graph == nullptr || !are_plain(edges, count)) {
       return kInvalidValue;
     } const int status = begin_capture(on(stream), mode, graph);
-    return status != kSuccess || count == 0 ? status
-                                            : set_dependencies(on(stream), dependencies, count, 1);)
+    return status != kSuccess || count == 0
+               ? status
+               : set_dependencies(on(stream), dependencies, count, kSetDependencies);)
 
 GPEMU_TWINS(cuStreamEndCapture, _ptsz, (Stream stream, Graph* graph), return in_context([=] {
               return graph == nullptr ? kInvalidValue : gpemu_cuda_end_capture(on(stream), graph);
@@ -151,8 +152,9 @@ GPEMU_TWINS(cuStreamUpdateCaptureDependencies_v2, _ptsz,
                        : kInvalidValue;)
 
 GPEMU_SHIM_EXPORT int cuThreadExchangeStreamCaptureMode(int* mode) {
-  return mode == nullptr || *mode < 0 || *mode > 2 ? kInvalidValue
-                                                   : gpemu_cuda_exchange_capture_mode(mode);
+  return mode == nullptr || *mode < 0 || *mode > kLastCaptureMode
+             ? kInvalidValue
+             : gpemu_cuda_exchange_capture_mode(mode);
 }
 
 // ---- Graphs ----
@@ -358,8 +360,7 @@ GPEMU_TWINS(
     if (parameters == nullptr) { return kInvalidValue; }(void)on(parameters->upload_stream);
     const int status = instantiate_graph(exec, graph, parameters->flags);
     parameters->error_node = nullptr;
-    parameters->result = status == kSuccess ? 0 : 1;  // CUDA_GRAPH_INSTANTIATE_ERROR
-    return status;)
+    parameters->result = status == kSuccess ? kSuccess : kInstantiateError; return status;)
 
 GPEMU_SHIM_EXPORT int cuGraphExecDestroy(Exec exec) {
   return gpemu_cuda_exec_destroy(exec);
@@ -371,7 +372,7 @@ GPEMU_SHIM_EXPORT int cuGraphExecUpdate(Exec exec, Graph graph, Node* error_node
     *error_node = nullptr;
   }
   if (result != nullptr) {
-    *result = status == kSuccess ? 0 : 1;
+    *result = status == kSuccess ? kSuccess : kUpdateError;
   }
   return status;
 }
@@ -379,7 +380,7 @@ GPEMU_SHIM_EXPORT int cuGraphExecUpdate(Exec exec, Graph graph, Node* error_node
 GPEMU_SHIM_EXPORT int cuGraphExecUpdate_v2(Exec exec, Graph graph, UpdateResult* result) {
   const int status = result == nullptr ? kInvalidValue : gpemu_cuda_exec_update(exec, graph);
   if (result != nullptr) {
-    *result = {status == kSuccess ? 0 : 1, nullptr, nullptr};
+    *result = {status == kSuccess ? kSuccess : kUpdateError, nullptr, nullptr};
   }
   return status;
 }

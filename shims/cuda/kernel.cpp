@@ -31,7 +31,7 @@ int launch_with(const LaunchConfig& config, Kernel kernel, void** arguments, voi
 
 int occupancy(int* blocks, Kernel kernel, int threads_per_block, size_t shared, unsigned flags) {
   return in_context([=] {
-    return blocks == nullptr || flags > 1
+    return blocks == nullptr || (flags & ~kAllOccupancyFlags) != 0
                ? kInvalidValue
                : gpemu_cuda_occupancy(kernel, threads_per_block, shared, blocks);
   });
@@ -106,16 +106,16 @@ GPEMU_SHIM_EXPORT int cuKernelSetAttribute(int attribute, int value, Kernel kern
 }
 
 GPEMU_SHIM_EXPORT int cuFuncSetCacheConfig(Kernel kernel, int config) {
-  return accept_advice(kernel, config, 3);
+  return accept_advice(kernel, config, kLastCache);
 }
 
 GPEMU_SHIM_EXPORT int cuFuncSetSharedMemConfig(Kernel kernel, int config) {
-  return accept_advice(kernel, config, 2);
+  return accept_advice(kernel, config, kLastBanks);
 }
 
 GPEMU_SHIM_EXPORT int cuKernelSetCacheConfig(Kernel kernel, int config, Device device) {
   const int status = check_device(device);
-  return status == kSuccess ? accept_advice(kernel, config, 3) : status;
+  return status == kSuccess ? accept_advice(kernel, config, kLastCache) : status;
 }
 
 GPEMU_SHIM_EXPORT int cuFuncGetName(const char** name, Kernel kernel) {
@@ -141,7 +141,7 @@ GPEMU_SHIM_EXPORT int cuKernelGetFunction(Kernel* function, Kernel kernel) {
 
 // Kernels are known as soon as their module is.
 GPEMU_SHIM_EXPORT int cuFuncIsLoaded(int* state, Kernel kernel) {
-  return get_part(kernel, state, [](const gpemu_cuda_kernel_info&) { return 1; });
+  return get_part(kernel, state, [](const gpemu_cuda_kernel_info&) { return kLoaded; });
 }
 
 GPEMU_SHIM_EXPORT int cuFuncLoad(Kernel kernel) {
@@ -174,8 +174,9 @@ GPEMU_SHIM_EXPORT int cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* 
                                                                 size_t shared, int limit,
                                                                 unsigned flags) {
   return in_context([=] {
-    return flags > 1 ? kInvalidValue
-                     : most_occupying_block(grid, block, kernel, shared_of_block, shared, limit);
+    return (flags & ~kAllOccupancyFlags) != 0
+               ? kInvalidValue
+               : most_occupying_block(grid, block, kernel, shared_of_block, shared, limit);
   });
 }
 

@@ -95,7 +95,7 @@ int put_default(void* data, int attribute) {
     case kPointerAccessFlags:
       return put(data, 0U);
     case kPointerDeviceOrdinal:
-      return put(data, -2);  // CU_DEVICE_INVALID
+      return put(data, kNoDevice);
     case kPointerContext:
     case kPointerDevicePointer:
     case kPointerHostPointer:
@@ -156,7 +156,7 @@ GPEMU_SHIM_EXPORT int cuMemAllocPitch_v2(Address* address, size_t* pitch, size_t
 
 GPEMU_SHIM_EXPORT int cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {
   return in_context([=] {
-    return address == nullptr || bytes == 0 || (flags != 1 && flags != 2)
+    return address == nullptr || bytes == 0 || (flags != kAttachGlobal && flags != kAttachHost)
                ? kInvalidValue
                : gpemu_cuda_malloc_managed(bytes, flags, address);
   });
@@ -253,8 +253,9 @@ GPEMU_SHIM_EXPORT int cuIpcGetMemHandle(gpemu_cuda_ipc* handle, Address address)
 GPEMU_SHIM_EXPORT int cuIpcOpenMemHandle_v2(Address* address, gpemu_cuda_ipc handle,
                                             unsigned flags) {
   return in_context([&] {
-    return address == nullptr || flags > 1 ? kInvalidValue
-                                           : gpemu_cuda_ipc_open_memory(&handle, address);
+    return address == nullptr || (flags & ~kAllIpcFlags) != 0
+               ? kInvalidValue
+               : gpemu_cuda_ipc_open_memory(&handle, address);
   });
 }
 

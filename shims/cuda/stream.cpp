@@ -40,8 +40,9 @@ GPEMU_TWINS(cuStreamQuery, _ptsz, (Stream stream),
 
 GPEMU_TWINS(cuStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
             return in_context([=] {
-              return flags > 1 ? kInvalidValue
-                               : gpemu_cuda_stream_wait_event(on(stream), event, flags);
+              return (flags & ~kAllWaitFlags) != 0
+                         ? kInvalidValue
+                         : gpemu_cuda_stream_wait_event(on(stream), event, flags);
             });)
 
 GPEMU_TWINS(cuStreamGetPriority, _ptsz, (Stream stream, int* priority),
@@ -92,7 +93,8 @@ GPEMU_TWINS(cuLaunchHostFunc, _ptsz, (Stream stream, void (*function)(void*), vo
 GPEMU_TWINS(cuLaunchHostFunc_v2, _ptsz,
             (Stream stream, void (*function)(void*), void* data, unsigned mode),
             return in_context([=] {
-              return mode > 1 ? kInvalidValue : call_on_host(on(stream), function, data);
+              return mode > kLastHostWait ? kInvalidValue
+                                          : call_on_host(on(stream), function, data);
             });)
 
 // ---- Events ----

@@ -2,7 +2,6 @@
 // Tensor maps, which a kernel passes to the copy engine of a multiprocessor. Kernels do not run, so
 // no map is ever read; its arguments are checked as documented and stored in it.
 #include <cstring>
-#include <iterator>
 
 #include "cuda.hpp"
 
@@ -23,25 +22,57 @@ struct TensorMap {
 };
 static_assert(sizeof(TensorMap) == 128);
 
-/// The bytes of an element, by CUtensorMapDataType; 0 for types packed below a byte.
-constexpr uint32_t kElementBytes[] = {1, 2, 4, 4, 8, 8, 2, 4, 8, 2, 4, 4, 4, 0, 0, 0};
-
 // cuTensorMapEncodeTiled documents these limits.
 constexpr uint64_t kAlignment = 16;
 constexpr uint64_t kMaxDimension = uint64_t{1} << 32;
 constexpr uint64_t kMaxStride = uint64_t{1} << 40;
 constexpr uint32_t kMaxBox = 256;
 constexpr uint32_t kMaxElementStride = 8;
-constexpr int kInterleave32 = 2;  // the last one: units of 32 bytes
 constexpr uint64_t kAlignmentOfInterleave32 = 32;
 constexpr uint32_t kMinRankOfInterleaved = 3;
-constexpr int kMaxPromotion = 3;
 
-/// The bytes of a box's row that are swizzled, by CUtensorMapSwizzle; a row is no longer.
-constexpr uint64_t kSwizzledBytes[] = {UINT64_MAX, 32, 64, 128, 128, 128, 128};
+// Returns the bytes of an element, 0 for types packed below a byte.
+uint32_t bytes_of(int type) {
+  switch (type) {
+    case kTensorUint8:
+      return 1;
+    case kTensorUint16:
+    case kTensorFloat16:
+    case kTensorBfloat16:
+      return 2;
+    case kTensorUint32:
+    case kTensorInt32:
+    case kTensorFloat32:
+    case kTensorFloat32Ftz:
+    case kTensorTfloat32:
+    case kTensorTfloat32Ftz:
+      return 4;
+    case kTensorUint64:
+    case kTensorInt64:
+    case kTensorFloat64:
+      return 8;
+    default:
+      return 0;
+  }
+}
 
-// CUtensorMapDataType: the floating-point types are in between.
-constexpr int kFirstFloat = 6, kLastFloat = 12;
+bool is_float(int type) {
+  return type >= kTensorFloat16 && type <= kTensorTfloat32Ftz;
+}
+
+// Returns the bytes of a box's row that are swizzled; a row is no longer.
+uint64_t swizzled_bytes(int swizzle) {
+  switch (swizzle) {
+    case kNoSwizzle:
+      return UINT64_MAX;
+    case kSwizzle32:
+      return 32;
+    case kSwizzle64:
+      return 64;
+    default:
+      return 128;
+  }
+}
 
 // Returns what addresses and strides are multiples of.
 uint64_t alignment_of(int interleave) {
@@ -61,9 +92,9 @@ bool are_sizes_valid(const TensorMap& map, const uint64_t* dimensions, const uin
       return false;
     }
   }
-  const uint64_t row_bytes = uint64_t{box[0]} * kElementBytes[map.type];
-  return map.interleave != 0 ||
-         (row_bytes % kAlignment == 0 && row_bytes <= kSwizzledBytes[map.swizzle]);
+  const uint64_t row_bytes = uint64_t{box[0]} * bytes_of(map.type);
+  return map.interleave != kNoInterleave ||
+         (row_bytes % kAlignment == 0 && row_bytes <= swizzled_bytes(map.swizzle));
 }
 
 }  // namespace
@@ -72,12 +103,11 @@ GPEMU_SHIM_EXPORT int cuTensorMapEncodeTiled(void* out, int type, uint32_t rank,
                                              const uint64_t* dimensions, const uint64_t* strides,
                                              const uint32_t* box, const uint32_t* element_strides,
                                              int interleave, int swizzle, int promotion, int fill) {
-  const bool known = type >= 0 && type < static_cast<int>(std::size(kElementBytes)) &&
-                     interleave >= 0 && interleave <= kInterleave32 && swizzle >= 0 &&
-                     swizzle < static_cast<int>(std::size(kSwizzledBytes)) && promotion >= 0 &&
-                     promotion <= kMaxPromotion &&
-                     (fill == 0 || (fill == 1 && type >= kFirstFloat && type <= kLastFloat));
-  const uint32_t least_rank = interleave == 0 ? 1 : kMinRankOfInterleaved;
+  const bool known = type >= 0 && type <= kTensorLast && interleave >= 0 &&
+                     interleave <= kInterleave32 && swizzle >= 0 && swizzle <= kSwizzleLast &&
+                     promotion >= 0 && promotion <= kPromotionLast &&
+                     (fill == kFillZeros || (fill == kFillNan && is_float(type)));
+  const uint32_t least_rank = interleave == kNoInterleave ? 1 : kMinRankOfInterleaved;
   if (out == nullptr || !known || rank < least_rank || rank > kMaxRank ||
       address_of(address) % alignment_of(interleave) != 0 || dimensions == nullptr ||
       box == nullptr || element_strides == nullptr || (rank > 1 && strides == nullptr)) {

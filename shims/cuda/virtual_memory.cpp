@@ -36,8 +36,9 @@ int set_access(Address address, size_t bytes, const Access* accesses, size_t cou
 GPEMU_SHIM_EXPORT int cuMemGetAllocationGranularity(size_t* bytes,
                                                     const AllocationProperties* properties,
                                                     int option) {
-  const int status =
-      bytes == nullptr || option < 0 || option > 1 ? kInvalidValue : check(properties);
+  const int status = bytes == nullptr || option < 0 || option > kLastGranularity
+                         ? kInvalidValue
+                         : check(properties);
   return status == kSuccess ? gpemu_cuda_vmm_granularity(properties->location.id, bytes) : status;
 }
 

@@ -10,8 +10,11 @@
 /// cudaError_t: those that gpemu/cuda.h lacks.
 constexpr int kInvalidPitchValue = 12, kInsufficientDriver = 35;
 
-/// cudaInvalidDeviceId.
-constexpr int kNoDevice = -2;
+/// cudaDeviceMapHost.
+constexpr unsigned kMapHost = 8;
+
+/// cudaInitDeviceFlagsAreValid.
+constexpr unsigned kFlagsAreValid = 1;
 
 /// dim3.
 struct Dim3 {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "abi.hpp"
+#include "stream_twins.hpp"
 
 /// Records a status as the thread's last error, if it is one, and returns it.
 inline int record(int status) {

@@ -23,9 +23,6 @@ int accept_advice(int value, int largest) {
   return value < 0 || value > largest ? kInvalidValue : kSuccess;
 }
 
-// cudaDeviceMapHost is always on; how the host waits is gpemu's choice.
-constexpr unsigned kDeviceFlags = 8;
-
 int check_device_flags(unsigned flags) {
   return (flags & ~kAllContextFlags) != 0 ? kInvalidValue : kSuccess;
 }
@@ -52,7 +49,7 @@ GPEMU_SHIM_EXPORT int cudaSetDevice(int device) {
 }
 
 GPEMU_SHIM_EXPORT int cudaInitDevice(int device, unsigned device_flags, unsigned flags) {
-  if (flags > 1 || check_device_flags(device_flags) != kSuccess) {
+  if ((flags & ~kFlagsAreValid) != 0 || check_device_flags(device_flags) != kSuccess) {
     return record(kInvalidValue);
   }
   int32_t current = 0;
@@ -90,7 +87,7 @@ GPEMU_SHIM_EXPORT int cudaGetDeviceFlags(unsigned* flags) {
   if (flags == nullptr) {
     return record(kInvalidValue);
   }
-  *flags = kDeviceFlags;
+  *flags = kMapHost;  // always on; how the host waits is gpemu's choice
   return kSuccess;
 }
 
@@ -142,19 +139,19 @@ GPEMU_SHIM_EXPORT int cudaDeviceGetLimit(size_t* value, int limit) {
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetCacheConfig(int* config) {
-  return record(put_result(config, 0));
+  return record(put_result(config, kDefaultCache));
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceSetCacheConfig(int config) {
-  return record(accept_advice(config, 3));
+  return record(accept_advice(config, kLastCache));
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceGetSharedMemConfig(int* config) {
-  return record(put_result(config, 1));  // banks of four bytes
+  return record(put_result(config, kFourByteBanks));
 }
 
 GPEMU_SHIM_EXPORT int cudaDeviceSetSharedMemConfig(int config) {
-  return record(accept_advice(config, 2));
+  return record(accept_advice(config, kLastBanks));
 }
 
 GPEMU_SHIM_EXPORT int cudaProfilerStart() {
@@ -181,10 +178,10 @@ GPEMU_SHIM_EXPORT int cudaThreadGetLimit(size_t* value, int limit) {
 }
 
 GPEMU_SHIM_EXPORT int cudaThreadGetCacheConfig(int* config) {
-  return record(put_result(config, 0));
+  return record(put_result(config, kDefaultCache));
 }
 
 GPEMU_SHIM_EXPORT int cudaThreadSetCacheConfig(int config) {
-  return record(accept_advice(config, 3));
+  return record(accept_advice(config, kLastCache));
 }
 #endif

@@ -240,8 +240,9 @@ GPEMU_TWINS(
     if (graph == nullptr || !are_plain(edges, count)) {
       return record(kInvalidValue);
     } const int status = begin_capture(on(stream), mode, graph);
-    return status != kSuccess || count == 0 ? status
-                                            : set_dependencies(on(stream), dependencies, count, 1);)
+    return status != kSuccess || count == 0
+               ? status
+               : set_dependencies(on(stream), dependencies, count, kSetDependencies);)
 
 GPEMU_TWINS(cudaStreamEndCapture, _ptsz, (Stream stream, Graph* graph), return in_context([=] {
               return graph == nullptr ? kInvalidValue : gpemu_cuda_end_capture(on(stream), graph);
@@ -251,8 +252,9 @@ GPEMU_TWINS(cudaStreamIsCapturing, _ptsz, (Stream stream, int* status),
             return get_capture(on(stream), status, nullptr, nullptr, nullptr, nullptr);)
 
 GPEMU_SHIM_EXPORT int cudaThreadExchangeStreamCaptureMode(int* mode) {
-  return record(mode == nullptr || *mode < 0 || *mode > 2 ? kInvalidValue
-                                                          : gpemu_cuda_exchange_capture_mode(mode));
+  return record(mode == nullptr || *mode < 0 || *mode > kLastCaptureMode
+                    ? kInvalidValue
+                    : gpemu_cuda_exchange_capture_mode(mode));
 }
 
 #if GPEMU_CUDA_MAJOR == 12
@@ -603,8 +605,7 @@ GPEMU_TWINS(
     if (parameters == nullptr) { return record(kInvalidValue); }(void)on(parameters->upload_stream);
     const int status = instantiate(exec, graph, parameters->flags);
     parameters->error_node = nullptr;
-    parameters->result = status == kSuccess ? 0 : 1;  // cudaGraphInstantiateError
-    return status;)
+    parameters->result = status == kSuccess ? kSuccess : kInstantiateError; return status;)
 
 GPEMU_SHIM_EXPORT int cudaGraphExecDestroy(Exec exec) {
   return in_context([=] { return gpemu_cuda_exec_destroy(exec); });
@@ -616,7 +617,7 @@ GPEMU_SHIM_EXPORT int cudaGraphExecUpdate(Exec exec, Graph graph, UpdateResult* 
       return kInvalidValue;
     }
     const int status = gpemu_cuda_exec_update(exec, graph);
-    *result = {status == kSuccess ? 0 : 1, nullptr, nullptr};
+    *result = {status == kSuccess ? kSuccess : kUpdateError, nullptr, nullptr};
     return status;
   });
 }

@@ -207,19 +207,21 @@ GPEMU_SHIM_EXPORT int cudaFuncGetName(const char** name, const void* function) {
 
 // How the L1 and shared memory are split is advice.
 GPEMU_SHIM_EXPORT int cudaFuncSetCacheConfig(const void* function, int config) {
-  return with_kernel(function,
-                     [=](Kernel) { return config < 0 || config > 3 ? kInvalidValue : kSuccess; });
+  return with_kernel(function, [=](Kernel) {
+    return config < 0 || config > kLastCache ? kInvalidValue : kSuccess;
+  });
 }
 
 GPEMU_SHIM_EXPORT int cudaFuncSetSharedMemConfig(const void* function, int config) {
-  return with_kernel(function,
-                     [=](Kernel) { return config < 0 || config > 2 ? kInvalidValue : kSuccess; });
+  return with_kernel(function, [=](Kernel) {
+    return config < 0 || config > kLastBanks ? kInvalidValue : kSuccess;
+  });
 }
 
 GPEMU_SHIM_EXPORT int cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
     int* blocks, const void* function, int threads_per_block, size_t shared, unsigned flags) {
   return with_kernel(function, [=](Kernel kernel) {
-    return blocks == nullptr || flags > 1
+    return blocks == nullptr || (flags & ~kAllOccupancyFlags) != 0
                ? kInvalidValue
                : gpemu_cuda_occupancy(kernel, threads_per_block, shared, blocks);
   });

@@ -30,8 +30,7 @@ using GetProcAddress = int (*)(const char* symbol, void** function, int version,
 
 int get_entry_point(const char* symbol, void** function, unsigned version, unsigned long long flags,
                     int* found) {
-  constexpr unsigned long long kLastFlag = 2;  // cudaEnablePerThreadDefaultStream
-  if (symbol == nullptr || function == nullptr || flags > kLastFlag) {
+  if (symbol == nullptr || function == nullptr || flags > kPerThread) {
     return kInvalidValue;
   }
   void* driver = dlopen("libcuda.so.1", RTLD_LAZY);
@@ -121,13 +120,14 @@ GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion(const char* symbol, void*
 // Programs compiled for per-thread default streams get functions that use them.
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint_ptsz(const char* symbol, void** function,
                                                    unsigned long long flags, int* found) {
-  return cudaGetDriverEntryPoint(symbol, function, flags == 0 ? 2 : flags, found);
+  return cudaGetDriverEntryPoint(symbol, function, flags == 0 ? kPerThread : flags, found);
 }
 
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion_ptsz(const char* symbol, void** function,
                                                             unsigned version,
                                                             unsigned long long flags, int* found) {
-  return cudaGetDriverEntryPointByVersion(symbol, function, version, flags == 0 ? 2 : flags, found);
+  return cudaGetDriverEntryPointByVersion(symbol, function, version,
+                                          flags == 0 ? kPerThread : flags, found);
 }
 
 #if GPEMU_CUDA_MAJOR == 13

@@ -114,9 +114,10 @@ GPEMU_SHIM_EXPORT int cudaMalloc3D(PitchedPointer* memory, Extent extent) {
 GPEMU_SHIM_EXPORT int cudaMallocManaged(void** memory, size_t bytes, unsigned flags) {
   return in_context([=] {
     uint64_t address = 0;
-    const int status = memory == nullptr || bytes == 0 || (flags != 1 && flags != 2)
-                           ? kInvalidValue
-                           : gpemu_cuda_malloc_managed(bytes, flags, &address);
+    const int status =
+        memory == nullptr || bytes == 0 || (flags != kAttachGlobal && flags != kAttachHost)
+            ? kInvalidValue
+            : gpemu_cuda_malloc_managed(bytes, flags, &address);
     if (status == kSuccess) {
       *memory = pointer_to(address);
     }
@@ -271,7 +272,7 @@ GPEMU_SHIM_EXPORT int cudaIpcGetMemHandle(gpemu_cuda_ipc* handle, void* memory) 
 GPEMU_SHIM_EXPORT int cudaIpcOpenMemHandle(void** memory, gpemu_cuda_ipc handle, unsigned flags) {
   return in_context([&] {
     uint64_t address = 0;
-    const int status = memory == nullptr || flags > 1
+    const int status = memory == nullptr || (flags & ~kAllIpcFlags) != 0
                            ? kInvalidValue
                            : gpemu_cuda_ipc_open_memory(&handle, &address);
     if (status == kSuccess) {

@@ -61,8 +61,9 @@ GPEMU_TWINS(cudaStreamQuery, _ptsz, (Stream stream),
 
 GPEMU_TWINS(cudaStreamWaitEvent, _ptsz, (Stream stream, Event event, unsigned flags),
             return in_context([=] {
-              return flags > 1 ? kInvalidValue
-                               : gpemu_cuda_stream_wait_event(on(stream), event, flags);
+              return (flags & ~kAllWaitFlags) != 0
+                         ? kInvalidValue
+                         : gpemu_cuda_stream_wait_event(on(stream), event, flags);
             });)
 
 GPEMU_TWINS(cudaStreamGetPriority, _ptsz, (Stream stream, int* priority),
@@ -100,7 +101,8 @@ GPEMU_TWINS(cudaLaunchHostFunc, _ptsz, (Stream stream, void (*function)(void*), 
 GPEMU_TWINS(cudaLaunchHostFunc_v2, _ptsz,
             (Stream stream, void (*function)(void*), void* data, unsigned mode),
             return in_context([=] {
-              return mode > 1 ? kInvalidValue : call_on_host(on(stream), function, data);
+              return mode > kLastHostWait ? kInvalidValue
+                                          : call_on_host(on(stream), function, data);
             });)
 #endif
 
@@ -111,7 +113,8 @@ GPEMU_TWINS(cudaStreamAttachMemAsync, _ptsz,
             return in_context([=] {
               gpemu_cuda_pointer info{};
               const int status = gpemu_cuda_pointer_info(address_of(memory), &info);
-              return status == kSuccess && (info.kind != GPEMU_CUDA_MEMORY_MANAGED || flags > 4)
+              return status == kSuccess &&
+                             (info.kind != GPEMU_CUDA_MEMORY_MANAGED || flags > kAttachSingle)
                          ? kInvalidValue
                          : status;
             });)
