@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda_memory.hpp"
 
+#include "device_attribute.hpp"
+
 namespace {
 
 // The first three attributes of a pool are int, the others 64 bits wide.
@@ -21,6 +23,15 @@ int get_memory_info(size_t* free_bytes, size_t* total_bytes) {
     *total_bytes = total;
   }
   return status;
+}
+
+int measure_rows(size_t width, size_t rows, size_t* pitch, size_t* bytes) {
+  constexpr size_t kAlignment = kTextureAlignment;
+  if (width > SIZE_MAX - kAlignment) {
+    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  *pitch = (width + kAlignment - 1) / kAlignment * kAlignment;
+  return __builtin_mul_overflow(*pitch, rows, bytes) ? GPEMU_CUDA_ERROR_OUT_OF_MEMORY : kSuccess;
 }
 
 int check_advice(uint64_t address, size_t bytes, int advice) {

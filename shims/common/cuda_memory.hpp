@@ -9,6 +9,11 @@
 /// Yields the memory of the current device. Errors: INVALID_VALUE.
 int get_memory_info(size_t* free_bytes, size_t* total_bytes);
 
+/// Yields the distance between rows that begin aligned, and the bytes of all of them.
+///
+/// Errors: OUT_OF_MEMORY if no number holds them.
+int measure_rows(size_t width, size_t rows, size_t* pitch, size_t* bytes);
+
 /// Errors: INVALID_VALUE unless the range is managed memory and the advice is one of CUDA's.
 int check_advice(uint64_t address, size_t bytes, int advice);
 

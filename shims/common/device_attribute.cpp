@@ -23,7 +23,7 @@ struct Constant {
 constexpr Constant kConstants[] = {
     {kDeviceWarpSize, 32},
     {kDeviceMaxPitch, INT_MAX},
-    {kDeviceTextureAlignment, 512},
+    {kDeviceTextureAlignment, kTextureAlignment},
     {kDeviceGpuOverlap, 1},
     {kDeviceKernelExecTimeout, 0},
     {kDeviceIntegrated, 0},

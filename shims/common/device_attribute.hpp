@@ -3,6 +3,10 @@
 
 #include "shim.hpp"
 
+/// The alignment of textures, and of rows in pitched memory. Source: CUDA C++ Programming Guide,
+/// "Technical Specifications per Compute Capability".
+constexpr int kTextureAlignment = 512;
+
 /// Yields an attribute of a device, a DeviceAttribute of cuda_abi.hpp.
 ///
 /// Errors: INVALID_DEVICE; INVALID_VALUE for a null pointer or an attribute that CUDA does not

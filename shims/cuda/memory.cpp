@@ -4,8 +4,6 @@
 
 namespace {
 
-constexpr size_t kPitchAlignment = 512;  // CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT
-
 int allocate(Address* address, size_t bytes) {
   return in_context([=] {
     return address == nullptr || bytes == 0 ? kInvalidValue : gpemu_cuda_malloc(bytes, address);
@@ -141,17 +139,13 @@ GPEMU_SHIM_EXPORT int cuMemAlloc_v2(Address* address, size_t bytes) {
 
 GPEMU_SHIM_EXPORT int cuMemAllocPitch_v2(Address* address, size_t* pitch, size_t width,
                                          size_t height, unsigned element_bytes) {
-  size_t bytes = 0;
-  if (pitch == nullptr || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16) ||
-      width > SIZE_MAX - kPitchAlignment) {
+  if (pitch == nullptr || (element_bytes != 4 && element_bytes != 8 && element_bytes != 16)) {
     return kInvalidValue;
   }
-  const size_t padded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
-  if (__builtin_mul_overflow(padded, height, &bytes)) {
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  const int status = allocate(address, bytes);
-  return put_result(status, pitch, padded);
+  size_t padded = 0;
+  size_t bytes = 0;
+  const int status = measure_rows(width, height, &padded, &bytes);
+  return status == kSuccess ? put_result(allocate(address, bytes), pitch, padded) : status;
 }
 
 GPEMU_SHIM_EXPORT int cuMemAllocManaged(Address* address, size_t bytes, unsigned flags) {

@@ -4,9 +4,6 @@
 
 namespace {
 
-// The alignment of rows (cudaDeviceProp::textureAlignment).
-constexpr size_t kPitchAlignment = 512;
-
 int allocate(void** memory, size_t bytes) {
   uint64_t address = 0;
   const int status = gpemu_cuda_malloc(bytes, &address);
@@ -17,15 +14,12 @@ int allocate(void** memory, size_t bytes) {
 }
 
 int allocate_rows(void** memory, size_t* pitch, size_t width, size_t rows) {
-  if (width > SIZE_MAX - kPitchAlignment) {
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  const size_t padded = (width + kPitchAlignment - 1) / kPitchAlignment * kPitchAlignment;
+  size_t padded = 0;
   size_t bytes = 0;
-  if (__builtin_mul_overflow(padded, rows, &bytes)) {
-    return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  int status = measure_rows(width, rows, &padded, &bytes);
+  if (status == kSuccess) {
+    status = allocate(memory, bytes);
   }
-  const int status = allocate(memory, bytes);
   if (status == kSuccess) {
     *pitch = padded;
   }
