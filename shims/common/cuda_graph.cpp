@@ -45,6 +45,23 @@ int describe_host(const HostParameters* from, NodeDescription* to) {
   return kSuccess;
 }
 
+int describe_child(Graph child, NodeDescription* to) {
+  to->kind = GPEMU_CUDA_NODE_GRAPH;
+  to->child = child;
+  return kSuccess;
+}
+
+int describe_empty(NodeDescription* to) {
+  to->kind = GPEMU_CUDA_NODE_EMPTY;
+  return kSuccess;
+}
+
+int describe_event(gpemu_cuda_node_kind kind, Event event, NodeDescription* to) {
+  to->kind = kind;
+  to->event = event;
+  return kSuccess;
+}
+
 int set_node(const Exec* exec, Node node, const NodeDescription& description) {
   return exec == nullptr ? gpemu_cuda_node_set(node, &description)
                          : gpemu_cuda_exec_set(*exec, node, &description);

@@ -14,6 +14,11 @@ bool are_plain(const EdgeData* edges, size_t count);
 /// Describes a node. Errors: INVALID_VALUE.
 int describe_set(const SetParameters* from, NodeDescription* to);
 int describe_host(const HostParameters* from, NodeDescription* to);
+int describe_child(Graph child, NodeDescription* to);
+int describe_empty(NodeDescription* to);
+
+/// `kind` is that of a node that records an event, or that waits for one.
+int describe_event(gpemu_cuda_node_kind kind, Event event, NodeDescription* to);
 
 /// Changes a node in an executable graph; without `exec`, in the graph itself.
 int set_node(const Exec* exec, Node node, const NodeDescription& description);

@@ -59,11 +59,7 @@ int change(const Exec* exec, Node node, Fill&& fill) {
 }
 
 int change_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
-  return change(exec, node, [=](Parameters* to) {
-    to->kind = kind;
-    to->event = event;
-    return kSuccess;
-  });
+  return change(exec, node, [=](Parameters* to) { return describe_event(kind, event, to); });
 }
 
 int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges, size_t count,
@@ -233,37 +229,26 @@ GPEMU_SHIM_EXPORT int cuGraphAddHostNode(Node* node, Graph graph, NodePointer de
 
 GPEMU_SHIM_EXPORT int cuGraphAddChildGraphNode(Node* node, Graph graph, NodePointer dependencies,
                                                size_t count, Graph child) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_GRAPH;
-    to->child = child;
-    return kSuccess;
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_child(child, to); });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddEmptyNode(Node* node, Graph graph, NodePointer dependencies,
                                           size_t count) {
-  return add(node, graph, dependencies, count, [](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_EMPTY;
-    return kSuccess;
-  });
+  return add(node, graph, dependencies, count, describe_empty);
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddEventRecordNode(Node* node, Graph graph, NodePointer dependencies,
                                                 size_t count, Event event) {
   return add(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_RECORD_EVENT;
-    to->event = event;
-    return kSuccess;
+    return describe_event(GPEMU_CUDA_NODE_RECORD_EVENT, event, to);
   });
 }
 
 GPEMU_SHIM_EXPORT int cuGraphAddEventWaitNode(Node* node, Graph graph, NodePointer dependencies,
                                               size_t count, Event event) {
-  return add(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_WAIT_EVENT;
-    to->event = event;
-    return kSuccess;
-  });
+  return add(node, graph, dependencies, count,
+             [=](Parameters* to) { return describe_event(GPEMU_CUDA_NODE_WAIT_EVENT, event, to); });
 }
 
 // ---- Changing graphs ----

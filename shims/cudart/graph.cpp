@@ -48,7 +48,6 @@ int describe(const NodeParameters* from, Parameters* to) {
   if (from == nullptr) {
     return kInvalidValue;
   }
-  to->kind = static_cast<gpemu_cuda_node_kind>(from->kind);
   switch (from->kind) {
     case GPEMU_CUDA_NODE_KERNEL:
       return describe_kernel(&from->kernel, to);
@@ -59,14 +58,12 @@ int describe(const NodeParameters* from, Parameters* to) {
     case GPEMU_CUDA_NODE_HOST:
       return describe_host(&from->host, to);
     case GPEMU_CUDA_NODE_GRAPH:
-      to->child = from->child;
-      return kSuccess;
+      return describe_child(from->child, to);
     case GPEMU_CUDA_NODE_EMPTY:
-      return kSuccess;
+      return describe_empty(to);
     case GPEMU_CUDA_NODE_WAIT_EVENT:
     case GPEMU_CUDA_NODE_RECORD_EVENT:
-      to->event = from->event;
-      return kSuccess;
+      return describe_event(static_cast<gpemu_cuda_node_kind>(from->kind), from->event, to);
     default:
       return not_supported("graph nodes for memory, semaphores and conditions");
   }
@@ -153,11 +150,7 @@ int change(const Exec* exec, Node node, Fill&& fill) {
 }
 
 int change_event(const Exec* exec, Node node, gpemu_cuda_node_kind kind, Event event) {
-  return change(exec, node, [=](Parameters* to) {
-    to->kind = kind;
-    to->event = event;
-    return kSuccess;
-  });
+  return change(exec, node, [=](Parameters* to) { return describe_event(kind, event, to); });
 }
 
 int connect(Graph graph, NodePointer from, NodePointer to, const EdgeData* edges, size_t count,
@@ -408,36 +401,26 @@ GPEMU_SHIM_EXPORT int cudaGraphAddHostNode(Node* node, Graph graph, NodePointer 
 
 GPEMU_SHIM_EXPORT int cudaGraphAddChildGraphNode(Node* node, Graph graph, NodePointer dependencies,
                                                  size_t count, Graph child) {
-  return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_GRAPH;
-    to->child = child;
-    return kSuccess;
-  });
+  return add_described(node, graph, dependencies, count,
+                       [=](Parameters* to) { return describe_child(child, to); });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddEmptyNode(Node* node, Graph graph, NodePointer dependencies,
                                             size_t count) {
-  return add_described(node, graph, dependencies, count, [](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_EMPTY;
-    return kSuccess;
-  });
+  return add_described(node, graph, dependencies, count, describe_empty);
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddEventRecordNode(Node* node, Graph graph, NodePointer dependencies,
                                                   size_t count, Event event) {
   return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_RECORD_EVENT;
-    to->event = event;
-    return kSuccess;
+    return describe_event(GPEMU_CUDA_NODE_RECORD_EVENT, event, to);
   });
 }
 
 GPEMU_SHIM_EXPORT int cudaGraphAddEventWaitNode(Node* node, Graph graph, NodePointer dependencies,
                                                 size_t count, Event event) {
   return add_described(node, graph, dependencies, count, [=](Parameters* to) {
-    to->kind = GPEMU_CUDA_NODE_WAIT_EVENT;
-    to->event = event;
-    return kSuccess;
+    return describe_event(GPEMU_CUDA_NODE_WAIT_EVENT, event, to);
   });
 }
 
