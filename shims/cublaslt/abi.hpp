@@ -6,6 +6,14 @@
 
 #include "cublas_abi.hpp"
 
+/// CUBLAS_VER_MAJOR, CUBLAS_VER_MINOR and CUBLAS_VER_PATCH of the newest library of each CUDA.
+/// Source: cublas_api.h.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {12, 8, 4};
+#else
+constexpr int kVersion[] = {13, 4, 1};
+#endif
+
 // Source: cublasLt.h.
 
 /// cublasLtMatrixLayoutAttribute_t.

@@ -1,17 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cublaslt.hpp"
+#include "cuda_version_abi.hpp"
 #include "library_status.hpp"
 
 namespace {
-
-// The newest library of each CUDA.
-#if GPEMU_CUDA_MAJOR == 12
-constexpr int kVersion[] = {12, 8, 4};
-constexpr size_t kCudartVersion = 12080;
-#else
-constexpr int kVersion[] = {13, 4, 1};
-constexpr size_t kCudartVersion = 13020;
-#endif
 
 struct StatusText {
   int status;

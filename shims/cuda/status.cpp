@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cuda.hpp"
+#include "cuda_version_abi.hpp"
 #include "status_text.hpp"
 
 namespace {
@@ -17,7 +18,7 @@ int find_text(int status, const char** text, const char* StatusText::* part) {
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cuDriverGetVersion(int* version) {
-  return put_result(kSuccess, version, 13020);
+  return put_result(kSuccess, version, kCudaDriverVersion);
 }
 
 GPEMU_SHIM_EXPORT int cuGetErrorName(int status, const char** text) {

@@ -2,6 +2,7 @@
 // Code that programs load themselves, and functions that they look up in the driver.
 #include <dlfcn.h>
 
+#include "cuda_version_abi.hpp"
 #include "cudart.hpp"
 
 namespace {
@@ -51,8 +52,6 @@ int get_entry_point(const char* symbol, void** function, unsigned version, unsig
   *found = answer;
   return status == GPEMU_CUDA_ERROR_NOT_FOUND ? kSuccess : status;
 }
-
-constexpr unsigned kRuntimeVersion = GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020;
 
 }  // namespace
 
@@ -108,7 +107,7 @@ GPEMU_SHIM_EXPORT int cudaLibraryGetGlobal(void** memory, size_t* bytes, Library
 
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPoint(const char* symbol, void** function,
                                               unsigned long long flags, int* found) {
-  return record(get_entry_point(symbol, function, kRuntimeVersion, flags, found));
+  return record(get_entry_point(symbol, function, kCudartVersion, flags, found));
 }
 
 GPEMU_SHIM_EXPORT int cudaGetDriverEntryPointByVersion(const char* symbol, void** function,

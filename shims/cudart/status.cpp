@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cuda_version_abi.hpp"
 #include "cudart.hpp"
 #include "status_text.hpp"
 
 GPEMU_SHIM_EXPORT int cudaRuntimeGetVersion(int* version) {
-  return record(put_result(version, GPEMU_CUDA_MAJOR == 12 ? 12080 : 13020));
+  return record(put_result(version, kCudartVersion));
 }
 
 GPEMU_SHIM_EXPORT int cudaDriverGetVersion(int* version) {
-  return record(put_result(version, 13020));  // the driver whose functions libcuda.so.1 answers for
+  return record(put_result(version, kCudaDriverVersion));
 }
 
 GPEMU_SHIM_EXPORT int cudaGetLastError() {

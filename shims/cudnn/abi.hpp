@@ -4,6 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+/// CUDNN_MAJOR, CUDNN_MINOR and CUDNN_PATCHLEVEL: the newest cuDNN, because PyTorch refuses one
+/// that is older than the one that it was built with. Source: cudnn_version.h.
+constexpr int kVersion[] = {9, 26, 0};
+
 // Source: cudnn_graph.h.
 
 /// cudnnStatus_t.

@@ -1,15 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "cuda_version_abi.hpp"
 #include "cudnn.hpp"
 #include "library_status.hpp"
-
-namespace {
-
-// The newest cuDNN, because PyTorch refuses one that is older than the one that it was built with.
-constexpr int kVersion[] = {9, 26, 0};
-// One shared object serves CUDA 12 and 13; callers compare the major number at most.
-constexpr size_t kCudartVersion = 13020;
-
-}  // namespace
 
 int status_of(gpemu_cuda_status status) {
   return library_status(status, {kNotInitialized, kDeviceAllocationFailed, kExecutionFailed});
@@ -24,7 +16,8 @@ GPEMU_SHIM_EXPORT size_t cudnnGetMaxDeviceVersion() {
 }
 
 GPEMU_SHIM_EXPORT size_t cudnnGetCudartVersion() {
-  return kCudartVersion;
+  // One shared object serves CUDA 12 and 13; callers compare the major number at most.
+  return kCuda13Version;
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetProperty(int type, int* value) {

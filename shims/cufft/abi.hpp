@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// CUFFT_VERSION. Source: cufft.h of cuFFT 11.3.3 and 12.2.0.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {11, 3, 3};
+#else
+constexpr int kVersion[] = {12, 2, 0};
+#endif
+
 // Source: cufft.h.
 
 /// cufftResult.

@@ -3,17 +3,6 @@
 #include "library_status.hpp"
 #include "shim.hpp"
 
-namespace {
-
-// Source: cufft.h of cuFFT 11.3.3 and 12.2.0, CUFFT_VERSION.
-#if GPEMU_CUDA_MAJOR == 12
-constexpr int kVersion[] = {11, 3, 3};
-#else
-constexpr int kVersion[] = {12, 2, 0};
-#endif
-
-}  // namespace
-
 GPEMU_SHIM_EXPORT int cufftGetVersion(int* version) {
   if (version == nullptr) {
     return kInvalidValue;

@@ -5,17 +5,6 @@
 #include "abi.hpp"
 #include "shim.hpp"
 
-namespace {
-
-// Source: cupti_version.h, CUPTI_API_VERSION of CUDA 12.8 and 13.2.
-#if GPEMU_CUDA_MAJOR == 12
-constexpr uint32_t kVersion = 26;
-#else
-constexpr uint32_t kVersion = 130202;
-#endif
-
-}  // namespace
-
 GPEMU_SHIM_EXPORT int cuptiGetVersion(uint32_t* version) {
   if (version == nullptr) {
     return kInvalidParameter;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// CURAND_VERSION. Source: curand.h of cuRAND 10.3.9.
+constexpr int kVersion = 10309;
+
 // Source: curand.h.
 
 /// curandStatus_t.

@@ -6,6 +6,6 @@ GPEMU_SHIM_EXPORT int curandGetVersion(int* version) {
   if (version == nullptr) {
     return kOutOfRange;
   }
-  *version = 10309;  // Source: curand.h of cuRAND 10.3.9, CURAND_VERSION
+  *version = kVersion;
   return kSuccess;
 }

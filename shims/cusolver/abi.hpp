@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// CUSOLVER_VERSION. Source: cusolver_common.h of cuSOLVER 11.7.3 and 12.2.0.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {11, 7, 3};
+#else
+constexpr int kVersion[] = {12, 2, 0};
+#endif
+
 // Source: cusolver_common.h.
 
 /// cusolverStatus_t.

@@ -1,6 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// CUSPARSE_VER_MAJOR, _MINOR and _PATCH. Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10.
+#if GPEMU_CUDA_MAJOR == 12
+constexpr int kVersion[] = {12, 5, 8};
+#else
+constexpr int kVersion[] = {12, 7, 10};
+#endif
+
 // Source: cusparse.h.
 
 /// cusparseStatus_t.

@@ -6,13 +6,6 @@
 
 namespace {
 
-// Source: cusparse.h of cuSPARSE 12.5.8 and 12.7.10, CUSPARSE_VER_MAJOR, _MINOR and _PATCH.
-#if GPEMU_CUDA_MAJOR == 12
-constexpr int kVersion[] = {12, 5, 8};
-#else
-constexpr int kVersion[] = {12, 7, 10};
-#endif
-
 struct StatusName {
   const char* name;
   const char* meaning;

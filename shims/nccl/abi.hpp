@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// NCCL_VERSION_CODE. Source: nccl.h of NCCL 2.30.7.
+constexpr int kVersion = 23007;
+
 // Source: nccl.h.
 
 /// ncclResult_t.

@@ -3,13 +3,6 @@
 
 #include "nccl.hpp"
 
-namespace {
-
-// Source: nccl.h of NCCL 2.30.7, NCCL_VERSION_CODE.
-constexpr int kVersion = 23007;
-
-}  // namespace
-
 GPEMU_SHIM_EXPORT int ncclGetVersion(int* version) {
   if (version == nullptr) {
     return kInvalidArgument;

@@ -2,12 +2,11 @@
 #include <cstdio>
 #include <iterator>
 
+#include "cuda_version_abi.hpp"
 #include "nvml.hpp"
 
 namespace nvml {
 namespace {
-
-constexpr int kCudaVersion = 13020;  // what cuDriverGetVersion of the shim yields
 
 // The texts of nvmlErrorString, in the order of nvmlReturn_t's numbers. Source: nvmlReturn_t, and
 // nvidia-ml-py, which shows the same to users.
@@ -82,7 +81,7 @@ GPEMU_SHIM_EXPORT int nvmlSystemGetNVMLVersion(char* version, unsigned length) {
 }
 GPEMU_SHIM_EXPORT int nvmlSystemGetCudaDriverVersion(int* version) {
   if (version == nullptr) return nvml::kInvalidArgument;
-  *version = nvml::kCudaVersion;
+  *version = kCudaDriverVersion;
   return nvml::kSuccess;
 }
 GPEMU_SHIM_EXPORT int nvmlSystemGetCudaDriverVersion_v2(int* version) {

@@ -2,15 +2,16 @@
 #include <iterator>
 
 #include "abi.hpp"
+#include "cuda_version_abi.hpp"
 #include "shim.hpp"
 
 GPEMU_SHIM_EXPORT int nvrtcVersion(int* major, int* minor) {
   if (major == nullptr || minor == nullptr) {
     return kInvalidInput;
   }
-  // Source: the compilers that PyTorch 2.8 and 2.15 ask for are of CUDA 12.8 and 13.2.
-  *major = GPEMU_CUDA_MAJOR;
-  *minor = GPEMU_CUDA_MAJOR == 12 ? 8 : 2;
+  // The compilers have the version of their CUDA.
+  *major = kCudartVersion / 1000;
+  *minor = kCudartVersion % 1000 / 10;
   return kSuccess;
 }
 

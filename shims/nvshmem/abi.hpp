@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+/// The newest version of the interface that nvshmem_info_get_version documents.
+constexpr int kMajorVersion = 1, kMinorVersion = 3;
+
 // Source: nvshmem_common.h.
 
 /// nvshmemx_init_status_t.

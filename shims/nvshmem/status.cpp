@@ -7,12 +7,11 @@ GPEMU_SHIM_EXPORT int nvshmem_selected_device_transport;
 int nvshmem_selected_device_transport = 0;
 
 GPEMU_SHIM_EXPORT void nvshmem_info_get_version(int* major, int* minor) {
-  // Source: the newest version of the interface that nvshmem_info_get_version documents.
   if (major != nullptr) {
-    *major = 1;
+    *major = kMajorVersion;
   }
   if (minor != nullptr) {
-    *minor = 3;
+    *minor = kMinorVersion;
   }
 }
 

@@ -12,9 +12,9 @@
 
 namespace gpemu::device {
 
-/// The driver that tools report. The shim for libcuda.so.1 implements CUDA 13.2. The driver's
-/// number is from branch 595, which belongs to that version. Tools only print it: nothing depends
-/// on it.
+/// The driver that tools report, and its CUDA, which is kCudaDriverVersion of the shims. The
+/// driver's number is from branch 595, which belongs to that version. Tools only print it: nothing
+/// depends on it.
 inline constexpr char kDriverVersion[] = "595.45.04";
 inline constexpr char kCudaVersion[] = "13.2";
 
