@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <initializer_list>
 
-#include "cublas_abi.hpp"
+#include "abi.hpp"
 #include "handle_table.hpp"
 #include "library_types.hpp"
 #include "shim.hpp"
@@ -14,7 +14,7 @@ struct Context {
   gpemu_cuda_stream_handle stream = nullptr;
   int math_mode = 0;
   int pointer_mode = kHostPointer;
-  int atomics_mode = 0;
+  int atomics_mode = kNoAtomics;
   int sm_count_target = 0;
 };
 

@@ -183,7 +183,7 @@ GPEMU_SHIM_EXPORT int cublasGetPointerMode_v2(void* handle, int* mode) {
 }
 
 GPEMU_SHIM_EXPORT int cublasSetAtomicsMode(void* handle, int mode) {
-  return set(handle, &Context::atomics_mode, mode, mode == kHostPointer || mode == kDevicePointer);
+  return set(handle, &Context::atomics_mode, mode, mode == kNoAtomics || mode == kAtomics);
 }
 
 GPEMU_SHIM_EXPORT int cublasGetAtomicsMode(void* handle, int* mode) {
