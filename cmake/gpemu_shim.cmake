@@ -3,7 +3,8 @@
 #   CUDA12 <soname> CUDA13 <soname>   one for each CUDA, from the same sources
 #   [VERSIONED]                  the library's symbols carry its SONAME as their version, or
 #   [SYMBOL_VERSION <name>]           this one
-#   [NOT_SUPPORTED <status>]     what functions that are not supported return; none without it
+#   [NOT_SUPPORTED <enumerator>] what functions that are not supported return, a number of
+#                                abi.hpp; none without it
 #   SOURCES <file>...)
 #
 # Builds the shim whose symbols functions.def in the current folder lists, see shims/README.md.

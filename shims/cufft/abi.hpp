@@ -19,6 +19,7 @@ enum Status : int {
   kInvalidValue = 4,
   kExecFailed = 6,
   kInvalidSize = 8,
+  kNotSupported = 16,
 };
 
 /// CUFFT_FORWARD and CUFFT_INVERSE.

@@ -15,6 +15,7 @@ enum Status : int {
   kLengthNotMultiple = 105,
   kLaunchFailure = 201,
   kInitializationFailed = 203,
+  kArchMismatch = 204,
 };
 
 /// curandRngType.

@@ -17,6 +17,7 @@ enum Status : int {
   kAllocFailed = 2,
   kInvalidValue = 3,
   kExecutionFailed = 6,
+  kNotSupported = 9,
 };
 
 /// cusolverEigMode_t.

@@ -16,6 +16,7 @@ enum Status : int {
   kNotInitialized = 1,
   kInvalidValue = 3,
   kExecutionFailed = 6,
+  kNotSupported = 10,
 };
 
 /// cusparseFormat_t.

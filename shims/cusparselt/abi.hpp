@@ -10,4 +10,5 @@ constexpr int kVersion = 801;
 enum Status : int {
   kSuccess = 0,
   kInvalidValue = 3,
+  kNotSupported = 10,
 };

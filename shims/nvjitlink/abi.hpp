@@ -6,5 +6,6 @@
 /// nvJitLinkResult.
 enum Status : int {
   kSuccess = 0,
+  kInternalError = 6,
   kNullInput = 10,
 };

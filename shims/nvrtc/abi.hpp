@@ -9,4 +9,5 @@ enum Status : int {
   kInvalidInput = 3,
   kInvalidProgram = 4,
   kCompilation = 6,
+  kInternalError = 11,
 };

@@ -8,3 +8,6 @@ constexpr int kMajorVersion = 1, kMinorVersion = 3;
 
 /// nvshmemx_init_status_t.
 enum Status : int { kNotInitialized = 0 };
+
+/// What functions that are not supported return: none that returns a number returns it on success.
+constexpr int kFailed = -1;

@@ -10,6 +10,9 @@ enum MessageType : int32_t { kMessageAscii = 1, kMessageWide = 2, kMessageRegist
 /// NVTX_NO_PUSH_POP_TRACKING. Source: nvToolsExt.h.
 constexpr int kNoTracking = -2;
 
+/// What functions that are not supported return: most are void, of the others it is no handle.
+constexpr int kNothing = 0;
+
 /// NvtxExportTableID. Source: nvtxTypes.h.
 constexpr uint32_t kTableOfCallbacks = 1;
 

@@ -5,11 +5,12 @@
 Calls each of a shim's twice: it must return the library's status, be logged once by name, and
 under --strict end the program, naming itself.
 
-Usage: check_unsupported.py <shared object> <functions.def> <status> <CUDA major, or "" for all>
+Usage: check_unsupported.py <shared object> <functions.def> <enumerator> <CUDA major, or "" for all>
 """
 
 import ctypes
 import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -22,6 +23,22 @@ def functions_of(path, major):
     with open(path, encoding="utf-8") as file:
         matches = (LINE.match(line.strip()) for line in file)
         return [match[2] for match in matches if match and match[1] in (None, major)]
+
+
+def number_of(enumerator, header):
+    """Returns the number that abi.hpp, or a header that it includes, gives an enumerator."""
+    text = header.read_text(encoding="utf-8")
+    found = re.search(rf"\b{enumerator.rpartition('::')[2]} = (-?\d+)\b", text)
+    if found:
+        return found[1]
+    root = header.resolve().parents[2]
+    for name in re.findall(r'#include "(.+)"', text):
+        for folder in (header.parent, root / "shims/common", root / "include"):
+            if (folder / name).is_file():
+                number = number_of(enumerator, folder / name)
+                if number:
+                    return number
+    return None
 
 
 def call_all(library, names):
@@ -70,7 +87,8 @@ def main():
     if sys.argv[1] == "--call":
         call_all(sys.argv[2], sys.stdin.read().split())
         return
-    library, functions, status, major = sys.argv[1:5]
+    library, functions, enumerator, major = sys.argv[1:5]
+    status = number_of(enumerator, pathlib.Path(functions).with_name("abi.hpp"))
     names = functions_of(functions, major)
     found = list(faults(library, names, status)) if names else []
     print(*found, f"{len(names)} functions", sep="\n")
