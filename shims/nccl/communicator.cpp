@@ -14,6 +14,7 @@ int create(void** handle, int ranks, int rank, int device) {
   }
   if (ranks > 1) {
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "communicators of several ranks");
+    last_warning() = "gpemu: NCCL with several ranks is not supported";
     return kInvalidUsage;
   }
   *handle = alive<Communicator>().add(std::make_unique<Communicator>(Communicator{device}));

@@ -10,6 +10,9 @@ struct Communicator {
   int device;
 };
 
+/// The calling thread's last warning; empty without one. A good call does not clear it.
+const char*& last_warning();
+
 /// Exports a function a second time, with the prefix "p", as NCCL does for profilers.
 #define GPEMU_PROFILING_NAME(name) \
   extern "C" __attribute__((visibility("default"), nothrow, alias(#name))) decltype(name) p##name;

@@ -3,6 +3,11 @@
 
 #include "nccl.hpp"
 
+const char*& last_warning() {
+  thread_local const char* warning = "";
+  return warning;
+}
+
 GPEMU_SHIM_EXPORT int ncclGetVersion(int* version) {
   if (version == nullptr) {
     return kInvalidArgument;
@@ -27,7 +32,7 @@ GPEMU_SHIM_EXPORT const char* ncclGetErrorString(int result) {
                                                                      : "unknown result code";
 }
 GPEMU_SHIM_EXPORT const char* ncclGetLastError(const void*) {
-  return "gpemu: NCCL with several ranks is not supported";
+  return last_warning();
 }
 
 GPEMU_PROFILING_NAME(ncclGetVersion)

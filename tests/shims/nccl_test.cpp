@@ -2,6 +2,8 @@
 // NCCL with one rank: one good call of each function and one bad one, by both of its names.
 #include <array>
 #include <cstdint>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "loaded_libraries.hpp"
@@ -151,7 +153,21 @@ TEST_P(Nccl, CommunicatorsHaveOneRank) {
   };
   EXPECT_STREQ(text(kSuccess), "no error");
   EXPECT_STREQ(text(-1), "unknown result code");
-  EXPECT_NE(call_as<const char*>((prefix + "LastError").c_str(), rank_), nullptr);
+}
+
+TEST_P(Nccl, TheLastErrorIsTheThreadsLastWarning) {
+  const std::string name = std::string(GetParam()) + "ncclGetLastError";
+  const auto text = [&] { return std::string(call_as<const char*>(name.c_str(), none_)); };
+  std::thread([&] {
+    void* rank = nullptr;
+    EXPECT_EQ(nccl("CommInitRank", &rank, 1, UniqueId{}, 0), kSuccess);
+    EXPECT_EQ(text(), "");
+    EXPECT_EQ(nccl("CommInitRank", &rank, 2, UniqueId{}, 0), kInvalidUsage);
+    EXPECT_EQ(text(), "gpemu: NCCL with several ranks is not supported");
+    EXPECT_EQ(nccl("CommDestroy", rank), kSuccess);
+    EXPECT_EQ(text(), "gpemu: NCCL with several ranks is not supported");
+    std::thread([&] { EXPECT_EQ(text(), ""); }).join();
+  }).join();
 }
 
 INSTANTIATE_TEST_SUITE_P(Names, Nccl, testing::Values("", "p"), [](const auto& prefix) {
