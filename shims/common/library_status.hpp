@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <iterator>
+
 #include "gpemu/cuda.h"
 
 /// A library's statuses for failed calls of libgpemu.
@@ -28,7 +30,7 @@ constexpr int library_status(gpemu_cuda_status status, const FailureStatuses& fa
 /// Yields the part of a version that a cudaLibraryPropertyType names: major, minor or patch.
 /// Returns 0, or `invalid` if there is no such part.
 constexpr int put_property(const int (&version)[3], int type, int* value, int invalid) {
-  if (type < 0 || type > 2 || value == nullptr) {
+  if (type < 0 || type >= static_cast<int>(std::size(version)) || value == nullptr) {
     return invalid;
   }
   *value = version[type];

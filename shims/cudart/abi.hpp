@@ -8,7 +8,7 @@
 // The binary layouts of the runtime alone. Source: driver_types.h of CUDA 12.8 and 13.2.
 
 /// cudaError_t: those that gpemu/cuda.h lacks.
-constexpr int kInvalidPitchValue = 12, kInsufficientDriver = 35;
+constexpr int kInvalidPitchValue = 12, kInsufficientDriver = 35, kMissingConfiguration = 52;
 
 /// cudaDeviceMapHost.
 constexpr unsigned kMapHost = 8;

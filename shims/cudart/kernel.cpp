@@ -121,7 +121,7 @@ GPEMU_SHIM_EXPORT int cudaGetFuncBySymbol(Kernel* kernel, const void* function) 
 GPEMU_SHIM_EXPORT unsigned __cudaPushCallConfiguration(Dim3 grid, Dim3 block, size_t shared,
                                                        Stream stream) {
   if (pending_launch_count == kMaxPendingLaunches) {
-    return record(52);  // cudaErrorMissingConfiguration: the earlier ones were not used
+    return record(kMissingConfiguration);  // the earlier ones were not used
   }
   pending_launches[pending_launch_count++] = {grid, block, shared, stream};
   return kSuccess;
@@ -133,7 +133,7 @@ GPEMU_SHIM_EXPORT int __cudaPopCallConfiguration(Dim3* grid, Dim3* block, size_t
     return record(kInvalidValue);
   }
   if (pending_launch_count == 0) {
-    return record(52);  // cudaErrorMissingConfiguration
+    return record(kMissingConfiguration);
   }
   const PendingLaunch& launch = pending_launches[--pending_launch_count];
   *grid = launch.grid;

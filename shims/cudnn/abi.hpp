@@ -220,6 +220,9 @@ constexpr int kLastNormalizationMode = 2;
 /// cudnnPoolingMode_t: the last.
 constexpr int kLastPoolingMode = 3;
 
+/// The bytes of a curandStatePhilox4_32_10, of which a dropout has many.
+constexpr uint64_t kPhiloxStateBytes = 48;
+
 // Source: cudnn_adv.h.
 
 /// cudnnRNNMode_t.

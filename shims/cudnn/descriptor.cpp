@@ -99,10 +99,7 @@ int set_dropout(void* descriptor, const void* handle, float probability) {
   return kSuccess;
 }
 
-// States of the random numbers: one of 48 bytes (curandStatePhilox4_32_10) for each thread that the
-// device can run at once.
-constexpr uint64_t kBytesPerState = 48;
-
+// States of the random numbers: one for each thread that the device can run at once.
 uint64_t dropout_states_bytes() {
   int32_t device = 0;
   const gpemu_cuda_device* info = nullptr;
@@ -110,7 +107,7 @@ uint64_t dropout_states_bytes() {
       gpemu_cuda_get_device(device, &info) != GPEMU_CUDA_SUCCESS) {
     return 0;
   }
-  return kBytesPerState * static_cast<uint64_t>(info->multiprocessors) *
+  return kPhiloxStateBytes * static_cast<uint64_t>(info->multiprocessors) *
          static_cast<uint64_t>(info->max_threads_per_multiprocessor);
 }
 

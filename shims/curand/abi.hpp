@@ -33,5 +33,9 @@ enum GeneratorType : int {
   kScrambledSobol64 = 204,
 };
 
+/// The most dimensions of a quasirandom generator. Source: cuRAND documentation,
+/// "curandSetQuasiRandomGeneratorDimensions".
+constexpr int kMaxDimensions = 20000;
+
 /// curandOrdering_t: the first and the last.
 constexpr int kPseudoBest = 100, kQuasiOrdering = 201;

@@ -9,9 +9,6 @@
 
 namespace {
 
-// Source: cuRAND documentation, "curandSetQuasiRandomGeneratorDimensions".
-constexpr int kMaxDimensions = 20000;
-
 struct Generator {
   bool quasi;
   gpemu_cuda_stream_handle stream = nullptr;
