@@ -24,6 +24,12 @@ SCRIPTS = (".py", ".sh")
 NOT_TEXT = re.compile(r"^(LICENSE|tests/fuzz/corpus/|.*\.(csv|json|svg|png|jpe?g|db|dict))")
 MAX_COLUMNS = 100
 
+# NVIDIA's numbers: their names in comments, and the files that may have the numbers.
+VENDOR_NAME = (r"\b((CU|NV|NCCL)[A-Z]*_[A-Z]\w+|CU[a-z]\w+|(cu|nv|nccl)\w+_t|(cuda|cufft|cudnn|"
+               r"cublas|curand|cusolver|cusparse|nccl|nvml|nvrtc|nvtx)[A-Z]\w+)\b")
+NOT_VENDOR = r"abi\.hpp$|^shims/(audit|clock)/"
+VENDOR_NUMBERS = "NVIDIA's statuses and numbers belong in abi.hpp"
+
 # (what is forbidden, in which files, except in which, why). In C++ comments do not count.
 FORBIDDEN_CODE = [
     (r"\busing namespace (?!std::(chrono_|string_|string_view_)?literals\b)",
@@ -46,11 +52,15 @@ FORBIDDEN_CODE = [
      "sources are listed, never globbed"),
     (r"\benum\b(?! class)|\bk(Success|Invalid\w+|Not(Initialized|Supported)) = -?\d",
      r"^shims/.*\.[ch]pp$",
-     r"abi\.hpp$|^shims/(audit|clock)/", "NVIDIA's statuses and numbers belong in abi.hpp"),
+     NOT_VENDOR, VENDOR_NUMBERS),
+    (r"\b(flags|mode|option) ?([<>]=?|[!=]=) ?[1-9]", r"^shims/.*\.[ch]pp$", NOT_VENDOR,
+     VENDOR_NUMBERS),
     (r"\balive<.*\.find\(", r"^shims/.*\.[ch]pp$", r"/handle_table\.hpp$",
      "the object of a handle is find_object<Object>(handle)"),
 ]
 FORBIDDEN_TEXT = [
+    (r"\breturn \w*\(?-?[1-9]\d*\)?;  //.*" + VENDOR_NAME, r"^shims/.*\.[ch]pp$", NOT_VENDOR,
+     VENDOR_NUMBERS),
     (r"\bNOLINT(NEXTLINE|BEGIN)?\b(?!\([\w.,* -]+\): \S)", r"\.([ch]pp|[ch])$", None,
      "write NOLINT(check): reason"),
     (r"\b(TODO|FIXME)\b(?!\(#\d+\))", r".", r"^scripts/check/lint", "name the issue: (#123)"),
@@ -129,6 +139,22 @@ def check_text(path, text, lines):
                 found = re.search(phrase, line)
                 if found:
                     yield number, f"'{found.group(0).strip()}': write {instead}"
+
+
+def check_vendor_numbers(path, text):
+    """NVIDIA's numbers stand in abi.hpp: those of constants that a comment on them or before them
+    calls by NVIDIA's name, and statuses that exported functions return."""
+    if not re.match(r"shims/.*\.[ch]pp$", path) or re.search(NOT_VENDOR, path):
+        return
+    constant = re.compile(r"((?:^ *//.*\n)*)^ *(?:(?:inline|static) )*(constexpr) \w+ k\w+"
+                          r"(?:\[\w*\])? = [^/;]*\b\d[^/;]*;?(.*)", re.M)
+    for found in constant.finditer(text):
+        if re.search(VENDOR_NAME, found[1] + found[3]):
+            yield text.count("\n", 0, found.start(2)) + 1, VENDOR_NUMBERS
+    function = re.compile(r"^GPEMU_SHIM_EXPORT int \w+\([^{;]*\{\n(?:(?:  .*)?\n)*?  +return "
+                          r"-?[1-9]\d*;", re.M)
+    for found in function.finditer(text):
+        yield text.count("\n", 0, found.end()) + 1, VENDOR_NUMBERS
 
 
 def is_listed(name, lists):
@@ -329,6 +355,7 @@ def faults_of(path, sources):
     lines = text.splitlines()
     yield from check_start(path, lines)
     yield from check_text(path, text, lines)
+    yield from check_vendor_numbers(path, text)
     yield from check_listed(path)
     yield from check_guarded(path, text)
     if path != "scripts/check/lint_test.py":

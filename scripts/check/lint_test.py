@@ -52,8 +52,27 @@ class HouseRules(unittest.TestCase):
         self.check_bad("shims/a/x.cpp", "enum Status : int { kDone = 0 };")
         self.check_bad("shims/a/x.cpp", "constexpr int kInvalidValue = 7;")
         self.check_bad("shims/a/x.cpp", "Plan* plan = alive<Plan>().find(handle);")
+        self.check_bad("shims/a/x.cpp", "return 2;  // CUFFT_ALLOC_FAILED")
+        self.check_bad("shims/a/x.cpp", "return record(52);  // cudaErrorMissingConfiguration")
+        self.check_bad("shims/a/x.cpp", "return flags > 1 ? kInvalidValue : kSuccess;")
+        self.check_good("shims/a/x.cpp", "return 2;  // bytes of an element")
+        self.check_good("shims/a/abi.hpp", "#pragma once\nenum Side : int { kLeft = 0 };")
         self.check_good("shims/a/x.cpp", "enum class Step { kFirst };")
         self.check_good("shims/a/x.cpp", "Plan* plan = find_object<Plan>(handle);")
+
+    def test_finds_numbers_of_nvidia_outside_abi_hpp(self):
+        def found(text, path="shims/a/x.cpp"):
+            return [line for line, _ in lint.check_vendor_numbers(path, HEAD + text)]
+        self.assertEqual(found("constexpr int kMove = 1;  // CU_GRAPH_USER_OBJECT_MOVE\n"), [2])
+        self.assertEqual(found("// CUmem_advise,\n// or so.\n  constexpr int kSet = 1;\n"), [4])
+        self.assertEqual(found("// cublasSide_t.\nconstexpr int kAll[] = {\n    0, 1};\n"), [3])
+        self.assertEqual(found("constexpr int kMove = 1;\n", "shims/a/abi.hpp"), [])
+        self.assertEqual(found("// cublasSide_t.\n\nconstexpr int kOurs = 1;\n"), [])
+        self.assertEqual(found("// cuTensorMapEncodeTiled has it.\nconstexpr int kMax = 1;\n"), [])
+        self.assertEqual(found("// cudaFoo.\nconstexpr int kMove = kOther;\n"), [])
+        head = "GPEMU_SHIM_EXPORT int f(int a,\n    int b) {\n  if (a) {\n"
+        self.assertEqual(found(head + "    return 3;\n  }\n  return kSuccess;\n}\n"), [5])
+        self.assertEqual(found(head + "    return 0;\n  }\n}\nint g() {\n  return 3;\n}\n"), [])
 
     def test_finds_sources_by_their_whole_names(self):
         lists = "add_library(x event_queue.cpp a/copy.cpp b.hpp)\nadd_fuzzer(pack)\n"
