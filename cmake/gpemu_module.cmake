@@ -44,6 +44,9 @@ function(gpemu_share_common_headers target)
       "${PROJECT_SOURCE_DIR}/include/gpemu/base/units.hpp")
   else()
     target_precompile_headers(${target} REUSE_FROM gpemu_base)
+    # A target that does not link the module takes them from here.
+    target_compile_definitions(${target} PRIVATE
+      $<TARGET_PROPERTY:gpemu_base,INTERFACE_COMPILE_DEFINITIONS>)
   endif()
 endfunction()
 

@@ -46,6 +46,7 @@ function(gpemu_add_shim_library target folder soname major)
   target_include_directories(${target} PRIVATE
     "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/shims/common")
   target_link_libraries(${target} PRIVATE gpemu::capi gpemu_flags)
+  gpemu_share_common_headers(${target})
   # The loader binds a shim's calls to the shim itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)
