@@ -8,10 +8,6 @@
 
 namespace {
 
-struct EdgeData {
-  unsigned char bytes[8];
-};
-
 TEST_F(Driver, StreamsCaptureWork) {
   constexpr int kRelaxed = 2, kUnknownMode = 3, kActive = 1;
   void *stream = nullptr, *into = nullptr;

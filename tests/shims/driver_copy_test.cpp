@@ -111,7 +111,6 @@ struct Copy3D {
   End3D source, destination;
   size_t width_bytes, height, depth;
 };
-constexpr unsigned kHost = 1, kDevice = 2, kArray = 3;
 
 TEST_F(DriverCopy, RowsAndPlanesReachTheirPlaces) {
   Bytes host(kBytes);

@@ -7,7 +7,7 @@
 
 namespace {
 
-// CUDA_MEMSET_NODE_PARAMS, CUDA_HOST_NODE_PARAMS, CUgraphEdgeData, and the end of a copy.
+// CUDA_MEMSET_NODE_PARAMS, CUDA_HOST_NODE_PARAMS, and the end of a copy.
 struct SetParameters {
   Address destination;
   size_t pitch;
@@ -17,9 +17,6 @@ struct SetParameters {
 struct HostParameters {
   void (*function)(void*);
   void* data;
-};
-struct EdgeData {
-  unsigned char bytes[8];
 };
 struct CopyEnd {
   size_t x_bytes, y, z, level;
@@ -40,7 +37,6 @@ struct KernelParameters {
   void **arguments, **extra;
   void *kernel, *context;
 };
-constexpr unsigned kHost = 1, kDevice = 2;
 constexpr int kKernelNode = 0, kCopyNode = 1, kSetNode = 2, kHostNode = 3, kGraphNode = 4,
               kEmptyNode = 5, kWaitNode = 6, kRecordNode = 7;
 constexpr uint64_t kNoFlags = 0;

@@ -31,6 +31,14 @@ enum DriverStatus : int {
   kUpdateFailure = 910,
 };
 
+/// CUmemorytype.
+constexpr unsigned kHost = 1, kDevice = 2, kArray = 3;
+
+/// CUgraphEdgeData.
+struct EdgeData {
+  unsigned char bytes[8];
+};
+
 /// The driver, with a context on its one GPU.
 class Driver : public LoadedLibraries {
  protected:

@@ -11,7 +11,7 @@
 
 namespace {
 
-constexpr size_t kBytes = 4096;
+constexpr size_t kBlockBytes = 4096;
 
 // cudaIpcMemHandle_t.
 struct IpcHandle {
@@ -42,15 +42,15 @@ TEST_P(RuntimeMemory, RowsAndPlanesAreAllocatedWithAPitch) {
 TEST_P(RuntimeMemory, ManagedMemoryTakesAdvice) {
   constexpr uint64_t kOnDevice = 1;  // cudaMemLocation of device 0, and an ordinal without effect
   void* managed = nullptr;
-  void* const plain = allocate(kBytes);
-  EXPECT_EQ(call("cudaMallocManaged", &managed, kBytes, 3U), kInvalidValue);
-  EXPECT_EQ(call("cudaMallocManaged", none_, kBytes, 1U), kInvalidValue);
-  ASSERT_EQ(call("cudaMallocManaged", &managed, kBytes, 1U), kSuccess);
+  void* const plain = allocate(kBlockBytes);
+  EXPECT_EQ(call("cudaMallocManaged", &managed, kBlockBytes, 3U), kInvalidValue);
+  EXPECT_EQ(call("cudaMallocManaged", none_, kBlockBytes, 1U), kInvalidValue);
+  ASSERT_EQ(call("cudaMallocManaged", &managed, kBlockBytes, 1U), kSuccess);
   for (const char* advise : {"cudaMemAdvise", "cudaMemAdvise_v2"}) {
     if (GetParam() != 12 && advise == std::string("cudaMemAdvise_v2")) continue;
-    EXPECT_EQ(call(advise, managed, kBytes, 1, kOnDevice), kSuccess) << advise;
-    EXPECT_EQ(call(advise, managed, kBytes, 7, kOnDevice), kInvalidValue) << advise;
-    EXPECT_EQ(call(advise, plain, kBytes, 1, kOnDevice), kInvalidValue) << advise;
+    EXPECT_EQ(call(advise, managed, kBlockBytes, 1, kOnDevice), kSuccess) << advise;
+    EXPECT_EQ(call(advise, managed, kBlockBytes, 7, kOnDevice), kInvalidValue) << advise;
+    EXPECT_EQ(call(advise, plain, kBlockBytes, 1, kOnDevice), kInvalidValue) << advise;
   }
   twins("cudaStreamAttachMemAsync", kSuccess, none_, managed, size_t{0}, 4U);
   twins("cudaStreamAttachMemAsync", kInvalidValue, none_, plain, size_t{0}, 4U);
@@ -62,8 +62,8 @@ TEST_P(RuntimeMemory, ManagedMemoryTakesAdvice) {
 TEST_P(RuntimeMemory, HostMemoryIsPinned) {
   void *memory = nullptr, *address = nullptr;
   unsigned flags = 9;
-  EXPECT_EQ(call("cudaMallocHost", none_, kBytes), kInvalidValue);
-  ASSERT_EQ(call("cudaMallocHost", &memory, kBytes), kSuccess);
+  EXPECT_EQ(call("cudaMallocHost", none_, kBlockBytes), kInvalidValue);
+  ASSERT_EQ(call("cudaMallocHost", &memory, kBlockBytes), kSuccess);
   EXPECT_EQ(call("cudaHostGetFlags", &flags, memory), kSuccess);
   EXPECT_EQ(flags, 0U);
   EXPECT_EQ(call("cudaHostGetDevicePointer", &address, memory, 0U), kSuccess);
@@ -74,10 +74,10 @@ TEST_P(RuntimeMemory, HostMemoryIsPinned) {
   EXPECT_EQ(call("cudaFreeHost", none_), kSuccess);
   EXPECT_EQ(call("cudaHostGetFlags", &flags, memory), kInvalidValue);
   EXPECT_EQ(call("cudaHostGetDevicePointer", &address, memory, 0U), kInvalidValue);
-  static char own[kBytes];
-  EXPECT_EQ(call("cudaHostRegister", &own[0], kBytes, 0U), kSuccess);
-  EXPECT_EQ(call("cudaHostRegister", &own[0], kBytes, 0U), kAlreadyRegistered);
-  EXPECT_EQ(call("cudaHostRegister", &own[0], kBytes, 0x10U), kInvalidValue);
+  static char own[kBlockBytes];
+  EXPECT_EQ(call("cudaHostRegister", &own[0], kBlockBytes, 0U), kSuccess);
+  EXPECT_EQ(call("cudaHostRegister", &own[0], kBlockBytes, 0U), kAlreadyRegistered);
+  EXPECT_EQ(call("cudaHostRegister", &own[0], kBlockBytes, 0x10U), kInvalidValue);
   EXPECT_EQ(call("cudaHostUnregister", &own[0]), kSuccess);
   EXPECT_EQ(call("cudaHostUnregister", &own[0]), kNotRegistered);
 }
@@ -95,22 +95,22 @@ TEST_P(RuntimeMemory, PoolsGiveMemoryInTheOrderOfAStream) {
       return call((name + suffix).c_str(), arguments...);
     };
     uint64_t used = 0;
-    EXPECT_EQ(on("cudaMallocAsync", &memory, kBytes, none_), kSuccess);
+    EXPECT_EQ(on("cudaMallocAsync", &memory, kBlockBytes, none_), kSuccess);
     EXPECT_EQ(on("cudaFreeAsync", memory, none_), kSuccess);
     EXPECT_EQ(on("cudaFreeAsync", memory, none_), kInvalidValue);
-    EXPECT_EQ(on("cudaMallocAsync", none_, kBytes, none_), kInvalidValue);
-    EXPECT_EQ(on("cudaMallocAsync", &memory, kBytes, dead_), kInvalidHandle);
-    EXPECT_EQ(on("cudaMallocFromPoolAsync", &memory, kBytes, pool, none_), kSuccess);
+    EXPECT_EQ(on("cudaMallocAsync", none_, kBlockBytes, none_), kInvalidValue);
+    EXPECT_EQ(on("cudaMallocAsync", &memory, kBlockBytes, dead_), kInvalidHandle);
+    EXPECT_EQ(on("cudaMallocFromPoolAsync", &memory, kBlockBytes, pool, none_), kSuccess);
     EXPECT_EQ(call("cudaMemPoolGetAttribute", pool, kUsedNow, &used), kSuccess);
-    EXPECT_GE(used, kBytes) << suffix;
+    EXPECT_GE(used, kBlockBytes) << suffix;
     EXPECT_EQ(on("cudaFreeAsync", memory, none_), kSuccess);
-    EXPECT_EQ(on("cudaMallocFromPoolAsync", &memory, kBytes, none_, none_), kInvalidValue);
+    EXPECT_EQ(on("cudaMallocFromPoolAsync", &memory, kBlockBytes, none_, none_), kInvalidValue);
   }
-  uint64_t threshold = kBytes;
+  uint64_t threshold = kBlockBytes;
   EXPECT_EQ(call("cudaMemPoolSetAttribute", pool, kReleaseThreshold, &threshold), kSuccess);
   threshold = 0;
   EXPECT_EQ(call("cudaMemPoolGetAttribute", pool, kReleaseThreshold, &threshold), kSuccess);
-  EXPECT_EQ(threshold, kBytes);
+  EXPECT_EQ(threshold, kBlockBytes);
   each({"cudaMemPoolGetAttribute", "cudaMemPoolSetAttribute"}, kInvalidValue, pool, kUnknown,
        &threshold);
   const Access access{{kDeviceLocation, 0}, kReadWrite};
@@ -143,7 +143,7 @@ TEST_P(RuntimeMemory, OtherProcessesGetHandles) {
   constexpr unsigned kInvalidContext = 201, kWithoutTiming = 2, kInterprocess = 4;
   IpcHandle of_memory{}, of_event{};
   void *event = nullptr, *opened = nullptr, *opened_event = nullptr;
-  void* const memory = allocate(kBytes);
+  void* const memory = allocate(kBlockBytes);
   ASSERT_EQ(call("cudaEventCreateWithFlags", &event, kWithoutTiming | kInterprocess), kSuccess);
   EXPECT_EQ(call("cudaIpcGetMemHandle", &of_memory, memory), kSuccess);
   EXPECT_EQ(call("cudaIpcGetMemHandle", &of_memory, none_), kInvalidValue);
