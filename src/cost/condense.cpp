@@ -351,13 +351,22 @@ std::vector<HeldMemory> held_memory(const RecordedModel& model) {
 
 std::optional<AffineEntry> affine(std::span<const int> batches,
                                   std::span<const std::int64_t> values) {
-  const std::int64_t difference = values[1] - values[0];
   const std::int64_t step = batches[1] - batches[0];
-  if (difference % step != 0) return std::nullopt;
-  AffineEntry entry{.slope = difference / step};
-  entry.constant = values[0] - entry.slope * batches[0];
+  std::int64_t difference = 0, change = 0, value = 0;
+  AffineEntry entry;
+  if (__builtin_sub_overflow(values[1], values[0], &difference) || difference % step != 0) {
+    return std::nullopt;
+  }
+  entry.slope = difference / step;
+  if (__builtin_mul_overflow(entry.slope, batches[0], &change) ||
+      __builtin_sub_overflow(values[0], change, &entry.constant)) {
+    return std::nullopt;
+  }
   for (std::size_t i = 0; i < batches.size(); ++i) {
-    if (entry.at(batches[i]) != values[i]) return std::nullopt;
+    if (__builtin_mul_overflow(entry.slope, batches[i], &change) ||
+        __builtin_add_overflow(entry.constant, change, &value) || value != values[i]) {
+      return std::nullopt;
+    }
   }
   return entry;
 }

@@ -260,10 +260,13 @@ bool describe_depthwise(const KernelTraits& traits, const gpemu_operation& launc
   const std::int64_t multiplier = std::max<std::int64_t>(value(filter ? 3 : 2), 1);
   const std::int64_t in_channels = forward ? value(1) / multiplier : value(1);
   const std::int64_t out_channels = in_channels * multiplier;
-  const std::int64_t image =
-      forward ? out_channels * out_width * out_height : in_channels * in_width * in_height;
+  // The arguments may be any numbers, and the product may exceed 64 bits.
+  const double image = static_cast<double>(forward ? out_channels : in_channels) *
+                       static_cast<double>(forward ? out_width : in_width) *
+                       static_cast<double>(forward ? out_height : in_height);
   if (image <= 0 || out_width <= 0 || out_height <= 0) return false;
-  const std::array<std::int64_t, 20> entries = {filter ? value(0) : value(0) / image,
+  const auto first = static_cast<double>(value(0));
+  const std::array<std::int64_t, 20> entries = {entry(filter ? first : first / image),
                                                 in_channels,
                                                 out_channels,
                                                 in_channels,

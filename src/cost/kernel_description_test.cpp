@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -169,6 +171,14 @@ TEST(KernelDescription, DepthwiseConvolutionsAreConvolutions) {
   const OperationCostModel model{
       profile::GpuSpec{.memory_bandwidth_bytes_per_s = 1e12, .fp32_flops = 1e13}};
   EXPECT_EQ(model.price(described).estimate.time, model.price(described.operation).estimate.time);
+}
+
+TEST(KernelDescription, ArgumentsOfADepthwiseConvolutionMayBeAnyNumbers) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+  Launched forward(
+      kDepthwiseKernel, {576, 1, 1, 1024, 1, 1},
+      {0, 0, 0, 0, 0, 7, kMost, 1, kMost, kMost, kMost, kMost, 3, 5, 2, 2, 1, 2, 1, 1});
+  EXPECT_EQ(forward.kind(), GPEMU_OPERATION_KERNEL) << "it writes less than one image";
 }
 
 TEST(KernelDescription, PoolingHasItsWindow) {

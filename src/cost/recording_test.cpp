@@ -183,6 +183,11 @@ TEST_F(RecordingTest, SaysWhatIsNoFunctionOfTheBatch) {
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, relu({6})) + at(3, relu({8}))),
             "toy forward operation 0: relu_kernel (elementwise): shape[0] is 5, 6, 8 at batches "
             "1, 2, 3: not affine");
+  // A slope of 2^62 times 100 exceeds 64 bits.
+  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  EXPECT_EQ(complaint(kHead + at(100, relu({0})) + at(101, relu({kMost})) + at(102, relu({0}))),
+            "toy forward operation 0: relu_kernel (elementwise): shape[0] is 0, "
+            "4611686018427387904, 0 at batches 100, 101, 102: not affine");
   EXPECT_EQ(complaint(kHead + at(1, relu({5})) + at(2, matmul(3)) + at(3, relu({8}))),
             "toy forward operation 0: relu_kernel (elementwise) at one batch and cublasSgemm_v2 "
             "(matmul) at another, or they differ in type or access");

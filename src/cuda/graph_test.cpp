@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <latch>
+#include <limits>
 #include <mutex>
 #include <sys/wait.h>
 #include <thread>
@@ -766,6 +767,25 @@ TEST_F(GraphTest, BatchesOfProductsMayBeLarge) {
   EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_SUCCESS);
   product.arrays = 1;
   EXPECT_EQ(gpemu_cuda_multiply(&product, "multiply", stream_), GPEMU_CUDA_ERROR_INVALID_VALUE);
+}
+
+TEST_F(GraphTest, ProductsBeyond64BitsAreRefused) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int64_t>::max();
+  const auto refused = [this](std::int64_t gpemu_cuda_product::* size, std::int64_t value) {
+    gpemu_cuda_product product = product_of_numbers();
+    product.batch = product.n = product.k = 3;
+    product.*size = value;
+    return gpemu_cuda_multiply(&product, "multiply", stream_) == GPEMU_CUDA_ERROR_INVALID_VALUE;
+  };
+  for (const auto size :
+       {&gpemu_cuda_product::m, &gpemu_cuda_product::leading_a, &gpemu_cuda_product::leading_b,
+        &gpemu_cuda_product::leading_c, &gpemu_cuda_product::stride_a,
+        &gpemu_cuda_product::stride_b, &gpemu_cuda_product::stride_c}) {
+    EXPECT_TRUE(refused(size, kMost));
+    EXPECT_TRUE(refused(size, -kMost));
+    EXPECT_FALSE(refused(size, 1));
+  }
+  EXPECT_FALSE(refused(&gpemu_cuda_product::stride_a, -1)) << "the last product lies first";
 }
 
 TEST_F(GraphTest, ArraysOfAddressesAreReadWhenTheGraphRuns) {

@@ -56,33 +56,69 @@ Status add_rows(const gpemu_cuda_result& result, KernelWork* work) {
   return GPEMU_CUDA_SUCCESS;
 }
 
+/// Arithmetic on the caller's sizes, which 64 bits may not hold.
+class CheckedSizes {
+ public:
+  std::int64_t product(std::int64_t a, std::int64_t b) {
+    fit_ &= !__builtin_mul_overflow(a, b, &a);
+    return a;
+  }
+  std::int64_t sum(std::int64_t a, std::int64_t b) {
+    fit_ &= !__builtin_add_overflow(a, b, &a);
+    return a;
+  }
+  /// Returns whether 64 bits held all results.
+  [[nodiscard]] bool fit() const { return fit_; }
+
+ private:
+  bool fit_ = true;
+};
+
+Bytes magnitude(std::int64_t value) {
+  return value < 0 ? -static_cast<Bytes>(value) : static_cast<Bytes>(value);
+}
+
 /// Describes what a product writes and reads. Errors: INVALID_VALUE.
 Status add_product(const gpemu_cuda_product& p, KernelWork* work) {
-  const auto width = static_cast<Bytes>(gpemu_data_type_bytes(p.type_c));
+  if (p.batch == 0) return GPEMU_CUDA_SUCCESS;
+  if (p.leading_a < 0 || p.leading_b < 0 || p.leading_c < 0) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  CheckedSizes sizes;
+  // Where the last matrix of a batch begins, in bytes after the first.
+  const auto last = [&](std::int64_t stride, std::int64_t width) {
+    return sizes.product(sizes.product(p.batch - 1, stride), width);
+  };
+  const auto read = [&](std::uint64_t address, std::int64_t elements, std::int64_t stride) {
+    const std::int64_t width = gpemu_data_type_bytes(p.type);
+    const std::int64_t one = sizes.product(elements, width), to_last = last(stride, width);
+    work->reads.push_back({.start = address - (to_last < 0 ? magnitude(to_last) : 0),
+                           .bytes = static_cast<Bytes>(one) + magnitude(to_last),
+                           .writes = false});
+  };
+  read(p.a, sizes.product(p.leading_a, p.transpose_a != 0 ? p.m : p.k), p.stride_a);
+  read(p.b, sizes.product(p.leading_b, p.transpose_b != 0 ? p.k : p.n), p.stride_b);
+  const std::int64_t width = gpemu_data_type_bytes(p.type_c);
+  const std::int64_t bytes = sizes.product(p.m, width);
+  const std::int64_t pitch = sizes.product(p.leading_c, width);
+  const std::int64_t whole = sizes.sum(sizes.product(p.n - 1, pitch), bytes);
+  const std::int64_t to_last = last(p.stride_c, width);
+  if (!sizes.fit()) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   gpemu_cuda_result result{.address = p.c,
-                           .bytes = static_cast<Bytes>(p.m) * width,
-                           .pitch = static_cast<Bytes>(p.leading_c) * width,
+                           .bytes = static_cast<Bytes>(bytes),
+                           .pitch = static_cast<Bytes>(pitch),
                            .rows = static_cast<Bytes>(p.n),
                            .updates = p.known != 0 && p.beta != 0 ? 1 : 0};
   // As rows of each matrix, or as whole matrices without gaps.
   if (p.batch > static_cast<std::int64_t>(kMostRows)) {
-    result.bytes += static_cast<Bytes>(p.n - 1) * result.pitch;
-    result.pitch = static_cast<Bytes>(p.stride_c) * width;
+    result.address -= to_last < 0 ? magnitude(to_last) : 0;
+    result.bytes = static_cast<Bytes>(whole);
+    result.pitch = magnitude(to_last) / static_cast<Bytes>(p.batch - 1);
     result.rows = static_cast<Bytes>(p.batch);
-    GPEMU_CUDA_TRY(add_rows(result, work));
-  } else {
-    for (std::int64_t i = 0; i < p.batch; ++i) {
-      result.address = p.c + static_cast<Bytes>(i * p.stride_c) * width;
-      GPEMU_CUDA_TRY(add_rows(result, work));
-    }
+    return add_rows(result, work);
   }
-  const auto read = [work](std::uint64_t address, std::int64_t elements, gpemu_data_type type) {
-    work->reads.push_back({.start = address,
-                           .bytes = static_cast<Bytes>(elements * gpemu_data_type_bytes(type)),
-                           .writes = false});
-  };
-  read(p.a, p.leading_a * (p.transpose_a != 0 ? p.m : p.k) + (p.batch - 1) * p.stride_a, p.type);
-  read(p.b, p.leading_b * (p.transpose_b != 0 ? p.k : p.n) + (p.batch - 1) * p.stride_b, p.type);
+  for (std::int64_t i = 0; i < p.batch; ++i) {
+    result.address = p.c + static_cast<Bytes>(i * p.stride_c * width);
+    GPEMU_CUDA_TRY(add_rows(result, work));
+  }
   return GPEMU_CUDA_SUCCESS;
 }
 
