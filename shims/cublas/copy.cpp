@@ -22,13 +22,15 @@ int copy_columns(int64_t rows, int64_t columns, int64_t element_bytes, Side from
     return kSuccess;
   }
   gpemu_cuda_copy copy{};
+  if (!count_bytes(rows, element_bytes, &copy.width_bytes) ||
+      !count_bytes(to.leading, element_bytes, &copy.destination_pitch) ||
+      !count_bytes(from.leading, element_bytes, &copy.source_pitch)) {
+    return kInvalidValue;
+  }
   copy.destination = address_of(to.address);
   copy.source = address_of(from.address);
-  copy.width_bytes = static_cast<uint64_t>(rows * element_bytes);
   copy.height = static_cast<uint64_t>(columns);
   copy.depth = 1;
-  copy.destination_pitch = static_cast<uint64_t>(to.leading * element_bytes);
-  copy.source_pitch = static_cast<uint64_t>(from.leading * element_bytes);
   copy.kind = kind;
   const auto status = gpemu_cuda_copy_memory(&copy, stream, blocking);
   return status == GPEMU_CUDA_ERROR_INVALID_VALUE ? kMappingError : status_of(status);

@@ -7,6 +7,7 @@
 #include "abi.hpp"
 #include "handle_table.hpp"
 #include "library_types.hpp"
+#include "library_work.hpp"
 #include "shim.hpp"
 
 /// What a cublasHandle_t holds.
@@ -43,7 +44,8 @@ struct Written {
   int64_t count = 0;
 };
 
-/// Ends a call whose results are not computed, unless it failed with `status`.
+/// Ends a call whose results are not computed, unless it failed with `status`. Errors:
+/// INVALID_VALUE for results that no memory holds.
 int leave_uncomputed(int status, const Context& context, const char* function, gpemu_data_type type,
                      std::initializer_list<Written> results);
 

@@ -7,7 +7,7 @@ namespace {
 
 /// Work of one matrix: arithmetic operations, elements read and written.
 struct PerMatrix {
-  int64_t operations, elements;
+  double operations, elements;
 };
 
 struct Batch {
@@ -34,9 +34,10 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
   if (batch.count == 0 || work.elements == 0) {
     return kSuccess;
   }
-  int status = submit(*context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
-                      {batch.count * work.operations,
-                       batch.count * work.elements * gpemu_data_type_bytes(batch.type)});
+  int status =
+      submit(*context, {batch.function, GPEMU_OPERATION_OTHER, batch.type, batch.type},
+             {entry_of(times(batch.count) * work.operations),
+              entry_of(times(batch.count) * work.elements * gpemu_data_type_bytes(batch.type))});
   for (const Matrices& matrices : written) {
     status = leave_uncomputed(status, *context, batch.function, batch.type,
                               {{static_cast<const void*>(matrices.addresses), matrices.rows,
@@ -49,7 +50,7 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
 template <typename Value>
 int write_array(int* array, uint64_t count, Value value) {
   return write_pieces(count, value, [array](uint64_t first, const int* piece, uint64_t bytes) {
-    return status_of(gpemu_cuda_poke(address_of(array + first), piece, bytes));
+    return status_of(gpemu_cuda_poke(address_of(array) + first * sizeof(int), piece, bytes));
   });
 }
 
@@ -79,10 +80,6 @@ int report_on_host(int status, int* info) {
   return status;
 }
 
-constexpr int64_t wide(int64_t n) {
-  return n;
-}
-
 }  // namespace
 
 // Operations: LAPACK Working Note 41, appendix C.
@@ -91,18 +88,18 @@ constexpr int64_t wide(int64_t n) {
                              int batch) {                                                         \
     const bool valid = n >= 0 && info != nullptr && holds(lda, n);                                \
     const int status = run(handle, valid, {#name, type, batch},                                   \
-                           {2 * wide(n) * n * n / 3, 2 * wide(n) * n}, {{a, n, n, lda}});         \
+                           {2 * times(n, n, n) / 3, 2 * times(n, n)}, {{a, n, n, lda}});          \
     return report_pivots(report(status, info, batch), pivot, n, batch);                           \
   }
 
-#define GETRI(name, type)                                                                 \
-  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,      \
-                             const int* /*pivot*/, void* const* c, int ldc, int* info,    \
-                             int batch) {                                                 \
-    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);       \
-    const int status = run(handle, valid, {#name, type, batch},                           \
-                           {4 * wide(n) * n * n / 3, 2 * wide(n) * n}, {{c, n, n, ldc}}); \
-    return report(status, info, batch);                                                   \
+#define GETRI(name, type)                                                                \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,     \
+                             const int* /*pivot*/, void* const* c, int ldc, int* info,   \
+                             int batch) {                                                \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);      \
+    const int status = run(handle, valid, {#name, type, batch},                          \
+                           {4 * times(n, n, n) / 3, 2 * times(n, n)}, {{c, n, n, ldc}}); \
+    return report(status, info, batch);                                                  \
   }
 
 #define MATINV(name, type)                                                                     \
@@ -110,7 +107,7 @@ constexpr int64_t wide(int64_t n) {
                              void* const* inverse, int ldi, int* info, int batch) {            \
     const bool valid = n >= 0 && n <= 32 && info != nullptr && holds(lda, n) && holds(ldi, n); \
     const int status = run(handle, valid, {#name, type, batch},                                \
-                           {2 * wide(n) * n * n, 2 * wide(n) * n}, {{inverse, n, n, ldi}});    \
+                           {2 * times(n, n, n), 2 * times(n, n)}, {{inverse, n, n, ldi}});     \
     return report(status, info, batch);                                                        \
   }
 
@@ -122,37 +119,39 @@ constexpr int64_t wide(int64_t n) {
                        holds(lda, n) && holds(ldb, n);                                           \
     const int status =                                                                           \
         run(handle, valid, {#name, type, batch},                                                 \
-            {2 * wide(n) * n * nrhs, wide(n) * (n + 2 * wide(nrhs))}, {{b, n, nrhs, ldb}});      \
+            {2 * times(n, n, nrhs), times(n, n) + 2 * times(n, nrhs)}, {{b, n, nrhs, ldb}});     \
     return report_on_host(status, info);                                                         \
   }
 
-#define GEQRF(name, type)                                                                    \
-  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* a, int lda,            \
-                             void* const* tau, int* info, int batch) {                       \
-    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);                 \
-    const int64_t small = m < n ? m : n;                                                     \
-    const int64_t large = m < n ? n : m;                                                     \
-    const int status = run(handle, valid, {#name, type, batch},                              \
-                           {2 * small * small * (3 * large - small) / 3, 2 * small * large}, \
-                           {{a, m, n, lda}, {tau, small, 1, small}});                        \
-    return report_on_host(status, info);                                                     \
+#define GEQRF(name, type)                                                              \
+  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* a, int lda,      \
+                             void* const* tau, int* info, int batch) {                 \
+    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);           \
+    const int64_t small = m < n ? m : n;                                               \
+    const int64_t large = m < n ? n : m;                                               \
+    const int status =                                                                 \
+        run(handle, valid, {#name, type, batch},                                       \
+            {2 * times(small, small, 3 * large - small) / 3, 2 * times(small, large)}, \
+            {{a, m, n, lda}, {tau, small, 1, small}});                                 \
+    return report_on_host(status, info);                                               \
   }
 
-#define GELS(name, type)                                                                         \
-  GPEMU_SHIM_EXPORT int name(void* handle, int trans, int m, int n, int nrhs, void* const* a,    \
-                             int lda, void* const* c, int ldc, int* info, int* device_info,      \
-                             int batch) {                                                        \
-    const bool valid =                                                                           \
-        m >= 0 && n >= 0 && nrhs >= 0 && info != nullptr && holds(lda, m) && holds(ldc, m);      \
-    if (valid && (trans != kNone || m < n)) { /* overdetermined systems only, as documented */   \
-      gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, #name);                                        \
-      return kNotSupported;                                                                      \
-    }                                                                                            \
-    const int64_t operations = 2 * wide(n) * n * (3 * wide(m) - n) / 3 + 4 * wide(m) * n * nrhs; \
-    const int status =                                                                           \
-        run(handle, valid, {#name, type, batch}, {operations, 2 * wide(m) * (n + wide(nrhs))},   \
-            {{a, m, n, lda}, {c, m, nrhs, ldc}});                                                \
-    return report(report_on_host(status, info), device_info, batch);                             \
+#define GELS(name, type)                                                                           \
+  GPEMU_SHIM_EXPORT int name(void* handle, int trans, int m, int n, int nrhs, void* const* a,      \
+                             int lda, void* const* c, int ldc, int* info, int* device_info,        \
+                             int batch) {                                                          \
+    const bool valid =                                                                             \
+        m >= 0 && n >= 0 && nrhs >= 0 && info != nullptr && holds(lda, m) && holds(ldc, m);        \
+    if (valid && (trans != kNone || m < n)) { /* overdetermined systems only, as documented */     \
+      gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, #name);                                          \
+      return kNotSupported;                                                                        \
+    }                                                                                              \
+    const double operations =                                                                      \
+        2 * times(n, n) * (3 * times(m) - times(n)) / 3 + 4 * times(m, n, nrhs);                   \
+    const int status =                                                                             \
+        run(handle, valid, {#name, type, batch}, {operations, 2 * (times(m, n) + times(m, nrhs))}, \
+            {{a, m, n, lda}, {c, m, nrhs, ldc}});                                                  \
+    return report(report_on_host(status, info), device_info, batch);                               \
   }
 
 #define LAPACK(FAMILY, function)                           \

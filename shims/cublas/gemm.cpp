@@ -69,7 +69,7 @@ int multiply(const char* function, const Context& context, const Product& p, con
     return kSuccess;
   }
   if (p.k == 0) {  // C is only scaled by beta
-    const int64_t elements = p.batch * p.m * p.n;
+    const int64_t elements = entry_of(times(p.batch, p.m, p.n));
     return submit(context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
                   {elements, elements, 1});
   }

@@ -91,7 +91,7 @@ int write(void* destination, const void* source, uint64_t bytes) {
 
 int leave_uncomputed(int status, const Context& context, const char* function, gpemu_data_type type,
                      std::initializer_list<Written> results) {
-  const auto width = static_cast<uint64_t>(gpemu_data_type_bytes(type));
+  const int64_t element_bytes = gpemu_data_type_bytes(type);
   for (const Written& written : results) {
     if (status != kSuccess) {
       return status;
@@ -100,11 +100,13 @@ int leave_uncomputed(int status, const Context& context, const char* function, g
       continue;
     }
     // Vectors with a negative distance begin at their last element, which is the first in memory.
-    const int64_t leading = written.leading < 0 ? -written.leading : written.leading;
+    const int64_t width = written.leading < 0 ? -element_bytes : element_bytes;
     gpemu_cuda_result result{};
+    if (!count_bytes(written.rows, element_bytes, &result.bytes) ||
+        !count_bytes(written.leading, width, &result.pitch) || written.count > UINT32_MAX) {
+      return kInvalidValue;
+    }
     result.address = address_of(written.elements);
-    result.bytes = static_cast<uint64_t>(written.rows) * width;
-    result.pitch = static_cast<uint64_t>(leading) * width;
     result.rows = static_cast<uint64_t>(written.columns);
     result.matrices = static_cast<uint32_t>(written.count);
     status = status_of(gpemu_cuda_leave_uncomputed(&result, function, context.stream));

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Levels 2 and 3 but for general products, and BLAS-like extensions.
+#include <cmath>
+
 #include "cublas.hpp"
 
 namespace {
@@ -66,24 +68,29 @@ gpemu_cuda_product product_of(const Context& context, gpemu_data_type type, int 
   return product;
 }
 
-/// Half of a triangle's work, rounded up.
+/// Half of a number, rounded up.
 constexpr int64_t half(int64_t n) {
-  return (n + 1) / 2;
+  return n / 2 + n % 2;
+}
+
+/// Elements of a triangle of size `n`.
+double triangle_of(int64_t n) {
+  return std::ceil(times(n, n) / 2);
 }
 
 /// Solves a triangle of size `n` for `columns` right-hand sides: n * n multiplications and
 /// additions each; the triangle is read, the sides are read and written.
 int solve(const char* function, const Context& context, gpemu_data_type type, Shape s) {
-  const int64_t triangle = half(s.n * s.n);
-  const int64_t bytes = s.batch * (triangle + 2 * s.n * s.k) * gpemu_data_type_bytes(type);
-  return submit(context, {function, GPEMU_OPERATION_OTHER, type, type},
-                {s.batch * s.n * s.n * s.k, bytes});
+  const double elements = times(s.batch) * (triangle_of(s.n) + 2 * times(s.n, s.k));
+  return submit(
+      context, {function, GPEMU_OPERATION_OTHER, type, type},
+      {entry_of(times(s.batch, s.n, s.n, s.k)), entry_of(elements * gpemu_data_type_bytes(type))});
 }
 
-int update(const char* function, const Context& context, gpemu_data_type type, int64_t elements,
+int update(const char* function, const Context& context, gpemu_data_type type, double elements,
            int64_t operations) {
   return submit(context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
-                {elements, elements, operations});
+                {entry_of(elements), entry_of(elements), operations});
 }
 
 constexpr bool is_flag(int value) {
@@ -128,15 +135,15 @@ GPEMU_BLAS_ALL(GEMV, gemv_v2)
 GPEMU_BLAS_ALL(SYMV, symv_v2)
 GPEMU_BLAS_COMPLEX(SYMV, hemv_v2)
 
-#define GER(name, type, Int)                                                                   \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* alpha, const void* /*x*/, \
-                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {        \
-    const bool valid =                                                                         \
-        alpha != nullptr && m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);       \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {              \
-      return leave_uncomputed(update(#name, context, type, static_cast<int64_t>(m) * n, 2),    \
-                              context, #name, type, {{a, m, n, lda}});                         \
-    });                                                                                        \
+#define GER(name, type, Int)                                                                      \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int m, Int n, const void* alpha, const void* /*x*/,    \
+                             Int incx, const void* /*y*/, Int incy, void* a, Int lda) {           \
+    const bool valid =                                                                            \
+        alpha != nullptr && m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);          \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
+      return leave_uncomputed(update(#name, context, type, times(m, n), 2), context, #name, type, \
+                              {{a, m, n, lda}});                                                  \
+    });                                                                                           \
   }
 GPEMU_BLAS_REAL(GER, ger_v2)
 GPEMU_BLAS_COMPLEX(GER, geru_v2)
@@ -147,8 +154,8 @@ GPEMU_BLAS_COMPLEX(GER, gerc_v2)
                              Int incx, void* a, Int lda) {                                        \
     const bool valid = alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n); \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
-      return leave_uncomputed(update(#name, context, type, half(static_cast<int64_t>(n) * n), 2), \
-                              context, #name, type, {{a, n, n, lda}});                            \
+      return leave_uncomputed(update(#name, context, type, triangle_of(n), 2), context, #name,    \
+                              type, {{a, n, n, lda}});                                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR, syr_v2)
@@ -160,8 +167,8 @@ GPEMU_BLAS_COMPLEX(SYR, her_v2)
     const bool valid =                                                                            \
         alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
-      return leave_uncomputed(update(#name, context, type, half(static_cast<int64_t>(n) * n), 4), \
-                              context, #name, type, {{a, n, n, lda}});                            \
+      return leave_uncomputed(update(#name, context, type, triangle_of(n), 4), context, #name,    \
+                              type, {{a, n, n, lda}});                                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR2, syr2_v2)
@@ -282,21 +289,21 @@ GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
                        is_transpose(tb) && m >= 0 && n >= 0 && holds(lda, ta == kNone ? m : n) && \
                        holds(ldb, tb == kNone ? m : n) && holds(ldc, m);                          \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
-      const int64_t elements = static_cast<int64_t>(m) * n;                                       \
+      const double elements = times(m, n);                                                        \
       return leave_uncomputed(submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},   \
-                                     {2 * elements, elements, 3}),                                \
+                                     {entry_of(2 * elements), entry_of(elements), 3}),            \
                               context, #name, type, {{c, m, n, ldc}});                            \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(GEAM, geam)
 
-#define DGMM(name, type, Int)                                                                  \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda, \
-                             const void* /*x*/, Int /*incx*/, void* c, Int ldc) {              \
-    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);    \
-    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {              \
-      return leave_uncomputed(update(#name, context, type, static_cast<int64_t>(m) * n, 1),    \
-                              context, #name, type, {{c, m, n, ldc}});                         \
-    });                                                                                        \
+#define DGMM(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda,    \
+                             const void* /*x*/, Int /*incx*/, void* c, Int ldc) {                 \
+    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);       \
+    return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
+      return leave_uncomputed(update(#name, context, type, times(m, n), 1), context, #name, type, \
+                              {{c, m, n, ldc}});                                                  \
+    });                                                                                           \
   }
 GPEMU_BLAS_ALL(DGMM, dgmm)

@@ -31,7 +31,8 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
     return kSuccess;  // as in BLAS
   }
   int status = submit(*context, {function, GPEMU_OPERATION_ELEMENTWISE, type, type},
-                      {n * per_element.read, n * per_element.written, per_element.operations});
+                      {entry_of(times(n, per_element.read)),
+                       entry_of(times(n, per_element.written)), per_element.operations});
   for (const Vector& vector : written) {
     status = leave_uncomputed(status, *context, function, type,
                               {{vector.elements, 1, n, vector.distance}});
@@ -40,7 +41,7 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
 }
 
 /// `value`: the result of the reduction of `elements`; null means 0.
-int reduction(const char* function, const void* handle, int64_t elements, gpemu_data_type type,
+int reduction(const char* function, const void* handle, double elements, gpemu_data_type type,
               Result result, const void* value = nullptr) {
   const Context* const context = find_object<Context>(handle);
   if (context == nullptr) {
@@ -51,7 +52,7 @@ int reduction(const char* function, const void* handle, int64_t elements, gpemu_
   }
   if (elements > 0) {
     const Work work{function, GPEMU_OPERATION_REDUCTION, type, type};
-    if (const int status = submit(*context, work, {elements, 1}); status != kSuccess) {
+    if (const int status = submit(*context, work, {entry_of(elements), 1}); status != kSuccess) {
       return status;
     }
   }
@@ -75,7 +76,7 @@ int typed_dot(const char* function, const void* handle, int64_t n, const DotType
       return kNotSupported;
     }
   }
-  return reduction(function, handle, 2 * n, type_of_cuda(types.x),
+  return reduction(function, handle, times(2, n), type_of_cuda(types.x),
                    {result, gpemu_data_type_bytes(type_of_cuda(types.result))});
 }
 
@@ -170,11 +171,10 @@ ROTG(cublasZrotg_v2, GPEMU_TYPE_COMPLEX128)
 ROTMG(cublasSrotmg_v2, GPEMU_TYPE_FP32)
 ROTMG(cublasDrotmg_v2, GPEMU_TYPE_FP64)
 
-#define DOT(name, type, Int)                                                       \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, \
-                             const void* /*y*/, Int /*incy*/, void* result) {      \
-    return reduction(#name, handle, 2 * static_cast<int64_t>(n), type,             \
-                     {result, gpemu_data_type_bytes(type)});                       \
+#define DOT(name, type, Int)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/,             \
+                             const void* /*y*/, Int /*incy*/, void* result) {                  \
+    return reduction(#name, handle, times(2, n), type, {result, gpemu_data_type_bytes(type)}); \
   }
 GPEMU_BLAS_REAL(DOT, dot_v2)
 GPEMU_BLAS_COMPLEX(DOT, dotu_v2)
@@ -183,7 +183,8 @@ GPEMU_BLAS_COMPLEX(DOT, dotc_v2)
 // Norms and sums of moduli are real.
 #define NORM(name, type, Int)                                                                      \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* result) { \
-    return reduction(#name, handle, n, type, {result, gpemu_data_type_bytes(real_of(type))});      \
+    return reduction(#name, handle, times(n), type,                                                \
+                     {result, gpemu_data_type_bytes(real_of(type))});                              \
   }
 GPEMU_BLAS_REAL(NORM, nrm2_v2)
 GPEMU_BLAS_BOTH(NORM, cublasScnrm2_v2, GPEMU_TYPE_COMPLEX64)
@@ -196,7 +197,7 @@ GPEMU_BLAS_BOTH(NORM, cublasDzasum_v2, GPEMU_TYPE_COMPLEX128)
 #define INDEX(name, type, Int)                                                                    \
   GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, Int* result) { \
     const Int first = 1;                                                                          \
-    return reduction(#name, handle, n, type, {result, sizeof(Int)}, &first);                      \
+    return reduction(#name, handle, times(n), type, {result, sizeof(Int)}, &first);               \
   }
 GPEMU_BLAS_BOTH(INDEX, cublasIsamax_v2, GPEMU_TYPE_FP32)
 GPEMU_BLAS_BOTH(INDEX, cublasIdamax_v2, GPEMU_TYPE_FP64)

@@ -9,6 +9,7 @@
 #include "abi.hpp"
 #include "handle_table.hpp"
 #include "library_types.hpp"
+#include "library_work.hpp"
 #include "shim.hpp"
 
 /// A descriptor: attributes by number, each the bytes that the caller set.

@@ -29,13 +29,14 @@ Size size_of(const Layout& layout, int32_t transpose) {
   return transpose == kNone ? Size{rows, columns} : Size{columns, rows};
 }
 
-/// Returns whether the leading dimension is large enough for the matrix. Tiled orders (beyond 1)
-/// have their own rules, which depend on the tile.
+/// Returns whether a matrix or a batch of them can have this size, and the leading dimension is
+/// large enough for it. Tiled orders (beyond 1) have their own rules, which depend on the tile.
 bool fits(const Layout& layout) {
   const auto order = layout.get<int32_t>(kLayoutOrder, kByColumns);
   const Size size = size_of(layout, kNone);
   const auto leading = layout.get<int64_t>(kLayoutLeading, 0);
-  return order > kByRows || leading >= (order == kByColumns ? size.rows : size.columns);
+  return size.rows >= 0 && size.columns >= 0 && layout.get<int32_t>(kLayoutBatch, 1) >= 0 &&
+         (order > kByRows || leading >= (order == kByColumns ? size.rows : size.columns));
 }
 
 /// Reads the description of a matmul.
@@ -118,15 +119,15 @@ int write_product(const Matmul& matmul, const Product& p, const gpemu_cuda_produ
   return status_of(gpemu_cuda_multiply(&product, "cublasLtMatmul", stream));
 }
 
-int elementwise(const char* name, gpemu_data_type type, int64_t elements,
+int elementwise(const char* name, gpemu_data_type type, double elements,
                 gpemu_cuda_stream_handle stream) {
   gpemu_operation operation{};
   operation.struct_size = sizeof(operation);
   operation.kind = GPEMU_OPERATION_ELEMENTWISE;
   operation.type = type;
   operation.name = name;
-  operation.shape[0] = elements;
-  operation.shape[1] = elements;
+  operation.shape[0] = entry_of(elements);
+  operation.shape[1] = entry_of(elements);
   operation.shape[2] = 1;
   return status_of(gpemu_cuda_submit(&operation, stream));
 }
@@ -270,9 +271,10 @@ GPEMU_SHIM_EXPORT int cublasLtMatmul(void* handle, void* descriptor, const void*
   operation.shape[2] = product.n;
   operation.shape[3] = product.k;
   // Without a sum, the result is only scaled.
-  const int status = product.k == 0 ? elementwise("cublasLtMatmul", product.type,
-                                                  product.batch * product.m * product.n, stream)
-                                    : status_of(gpemu_cuda_submit(&operation, stream));
+  const int status = product.k == 0
+                         ? elementwise("cublasLtMatmul", product.type,
+                                       times(product.batch, product.m, product.n), stream)
+                         : status_of(gpemu_cuda_submit(&operation, stream));
   if (status != kSuccess) {
     return status;
   }
@@ -300,19 +302,19 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, co
   const Layout* const from = find_object<Layout>(a_layout);
   const Layout* const to = find_object<Layout>(c_layout);
   if (find_object<Transform>(descriptor) == nullptr || from == nullptr || to == nullptr ||
-      alpha == nullptr || c == nullptr) {
+      alpha == nullptr || c == nullptr || !fits(*from) || !fits(*to)) {
     return kInvalidValue;
   }
   const Size size = size_of(*to, kNone);
   const gpemu_data_type type = type_of_cuda(static_cast<int>(to->get<uint32_t>(kLayoutType, 0)));
-  const int64_t elements = size.rows * size.columns * to->get<int32_t>(kLayoutBatch, 1);
+  const double elements = times(size.rows, size.columns, to->get<int32_t>(kLayoutBatch, 1));
   const int status = elementwise("cublasLtMatrixTransform", type, elements, stream);
   if (status != kSuccess) {
     return status;
   }
   gpemu_cuda_result written{};
   written.address = address_of(c);
-  written.bytes = static_cast<uint64_t>(elements * gpemu_data_type_bytes(type));
+  written.bytes = static_cast<uint64_t>(entry_of(elements * gpemu_data_type_bytes(type)));
   return status_of(gpemu_cuda_leave_uncomputed(&written, "cublasLtMatrixTransform", stream));
 }
 

@@ -337,10 +337,8 @@ int leave_uncomputed(const Context& context, const BackendDescriptor& operation,
     }
     gpemu_cuda_result result{};
     result.address = pointers[i];
-    result.bytes = 1;
-    for (const int64_t size : tensor->get_all<int64_t>(kTensorSizes)) {
-      result.bytes *= static_cast<uint64_t>(std::max<int64_t>(size, 1));
-    }
+    const double elements = elements_of(tensor->get_all<int64_t>(kTensorSizes));
+    result.bytes = static_cast<uint64_t>(entry_of(std::max(elements, 1.0)));
     return status_of(
         gpemu_cuda_leave_uncomputed(&result, "a convolution of cuDNN", context.stream));
   }

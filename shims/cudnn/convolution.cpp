@@ -67,12 +67,12 @@ int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* oper
 }
 
 /// Declares that a call writes elements whose values are not computed.
-int leave_uncomputed(const Context& context, const char* name, const void* output, int64_t elements,
+int leave_uncomputed(const Context& context, const char* name, const void* output, double elements,
                      int data_type) {
   gpemu_cuda_result result{};
   result.address = address_of(output);
-  result.bytes = static_cast<uint64_t>(elements) *
-                 static_cast<uint64_t>(gpemu_data_type_bytes(type_of(data_type)));
+  result.bytes =
+      static_cast<uint64_t>(entry_of(elements * gpemu_data_type_bytes(type_of(data_type))));
   return status_of(gpemu_cuda_leave_uncomputed(&result, name, context.stream));
 }
 

@@ -11,6 +11,7 @@
 #include "abi.hpp"
 #include "handle_table.hpp"
 #include "library_types.hpp"
+#include "library_work.hpp"
 #include "shim.hpp"
 
 /// What a cudnnHandle_t holds.
@@ -76,10 +77,10 @@ int compute_capability_major();
 
 /// Returns the product of sizes.
 template <typename Integer>
-int64_t elements_of(const std::vector<Integer>& sizes) {
-  int64_t elements = sizes.empty() ? 0 : 1;
+double elements_of(const std::vector<Integer>& sizes) {
+  double elements = sizes.empty() ? 0 : 1;
   for (const Integer size : sizes) {
-    elements *= size;
+    elements *= times(size);
   }
   return elements;
 }

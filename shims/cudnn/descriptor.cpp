@@ -324,7 +324,7 @@ GPEMU_SHIM_EXPORT int cudnnSetDropoutDescriptor(void* descriptor, void* handle, 
     return kSizeInsufficient;
   }
   return submit(*context, make_operation("cudnnSetDropoutDescriptor", GPEMU_OPERATION_SET,
-                                         GPEMU_TYPE_INT8, {static_cast<int64_t>(bytes)}));
+                                         GPEMU_TYPE_INT8, {entry_of(times(bytes))}));
 }
 
 GPEMU_SHIM_EXPORT int cudnnRestoreDropoutDescriptor(void* descriptor, void* handle,

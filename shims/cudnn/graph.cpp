@@ -98,11 +98,11 @@ bool add_matmul(const BackendDescriptor& operation, int64_t engine,
   if (a.size() < 2 || b.size() < 2) {
     return false;
   }
-  const int64_t batch = std::max(elements_of(a) / (a.end()[-2] * a.end()[-1]),
-                                 elements_of(b) / (b.end()[-2] * b.end()[-1]));
+  const double batch = std::max(elements_of(a) / times(a.end()[-2], a.end()[-1]),
+                                elements_of(b) / times(b.end()[-2], b.end()[-1]));
   gpemu_operation made = make_operation("cudnn::matmul", GPEMU_OPERATION_MATMUL,
                                         tensor_type(operation.child(kMatmulA)),
-                                        {batch, a.end()[-2], b.end()[-1], a.end()[-1]});
+                                        {entry_of(batch), a.end()[-2], b.end()[-1], a.end()[-1]});
   made.compute_type = compute_type(made.type, engine);
   out->push_back(made);
   return true;
@@ -147,7 +147,7 @@ bool add_attention_graph(const Descriptors& products, std::vector<gpemu_operatio
 
 /// Elements that operations read from and write to memory.
 struct Traffic {
-  int64_t read = 0, written = 0;
+  double read = 0, written = 0;
   gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
 };
 
@@ -158,7 +158,7 @@ void add_traffic(const BackendDescriptor& operation, Traffic* traffic) {
         continue;
       }
       const bool is_output = std::ranges::find(kOutputs, attribute) != std::end(kOutputs);
-      const int64_t elements = elements_of(sizes_of(tensor.get()));
+      const double elements = elements_of(sizes_of(tensor.get()));
       (is_output ? traffic->written : traffic->read) += elements;
       if (traffic->type == GPEMU_TYPE_UNKNOWN) {
         traffic->type = tensor_type(tensor.get());
@@ -172,13 +172,16 @@ bool add_light(const BackendDescriptor& operation, std::vector<gpemu_operation>*
   const auto add = [&](const char* name, gpemu_operation_kind kind, int from, int to, bool shape) {
     const BackendDescriptor* const input = operation.child(from);
     const auto sizes = sizes_of(input);
-    const int64_t second =
-        shape ? elements_of(sizes_of(operation.child(to))) : (sizes.size() > 1 ? sizes[1] : 1);
-    const int64_t window =
-        kind == GPEMU_OPERATION_POOLING ? std::max<int64_t>(1, elements_of(sizes) / second) : 0;
-    out->push_back(
-        make_operation(name, kind, tensor_type(input), {elements_of(sizes), second, window}));
-    return second > 0;
+    const double elements = elements_of(sizes);
+    const double second =
+        shape ? elements_of(sizes_of(operation.child(to))) : times(sizes.size() > 1 ? sizes[1] : 1);
+    if (second == 0) {
+      return false;
+    }
+    const double window = kind == GPEMU_OPERATION_POOLING ? std::max(1.0, elements / second) : 0;
+    out->push_back(make_operation(name, kind, tensor_type(input),
+                                  {entry_of(elements), entry_of(second), entry_of(window)}));
+    return true;
   };
   switch (operation.kind) {
     case kReductionKind:
@@ -269,9 +272,9 @@ std::vector<gpemu_operation> operations_of(const BackendDescriptor& graph, int64
     }
   }
   if (traffic.read + traffic.written > 0) {
-    out.push_back(
-        make_operation("cudnn::pointwise", GPEMU_OPERATION_ELEMENTWISE, traffic.type,
-                       {traffic.read, traffic.written, static_cast<int64_t>(operations.size())}));
+    out.push_back(make_operation("cudnn::pointwise", GPEMU_OPERATION_ELEMENTWISE, traffic.type,
+                                 {entry_of(traffic.read), entry_of(traffic.written),
+                                  static_cast<int64_t>(operations.size())}));
   }
   return out;
 }

@@ -20,7 +20,7 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
     return kBadParam;
   }
   return submit(*context, make_operation(name, kind, type_of(x->data_type),
-                                         {elements_of(x->sizes), x->sizes[1]}));
+                                         {entry_of(elements_of(x->sizes)), x->sizes[1]}));
 }
 
 /// Declares that a call writes a tensor whose values are not computed.
@@ -33,8 +33,8 @@ int leave_uncomputed(const void* handle, const char* name, const void* descripto
   gpemu_cuda_result result{};
   result.address = address_of(output);
   result.rows = 0;  // Strides may leave gaps.
-  result.bytes = static_cast<uint64_t>(elements_of(tensor->sizes)) *
-                 static_cast<uint64_t>(gpemu_data_type_bytes(type_of(tensor->data_type)));
+  result.bytes = static_cast<uint64_t>(
+      entry_of(elements_of(tensor->sizes) * gpemu_data_type_bytes(type_of(tensor->data_type))));
   return status_of(
       gpemu_cuda_leave_uncomputed(&result, name, find_object<Context>(handle)->stream));
 }
@@ -50,8 +50,7 @@ int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
 
 /// One pass over the output of a spatial transformer: elements read and written, in units of the
 /// tensor.
-int transform(const char* name, const void* handle, const void* descriptor, int64_t read,
-              int64_t written) {
+int transform(const char* name, const void* handle, const void* descriptor, int read, int written) {
   const Context* const context = find_object<Context>(handle);
   const SpatialTransformer* const transformer = find_object<SpatialTransformer>(descriptor);
   if (context == nullptr || transformer == nullptr || transformer->sizes.empty()) {
@@ -61,10 +60,11 @@ int transform(const char* name, const void* handle, const void* descriptor, int6
   if (transformer->sizes.size() > 4) {
     return kUnsupported;  // as documented
   }
-  const int64_t elements = elements_of(transformer->sizes);
-  return submit(*context,
-                make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(transformer->data_type),
-                               {read * elements, written * elements, kInterpolation}));
+  const double elements = elements_of(transformer->sizes);
+  return submit(
+      *context,
+      make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(transformer->data_type),
+                     {entry_of(read * elements), entry_of(written * elements), kInterpolation}));
 }
 
 /// Alpha and beta of the CTC recurrence: each probability is read twice, each gradient written.
@@ -81,10 +81,10 @@ int ctc(const char* name, const void* handle, const void* probabilities, const v
     return kUnsupported;  // as documented
   }
   constexpr int64_t kOperations = 10;
-  const int64_t elements = elements_of(tensor->sizes);
+  const double elements = elements_of(tensor->sizes);
   return submit(*context,
                 make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(tensor->data_type),
-                               {2 * elements, elements, kOperations}));
+                               {entry_of(2 * elements), entry_of(elements), kOperations}));
 }
 
 // Alpha of each time step and label position; positions are at most twice the classes.
@@ -94,7 +94,7 @@ int ctc_workspace(const void* handle, const void* probabilities, const void* los
       find_object<CtcLoss>(loss) == nullptr || bytes == nullptr) {
     return kBadParam;
   }
-  *bytes = static_cast<size_t>(2 * elements_of(tensor->sizes)) * sizeof(float);
+  *bytes = static_cast<size_t>(entry_of(2 * elements_of(tensor->sizes) * sizeof(float)));
   return kSuccess;
 }
 
@@ -136,7 +136,7 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
       any_null({alpha, beta, x_data, y, scale, bias, mean, variance})) {
     return kBadParam;
   }
-  const int64_t elements = elements_of(x->sizes);
+  const int64_t elements = entry_of(elements_of(x->sizes));
   const char* const name = "cudnnBatchNormalizationForwardInference";
   const int status =
       submit(*context, make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(x->data_type),
@@ -186,7 +186,8 @@ GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(
       !is_mode(mode, ops)) {
     return kBadParam;
   }
-  *bytes = ops == kPlainNormalization ? 0 : static_cast<size_t>(elements_of(x->sizes) + 7) / 8;
+  *bytes =
+      ops == kPlainNormalization ? 0 : static_cast<size_t>(entry_of(elements_of(x->sizes)) + 7) / 8;
   return kSuccess;
 }
 
@@ -202,11 +203,11 @@ GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const 
   if (context == nullptr || pooling == nullptr || x == nullptr || result == nullptr) {
     return kBadParam;
   }
-  const int status = submit(
-      *context,
-      make_operation(
-          "cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
-          {elements_of(x->sizes), elements_of(result->sizes), elements_of(pooling->window)}));
+  const int status =
+      submit(*context,
+             make_operation("cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
+                            {entry_of(elements_of(x->sizes)), entry_of(elements_of(result->sizes)),
+                             entry_of(elements_of(pooling->window))}));
   return status == kSuccess ? leave_uncomputed(handle, "cudnnPoolingForward", y_desc, y) : status;
 }
 

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <limits>
+
 #include "cudnn.hpp"
 
 namespace {
@@ -35,20 +38,35 @@ int64_t biases_of(const Rnn& rnn) {
 }
 
 /// Elements of the matrices of one pseudo-layer: inputs, recurrences, the projection.
-int64_t matrices_of(const Rnn& rnn, int64_t pseudo_layer) {
-  const int64_t projection = rnn.projection > 0 ? output_of(rnn) * rnn.hidden : 0;
-  return gates_of(rnn) * rnn.hidden * (input_of(rnn, pseudo_layer) + output_of(rnn)) + projection;
+double matrices_of(const Rnn& rnn, int64_t pseudo_layer) {
+  const double projection = rnn.projection > 0 ? times(output_of(rnn), rnn.hidden) : 0;
+  return times(gates_of(rnn), rnn.hidden, input_of(rnn, pseudo_layer) + output_of(rnn)) +
+         projection;
+}
+
+/// The same of all pseudo-layers before one. Those of the first layer take the network's input,
+/// the others a layer's output.
+double matrices_before(const Rnn& rnn, int64_t pseudo_layer) {
+  const int64_t first = std::min(pseudo_layer, directions_of(rnn));
+  return times(first) * matrices_of(rnn, 0) +
+         times(pseudo_layer - first) * matrices_of(rnn, directions_of(rnn));
 }
 
 int64_t layers_of(const Rnn& rnn) {
-  return rnn.layers * directions_of(rnn);
+  return int64_t{rnn.layers} * directions_of(rnn);
+}
+
+/// Returns a size as a descriptor has it: the largest int if it is more.
+int as_size(int64_t size) {
+  return static_cast<int>(std::min<int64_t>(size, std::numeric_limits<int>::max()));
 }
 
 /// Where a matrix and its bias lie in the weights, in elements. All matrices come first, one
 /// pseudo-layer after the other, then all biases.
 struct Place {
-  int64_t matrix, rows, columns;
-  int64_t bias;  // -1: there is none
+  double matrix;
+  int rows, columns;
+  double bias;  // -1: there is none
 };
 
 bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* place) {
@@ -58,30 +76,27 @@ bool find_place(const Rnn& rnn, int64_t pseudo_layer, int64_t linear, Place* pla
       (linear >= 2 * gates && !is_projection)) {
     return false;
   }
-  int64_t begin = 0;
-  int64_t all = 0;
-  for (int64_t layer = 0; layer < layers_of(rnn); ++layer) {
-    begin += layer < pseudo_layer ? matrices_of(rnn, layer) : 0;
-    all += matrices_of(rnn, layer);
-  }
+  const double begin = matrices_before(rnn, pseudo_layer);
   const int64_t input = input_of(rnn, pseudo_layer);
   const int64_t output = output_of(rnn);
   if (is_projection) {
-    *place = {begin + gates * rnn.hidden * (input + output), output, rnn.hidden, -1};
+    *place = {begin + times(gates, rnn.hidden, input + output), static_cast<int>(output),
+              rnn.hidden, -1};
     return true;
   }
   const bool is_input = linear < gates;
   const int64_t recurrent = linear - gates;
-  place->matrix = begin + (is_input ? linear * rnn.hidden * input
-                                    : rnn.hidden * (gates * input + recurrent * output));
+  place->matrix = begin + (is_input ? times(linear, rnn.hidden, input)
+                                    : times(rnn.hidden, gates * input + recurrent * output));
   place->rows = rnn.hidden;
-  place->columns = is_input ? input : output;
+  place->columns = as_size(is_input ? input : output);
   // One bias belongs to the inputs (mode 1) or to the recurrences (mode 3).
   const int64_t biases = biases_of(rnn);
   const bool has_bias = biases == 2 || (biases == 1 && is_input == (rnn.bias_mode == kInputBias));
   const int64_t index = biases == 2 ? linear : linear % gates;
-  place->bias = has_bias ? all + (pseudo_layer * biases * gates + index) * rnn.hidden
-                         : static_cast<int64_t>(-1);
+  place->bias = has_bias ? matrices_before(rnn, layers_of(rnn)) +
+                               times(pseudo_layer * biases * gates + index, rnn.hidden)
+                         : -1;
   return true;
 }
 
@@ -99,12 +114,9 @@ bool put_result(const void* descriptor, const Tensor& tensor, void** output, voi
   return true;
 }
 
-int64_t weights_of(const Rnn& rnn) {
-  int64_t elements = layers_of(rnn) * biases_of(rnn) * gates_of(rnn) * rnn.hidden;
-  for (int64_t layer = 0; layer < layers_of(rnn); ++layer) {
-    elements += matrices_of(rnn, layer);
-  }
-  return elements;
+double weights_of(const Rnn& rnn) {
+  return matrices_before(rnn, layers_of(rnn)) +
+         times(layers_of(rnn), biases_of(rnn), gates_of(rnn), rnn.hidden);
 }
 
 gpemu_operation describe(const char* name, gpemu_operation_kind kind, const Rnn& rnn,
@@ -121,7 +133,8 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightSpaceSize(void* handle, void* descriptor,
   if (find_object<Context>(handle) == nullptr || rnn == nullptr || bytes == nullptr) {
     return kBadParam;
   }
-  *bytes = static_cast<size_t>(weights_of(*rnn) * gpemu_data_type_bytes(type_of(rnn->data_type)));
+  *bytes = static_cast<size_t>(
+      entry_of(weights_of(*rnn) * gpemu_data_type_bytes(type_of(rnn->data_type))));
   return kSuccess;
 }
 
@@ -135,16 +148,17 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNWeightParams(void* handle, void* descriptor, in
       !find_place(*rnn, pseudo_layer, linear, &place)) {
     return kBadParam;
   }
-  const int64_t element = gpemu_data_type_bytes(type_of(rnn->data_type));
-  if (space_bytes < static_cast<uint64_t>(weights_of(*rnn) * element)) {
+  const int element = gpemu_data_type_bytes(type_of(rnn->data_type));
+  if (space_bytes < static_cast<uint64_t>(entry_of(weights_of(*rnn) * element))) {
     return kSizeInsufficient;
   }
-  const auto at = [&](int64_t elements) {
-    return pointer_to(address_of(space) + static_cast<uint64_t>(elements * element));
+  const auto at = [&](double elements) {
+    return pointer_to(address_of(space) + static_cast<uint64_t>(entry_of(elements * element)));
   };
-  const auto rows = static_cast<int>(place.rows);
-  const auto columns = static_cast<int>(place.columns);
-  const Tensor matrix_tensor{rnn->data_type, {1, rows, columns}, {rows * columns, columns, 1}};
+  const int rows = place.rows;
+  const int columns = place.columns;
+  const Tensor matrix_tensor{
+      rnn->data_type, {1, rows, columns}, {as_size(int64_t{rows} * columns), columns, 1}};
   const bool has_bias = place.bias >= 0;
   const Tensor bias_tensor{rnn->data_type, {1, rows, 1}, {rows, 1, 1}};
   const Tensor no_tensor{rnn->data_type, {0, 0, 0}, {0, 0, 0}};
@@ -167,14 +181,15 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, 
       !is_mode(mode)) {
     return kBadParam;
   }
-  const int64_t steps =
-      int64_t{data->sequence} * data->batch * gpemu_data_type_bytes(type_of(rnn->data_type));
+  const double steps =
+      times(data->sequence, data->batch, gpemu_data_type_bytes(type_of(rnn->data_type)));
   if (workspace != nullptr) {
-    *workspace = static_cast<size_t>(steps * directions_of(*rnn) * gates_of(*rnn) * rnn->hidden);
+    *workspace = static_cast<size_t>(
+        entry_of(steps * times(directions_of(*rnn), gates_of(*rnn), rnn->hidden)));
   }
   if (reserve != nullptr) {
-    const int64_t kept = rnn->hidden * (gates_of(*rnn) + 2);
-    *reserve = mode == kTraining ? static_cast<size_t>(steps * layers_of(*rnn) * kept) : 0;
+    const double kept = times(layers_of(*rnn), rnn->hidden, gates_of(*rnn) + 2);
+    *reserve = mode == kTraining ? static_cast<size_t>(entry_of(steps * kept)) : 0;
   }
   return kSuccess;
 }
@@ -232,7 +247,7 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardWeights_v8(
       dweights == nullptr || reserve == nullptr) {
     return kBadParam;
   }
-  const int64_t weights = weights_of(*rnn);
+  const int64_t weights = entry_of(weights_of(*rnn));
   return submit(*context, make_operation("cudnnRNNBackwardWeights_v8", GPEMU_OPERATION_ELEMENTWISE,
                                          type_of(rnn->data_type), {weights, weights, 1}));
 }

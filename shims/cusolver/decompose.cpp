@@ -12,10 +12,10 @@ bool valid_mode(int mode) {
 }
 
 // A copy of the matrix and of its vectors.
-int64_t svd_space(int64_t m, int64_t n) {
+double svd_space(double m, double n) {
   return 2 * m * n + 64 * (m + n);
 }
-int64_t eigen_space(int64_t n) {
+double eigen_space(double n) {
   return 2 * n * n + 64 * n;
 }
 
@@ -160,7 +160,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXpotrf_bufferSize(void* handle, void*, int fill,
                                                   int type, const void*, int64_t lda, int,
                                                   size_t* device, size_t* host) {
   return valid_fill(fill) && valid_size(n, n, lda)
-             ? answer_work_bytes(handle, 32 * n, type, device, host)
+             ? answer_work_bytes(handle, times(32, n), type, device, host)
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXpotrf(void* handle, void*, int fill, int64_t n, int type, void* a,
@@ -190,7 +190,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsytrs_bufferSize(void* handle, int fill, int64_
                                                   int64_t lda, const int64_t*, int, void*,
                                                   int64_t ldb, size_t* device, size_t* host) {
   return valid_fill(fill) && valid_size(n, n, lda) && valid_size(n, columns, ldb)
-             ? answer_work_bytes(handle, 32 * n, type, device, host)
+             ? answer_work_bytes(handle, times(32, n), type, device, host)
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsytrs(void* handle, int fill, int64_t n, int64_t columns, int type,
@@ -208,7 +208,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsytrs(void* handle, int fill, int64_t n, int64_
 GPEMU_SHIM_EXPORT int cusolverDnXgeqrf_bufferSize(void* handle, void*, int64_t m, int64_t n,
                                                   int type, const void*, int64_t lda, int,
                                                   const void*, int, size_t* device, size_t* host) {
-  return valid_size(m, n, lda) ? answer_work_bytes(handle, 32 * n, type, device, host)
+  return valid_size(m, n, lda) ? answer_work_bytes(handle, times(32, n), type, device, host)
                                : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n, int type, void* a,
@@ -228,7 +228,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevd_bufferSize(void* handle, void*, int mode,
                                                   int, const void*, int, size_t* device,
                                                   size_t* host) {
   return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda)
-             ? answer_work_bytes(handle, eigen_space(n), type, device, host)
+             ? answer_work_bytes(handle, eigen_space(times(n)), type, device, host)
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevd(void* handle, void*, int mode, int fill, int64_t n, int type,
@@ -247,7 +247,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched_bufferSize(void* handle, void*, int
                                                         size_t* device, size_t* host,
                                                         int64_t batch) {
   return valid_mode(mode) && valid_fill(fill) && valid_size(n, n, lda) && batch >= 0
-             ? answer_work_bytes(handle, eigen_space(n) * batch, type, device, host)
+             ? answer_work_bytes(handle, eigen_space(times(n)) * times(batch), type, device, host)
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched(void* handle, void*, int mode, int fill, int64_t n,
@@ -270,7 +270,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeev_bufferSize(void* handle, void*, int left, 
                                                  const void*, int64_t, int, size_t* device,
                                                  size_t* host) {
   return left == kNoVectors && valid_mode(right) && valid_size(n, n, lda)
-             ? answer_work_bytes(handle, eigen_space(n), type, device, host)
+             ? answer_work_bytes(handle, eigen_space(times(n)), type, device, host)
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeev(void* handle, void*, int left, int right, int64_t n, int type,

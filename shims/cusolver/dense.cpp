@@ -37,16 +37,12 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
   if (info == nullptr || count < 0 || work.type == GPEMU_TYPE_UNKNOWN) {
     return kInvalidValue;
   }
-  // 2^62, so that work too large for any device still fits the shape's integers.
-  constexpr double kMost = 4.6e18;
   gpemu_operation operation = {};
   operation.struct_size = sizeof(operation);
   operation.kind = GPEMU_OPERATION_OTHER;
   operation.type = work.type;
-  operation.shape[0] =
-      static_cast<int64_t>(std::min(kMost, work.operations * (is_complex(work.type) ? 4.0 : 1.0)));
-  operation.shape[1] = static_cast<int64_t>(
-      std::min(kMost, work.elements * static_cast<double>(gpemu_data_type_bytes(work.type))));
+  operation.shape[0] = entry_of(work.operations * (is_complex(work.type) ? 4.0 : 1.0));
+  operation.shape[1] = entry_of(work.elements * gpemu_data_type_bytes(work.type));
   operation.name = work.name;
   if (gpemu_cuda_submit(&operation, solver->stream) != GPEMU_CUDA_SUCCESS) {
     return kExecutionFailed;
@@ -80,7 +76,7 @@ int leave_batch(int status, const void* handle, const char* function, gpemu_data
              : kExecutionFailed;
 }
 
-int answer_work_size(const void* handle, int64_t elements, int* size) {
+int answer_work_size(const void* handle, double elements, int* size) {
   if (find_object<Solver>(handle) == nullptr) {
     return kNotInitialized;
   }
@@ -91,16 +87,17 @@ int answer_work_size(const void* handle, int64_t elements, int* size) {
   return kSuccess;
 }
 
-int answer_work_bytes(const void* handle, int64_t elements, int type, size_t* device,
-                      size_t* host) {
+int answer_work_bytes(const void* handle, double elements, int type, size_t* device, size_t* host) {
   if (find_object<Solver>(handle) == nullptr) {
     return kNotInitialized;
   }
   const gpemu_data_type known = type_of_cuda(type);
-  if (device == nullptr || host == nullptr || elements < 0 || known == GPEMU_TYPE_UNKNOWN) {
+  const int64_t bytes = entry_of(std::max(1.0, elements) * gpemu_data_type_bytes(known));
+  if (device == nullptr || host == nullptr || elements < 0 || known == GPEMU_TYPE_UNKNOWN ||
+      bytes == kMostWork) {
     return kInvalidValue;
   }
-  *device = static_cast<size_t>(std::max<int64_t>(1, elements) * gpemu_data_type_bytes(known));
+  *device = static_cast<size_t>(bytes);
   *host = 0;
   return kSuccess;
 }

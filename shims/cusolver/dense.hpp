@@ -4,6 +4,7 @@
 #include <initializer_list>
 
 #include "cusolver.hpp"
+#include "library_work.hpp"
 #include "write_pieces.hpp"
 
 /// Returns whether a matrix can have these sizes. Queries of the work area may lack the matrix
@@ -55,10 +56,11 @@ int leave_batch(int status, const void* handle, const char* function, gpemu_data
 ///
 /// The real sizes are not documented; these are blocks of 32 columns, as blocked algorithms keep.
 /// Errors: NOT_INITIALIZED; INVALID_VALUE for a null pointer, or beyond an int.
-int answer_work_size(const void* handle, int64_t elements, int* size);
+int answer_work_size(const void* handle, double elements, int* size);
 
 /// The same for the functions of the 64-bit interface, in bytes; nothing is needed on the host.
-int answer_work_bytes(const void* handle, int64_t elements, int type, size_t* device, size_t* host);
+/// Sizes beyond 64 bits are invalid values.
+int answer_work_bytes(const void* handle, double elements, int type, size_t* device, size_t* host);
 
 // Arithmetic operations. Source: LAPACK Working Note 41, appendix C, leading terms; eigenvalues
 // and singular values: Golub and Van Loan, Matrix Computations, sections 5.4, 7.5 and 8.3.

@@ -41,7 +41,7 @@ int report_pivots(int status, int* pivots, int count) {
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrf_bufferSize(void* handle, int fill, int n, void*,      \
                                                         int lda, int* size) {                      \
     return valid_fill(fill) && valid_size(n, n, lda)                                               \
-               ? answer_work_size(handle, int64_t{kBlock} * n, size)                               \
+               ? answer_work_size(handle, times(kBlock, n), size)                                  \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrf(void* handle, int fill, int n, void* a, int lda,      \
@@ -81,9 +81,8 @@ int report_pivots(int status, int* pivots, int count) {
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##getrf_bufferSize(void* handle, int m, int n, void*,         \
                                                         int lda, int* size) {                      \
-    return valid_size(m, n, lda)                                                                   \
-               ? answer_work_size(handle, int64_t{kBlock} * std::max(m, n), size)                  \
-               : kInvalidValue;                                                                    \
+    return valid_size(m, n, lda) ? answer_work_size(handle, times(kBlock, std::max(m, n)), size)   \
+                                 : kInvalidValue;                                                  \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##getrf(void* handle, int m, int n, void* a, int lda, void*,  \
                                              int* pivots, int* info) {                             \
@@ -106,7 +105,7 @@ int report_pivots(int status, int* pivots, int count) {
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf_bufferSize(void* handle, int m, int n, void*,         \
                                                         int lda, int* size) {                      \
-    return valid_size(m, n, lda) ? answer_work_size(handle, int64_t{kBlock} * n, size)             \
+    return valid_size(m, n, lda) ? answer_work_size(handle, times(kBlock, n), size)                \
                                  : kInvalidValue;                                                  \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf(void* handle, int m, int n, void* a, int lda,         \
@@ -119,7 +118,7 @@ int report_pivots(int status, int* pivots, int count) {
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf_bufferSize(void* handle, int n, void*, int lda,       \
                                                         int* size) {                               \
-    return valid_size(n, n, lda) ? answer_work_size(handle, int64_t{kBlock} * n, size)             \
+    return valid_size(n, n, lda) ? answer_work_size(handle, times(kBlock, n), size)                \
                                  : kInvalidValue;                                                  \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf(void* handle, int fill, int n, void* a, int lda,      \
@@ -140,7 +139,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##gqr_bufferSize(                                          \
       void* handle, int m, int n, int k, const void*, int lda, const void*, int* size) {           \
     return valid_size(m, n, lda) && n <= m && k >= 0 && k <= n                                     \
-               ? answer_work_size(handle, int64_t{kBlock} * n, size)                               \
+               ? answer_work_size(handle, times(kBlock, n), size)                                  \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##gqr(void* handle, int m, int n, int k, void* a, int lda, \
@@ -158,7 +157,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
     const int order = side == kLeft ? m : n;                                                       \
     return (side == kLeft || side == kRight) && valid_transpose(transpose) &&                      \
                    valid_size(order, k, lda) && k <= order && valid_size(m, n, ldc)                \
-               ? answer_work_size(handle, int64_t{kBlock} * std::max(m, n), size)                  \
+               ? answer_work_size(handle, times(kBlock, std::max(m, n)), size)                     \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##mqr(void* handle, int side, int transpose, int m, int n, \

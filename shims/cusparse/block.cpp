@@ -20,9 +20,8 @@ int run(const void* handle, const char* name, gpemu_data_type type, int rows, in
   const double operations = (is_complex ? 8.0 : 2.0) * entries * columns;
   const double bytes =
       (entries + dense) * static_cast<double>(gpemu_data_type_bytes(type)) + 4.0 * blocks;
-  return operations < 4.6e18 && bytes < 4.6e18
-             ? submit_sparse(handle, name, type, static_cast<int64_t>(operations),
-                             static_cast<int64_t>(bytes))
+  return entry_of(operations) < kMostWork && entry_of(bytes) < kMostWork
+             ? submit_sparse(handle, name, type, entry_of(operations), entry_of(bytes))
              : kInvalidValue;
 }
 

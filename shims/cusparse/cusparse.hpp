@@ -3,6 +3,7 @@
 
 #include "abi.hpp"
 #include "handle_table.hpp"
+#include "library_work.hpp"
 #include "shim.hpp"
 
 /// The state of a handle.

@@ -28,10 +28,6 @@ int submit_sparse(const void* handle, const char* name, gpemu_data_type type, in
 
 namespace {
 
-int64_t clamped(double value) {
-  return static_cast<int64_t>(std::min(value, 4.6e18));
-}
-
 int64_t index_bytes(int index_type) {
   return index_type == kIndex64 ? 8 : index_type == kIndex16 ? 2 : 4;
 }
@@ -62,8 +58,8 @@ int run(const void* handle, const char* name, const void* a, const void* b, cons
   const auto inner = static_cast<double>(sampled ? left->columns : result->columns);
   const auto batch = static_cast<double>(std::max(left->batch, result->batch));
   return submit_sparse(
-      handle, name, type_of_cuda(result->value_type), clamped(2 * batch * entries * inner),
-      clamped(bytes_of_matrix(*left) + bytes_of_matrix(*right) + bytes_of_matrix(*result)));
+      handle, name, type_of_cuda(result->value_type), entry_of(2 * batch * entries * inner),
+      entry_of(bytes_of_matrix(*left) + bytes_of_matrix(*right) + bytes_of_matrix(*result)));
 }
 
 // The real sizes are not documented; such algorithms keep a carry per row.
@@ -76,7 +72,7 @@ int answer_size(const void* handle, const void* a, const void* b, const void* c,
       bytes == nullptr) {
     return kInvalidValue;
   }
-  *bytes = static_cast<size_t>(16 * left->rows + 256);
+  *bytes = static_cast<size_t>(entry_of(times(16, left->rows) + 256));
   return kSuccess;
 }
 

@@ -7,7 +7,13 @@
 
 namespace {
 
-enum Status { kSuccess = 0, kNotInitialized = 1, kInvalidValue = 7 };
+enum Status {
+  kSuccess = 0,
+  kNotInitialized = 1,
+  kInvalidValue = 7,
+  kMappingError = 11,
+  kExecutionFailed = 13
+};
 
 class Blas : public LoadedLibraries {
  protected:
@@ -26,8 +32,9 @@ class Blas : public LoadedLibraries {
                 k, static_cast<const void*>(&one), c, lda);
   }
 
-  /// Returns the milliseconds of a square product on the default stream.
-  float time_of_gemm(int size) {
+  /// Returns the milliseconds of a call's work on the default stream.
+  template <typename Call>
+  float time_of(Call make_call) {
     std::array<void*, 2> events{};
     float milliseconds = 0;
     for (void*& event : events) {
@@ -35,11 +42,15 @@ class Blas : public LoadedLibraries {
     }
     void* const stream = nullptr;
     EXPECT_EQ(call("cudaEventRecord", events[0], stream), kSuccess);
-    EXPECT_EQ(gemm(size, size, size, size), kSuccess);
+    make_call();
     EXPECT_EQ(call("cudaEventRecord", events[1], stream), kSuccess);
     EXPECT_EQ(call("cudaEventSynchronize", events[1]), kSuccess);
     EXPECT_EQ(call("cudaEventElapsedTime", &milliseconds, events[0], events[1]), kSuccess);
     return milliseconds;
+  }
+
+  float time_of_gemm(int size) {
+    return time_of([=, this] { EXPECT_EQ(gemm(size, size, size, size), kSuccess); });
   }
 
   void* handle_ = nullptr;
@@ -81,6 +92,51 @@ TEST_F(Blas, RefusesLeadingDimensionsThatDoNotHoldTheMatrix) {
   EXPECT_EQ(gemm(64, 32, 16, 63), kInvalidValue);
   EXPECT_EQ(gemm(-1, 32, 16, 64), kInvalidValue);
   EXPECT_EQ(gemm(64, 32, 16, 64), kSuccess);
+}
+
+TEST_F(Blas, WorkBeyond64BitsIsNotFree) {
+  const float one = 1, *const number = &one;
+  const int64_t side = int64_t{1} << 40, quarter = int64_t{1} << 62, step = 1, none = 0;
+  const auto expect = [&](const char* name, int status, auto... arguments) {
+    const float milliseconds =
+        time_of([&] { EXPECT_EQ(call(name, handle_, arguments...), status) << name; });
+    EXPECT_GE(milliseconds, 3.6e6F) << name << " takes the longest time that a call can";
+  };
+  int* written = nullptr;
+  ASSERT_EQ(call("cudaMalloc", &written, sizeof(*written)), 0);
+  // 64 bits do not hold the bytes of the results.
+  expect("cublasSgemm_v2_64", kExecutionFailed, 0, 0, side, side, none, number, none_, side, none_,
+         step, number, written, side);
+  expect("cublasSger_v2_64", kExecutionFailed, side, side, number, none_, step, none_, step,
+         written, side);
+  expect("cublasSsyr_v2_64", kExecutionFailed, 0, side, number, none_, step, written, side);
+  expect("cublasSgeam_64", kExecutionFailed, 0, 0, side, side, number, none_, side, number, none_,
+         side, written, side);
+  expect("cublasSdgmm_64", kExecutionFailed, 0, side, side, none_, side, none_, step, written,
+         side);
+  expect("cublasStrsm_v2_64", kExecutionFailed, 0, 0, 0, 0, side, side, number, none_, side,
+         written, side);
+  expect("cublasStrsv_v2_64", 0, 0, 0, 0, side, none_, side, none_, step);
+  expect("cublasSaxpy_v2_64", kExecutionFailed, quarter, number, none_, step, written, step);
+  float sum = 1;
+  expect("cublasSdot_v2_64", 0, quarter, none_, step, none_, step, &sum);
+  // 2 / 3 n^3 operations on a matrix of 49 TB.
+  const int order = 3'500'000;
+  expect("cublasSgetrfBatched", 0, order, written, order, none_, written, 1);
+  EXPECT_EQ(call("cudaFree", written), 0);
+}
+
+TEST_F(Blas, RefusesSizesOfWhichNoMemoryHoldsTheBytes) {
+  const float one = 1, *const number = &one;
+  const int64_t most = INT64_MAX, least = INT64_MIN, step = 1;
+  EXPECT_EQ(call("cublasSetVector_64", step, most, &one, step, none_, step), kMappingError);
+  EXPECT_EQ(call("cublasSetMatrix_64", most, step, int64_t{4}, &one, most, none_, most),
+            kInvalidValue);
+  EXPECT_EQ(call("cublasGetVector_64", step, int64_t{4}, none_, most, none_, step), kInvalidValue);
+  EXPECT_EQ(call("cublasScopy_v2_64", handle_, step, none_, step, none_, least), kInvalidValue);
+  EXPECT_EQ(call("cublasSsyrk_v2_64", handle_, 0, 0, most, step, number, none_, most, number, none_,
+                 most),
+            kInvalidValue);
 }
 
 TEST_F(Blas, NothingToDoIsNoError) {

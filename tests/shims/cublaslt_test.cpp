@@ -94,6 +94,34 @@ TEST_F(CublasLt, FunctionsOfAHandle) {
   }
 }
 
+TEST_F(CublasLt, SizesMayExceed64Bits) {
+  const auto layout = [&](uint64_t rows, uint64_t columns) {
+    void* made = nullptr;
+    EXPECT_EQ(call("cublasLtMatrixLayoutCreate", &made, kFp32, rows, columns, rows), 0);
+    return made;
+  };
+  const uint64_t side = uint64_t{1} << 40;
+  void* const no_columns = layout(side, 0);
+  void* const no_rows = layout(0, side);
+  void* const result = layout(side, side);
+  constexpr int kExecutionFailed = 13;
+  EXPECT_EQ(
+      call("cublasLtMatmul", handle_, matmul_, &host_[0], memory_, no_columns, memory_, no_rows,
+           &host_[0], memory_, result, memory_, result, none_, none_, size_t{0}, none_),
+      kExecutionFailed)
+      << "the bytes of the result exceed 64 bits";
+  const auto transform = [&](void* from) {
+    return call("cublasLtMatrixTransform", handle_, transform_, &host_[0], memory_, from, none_,
+                none_, none_, memory_, from, none_);
+  };
+  EXPECT_EQ(transform(result), 0) << "the end of the memory is not checked";
+  void* const negative = layout(kMinusOne, 1);
+  EXPECT_EQ(transform(negative), kInvalidValue);
+  for (void* const made : {no_columns, no_rows, result, negative}) {
+    EXPECT_EQ(call("cublasLtMatrixLayoutDestroy", made), 0);
+  }
+}
+
 TEST_F(CublasLt, AttributesOfDescriptors) {
   for (const Kind& kind : kKinds) {
     const std::string name = std::string("cublasLt") + kind.name;

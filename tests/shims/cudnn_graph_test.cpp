@@ -118,6 +118,34 @@ TEST_F(CudnnGraph, AConvolutionIsPlannedAndRun) {
   EXPECT_EQ(call("cudnnBackendExecute", handle_, pack, plan), kBadParam);
 }
 
+TEST_F(CudnnGraph, SizesMayExceed64Bits) {
+  const int64_t side = int64_t{1} << 32;
+  void* const square = tensor(1, {side, side}, {side, 1});
+  void* const product = create_backend(19);
+  for (const int attribute : {1520, 1521, 1522}) {
+    EXPECT_EQ(set(product, attribute, kDescriptorType, std::vector{square}), 0);
+  }
+  // A backward pooling without its result.
+  void* const pooling = create_backend(26);
+  EXPECT_EQ(set(pooling, 1720, kDescriptorType, std::vector{square}), 0);
+  for (void* const operation : {product, pooling}) {
+    EXPECT_EQ(finalize(operation), 0);
+    void* const graph = create_backend(15);
+    EXPECT_EQ(set(graph, 801, kDescriptorType, std::vector{operation}), 0);
+    EXPECT_EQ(finalize(graph), 0);
+    void* const engine = create_backend(2);
+    EXPECT_EQ(set(engine, 1300, kDescriptorType, std::vector{graph}), 0);
+    EXPECT_EQ(set(engine, 1301, kInt64Type, std::vector<int64_t>{1}), 0);
+    EXPECT_EQ(finalize(engine), 0);
+    void* const config = create_backend(3);
+    EXPECT_EQ(set(config, 300, kDescriptorType, std::vector{engine}), 0);
+    EXPECT_EQ(finalize(config), 0);
+    void* const plan = create_backend(5);
+    EXPECT_EQ(set(plan, 401, kDescriptorType, std::vector{config}), 0);
+    EXPECT_EQ(finalize(plan), 0);
+  }
+}
+
 TEST_F(CudnnGraph, DescriptorsAreSetUntilTheyAreFinal) {
   EXPECT_EQ(call("cudnnBackendCreateDescriptor", kTensor, none_), kNullPointer);
   void* made = nullptr;

@@ -278,6 +278,55 @@ TEST_F(Cudnn, DropoutNeedsItsStatesAndAProbability) {
   }
 }
 
+TEST_F(Cudnn, SizesMayExceed64Bits) {
+  constexpr int kMost = 2147483647;
+  constexpr size_t kMostWork = size_t{1} << 62;
+  // Without strides, a tensor of any size takes one element.
+  const int sizes[] = {kMost, kMost, kMost}, strides[] = {0, 0, 0};
+  ASSERT_EQ(
+      call("cudnnSetTensorNdDescriptor", letters_.at('Q').good, kFloat, 3, &sizes[0], &strides[0]),
+      0);
+  EXPECT_EQ(call("cudnnGetCTCLossWorkspaceSize_v8", handle_, 0, letters_.at('L').good,
+                 letters_.at('Q').good, none_, &size_),
+            0);
+  EXPECT_EQ(size_, kMostWork);
+  EXPECT_EQ(call("cudnnCTCLoss_v8", handle_, 0, letters_.at('L').good, letters_.at('Q').good, none_,
+                 none_, none_, none_, none_, none_, none_, size_t{0}, none_),
+            0);
+  ASSERT_EQ(call("cudnnSetSpatialTransformerNdDescriptor", letters_.at('S').good, 0, kFloat, 3,
+                 &sizes[0]),
+            0);
+  EXPECT_EQ(
+      call("cudnnSpatialTfGridGeneratorForward", handle_, letters_.at('S').good, memory_, memory_),
+      0);
+
+  const auto set_network = [&](int input, int hidden, int layers) {
+    ASSERT_EQ(call("cudnnSetRNNDescriptor_v8", letters_.at('R').good, 0, 2, 2, 0, 0, kFloat, kFloat,
+                   0, input, hidden, 0, layers, none_, 0),
+              0);
+  };
+  size_t reserve = 0;
+  set_network(kMost, kMost, kMost);
+  EXPECT_EQ(call("cudnnGetRNNWeightSpaceSize", handle_, letters_.at('R').good, &size_), 0);
+  EXPECT_EQ(size_, kMostWork);
+  EXPECT_EQ(call("cudnnGetRNNTempSpaceSizes", handle_, letters_.at('R').good, 1,
+                 letters_.at('V').good, &size_, &reserve),
+            0);
+  EXPECT_EQ(reserve, kMostWork);
+  // The first stride of a matrix of 2^32 elements exceeds an int.
+  set_network(65536, 65536, 1);
+  void *matrix = nullptr, *bias = nullptr;
+  EXPECT_EQ(call("cudnnGetRNNWeightParams", handle_, letters_.at('R').good, 0, kMostWork, memory_,
+                 0, letters_.at('X').good, &matrix, letters_.at('B').good, &bias),
+            0);
+  int type = -1, found[3] = {}, steps[3] = {};
+  EXPECT_EQ(call("cudnnGetTensorNdDescriptor", letters_.at('X').good, 3, &type, &count_, &found[0],
+                 &steps[0]),
+            0);
+  EXPECT_EQ(found[1], 65536);
+  EXPECT_EQ(steps[0], kMost);
+}
+
 TEST_F(Cudnn, RecurrentNetworksKeepTheirWeightsInOneSpace) {
   void* matrix = nullptr;
   void* bias = nullptr;

@@ -117,6 +117,24 @@ TEST_F(Cusparse, ProductsCheckTheirMatrices) {
   }
 }
 
+TEST_F(Cusparse, SizesMayExceed64Bits) {
+  void* matrix = nullptr;
+  const int64_t most = INT64_MAX;
+  ASSERT_EQ(call("cusparseCreateDnMat", &matrix, most, most, most, none_, 0, 1), 0);
+  EXPECT_EQ(call("cusparseSpMM_bufferSize", handle_, 0, 0, none_, letters_.at('A').good, matrix,
+                 none_, matrix, 0, 0, &size_),
+            0);
+  EXPECT_EQ(size_, kRowBytes);
+  EXPECT_EQ(call("cusparseSpMM_bufferSize", handle_, 0, 0, none_, matrix, matrix, none_, matrix, 0,
+                 0, &size_),
+            0);
+  EXPECT_EQ(size_, size_t{1} << 62);
+  EXPECT_EQ(
+      call("cusparseSpMM", handle_, 0, 0, memory_, matrix, matrix, memory_, matrix, 0, 0, none_),
+      0);
+  EXPECT_EQ(call("cusparseDestroyDnMat", matrix), 0);
+}
+
 TEST_F(Cusparse, ProductsOfBlocksCheckTheirSizes) {
   for (const char type : {'S', 'D', 'C', 'Z'}) {
     for (const Function& function : kBlocks) {

@@ -79,6 +79,10 @@ int cusolverDnCreate(void** handle);
 int cusolverDnDestroy(void* handle);
 int cusolverDnSpotrf(void* handle, int fill, int n, void* a, int lda, void* work, int size,
                      int* info);
+int cusolverDnSgesvd_bufferSize(void* handle, int m, int n, int* size);
+int cusolverDnXsyevBatched_bufferSize(void* handle, void*, int vectors, int fill, int64_t n,
+                                      int type, const void* a, int64_t lda, int, const void* w, int,
+                                      size_t* device, size_t* host, int64_t batch);
 int cusolverDnCpotrf(void* handle, int fill, int n, void* a, int lda, void* work, int size,
                      int* info);
 int cusolverDnDpotrfBatched(void* handle, int fill, int n, void* a, int lda, int* info, int batch);
@@ -171,6 +175,28 @@ TEST_F(Shims, CusolverRefusesWhatCannotBeAMatrix) {
   EXPECT_EQ(cusolverDnSpotrf(handle, 0, 8, nullptr, 8, memory, 0, &info), 3);
   EXPECT_EQ(cusolverDnSpotrf(handle, 0, 8, memory, 8, memory, 0, nullptr), 3);
   EXPECT_TRUE(recorded.operations.empty());
+  EXPECT_EQ(cusolverDnDestroy(handle), 0);
+}
+
+TEST_F(Shims, CusolverCountsWorkBeyond64Bits) {
+  void* handle = nullptr;
+  int info = 0, size = 0;
+  size_t device = 0, host = 0;
+  constexpr int kMost = 2'147'483'647;
+  constexpr int64_t kSide = int64_t{1} << 31, kMostWork = int64_t{1} << 62;
+  ASSERT_EQ(cusolverDnCreate(&handle), 0);
+  EXPECT_EQ(cusolverDnSpotrf(handle, 0, kMost, memory, kMost, memory, 0, &info), 0);
+  ASSERT_EQ(recorded.operations.size(), 1u);
+  EXPECT_EQ(recorded.operations[0].second.shape[0], kMostWork);
+  EXPECT_EQ(cusolverDnSgesvd_bufferSize(handle, kMost, kMost, &size), 3);
+  const auto query = [&](int64_t n, int64_t batch) {
+    return cusolverDnXsyevBatched_bufferSize(handle, nullptr, 1, 0, n, 0, nullptr, n, 0, nullptr, 0,
+                                             &device, &host, batch);
+  };
+  EXPECT_EQ(query(kSide, 1), 3) << "32 EiB";
+  EXPECT_EQ(query(kSide, kSide), 3);
+  EXPECT_EQ(query(8, 2), 0);
+  EXPECT_EQ(device, size_t{4} * 2 * (2 * 8 * 8 + 64 * 8));
   EXPECT_EQ(cusolverDnDestroy(handle), 0);
 }
 
