@@ -16,7 +16,8 @@ using Indices = std::vector<int>;
 /// this, one that is out of range would take as much memory of the host.
 bool holds(const int* address, int64_t count) {
   int last = 0;
-  return count == 0 || gpemu_cuda_peek(address_of(address + count - 1), &last, sizeof(last)) ==
+  const uint64_t before_last = static_cast<uint64_t>(count - 1) * sizeof(last);
+  return count == 0 || gpemu_cuda_peek(address_of(address) + before_last, &last, sizeof(last)) ==
                            GPEMU_CUDA_SUCCESS;
 }
 
