@@ -126,7 +126,7 @@ TestWorld::TestWorld()
                     const std::size_t equals = entry.find('=');
                     started.environment[entry.substr(0, equals)] = entry.substr(equals + 1);
                   }
-                  on_start(::getpid());
+                  if (on_start) on_start(::getpid());
                   return program(started);
                 },
             .record_steps = [this](const run::ProgramRunOptions& options,
