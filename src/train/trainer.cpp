@@ -129,13 +129,19 @@ TimePoint Trainer::State::enqueue_copies(ObservedStep& record) {
   return last_end;
 }
 
+/// Queues an all-reduce, which starts on all GPUs when the last one has its gradients. The first GPU
+/// waits for all others, and they wait for it: the effort is linear in the number of GPUs.
 void Trainer::State::enqueue_all_reduce(ObservedStep& record) {
-  std::vector<device::Event> backward_done(ranks.size());
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    ranks[i].compute_stream->record(backward_done[i]);
+  device::Stream& first = *ranks.front().compute_stream;
+  for (std::size_t i = 1; i < ranks.size(); ++i) {
+    device::Event backward_done;
+    ranks[i].compute_stream->record(backward_done);
+    first.wait(backward_done);
   }
+  device::Event all_done;
+  first.record(all_done);
+  for (std::size_t i = 1; i < ranks.size(); ++i) ranks[i].compute_stream->wait(all_done);
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    for (const device::Event& event : backward_done) ranks[i].compute_stream->wait(event);
     record.gpus[i].all_reduce = ranks[i].compute_stream->launch(plan.all_reduce.time);
   }
 }

@@ -36,7 +36,7 @@ void BM_TrainStep(benchmark::State& state) {
   }
   state.SetItemsProcessed(state.iterations() * kSteps);
 }
-BENCHMARK(BM_TrainStep)->Arg(1)->Arg(8);
+BENCHMARK(BM_TrainStep)->Arg(1)->Arg(8)->Arg(64)->Arg(1024);
 
 }  // namespace
 }  // namespace gpemu::train
