@@ -93,6 +93,12 @@ int update(const char* function, const Context& context, gpemu_data_type type, d
                 {entry_of(elements), entry_of(elements), operations});
 }
 
+/// Adds products with `k` inner elements to a triangle of size `m`; with none, scales it by beta.
+int update_triangle(const char* function, const Context& context, gpemu_data_type type, Shape s) {
+  return s.k == 0 ? update(function, context, type, triangle_of(s.m), 1)
+                  : multiply(function, context, type, s);
+}
+
 constexpr bool is_flag(int value) {
   return value == 0 || value == 1;
 }
@@ -211,27 +217,27 @@ GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
     const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                    \
                        is_transpose(trans) && n >= 0 && k >= 0 &&                                 \
                        holds(lda, trans == kNone ? n : k) && holds(ldc, n);                       \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                 \
-      return leave_uncomputed(multiply(#name, context, type, {1, n, half(n), k}), context, #name, \
-                              type, {{c, n, n, ldc}});                                            \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                           \
+      return leave_uncomputed(update_triangle(#name, context, type, {1, n, half(n), k}), context, \
+                              #name, type, {{c, n, n, ldc}});                                     \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYRK, syrk_v2)
 GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
 
 // Two products, of each of which half the output is written.
-#define SYR2K(name, type, Int)                                                                    \
-  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha,  \
-                             const void* /*a*/, Int lda, const void* /*b*/, Int ldb,              \
-                             const void* beta, void* c, Int ldc) {                                \
-    const Int rows = trans == kNone ? n : k;                                                      \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                    \
-                       is_transpose(trans) && n >= 0 && k >= 0 && holds(lda, rows) &&             \
-                       holds(ldb, rows) && holds(ldc, n);                                         \
-    return checked(handle, valid, n == 0 || k == 0, [=](const Context& context) {                 \
-      return leave_uncomputed(multiply(#name, context, type, {1, n, n, k}), context, #name, type, \
-                              {{c, n, n, ldc}});                                                  \
-    });                                                                                           \
+#define SYR2K(name, type, Int)                                                                     \
+  GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha,   \
+                             const void* /*a*/, Int lda, const void* /*b*/, Int ldb,               \
+                             const void* beta, void* c, Int ldc) {                                 \
+    const Int rows = trans == kNone ? n : k;                                                       \
+    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                     \
+                       is_transpose(trans) && n >= 0 && k >= 0 && holds(lda, rows) &&              \
+                       holds(ldb, rows) && holds(ldc, n);                                          \
+    return checked(handle, valid, n == 0, [=](const Context& context) {                            \
+      return leave_uncomputed(update_triangle(#name, context, type, {1, n, n, k}), context, #name, \
+                              type, {{c, n, n, ldc}});                                             \
+    });                                                                                            \
   }
 GPEMU_BLAS_ALL(SYR2K, syr2k_v2)
 GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)

@@ -143,6 +143,26 @@ TEST_F(Blas, NothingToDoIsNoError) {
   EXPECT_EQ(gemm(0, 32, 16, 1), kSuccess);
 }
 
+TEST_F(Blas, UpdatesOfRankZeroScaleTheMatrix) {
+  const float one = 1, *const number = &one;
+  const int order = 1024, rank = 0;
+  float* c = nullptr;
+  ASSERT_EQ(call("cudaMalloc", &c, sizeof(*c) * order * order), 0);
+  EXPECT_GT(time_of([&] {
+              EXPECT_EQ(call("cublasSsyrk_v2", handle_, 0, 0, order, rank, number, none_, order,
+                             number, c, order),
+                        kSuccess);
+            }),
+            0);
+  EXPECT_GT(time_of([&] {
+              EXPECT_EQ(call("cublasSsyr2k_v2", handle_, 0, 0, order, rank, number, none_, order,
+                             none_, order, number, c, order),
+                        kSuccess);
+            }),
+            0);
+  EXPECT_EQ(call("cudaFree", c), 0);
+}
+
 TEST_F(Blas, RefusesHandlesThatAreNotAlive) {
   int mode = 0;
   EXPECT_EQ(call("cublasGetMathMode", none_, &mode), kNotInitialized);
