@@ -36,13 +36,21 @@ struct Work {
 /// Puts the work on the context's stream.
 int submit(const Context& context, const Work& work, std::initializer_list<int64_t> shape);
 
+/// Whether a call reads what it writes: then the memory keeps its content.
+enum class Content : bool { kOverwritten, kUpdated };
+
 /// A matrix that a call writes, or `count` matrices whose addresses are in an array on the device.
 /// A vector is a matrix with one row, whose leading dimension is the distance of the elements.
 struct Written {
   const void* elements;
   int64_t rows, columns, leading;
+  Content content;
   int64_t count = 0;
 };
+
+/// Of a matrix whose one triangle is written: the other triangle must keep its content, and a
+/// triangle has no rows of one length, so that all of the matrix counts as updated.
+constexpr Content kTriangle = Content::kUpdated;
 
 /// Ends a call whose results are not computed, unless it failed with `status`. Errors:
 /// INVALID_VALUE for results that no memory holds.
@@ -62,6 +70,14 @@ int write(void* destination, const void* source, uint64_t bytes);
 /// Reads alpha or beta, which has the type of the arithmetic. Returns false if the value is not
 /// known here: in device memory, complex, or half.
 bool read_scalar(const Context& context, gpemu_data_type type, const void* scalar, double* value);
+
+/// What a call with `beta` does with C. A value that read_scalar() does not know overwrites C.
+Content content_after(const Context& context, gpemu_data_type type, const void* beta);
+
+/// What a call does with its result, which may be where one of its operands is.
+constexpr Content content_after(const void* result, const void* operand) {
+  return result == operand ? Content::kUpdated : Content::kOverwritten;
+}
 
 /// Returns whether `value` is one of cublasOperation_t.
 constexpr bool is_transpose(int value) {

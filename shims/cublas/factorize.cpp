@@ -20,6 +20,7 @@ struct Batch {
 struct Matrices {
   void* const* addresses;
   int64_t rows, columns, leading;
+  Content content;
 };
 
 int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
@@ -39,9 +40,10 @@ int run(const void* handle, bool valid, const Batch& batch, PerMatrix work,
              {entry_of(times(batch.count) * work.operations),
               entry_of(times(batch.count) * work.elements * gpemu_data_type_bytes(batch.type))});
   for (const Matrices& matrices : written) {
-    status = leave_uncomputed(status, *context, batch.function, batch.type,
-                              {{static_cast<const void*>(matrices.addresses), matrices.rows,
-                                matrices.columns, matrices.leading, batch.count}});
+    status =
+        leave_uncomputed(status, *context, batch.function, batch.type,
+                         {{static_cast<const void*>(matrices.addresses), matrices.rows,
+                           matrices.columns, matrices.leading, matrices.content, batch.count}});
   }
   return status;
 }
@@ -87,27 +89,30 @@ int report_on_host(int status, int* info) {
   GPEMU_SHIM_EXPORT int name(void* handle, int n, void* const* a, int lda, int* pivot, int* info, \
                              int batch) {                                                         \
     const bool valid = n >= 0 && info != nullptr && holds(lda, n);                                \
-    const int status = run(handle, valid, {#name, type, batch},                                   \
-                           {2 * times(n, n, n) / 3, 2 * times(n, n)}, {{a, n, n, lda}});          \
+    const int status =                                                                            \
+        run(handle, valid, {#name, type, batch}, {2 * times(n, n, n) / 3, 2 * times(n, n)},       \
+            {{a, n, n, lda, Content::kUpdated}});                                                 \
     return report_pivots(report(status, info, batch), pivot, n, batch);                           \
   }
 
-#define GETRI(name, type)                                                                \
-  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,     \
-                             const int* /*pivot*/, void* const* c, int ldc, int* info,   \
-                             int batch) {                                                \
-    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);      \
-    const int status = run(handle, valid, {#name, type, batch},                          \
-                           {4 * times(n, n, n) / 3, 2 * times(n, n)}, {{c, n, n, ldc}}); \
-    return report(status, info, batch);                                                  \
+#define GETRI(name, type)                                                                   \
+  GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,        \
+                             const int* /*pivot*/, void* const* c, int ldc, int* info,      \
+                             int batch) {                                                   \
+    const bool valid = n >= 0 && info != nullptr && holds(lda, n) && holds(ldc, n);         \
+    const int status =                                                                      \
+        run(handle, valid, {#name, type, batch}, {4 * times(n, n, n) / 3, 2 * times(n, n)}, \
+            {{c, n, n, ldc, Content::kOverwritten}});                                       \
+    return report(status, info, batch);                                                     \
   }
 
 #define MATINV(name, type)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int n, const void* const* /*a*/, int lda,           \
                              void* const* inverse, int ldi, int* info, int batch) {            \
     const bool valid = n >= 0 && n <= 32 && info != nullptr && holds(lda, n) && holds(ldi, n); \
-    const int status = run(handle, valid, {#name, type, batch},                                \
-                           {2 * times(n, n, n), 2 * times(n, n)}, {{inverse, n, n, ldi}});     \
+    const int status =                                                                         \
+        run(handle, valid, {#name, type, batch}, {2 * times(n, n, n), 2 * times(n, n)},        \
+            {{inverse, n, n, ldi, Content::kOverwritten}});                                    \
     return report(status, info, batch);                                                        \
   }
 
@@ -117,23 +122,23 @@ int report_on_host(int status, int* info) {
                              int batch) {                                                        \
     const bool valid = is_transpose(trans) && n >= 0 && nrhs >= 0 && info != nullptr &&          \
                        holds(lda, n) && holds(ldb, n);                                           \
-    const int status =                                                                           \
-        run(handle, valid, {#name, type, batch},                                                 \
-            {2 * times(n, n, nrhs), times(n, n) + 2 * times(n, nrhs)}, {{b, n, nrhs, ldb}});     \
+    const int status = run(handle, valid, {#name, type, batch},                                  \
+                           {2 * times(n, n, nrhs), times(n, n) + 2 * times(n, nrhs)},            \
+                           {{b, n, nrhs, ldb, Content::kUpdated}});                              \
     return report_on_host(status, info);                                                         \
   }
 
-#define GEQRF(name, type)                                                              \
-  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* a, int lda,      \
-                             void* const* tau, int* info, int batch) {                 \
-    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);           \
-    const int64_t small = m < n ? m : n;                                               \
-    const int64_t large = m < n ? n : m;                                               \
-    const int status =                                                                 \
-        run(handle, valid, {#name, type, batch},                                       \
-            {2 * times(small, small, 3 * large - small) / 3, 2 * times(small, large)}, \
-            {{a, m, n, lda}, {tau, small, 1, small}});                                 \
-    return report_on_host(status, info);                                               \
+#define GEQRF(name, type)                                                                        \
+  GPEMU_SHIM_EXPORT int name(void* handle, int m, int n, void* const* a, int lda,                \
+                             void* const* tau, int* info, int batch) {                           \
+    const bool valid = m >= 0 && n >= 0 && info != nullptr && holds(lda, m);                     \
+    const int64_t small = m < n ? m : n;                                                         \
+    const int64_t large = m < n ? n : m;                                                         \
+    const int status =                                                                           \
+        run(handle, valid, {#name, type, batch},                                                 \
+            {2 * times(small, small, 3 * large - small) / 3, 2 * times(small, large)},           \
+            {{a, m, n, lda, Content::kUpdated}, {tau, small, 1, small, Content::kOverwritten}}); \
+    return report_on_host(status, info);                                                         \
   }
 
 #define GELS(name, type)                                                                           \
@@ -150,7 +155,7 @@ int report_on_host(int status, int* info) {
         2 * times(n, n) * (3 * times(m) - times(n)) / 3 + 4 * times(m, n, nrhs);                   \
     const int status =                                                                             \
         run(handle, valid, {#name, type, batch}, {operations, 2 * (times(m, n) + times(m, nrhs))}, \
-            {{a, m, n, lda}, {c, m, nrhs, ldc}});                                                  \
+            {{a, m, n, lda, Content::kUpdated}, {c, m, nrhs, ldc, Content::kUpdated}});            \
     return report(report_on_host(status, info), device_info, batch);                               \
   }
 

@@ -76,6 +76,12 @@ bool read_scalar(const Context& context, gpemu_data_type type, const void* scala
   return false;
 }
 
+Content content_after(const Context& context, gpemu_data_type type, const void* beta) {
+  double value = 0;
+  return read_scalar(context, type, beta, &value) && value != 0 ? Content::kUpdated
+                                                                : Content::kOverwritten;
+}
+
 int write(void* destination, const void* source, uint64_t bytes) {
   gpemu_cuda_pointer info{};
   if (const auto status = gpemu_cuda_pointer_info(address_of(destination), &info);
@@ -108,6 +114,7 @@ int leave_uncomputed(int status, const Context& context, const char* function, g
     }
     result.address = address_of(written.elements);
     result.rows = static_cast<uint64_t>(written.columns);
+    result.updates = written.content == Content::kUpdated ? 1 : 0;
     result.matrices = static_cast<uint32_t>(written.count);
     status = status_of(gpemu_cuda_leave_uncomputed(&result, function, context.stream));
   }

@@ -49,8 +49,10 @@ int write_product(const char* function, const Context& context, gpemu_cuda_produ
   if (x.distance == 1 && y.distance == 1) {
     return status_of(gpemu_cuda_multiply(&product, function, context.stream));
   }
+  const Content content =
+      product.known != 0 && product.beta != 0 ? Content::kUpdated : Content::kOverwritten;
   return leave_uncomputed(kSuccess, context, function, product.type,
-                          {{y.elements, 1, product.m, y.distance}});
+                          {{y.elements, 1, product.m, y.distance, content}});
 }
 
 /// The matrix of such a product, with `rows` and `columns` as in memory.
@@ -135,7 +137,7 @@ GPEMU_BLAS_ALL(GEMV, gemv_v2)
                        holds(lda, n) && incx != 0 && incy != 0;                                   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(multiply(#name, context, type, {1, n, 1, n}), context, #name, type, \
-                              {{y, 1, n, incy}});                                                 \
+                              {{y, 1, n, incy, content_after(context, type, beta)}});             \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYMV, symv_v2)
@@ -148,7 +150,7 @@ GPEMU_BLAS_COMPLEX(SYMV, hemv_v2)
         alpha != nullptr && m >= 0 && n >= 0 && incx != 0 && incy != 0 && holds(lda, m);          \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave_uncomputed(update(#name, context, type, times(m, n), 2), context, #name, type, \
-                              {{a, m, n, lda}});                                                  \
+                              {{a, m, n, lda, Content::kUpdated}});                               \
     });                                                                                           \
   }
 GPEMU_BLAS_REAL(GER, ger_v2)
@@ -161,7 +163,7 @@ GPEMU_BLAS_COMPLEX(GER, gerc_v2)
     const bool valid = alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n); \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(update(#name, context, type, triangle_of(n), 2), context, #name,    \
-                              type, {{a, n, n, lda}});                                            \
+                              type, {{a, n, n, lda, kTriangle}});                                 \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR, syr_v2)
@@ -174,7 +176,7 @@ GPEMU_BLAS_COMPLEX(SYR, her_v2)
         alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(update(#name, context, type, triangle_of(n), 4), context, #name,    \
-                              type, {{a, n, n, lda}});                                            \
+                              type, {{a, n, n, lda, kTriangle}});                                 \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYR2, syr2_v2)
@@ -187,7 +189,7 @@ GPEMU_BLAS_COMPLEX(SYR2, her2_v2)
                        holds(lda, n) && incx != 0;                                             \
     return checked(handle, valid, n == 0, [=](const Context& context) {                        \
       return leave_uncomputed(solve(#name, context, type, {1, 0, n, 1}), context, #name, type, \
-                              {{x, 1, n, incx}});                                              \
+                              {{x, 1, n, incx, Content::kUpdated}});                           \
     });                                                                                        \
   }
 GPEMU_BLAS_ALL(TRMV, trmv_v2)
@@ -204,7 +206,7 @@ GPEMU_BLAS_ALL(TRMV, trsv_v2)
                        m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m); \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {               \
       return leave_uncomputed(multiply(#name, context, type, {1, m, n, inner}), context, #name, \
-                              type, {{c, m, n, ldc}});                                          \
+                              type, {{c, m, n, ldc, content_after(context, type, beta)}});      \
     });                                                                                         \
   }
 GPEMU_BLAS_ALL(SYMM, symm_v2)
@@ -219,7 +221,7 @@ GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
                        holds(lda, trans == kNone ? n : k) && holds(ldc, n);                       \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(update_triangle(#name, context, type, {1, n, half(n), k}), context, \
-                              #name, type, {{c, n, n, ldc}});                                     \
+                              #name, type, {{c, n, n, ldc, kTriangle}});                          \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(SYRK, syrk_v2)
@@ -236,7 +238,7 @@ GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
                        holds(ldb, rows) && holds(ldc, n);                                          \
     return checked(handle, valid, n == 0, [=](const Context& context) {                            \
       return leave_uncomputed(update_triangle(#name, context, type, {1, n, n, k}), context, #name, \
-                              type, {{c, n, n, ldc}});                                             \
+                              type, {{c, n, n, ldc, kTriangle}});                                  \
     });                                                                                            \
   }
 GPEMU_BLAS_ALL(SYR2K, syr2k_v2)
@@ -244,7 +246,7 @@ GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
 
 #define TRMM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
-                             const void* alpha, const void* /*a*/, Int lda, const void* /*b*/,    \
+                             const void* alpha, const void* /*a*/, Int lda, const void* b,        \
                              Int ldb, void* c, Int ldc) {                                         \
     const Int inner = side == 0 ? m : n;                                                          \
     const bool valid = alpha != nullptr && is_flag(side) && is_flag(uplo) &&                      \
@@ -252,7 +254,7 @@ GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
                        holds(lda, inner) && holds(ldb, m) && holds(ldc, m);                       \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave_uncomputed(multiply(#name, context, type, {1, m, n, half(inner)}), context,    \
-                              #name, type, {{c, m, n, ldc}});                                     \
+                              #name, type, {{c, m, n, ldc, content_after(c, b)}});                \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRMM, trmm_v2)
@@ -266,7 +268,7 @@ GPEMU_BLAS_ALL(TRMM, trmm_v2)
                        holds(lda, inner) && holds(ldb, m);                                        \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave_uncomputed(solve(#name, context, type, {1, 0, inner, side == 0 ? n : m}),      \
-                              context, #name, type, {{b, m, n, ldb}});                            \
+                              context, #name, type, {{b, m, n, ldb, Content::kUpdated}});         \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM, trsm_v2)
@@ -280,7 +282,7 @@ GPEMU_BLAS_ALL(TRSM, trsm_v2)
                        m >= 0 && n >= 0 && batch >= 0 && holds(lda, inner) && holds(ldb, m);      \
     return checked(handle, valid, m == 0 || n == 0 || batch == 0, [=](const Context& context) {   \
       return leave_uncomputed(solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m}),  \
-                              context, #name, type, {{b, m, n, ldb, batch}});                     \
+                              context, #name, type, {{b, m, n, ldb, Content::kUpdated, batch}});  \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
@@ -289,8 +291,8 @@ GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
 
 #define GEAM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int ta, int tb, Int m, Int n, const void* alpha,       \
-                             const void* /*a*/, Int lda, const void* beta, const void* /*b*/,     \
-                             Int ldb, void* c, Int ldc) {                                         \
+                             const void* a, Int lda, const void* beta, const void* b, Int ldb,    \
+                             void* c, Int ldc) {                                                  \
     const bool valid = alpha != nullptr && beta != nullptr && is_transpose(ta) &&                 \
                        is_transpose(tb) && m >= 0 && n >= 0 && holds(lda, ta == kNone ? m : n) && \
                        holds(ldb, tb == kNone ? m : n) && holds(ldc, m);                          \
@@ -298,18 +300,19 @@ GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
       const double elements = times(m, n);                                                        \
       return leave_uncomputed(submit(context, {#name, GPEMU_OPERATION_ELEMENTWISE, type, type},   \
                                      {entry_of(2 * elements), entry_of(elements), 3}),            \
-                              context, #name, type, {{c, m, n, ldc}});                            \
+                              context, #name, type,                                               \
+                              {{c, m, n, ldc, content_after(c, c == a ? a : b)}});                \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(GEAM, geam)
 
 #define DGMM(name, type, Int)                                                                     \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* /*a*/, Int lda,    \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* a, Int lda,        \
                              const void* /*x*/, Int /*incx*/, void* c, Int ldc) {                 \
     const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);       \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave_uncomputed(update(#name, context, type, times(m, n), 1), context, #name, type, \
-                              {{c, m, n, ldc}});                                                  \
+                              {{c, m, n, ldc, content_after(c, a)}});                             \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(DGMM, dgmm)

@@ -19,6 +19,7 @@ struct Result {
 struct Vector {
   void* elements;
   int64_t distance;
+  Content content = Content::kUpdated;
 };
 
 int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_type type,
@@ -35,7 +36,7 @@ int elementwise(const char* function, const void* handle, int64_t n, gpemu_data_
                        entry_of(times(n, per_element.written)), per_element.operations});
   for (const Vector& vector : written) {
     status = leave_uncomputed(status, *context, function, type,
-                              {{vector.elements, 1, n, vector.distance}});
+                              {{vector.elements, 1, n, vector.distance, vector.content}});
   }
   return status;
 }
@@ -124,10 +125,10 @@ GPEMU_BLAS_ALL(SCAL, scal_v2)
 GPEMU_BLAS_BOTH(SCAL, cublasCsscal_v2, GPEMU_TYPE_COMPLEX64)
 GPEMU_BLAS_BOTH(SCAL, cublasZdscal_v2, GPEMU_TYPE_COMPLEX128)
 
-#define COPY(name, type, Int)                                                               \
-  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* y, \
-                             Int incy) {                                                    \
-    return elementwise(#name, handle, n, type, {1, 1, 0}, {{y, incy}});                     \
+#define COPY(name, type, Int)                                                                  \
+  GPEMU_SHIM_EXPORT int name(void* handle, Int n, const void* /*x*/, Int /*incx*/, void* y,    \
+                             Int incy) {                                                       \
+    return elementwise(#name, handle, n, type, {1, 1, 0}, {{y, incy, Content::kOverwritten}}); \
   }
 GPEMU_BLAS_ALL(COPY, copy_v2)
 

@@ -56,6 +56,42 @@ class Blas : public LoadedLibraries {
   void* handle_ = nullptr;
 };
 
+/// What calls leave in a matrix of order 2, whose elements were 1 to 4.
+class BlasContent : public Blas {
+ protected:
+  using Numbers = std::array<float, 4>;
+
+  void SetUp() override {
+    Blas::SetUp();
+    ASSERT_EQ(call("cudaMalloc", &written_, kBytes), 0);
+    ASSERT_EQ(call("cudaMalloc", &other_, kBytes), 0);
+    ASSERT_EQ(call("cudaMemset", other_, 0, kBytes), 0);
+  }
+
+  void TearDown() override {
+    EXPECT_EQ(call("cudaFree", written_), 0);
+    EXPECT_EQ(call("cudaFree", other_), 0);
+    Blas::TearDown();
+  }
+
+  template <typename... Arguments>
+  Numbers after(const char* name, Arguments... arguments) {
+    EXPECT_EQ(call("cudaMemcpy", written_, static_cast<const void*>(kBefore.data()), kBytes, 1), 0);
+    EXPECT_EQ(call(name, handle_, arguments...), kSuccess) << name;
+    Numbers numbers{};
+    EXPECT_EQ(call("cudaMemcpy", static_cast<void*>(numbers.data()), written_, kBytes, 2), 0);
+    return numbers;
+  }
+
+  static constexpr size_t kBytes = sizeof(Numbers);
+  static constexpr Numbers kBefore = {1, 2, 3, 4};
+  static constexpr Numbers kZeros = {};
+  void* written_ = nullptr;
+  void* other_ = nullptr;
+  const float one_ = 1, zero_ = 0;
+  const float *const alpha_ = &one_, *const none_of_c_ = &zero_, *const all_of_c_ = &one_;
+};
+
 TEST_F(Blas, BothLibrariesHaveOneVersionAndOneSetOfStatuses) {
   int version = 0;
   ASSERT_EQ(call("cublasGetVersion_v2", handle_, &version), kSuccess);
@@ -161,6 +197,51 @@ TEST_F(Blas, UpdatesOfRankZeroScaleTheMatrix) {
             }),
             0);
   EXPECT_EQ(call("cudaFree", c), 0);
+}
+
+TEST_F(BlasContent, MatricesAndVectorsThatAreUpdatedKeepTheirContent) {
+  const int step = 2;  // With steps, products are not computed.
+  EXPECT_EQ(
+      after("cublasSgemv_v2", 0, 2, 2, alpha_, other_, 2, other_, 1, all_of_c_, written_, step),
+      kBefore);
+  EXPECT_EQ(after("cublasSsymv_v2", 0, 2, alpha_, other_, 2, other_, 1, all_of_c_, written_, 1),
+            kBefore);
+  EXPECT_EQ(
+      after("cublasSsymm_v2", 0, 0, 2, 2, alpha_, other_, 2, other_, 2, all_of_c_, written_, 2),
+      kBefore);
+  EXPECT_EQ(after("cublasSger_v2", 2, 2, alpha_, other_, 1, other_, 1, written_, 2), kBefore);
+  EXPECT_EQ(after("cublasStrsv_v2", 0, 0, 0, 2, other_, 2, written_, 1), kBefore);
+  EXPECT_EQ(after("cublasStrsm_v2", 0, 0, 0, 0, 2, 2, alpha_, other_, 2, written_, 2), kBefore);
+  EXPECT_EQ(after("cublasStrmm_v2", 0, 0, 0, 0, 2, 2, alpha_, other_, 2, written_, 2, written_, 2),
+            kBefore);
+  EXPECT_EQ(after("cublasSgeam", 0, 0, 2, 2, alpha_, other_, 2, alpha_, written_, 2, written_, 2),
+            kBefore);
+  EXPECT_EQ(after("cublasSdgmm", 0, 2, 2, written_, 2, other_, 1, written_, 2), kBefore);
+  EXPECT_EQ(after("cublasSaxpy_v2", 4, alpha_, other_, 1, written_, 1), kBefore);
+  EXPECT_EQ(after("cublasSscal_v2", 4, alpha_, written_, 1), kBefore);
+}
+
+TEST_F(BlasContent, MatricesThatAreOverwrittenReadAsZeros) {
+  EXPECT_EQ(after("cublasSsymv_v2", 0, 4, alpha_, none_, 4, none_, 1, none_of_c_, written_, 1),
+            kZeros);
+  EXPECT_EQ(
+      after("cublasSsymm_v2", 0, 0, 2, 2, alpha_, other_, 2, other_, 2, none_of_c_, written_, 2),
+      kZeros);
+  EXPECT_EQ(after("cublasStrmm_v2", 0, 0, 0, 0, 2, 2, alpha_, other_, 2, other_, 2, written_, 2),
+            kZeros);
+  EXPECT_EQ(after("cublasSgeam", 0, 0, 2, 2, alpha_, other_, 2, alpha_, other_, 2, written_, 2),
+            kZeros);
+  EXPECT_EQ(after("cublasSdgmm", 0, 2, 2, other_, 2, other_, 1, written_, 2), kZeros);
+}
+
+TEST_F(BlasContent, ATriangleThatIsWrittenLeavesTheOther) {
+  for (const float* const beta : {none_of_c_, all_of_c_}) {
+    EXPECT_EQ(after("cublasSsyrk_v2", 0, 0, 2, 2, alpha_, other_, 2, beta, written_, 2), kBefore);
+    EXPECT_EQ(after("cublasSsyr2k_v2", 0, 0, 2, 2, alpha_, other_, 2, other_, 2, beta, written_, 2),
+              kBefore);
+  }
+  EXPECT_EQ(after("cublasSsyr_v2", 0, 2, alpha_, other_, 1, written_, 2), kBefore);
+  EXPECT_EQ(after("cublasSsyr2_v2", 0, 2, alpha_, other_, 1, other_, 1, written_, 2), kBefore);
 }
 
 TEST_F(Blas, RefusesHandlesThatAreNotAlive) {
