@@ -53,8 +53,8 @@ FORBIDDEN_CODE = [
     (r"\benum\b(?! class)|\bk(Success|Invalid\w+|Not(Initialized|Supported)) = -?\d",
      r"^shims/.*\.[ch]pp$",
      NOT_VENDOR, VENDOR_NUMBERS),
-    (r"\b(flags|mode|option) ?([<>]=?|[!=]=) ?[1-9]", r"^shims/.*\.[ch]pp$", NOT_VENDOR,
-     VENDOR_NUMBERS),
+    (r"\b((flags|mode|option) ?([<>]=?|[!=]=) ?[1-9]|(side|uplo|trans|diag) ?[!=]= ?\d)",
+     r"^shims/.*\.[ch]pp$", NOT_VENDOR, VENDOR_NUMBERS),
     (r"\balive<.*\.find\(", r"^shims/.*\.[ch]pp$", r"/handle_table\.hpp$",
      "the object of a handle is find_object<Object>(handle)"),
 ]

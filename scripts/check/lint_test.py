@@ -55,6 +55,8 @@ class HouseRules(unittest.TestCase):
         self.check_bad("shims/a/x.cpp", "return 2;  // CUFFT_ALLOC_FAILED")
         self.check_bad("shims/a/x.cpp", "return record(52);  // cudaErrorMissingConfiguration")
         self.check_bad("shims/a/x.cpp", "return flags > 1 ? kInvalidValue : kSuccess;")
+        self.check_bad("shims/a/x.cpp", "const int inner = side == 0 ? m : n;")
+        self.check_good("shims/a/x.cpp", "return rows >= 0 && side >= 1;")
         self.check_good("shims/a/x.cpp", "return 2;  // bytes of an element")
         self.check_good("shims/a/abi.hpp", "#pragma once\nenum Side : int { kLeft = 0 };")
         self.check_good("shims/a/x.cpp", "enum class Step { kFirst };")

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "blas_abi.hpp"
+
 // Numbers that cuBLAS and cuBLASLt share. Source: cublas_api.h.
 
 /// cublasStatus_t.
@@ -16,9 +18,6 @@ enum Status : int {
   kNotSupported = 15,
   kLicenseError = 16,
 };
-
-/// cublasOperation_t.
-enum Transpose : int { kNone = 0, kTransposed = 1, kConjugated = 2 };
 
 /// cublasPointerMode_t and cublasLtPointerMode_t.
 enum PointerMode : int { kHostPointer = 0, kDevicePointer = 1 };

@@ -101,8 +101,16 @@ int update_triangle(const char* function, const Context& context, gpemu_data_typ
                   : multiply(function, context, type, s);
 }
 
-constexpr bool is_flag(int value) {
-  return value == 0 || value == 1;
+constexpr bool is_side(int value) {
+  return value == kLeft || value == kRight;
+}
+
+constexpr bool is_fill(int value) {
+  return value == kLower || value == kUpper;
+}
+
+constexpr bool is_diagonal(int value) {
+  return value == kNonUnit || value == kUnit;
 }
 
 }  // namespace
@@ -133,7 +141,7 @@ GPEMU_BLAS_ALL(GEMV, gemv_v2)
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* alpha, const void* /*a*/, \
                              Int lda, const void* /*x*/, Int incx, const void* beta, void* y,     \
                              Int incy) {                                                          \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) && n >= 0 &&          \
+    const bool valid = alpha != nullptr && beta != nullptr && is_fill(uplo) && n >= 0 &&          \
                        holds(lda, n) && incx != 0 && incy != 0;                                   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(multiply(#name, context, type, {1, n, 1, n}), context, #name, type, \
@@ -160,7 +168,7 @@ GPEMU_BLAS_COMPLEX(GER, gerc_v2)
 #define SYR(name, type, Int)                                                                      \
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* alpha, const void* /*x*/, \
                              Int incx, void* a, Int lda) {                                        \
-    const bool valid = alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && holds(lda, n); \
+    const bool valid = alpha != nullptr && is_fill(uplo) && n >= 0 && incx != 0 && holds(lda, n); \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(update(#name, context, type, triangle_of(n), 2), context, #name,    \
                               type, {{a, n, n, lda, kTriangle}});                                 \
@@ -173,7 +181,7 @@ GPEMU_BLAS_COMPLEX(SYR, her_v2)
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, Int n, const void* alpha, const void* /*x*/, \
                              Int incx, const void* /*y*/, Int incy, void* a, Int lda) {           \
     const bool valid =                                                                            \
-        alpha != nullptr && is_flag(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);   \
+        alpha != nullptr && is_fill(uplo) && n >= 0 && incx != 0 && incy != 0 && holds(lda, n);   \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
       return leave_uncomputed(update(#name, context, type, triangle_of(n), 4), context, #name,    \
                               type, {{a, n, n, lda, kTriangle}});                                 \
@@ -185,7 +193,7 @@ GPEMU_BLAS_COMPLEX(SYR2, her2_v2)
 #define TRMV(name, type, Int)                                                                  \
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, int diag, Int n,               \
                              const void* /*a*/, Int lda, void* x, Int incx) {                  \
-    const bool valid = is_flag(uplo) && is_transpose(trans) && is_flag(diag) && n >= 0 &&      \
+    const bool valid = is_fill(uplo) && is_transpose(trans) && is_diagonal(diag) && n >= 0 &&  \
                        holds(lda, n) && incx != 0;                                             \
     return checked(handle, valid, n == 0, [=](const Context& context) {                        \
       return leave_uncomputed(solve(#name, context, type, {1, 0, n, 1}), context, #name, type, \
@@ -201,8 +209,8 @@ GPEMU_BLAS_ALL(TRMV, trsv_v2)
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, Int m, Int n, const void* alpha, \
                              const void* /*a*/, Int lda, const void* /*b*/, Int ldb,            \
                              const void* beta, void* c, Int ldc) {                              \
-    const Int inner = side == 0 ? m : n;                                                        \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(side) && is_flag(uplo) && \
+    const Int inner = side == kLeft ? m : n;                                                    \
+    const bool valid = alpha != nullptr && beta != nullptr && is_side(side) && is_fill(uplo) && \
                        m >= 0 && n >= 0 && holds(lda, inner) && holds(ldb, m) && holds(ldc, m); \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {               \
       return leave_uncomputed(multiply(#name, context, type, {1, m, n, inner}), context, #name, \
@@ -216,7 +224,7 @@ GPEMU_BLAS_COMPLEX(SYMM, hemm_v2)
 #define SYRK(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int uplo, int trans, Int n, Int k, const void* alpha,  \
                              const void* /*a*/, Int lda, const void* beta, void* c, Int ldc) {    \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                    \
+    const bool valid = alpha != nullptr && beta != nullptr && is_fill(uplo) &&                    \
                        is_transpose(trans) && n >= 0 && k >= 0 &&                                 \
                        holds(lda, trans == kNone ? n : k) && holds(ldc, n);                       \
     return checked(handle, valid, n == 0, [=](const Context& context) {                           \
@@ -233,7 +241,7 @@ GPEMU_BLAS_COMPLEX(SYRK, herk_v2)
                              const void* /*a*/, Int lda, const void* /*b*/, Int ldb,               \
                              const void* beta, void* c, Int ldc) {                                 \
     const Int rows = trans == kNone ? n : k;                                                       \
-    const bool valid = alpha != nullptr && beta != nullptr && is_flag(uplo) &&                     \
+    const bool valid = alpha != nullptr && beta != nullptr && is_fill(uplo) &&                     \
                        is_transpose(trans) && n >= 0 && k >= 0 && holds(lda, rows) &&              \
                        holds(ldb, rows) && holds(ldc, n);                                          \
     return checked(handle, valid, n == 0, [=](const Context& context) {                            \
@@ -248,9 +256,9 @@ GPEMU_BLAS_COMPLEX(SYR2K, her2k_v2)
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
                              const void* alpha, const void* /*a*/, Int lda, const void* b,        \
                              Int ldb, void* c, Int ldc) {                                         \
-    const Int inner = side == 0 ? m : n;                                                          \
-    const bool valid = alpha != nullptr && is_flag(side) && is_flag(uplo) &&                      \
-                       is_transpose(trans) && is_flag(diag) && m >= 0 && n >= 0 &&                \
+    const Int inner = side == kLeft ? m : n;                                                      \
+    const bool valid = alpha != nullptr && is_side(side) && is_fill(uplo) &&                      \
+                       is_transpose(trans) && is_diagonal(diag) && m >= 0 && n >= 0 &&            \
                        holds(lda, inner) && holds(ldb, m) && holds(ldc, m);                       \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave_uncomputed(multiply(#name, context, type, {1, m, n, half(inner)}), context,    \
@@ -262,28 +270,30 @@ GPEMU_BLAS_ALL(TRMM, trmm_v2)
 #define TRSM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
                              const void* alpha, const void* /*a*/, Int lda, void* b, Int ldb) {   \
-    const Int inner = side == 0 ? m : n;                                                          \
-    const bool valid = alpha != nullptr && is_flag(side) && is_flag(uplo) &&                      \
-                       is_transpose(trans) && is_flag(diag) && m >= 0 && n >= 0 &&                \
+    const Int inner = side == kLeft ? m : n;                                                      \
+    const bool valid = alpha != nullptr && is_side(side) && is_fill(uplo) &&                      \
+                       is_transpose(trans) && is_diagonal(diag) && m >= 0 && n >= 0 &&            \
                        holds(lda, inner) && holds(ldb, m);                                        \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
-      return leave_uncomputed(solve(#name, context, type, {1, 0, inner, side == 0 ? n : m}),      \
+      return leave_uncomputed(solve(#name, context, type, {1, 0, inner, side == kLeft ? n : m}),  \
                               context, #name, type, {{b, m, n, ldb, Content::kUpdated}});         \
     });                                                                                           \
   }
 GPEMU_BLAS_ALL(TRSM, trsm_v2)
 
-#define TRSM_BATCHED(name, type, Int)                                                             \
-  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n, \
-                             const void* /*alpha*/, const void* const* /*a*/, Int lda,            \
-                             void* const* b, Int ldb, Int batch) {                                \
-    const Int inner = side == 0 ? m : n;                                                          \
-    const bool valid = is_flag(side) && is_flag(uplo) && is_transpose(trans) && is_flag(diag) &&  \
-                       m >= 0 && n >= 0 && batch >= 0 && holds(lda, inner) && holds(ldb, m);      \
-    return checked(handle, valid, m == 0 || n == 0 || batch == 0, [=](const Context& context) {   \
-      return leave_uncomputed(solve(#name, context, type, {batch, 0, inner, side == 0 ? n : m}),  \
-                              context, #name, type, {{b, m, n, ldb, Content::kUpdated, batch}});  \
-    });                                                                                           \
+#define TRSM_BATCHED(name, type, Int)                                                              \
+  GPEMU_SHIM_EXPORT int name(void* handle, int side, int uplo, int trans, int diag, Int m, Int n,  \
+                             const void* /*alpha*/, const void* const* /*a*/, Int lda,             \
+                             void* const* b, Int ldb, Int batch) {                                 \
+    const Int inner = side == kLeft ? m : n;                                                       \
+    const bool valid = is_side(side) && is_fill(uplo) && is_transpose(trans) &&                    \
+                       is_diagonal(diag) && m >= 0 && n >= 0 && batch >= 0 && holds(lda, inner) && \
+                       holds(ldb, m);                                                              \
+    return checked(handle, valid, m == 0 || n == 0 || batch == 0, [=](const Context& context) {    \
+      return leave_uncomputed(                                                                     \
+          solve(#name, context, type, {batch, 0, inner, side == kLeft ? n : m}), context, #name,   \
+          type, {{b, m, n, ldb, Content::kUpdated, batch}});                                       \
+    });                                                                                            \
   }
 GPEMU_BLAS_ALL(TRSM_BATCHED, trsmBatched)
 
@@ -309,7 +319,7 @@ GPEMU_BLAS_ALL(GEAM, geam)
 #define DGMM(name, type, Int)                                                                     \
   GPEMU_SHIM_EXPORT int name(void* handle, int side, Int m, Int n, const void* a, Int lda,        \
                              const void* /*x*/, Int /*incx*/, void* c, Int ldc) {                 \
-    const bool valid = is_flag(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);       \
+    const bool valid = is_side(side) && m >= 0 && n >= 0 && holds(lda, m) && holds(ldc, m);       \
     return checked(handle, valid, m == 0 || n == 0, [=](const Context& context) {                 \
       return leave_uncomputed(update(#name, context, type, times(m, n), 1), context, #name, type, \
                               {{c, m, n, ldc, content_after(c, a)}});                             \

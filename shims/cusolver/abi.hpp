@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "blas_abi.hpp"
+
 /// CUSOLVER_VERSION. Source: cusolver_common.h of cuSOLVER 11.7.3 and 12.2.0.
 #if GPEMU_CUDA_MAJOR == 12
 constexpr int kVersion[] = {11, 7, 3};
@@ -23,10 +25,5 @@ enum Status : int {
 /// cusolverEigMode_t.
 enum EigenMode : int { kNoVectors = 0, kVectors = 1 };
 
-// Source: cublas_api.h, whose types cuSOLVER uses.
-
 /// cublasFillMode_t, cublasOperation_t: the last of each.
-constexpr int kLastFill = 1, kLastOperation = 2;
-
-/// cublasSideMode_t.
-enum Side : int { kLeft = 0, kRight = 1 };
+constexpr int kLastFill = kUpper, kLastOperation = kConjugated;
