@@ -50,7 +50,7 @@ inline constexpr std::int32_t kRelaxedCapture = 2;
                                     std::uint32_t flags);
 
 /// Takes an event out of its capture, because it was recorded outside of captures.
-void forget_capture(gpemu_cuda_event& event);
+void forget_capture(gpemu_cuda_event& event) GPEMU_EXCLUDES(graph_mutex());
 
 /// Makes a stream wait for an event if one of them belongs to a capture: the stream joins it.
 /// Errors: STREAM_CAPTURE_ISOLATION, _MERGE, _IMPLICIT, _INVALIDATED, CAPTURED_EVENT.

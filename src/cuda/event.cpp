@@ -63,7 +63,6 @@ Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
 Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream) {
   gpemu_cuda_event* const found = find_event(event);
   if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
-  forget_capture(*found);
   stream.stream->record(found->event);
   copy_host_calls(stream, found->host_calls);
   found->publish();

@@ -21,7 +21,8 @@ namespace gpemu::cuda {
 [[nodiscard]] Status time_between(const gpemu_cuda_event& start, const gpemu_cuda_event& end,
                                   Duration* elapsed);
 
-/// The actions of graph nodes on events. Errors: INVALID_HANDLE.
+/// The actions of graph nodes on events. The caller then takes the recorded event out of its
+/// capture, without the locks of the launch. Errors: INVALID_HANDLE.
 [[nodiscard]] Status wait_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
 [[nodiscard]] Status record_in_graph(gpemu_cuda_event_handle event, gpemu_cuda_stream& stream);
 

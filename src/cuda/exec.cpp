@@ -246,6 +246,39 @@ void release_after_launches(const gpemu_cuda_exec& exec, UserObjects objects,
   static_cast<void>(held.release());
 }
 
+/// Runs the steps on a stream, and adds the events that they record to `recorded`.
+Status run_steps(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream,
+                 std::vector<gpemu_cuda_event_handle>& recorded) GPEMU_REQUIRES(exec.mutex) {
+  stream.stream->wait(exec.end);
+  Branches branches(exec, stream);
+  follow(stream, &exec.host_calls);
+  HostCalls before;
+  copy_host_calls(stream, before);
+  std::vector<HostCalls> calls(exec.steps.size());  // that later steps must respect, by step.
+  Status status = GPEMU_CUDA_SUCCESS;
+  for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
+    Step& step = exec.steps[i];
+    gpemu_cuda_stream node_stream{.device = step.work.device,
+                                  .stream = &branches.stream_of(static_cast<std::uint32_t>(i)),
+                                  .id = stream.id,
+                                  .runs_graph = true,
+                                  .host_calls = before};
+    for (const std::uint32_t dependency : step.dependencies) {
+      follow(node_stream, &calls[dependency]);
+    }
+    if (step.enabled) status = run_step(step, node_stream);
+    const gpemu_cuda_node_parameters& node = step.work.parameters;
+    if (node.kind == GPEMU_CUDA_NODE_RECORD_EVENT) recorded.push_back(node.event);
+    calls[i] = std::move(node_stream.host_calls);
+    branches.finish(static_cast<std::uint32_t>(i));
+  }
+  branches.join();
+  exec.end = stream.stream->last_end();
+  for (const HostCalls& of_step : calls) follow(stream, &of_step);
+  copy_host_calls(stream, exec.host_calls);
+  return status;
+}
+
 HandleTable<gpemu_cuda_exec>& execs() {
   return process().execs.get(kMaxExecs);
 }
@@ -336,32 +369,16 @@ void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& r
 }
 
 Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream) {
-  const Lock lock(exec.mutex);
-  stream.stream->wait(exec.end);
-  Branches branches(exec, stream);
-  follow(stream, &exec.host_calls);
-  HostCalls before;
-  copy_host_calls(stream, before);
-  std::vector<HostCalls> calls(exec.steps.size());  // that later steps must respect, by step.
+  std::vector<gpemu_cuda_event_handle> recorded;
   Status status = GPEMU_CUDA_SUCCESS;
-  for (std::size_t i = 0; i < exec.steps.size() && status == GPEMU_CUDA_SUCCESS; ++i) {
-    Step& step = exec.steps[i];
-    gpemu_cuda_stream node_stream{.device = step.work.device,
-                                  .stream = &branches.stream_of(static_cast<std::uint32_t>(i)),
-                                  .id = stream.id,
-                                  .runs_graph = true,
-                                  .host_calls = before};
-    for (const std::uint32_t dependency : step.dependencies) {
-      follow(node_stream, &calls[dependency]);
-    }
-    if (step.enabled) status = run_step(step, node_stream);
-    calls[i] = std::move(node_stream.host_calls);
-    branches.finish(static_cast<std::uint32_t>(i));
+  {
+    const Lock lock(exec.mutex);
+    status = run_steps(exec, stream, recorded);
   }
-  branches.join();
-  exec.end = stream.stream->last_end();
-  for (const HostCalls& of_step : calls) follow(stream, &of_step);
-  copy_host_calls(stream, exec.host_calls);
+  // Takes the lock of graphs, which those who change an executable graph take before its own.
+  for (gpemu_cuda_event_handle event : recorded) {
+    if (gpemu_cuda_event* const found = find_event(event)) forget_capture(*found);
+  }
   return status;
 }
 

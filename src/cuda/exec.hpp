@@ -26,7 +26,8 @@ struct gpemu_cuda_exec {
   int launching GPEMU_GUARDED_BY(gpemu::cuda::graph_mutex()) = 0;  ///< threads.
   /// Destroyed, but still being launched.
   bool dead GPEMU_GUARDED_BY(gpemu::cuda::graph_mutex()) = false;
-  gpemu::Mutex mutex;                 ///< of what follows, and of `steps`.
+  /// Of what follows, and of `steps`. A thread that needs graph_mutex() as well takes that first.
+  gpemu::Mutex mutex;
   gpemu::device::Moment end;          ///< of the last launch: the next one waits for it.
   gpemu::cuda::HostCalls host_calls;  ///< as `end`.
   /// For steps that run in parallel, by device.
@@ -66,7 +67,8 @@ void destroy_exec(gpemu_cuda_exec& exec, std::vector<gpemu_cuda_user_object*>& r
     GPEMU_REQUIRES(graph_mutex());
 
 /// Launches it on a stream, or captures its launch. Errors: those of its nodes, those of capture.
-[[nodiscard]] Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
+[[nodiscard]] Status launch_exec(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream)
+    GPEMU_EXCLUDES(graph_mutex(), exec.mutex);
 [[nodiscard]] Status capture_launch(gpemu_cuda_exec& exec, gpemu_cuda_stream& stream);
 
 }  // namespace gpemu::cuda

@@ -723,6 +723,43 @@ TEST_F(GraphTest, ProgramsAreToldOfWhatIsRefusedWithoutALock) {
   EXPECT_EQ(gpemu_cuda_log_unregister(log), GPEMU_CUDA_SUCCESS);
 }
 
+TEST_F(GraphTest, AThreadLaunchesWhatAnotherChanges) {
+  constexpr int kTimes = 10000;
+  Graph graph = nullptr;
+  Node record = nullptr, set = nullptr;
+  std::uint64_t memory = 0;
+  ASSERT_EQ(gpemu_cuda_malloc(4, &memory), GPEMU_CUDA_SUCCESS);
+  ASSERT_EQ(gpemu_cuda_graph_create(&graph), GPEMU_CUDA_SUCCESS);
+  gpemu_cuda_node_parameters parameters{.kind = GPEMU_CUDA_NODE_RECORD_EVENT};
+  parameters.event = event_;
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &parameters, &record), GPEMU_CUDA_SUCCESS);
+  parameters = set_of(memory, 1);
+  ASSERT_EQ(gpemu_cuda_graph_add(graph, nullptr, 0, &parameters, &set), GPEMU_CUDA_SUCCESS);
+  Exec exec = nullptr;
+  ASSERT_EQ(gpemu_cuda_graph_instantiate(graph, &exec), GPEMU_CUDA_SUCCESS);
+  std::thread changer([=] {
+    for (int i = 0; i < kTimes; ++i) {
+      EXPECT_EQ(gpemu_cuda_exec_update(exec, graph), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_exec_set(exec, set, &parameters), GPEMU_CUDA_SUCCESS);
+      EXPECT_EQ(gpemu_cuda_exec_set_enabled(exec, set, i % 2), GPEMU_CUDA_SUCCESS);
+    }
+  });
+  for (int i = 0; i < kTimes; ++i) {
+    // The launch records an event that stands for work of a capture.
+    Graph captured = nullptr;
+    EXPECT_EQ(gpemu_cuda_begin_capture(stream_, 2, nullptr), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_record(event_, stream_, 0), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_end_capture(stream_, &captured), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_graph_destroy(captured), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_graph_launch(exec, stream_), GPEMU_CUDA_SUCCESS);
+    EXPECT_EQ(gpemu_cuda_event_synchronize(event_), GPEMU_CUDA_SUCCESS);
+  }
+  changer.join();
+  EXPECT_EQ(gpemu_cuda_exec_destroy(exec), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_graph_destroy(graph), GPEMU_CUDA_SUCCESS);
+  EXPECT_EQ(gpemu_cuda_free(memory), GPEMU_CUDA_SUCCESS);
+}
+
 TEST_F(GraphTest, AForkedChildEndsThoughAThreadHeldTheLockOfGraphs) {
   const auto per_thread = reinterpret_cast<Stream>(std::uintptr_t{2});
   Graph graph = nullptr, captured = nullptr;
