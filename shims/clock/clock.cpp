@@ -41,10 +41,13 @@ GPEMU_CLOCK_EXPORT int clock_gettime(clockid_t clock, timespec* time) noexcept {
 GPEMU_CLOCK_EXPORT int gettimeofday(timeval* time, void* zone) noexcept {
   GPEMU_REAL(gettimeofday);
   const int error = real_gettimeofday(time, zone);
-  if (error == 0 && page() != nullptr) {
-    const std::int64_t us =
-        time->tv_sec * 1'000'000 + time->tv_usec + static_cast<std::int64_t>(page()->skipped_us());
-    *time = {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
+  // Declared as never null, but Linux allows it: read so that the compiler cannot rely on that.
+  timeval* const volatile given = time;
+  timeval* const result = given;
+  if (error == 0 && result != nullptr && page() != nullptr) {
+    const std::int64_t us = result->tv_sec * 1'000'000 + result->tv_usec +
+                            static_cast<std::int64_t>(page()->skipped_us());
+    *result = {.tv_sec = us / 1'000'000, .tv_usec = us % 1'000'000};
   }
   return error;
 }
@@ -63,7 +66,7 @@ GPEMU_CLOCK_EXPORT int timespec_get(timespec* time, int base) noexcept {
 
 GPEMU_CLOCK_EXPORT int nanosleep(const timespec* time, timespec* left) {
   GPEMU_REAL(nanosleep);
-  if (page() == nullptr) return real_nanosleep(time, left);
+  if (page() == nullptr || time == nullptr) return real_nanosleep(time, left);
   if (!gpemu::shim::is_valid(*time)) {
     errno = EINVAL;
     return -1;
@@ -78,7 +81,9 @@ GPEMU_CLOCK_EXPORT int nanosleep(const timespec* time, timespec* left) {
 GPEMU_CLOCK_EXPORT int clock_nanosleep(clockid_t clock, int flags, const timespec* time,
                                        timespec* left) {
   GPEMU_REAL(clock_nanosleep);
-  if (page() == nullptr || !follows(clock)) return real_clock_nanosleep(clock, flags, time, left);
+  if (page() == nullptr || time == nullptr || !follows(clock)) {
+    return real_clock_nanosleep(clock, flags, time, left);
+  }
   if (!gpemu::shim::is_valid(*time)) return EINVAL;
   std::int64_t duration = to_ns(*time);
   const bool absolute = (flags & TIMER_ABSTIME) != 0;

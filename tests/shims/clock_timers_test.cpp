@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The library that follows a node's clock holds it while a timer of the kernel runs.
+// The library that follows a node's clock: it holds it while a timer of the kernel runs, and leaves
+// null addresses to the system.
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdlib>
 #include <ctime>
@@ -127,6 +129,19 @@ TEST(ClockTimers, HoldsTheClockForEverForTimersWithoutAPlace) {
   EXPECT_GE(std::ranges::count_if(
                 holds(), [](const TimedWait* wait) { return wait->until_ns != INT64_MAX; }),
             32);
+}
+
+TEST(ClockNull, TheTimeOfDayIsNotWrittenToNull) {
+  struct timezone* const no_zone = nullptr;
+  timeval* volatile nowhere = nullptr;
+  EXPECT_EQ(GPEMU_OF_CLOCK(gettimeofday)(nowhere, no_zone), 0);
+}
+
+TEST(ClockNull, SleepsWithoutATimeFailAsInLinux) {
+  const timespec* volatile nowhere = nullptr;
+  EXPECT_EQ(GPEMU_OF_CLOCK(nanosleep)(nowhere, nullptr), -1);
+  EXPECT_EQ(errno, EFAULT);
+  EXPECT_EQ(GPEMU_OF_CLOCK(clock_nanosleep)(CLOCK_MONOTONIC, 0, nowhere, nullptr), EFAULT);
 }
 
 }  // namespace
