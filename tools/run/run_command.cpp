@@ -28,6 +28,7 @@
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
 #include "gpemu/run/skipper.hpp"
+#include "gpemu/sim/clock_page.hpp"
 
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
@@ -175,9 +176,25 @@ void follow_clock(const device::Node& node, const World& world, run::Settings& s
   const auto [file, offset] = node.place_of_clock();
   settings.clock_page = fmt::format("{}:{}", offset, (world.current / file).string());
   settings.preloaded = world.variable("LD_PRELOAD").value_or("");
-  // Set before any part of the program waits.
-  node.clock_page().skipping = 1;
 }
+
+/// Says that a node's clock is skipping before any part of the program waits; takes that back
+/// unless a skipper takes over. Leaves what another run has said.
+class SkippingSoon {
+ public:
+  explicit SkippingSoon(sim::ClockPage& page)
+      : page_(page.skipping.exchange(1) == 0 ? &page : nullptr) {}
+  SkippingSoon(const SkippingSoon&) = delete;
+  SkippingSoon& operator=(const SkippingSoon&) = delete;
+  ~SkippingSoon() {
+    if (page_ != nullptr) page_->skipping = 0;
+  }
+  /// A skipper resets it now.
+  void hand_over() { page_ = nullptr; }
+
+ private:
+  sim::ClockPage* page_;
+};
 
 /// Returns nothing, after a message, if the run must take its real time.
 std::unique_ptr<run::Skipper> skip_waiting(const std::shared_ptr<device::Node>& node, pid_t root,
@@ -220,7 +237,11 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
     GPEMU_ASSIGN(node, open_node(options, database, world));
     settings.node = node->name();
   }
-  if (options.clock == "virtual") follow_clock(*node, world, settings);
+  std::optional<SkippingSoon> soon;
+  if (options.clock == "virtual") {
+    follow_clock(*node, world, settings);
+    soon.emplace(node->clock_page());
+  }
   GPEMU_ASSIGN(const std::filesystem::path shims, world.shims());
   const std::vector<std::string> environment = run::changed(
       world.environment(), run::environment_of(settings, shims, records.path()), world.current);
@@ -232,7 +253,9 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
   const report::HostLoadMeter meter(report::LoadScope::kChildren, world.host_sample);
   std::unique_ptr<run::Skipper> skipper;
   const auto started = [&](pid_t root) {
-    if (options.clock == "virtual") skipper = skip_waiting(node, root, world);
+    if (!soon) return;
+    soon->hand_over();
+    skipper = skip_waiting(node, root, world);
   };
   GPEMU_ASSIGN(const int code, world.run_program(options.words, environment, output, started));
   if (skipper && !options.quiet) tell_skipped(skipper->stop());

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
 
 #include "cli/test_world.hpp"
@@ -127,6 +130,24 @@ TEST_F(RunCommandTest, FailsIfTheProgramCannotBeStarted) {
   started_.reset();
   EXPECT_EQ(run({"--gpu", "T4"}), (Outcome{3, "", "gpemu: no shims\n"}));
   EXPECT_FALSE(started_);
+}
+
+TEST_F(RunCommandTest, LeavesTheNodesClockAloneIfTheProgramCannotBeStarted) {
+  ASSERT_EQ(made_up_.run({"node", "create", "n", "--gpu", "T4"}).code, 0);
+  const auto node = device::Node::open("n", made_up_.world.nodes).value();
+  const std::vector<std::string> options = {"--node", "n", "--clock", "virtual", "--quiet"};
+  made_up_.world.run_program = [&node](const auto&...) -> Result<int> {
+    EXPECT_EQ(node->clock_page().skipping, 1U) << "before the program starts";
+    return fail(ErrorCode::kIo, "cannot start 'sh': too large");
+  };
+  EXPECT_EQ(run(options).code, 7);
+  EXPECT_EQ(node->clock_page().skipping, 0U);
+  made_up_.world.shims = [] { return fail(ErrorCode::kNotFound, "no shims"); };
+  EXPECT_EQ(run(options).code, 3);
+  EXPECT_EQ(node->clock_page().skipping, 0U);
+  node->clock_page().skipping = 1;
+  EXPECT_EQ(run(options).code, 3);
+  EXPECT_EQ(node->clock_page().skipping, 1U) << "of another run";
 }
 
 TEST_F(RunCommandTest, TakesEitherGpusOrANode) {
