@@ -9,8 +9,9 @@ bool valid_blocks(int rows, int columns, int blocks, int side) {
   return rows >= 0 && columns >= 0 && blocks >= 0 && side >= 1;
 }
 
-int run(const void* handle, const char* name, gpemu_data_type type, int rows, int columns,
-        int blocks, int side) {
+/// Prices a product or a solve; the analysis of one takes as long.
+int price(const void* handle, const char* name, gpemu_data_type type, int rows, int columns,
+          int blocks, int side) {
   if (!valid_blocks(rows, columns, blocks, side)) {
     return kInvalidValue;
   }
@@ -23,6 +24,16 @@ int run(const void* handle, const char* name, gpemu_data_type type, int rows, in
   return entry_of(operations) < kMostWork && entry_of(bytes) < kMostWork
              ? submit_sparse(handle, name, type, entry_of(operations), entry_of(bytes))
              : kInvalidValue;
+}
+
+/// As above, and `columns` vectors of `rows` blocks are written, or the transposed matrix.
+int run(const void* handle, const char* name, gpemu_data_type type, int rows, int columns,
+        int blocks, int side, const void* result, int leading, bool transposed = false) {
+  const int64_t length = int64_t{rows} * side;
+  const int status = price(handle, name, type, rows, columns, blocks, side);
+  return transposed
+             ? leave_uncomputed(status, handle, name, type, {result, columns, length, leading})
+             : leave_uncomputed(status, handle, name, type, {result, length, columns, leading});
 }
 
 int answer_size(const void* handle, int rows, int columns, int blocks, int side, int* bytes) {
@@ -61,16 +72,16 @@ GPEMU_SHIM_EXPORT int cusparseXbsrsm2_zeroPivot(void* handle, void*, int* positi
 #define GPEMU_BLOCK(L, T)                                                                          \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrmv(                                                        \
       void* handle, int, int, int rows, int inner, int blocks, const void*, const void*,           \
-      const void*, const int*, const int*, int side, const void*, const void*, void*) {            \
+      const void*, const int*, const int*, int side, const void*, const void*, void* y) {          \
     return inner < 0 ? kInvalidValue                                                               \
-                     : run(handle, "cusparse" #L "bsrmv", T, rows, 1, blocks, side);               \
+                     : run(handle, "cusparse" #L "bsrmv", T, rows, 1, blocks, side, y, 1);         \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrmm(void* handle, int, int, int, int rows, int columns,     \
                                            int inner, int blocks, const void*, const void*,        \
                                            const void*, const int*, const int*, int side,          \
-                                           const void*, int, const void*, void*, int) {            \
+                                           const void*, int, const void*, void* c, int ldc) {      \
     return inner < 0 ? kInvalidValue                                                               \
-                     : run(handle, "cusparse" #L "bsrmm", T, rows, columns, blocks, side);         \
+                     : run(handle, "cusparse" #L "bsrmm", T, rows, columns, blocks, side, c, ldc); \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsv2_bufferSize(void* handle, int, int, int rows,           \
                                                        int blocks, const void*, void*, const int*, \
@@ -80,12 +91,12 @@ GPEMU_SHIM_EXPORT int cusparseXbsrsm2_zeroPivot(void* handle, void*, int* positi
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsv2_analysis(void* handle, int, int, int rows, int blocks, \
                                                      const void*, const void*, const int*,         \
                                                      const int*, int side, void*, int, void*) {    \
-    return run(handle, "cusparse" #L "bsrsv2_analysis", T, rows, 1, blocks, side);                 \
+    return price(handle, "cusparse" #L "bsrsv2_analysis", T, rows, 1, blocks, side);               \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsv2_solve(                                                 \
       void* handle, int, int, int rows, int blocks, const void*, const void*, const void*,         \
-      const int*, const int*, int side, void*, const void*, void*, int, void*) {                   \
-    return run(handle, "cusparse" #L "bsrsv2_solve", T, rows, 1, blocks, side);                    \
+      const int*, const int*, int side, void*, const void*, void* x, int, void*) {                 \
+    return run(handle, "cusparse" #L "bsrsv2_solve", T, rows, 1, blocks, side, x, 1);              \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsm2_bufferSize(                                            \
       void* handle, int, int, int, int rows, int columns, int blocks, const void*, void*,          \
@@ -95,13 +106,14 @@ GPEMU_SHIM_EXPORT int cusparseXbsrsm2_zeroPivot(void* handle, void*, int* positi
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsm2_analysis(                                              \
       void* handle, int, int, int, int rows, int columns, int blocks, const void*, const void*,    \
       const int*, const int*, int side, void*, int, void*) {                                       \
-    return run(handle, "cusparse" #L "bsrsm2_analysis", T, rows, columns, blocks, side);           \
+    return price(handle, "cusparse" #L "bsrsm2_analysis", T, rows, columns, blocks, side);         \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusparse##L##bsrsm2_solve(                                                 \
-      void* handle, int, int, int, int rows, int columns, int blocks, const void*, const void*,    \
-      const void*, const int*, const int*, int side, void*, const void*, int, void*, int, int,     \
-      void*) {                                                                                     \
-    return run(handle, "cusparse" #L "bsrsm2_solve", T, rows, columns, blocks, side);              \
+      void* handle, int, int, int transpose, int rows, int columns, int blocks, const void*,       \
+      const void*, const void*, const int*, const int*, int side, void*, const void*, int,         \
+      void* x, int ldx, int, void*) {                                                              \
+    return run(handle, "cusparse" #L "bsrsm2_solve", T, rows, columns, blocks, side, x, ldx,       \
+               transpose != 0);                                                                    \
   }
 GPEMU_BLOCK(S, GPEMU_TYPE_FP32)
 GPEMU_BLOCK(D, GPEMU_TYPE_FP64)

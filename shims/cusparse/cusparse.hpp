@@ -26,6 +26,7 @@ struct Matrix {
   void* column_indices = nullptr;
   void* values = nullptr;
   int64_t batch = 1;
+  int64_t batch_stride = 0;  ///< of the values, in elements from a matrix of the batch to the next
 };
 
 /// Queues an operation: arithmetic operations and bytes.
@@ -33,3 +34,16 @@ struct Matrix {
 /// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE for negative work.
 int submit_sparse(const void* handle, const char* name, gpemu_data_type type, int64_t operations,
                   int64_t bytes);
+
+/// Values that a call writes: `count` matrices of `columns` rows in memory, each of `rows`
+/// elements. A vector is a matrix with one column.
+struct Written {
+  const void* values;
+  int64_t rows, columns, leading;
+  int64_t count = 1, stride = 0;  ///< elements from a matrix to the next
+};
+
+/// Ends a call whose values are not computed, unless it failed with `status`. Errors: INVALID_VALUE
+/// for values that no memory holds.
+int leave_uncomputed(int status, const void* handle, const char* name, gpemu_data_type type,
+                     const Written& written);

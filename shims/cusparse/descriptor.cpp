@@ -180,21 +180,24 @@ GPEMU_SHIM_EXPORT int cusparseCsrSetPointers(const void* descriptor, void* offse
   matrix->values = values;
   return kSuccess;
 }
-GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int batch, int64_t,
-                                                 int64_t) {
+GPEMU_SHIM_EXPORT int cusparseCsrSetStridedBatch(const void* descriptor, int batch,
+                                                 int64_t /*offsets*/, int64_t stride) {
   Matrix* const matrix = find_object<Matrix>(descriptor);
-  if (matrix == nullptr || batch < 1) {
+  if (matrix == nullptr || batch < 1 || stride < 0) {
     return kInvalidValue;
   }
   matrix->batch = batch;
+  matrix->batch_stride = stride;
   return kSuccess;
 }
-GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int batch, int64_t) {
+GPEMU_SHIM_EXPORT int cusparseDnMatSetStridedBatch(const void* descriptor, int batch,
+                                                   int64_t stride) {
   Matrix* const matrix = find_object<Matrix>(descriptor);
-  if (matrix == nullptr || batch < 1) {
+  if (matrix == nullptr || batch < 1 || stride < 0) {
     return kInvalidValue;
   }
   matrix->batch = batch;
+  matrix->batch_stride = stride;
   return kSuccess;
 }
 /// Fill mode and diagonal type do not change the cost.

@@ -26,6 +26,53 @@ int submit_sparse(const void* handle, const char* name, gpemu_data_type type, in
                                                                              : kExecutionFailed;
 }
 
+int leave_uncomputed(int status, const void* handle, const char* name, gpemu_data_type type,
+                     const Written& written) {
+  if (status != kSuccess || written.values == nullptr || written.rows <= 0 ||
+      written.columns <= 0 || written.count <= 0) {
+    return status;
+  }
+  const int64_t width = gpemu_data_type_bytes(type);
+  gpemu_cuda_result result = {};
+  result.address = address_of(written.values);
+  result.rows = static_cast<uint64_t>(written.columns);
+  uint64_t stride = 0;
+  if (!count_bytes(written.rows, width, &result.bytes) ||
+      !count_bytes(written.leading, width, &result.pitch) ||
+      !count_bytes(written.stride, width, &stride)) {
+    return kInvalidValue;
+  }
+  // Matrices that follow each other like their own columns are one matrix.
+  uint64_t count = static_cast<uint64_t>(written.count);
+  if (result.rows == 1 || (stride % result.rows == 0 && stride / result.rows == result.pitch)) {
+    result.pitch = result.rows == 1 ? stride : result.pitch;
+    if (__builtin_mul_overflow(result.rows, count, &result.rows)) {
+      return kInvalidValue;
+    }
+    count = 1;
+  }
+  constexpr uint64_t kMostCalls = 4096;
+  if (count > kMostCalls) {  // One range, in which the gaps keep their content.
+    uint64_t last = 0;
+    if (__builtin_mul_overflow(count - 1, stride, &last) ||
+        __builtin_mul_overflow(result.rows - 1, result.pitch, &result.pitch) ||
+        __builtin_add_overflow(result.bytes, result.pitch, &result.bytes) ||
+        __builtin_add_overflow(result.bytes, last, &result.bytes)) {
+      return kInvalidValue;
+    }
+    result.rows = 1;
+    result.updates = 1;
+    count = 1;
+  }
+  const gpemu_cuda_stream_handle stream = find_object<Sparse>(handle)->stream;
+  for (uint64_t i = 0; i < count; ++i, result.address += stride) {
+    if (gpemu_cuda_leave_uncomputed(&result, name, stream) != GPEMU_CUDA_SUCCESS) {
+      return kExecutionFailed;
+    }
+  }
+  return kSuccess;
+}
+
 namespace {
 
 int64_t index_bytes(int index_type) {
@@ -46,7 +93,7 @@ double bytes_of_matrix(const Matrix& matrix) {
 }
 
 // `c` is the product of `a` and `b`; a sparse `c` takes only the products at its own entries.
-int run(const void* handle, const char* name, const void* a, const void* b, const void* c) {
+int price(const void* handle, const char* name, const void* a, const void* b, const void* c) {
   const Matrix* const left = find_object<Matrix>(a);
   const Matrix* const right = find_object<Matrix>(b);
   const Matrix* const result = find_object<Matrix>(c);
@@ -60,6 +107,27 @@ int run(const void* handle, const char* name, const void* a, const void* b, cons
   return submit_sparse(
       handle, name, type_of_cuda(result->value_type), entry_of(2 * batch * entries * inner),
       entry_of(bytes_of_matrix(*left) + bytes_of_matrix(*right) + bytes_of_matrix(*result)));
+}
+
+/// As above, and `c` is written.
+int run(const void* handle, const char* name, const void* a, const void* b, const void* c) {
+  const int status = price(handle, name, a, b, c);
+  const Matrix* const result = find_object<Matrix>(c);
+  if (status != kSuccess || result == nullptr) {
+    return status;
+  }
+  const bool by_rows = result->order == kRowMajor;
+  Written written{result->values,
+                  by_rows ? result->columns : result->rows,
+                  by_rows ? result->rows : result->columns,
+                  result->leading,
+                  result->batch,
+                  result->batch_stride};
+  if (result->sparse) {
+    written.rows = result->entries;
+    written.columns = 1;
+  }
+  return leave_uncomputed(status, handle, name, type_of_cuda(result->value_type), written);
 }
 
 // The real sizes are not documented; such algorithms keep a carry per row.
@@ -143,7 +211,8 @@ GPEMU_SHIM_EXPORT int cusparseSpSV_bufferSize(void* handle, int operation, const
 }
 GPEMU_SHIM_EXPORT int cusparseSpSV_analysis(void* handle, int operation, const void*, const void* a,
                                             const void* x, const void* y, int, int, void*, void*) {
-  return valid_operation(operation) ? run(handle, "cusparseSpSV_analysis", a, x, y) : kInvalidValue;
+  return valid_operation(operation) ? price(handle, "cusparseSpSV_analysis", a, x, y)
+                                    : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusparseSpSV_solve(void* handle, int operation, const void* alpha,
                                          const void* a, const void* x, const void* y, int, int,
@@ -163,7 +232,7 @@ GPEMU_SHIM_EXPORT int cusparseSpSM_analysis(void* handle, int operation_a, int o
                                             const void*, const void* a, const void* b,
                                             const void* c, int, int, void*, void*) {
   return valid_operation(operation_a) && valid_operation(operation_b)
-             ? run(handle, "cusparseSpSM_analysis", a, b, c)
+             ? price(handle, "cusparseSpSM_analysis", a, b, c)
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusparseSpSM_solve(void* handle, int operation_a, int operation_b,
