@@ -79,9 +79,11 @@ enum BackendAttribute : int {
   kTensorType = 901,
   kTensorSizes = 902,
   kTensorStrides = 903,
+  kTensorVectorCount = 904,
   kTensorUniqueId = 906,
   kTensorIsVirtual = 907,
   kTensorIsByValue = 908,
+  kTensorRaggedOffset = 913,
   kPackUniqueIds = 1000,
   kPackPointers = 1001,
   kPackWorkspace = 1003,
@@ -137,6 +139,8 @@ constexpr int kOutputs[] = {
     2310,                     // RNG_YDESC
     2501, 2502,               // BLOCK_SCALE_QUANTIZE: YDESC, SCALE_DESC
     2602,                     // BLOCK_SCALE_DEQUANTIZE_YDESC
+    2803, 2804, 2817,         // SDPA_FWD: ODESC, STATSDESC, DROPOUT_RNG_DUMP_DESC
+    2859, 2860, 2861, 2864,   // SDPA_BWD: DQDESC, DKDESC, DVDESC, DSINK_DESC
     2905,                     // MOE_GROUPED_MATMUL_OUTPUT_DESC
     2953,                     // MOE_GROUPED_MATMUL_BWD_DWEIGHT_DESC
     3006,                     // DIAGONAL_BAND_MASK_YDESC
@@ -240,8 +244,11 @@ enum ForwardMode : int { kInference = 0, kTraining = 1 };
 /// cudnnWgradMode_t.
 enum WeightGradients : int { kAddGradients = 0 };
 
-/// cudnnRNNDataLayout_t, cudnnCTCLossAlgo_t: the last.
-constexpr int kLastRnnLayout = 2, kLastCtcAlgorithm = 1;
+/// cudnnRNNDataLayout_t: the one without padding, and the last.
+constexpr int kPackedLayout = 1, kLastRnnLayout = 2;
+
+/// cudnnCTCLossAlgo_t: the last.
+constexpr int kLastCtcAlgorithm = 1;
 
 /// cudnnRNNBiasMode_t.
 enum BiasMode : int { kNoBias = 0, kInputBias = 1, kDoubleBias = 2, kLastBias = 3 };

@@ -120,15 +120,21 @@ int finalize_heuristics(BackendDescriptor& heuristics) {
   return kSuccess;
 }
 
-int finalize_plan(BackendDescriptor& plan) {
+/// Returns the graph that a plan executes, or null.
+const BackendDescriptor* graph_of(const BackendDescriptor& plan) {
   const BackendDescriptor* const config = plan.child(kPlanConfig);
   const BackendDescriptor* const engine =
       config == nullptr ? nullptr : config->child(kConfigEngine);
-  const BackendDescriptor* const graph = engine == nullptr ? nullptr : engine->child(kEngineGraph);
+  return engine == nullptr ? nullptr : engine->child(kEngineGraph);
+}
+
+int finalize_plan(BackendDescriptor& plan) {
+  const BackendDescriptor* const graph = graph_of(plan);
   if (graph == nullptr) {
     return kBadParam;
   }
-  const int64_t index = engine->get<int64_t>(kEngineIndex, kPlain);
+  const int64_t index =
+      plan.child(kPlanConfig)->child(kConfigEngine)->get<int64_t>(kEngineIndex, kPlain);
   plan.operations = operations_of(*graph, index);
   if (plan.operations.empty()) {
     gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "cudnnBackendFinalize of an unknown graph");
@@ -307,61 +313,50 @@ GPEMU_SHIM_EXPORT int cudnnBackendFinalize(void* descriptor) {
 
 namespace {
 
-/// The attribute with the tensor that an operation writes, or 0.
-int result_attribute(int kind) {
-  switch (kind) {
-    case kConvolutionForwardKind:
-      return kForwardY;
-    case kConvolutionBackwardDataKind:
-      return kBackwardDataDx;
-    case kConvolutionBackwardFilterKind:
-      return kBackwardFilterDw;
-    default:
-      return 0;
-  }
-}
-
-/// Declares that the tensor written by an operation is not computed, from its start on.
-int leave_uncomputed(const Context& context, const BackendDescriptor& operation,
-                     const BackendDescriptor& pack) {
-  const BackendDescriptor* const tensor = operation.child(result_attribute(operation.kind));
-  if (tensor == nullptr) {
-    return kSuccess;
-  }
-  const auto wanted = tensor->get<int64_t>(kTensorUniqueId, 0);
+/// Returns the address of a tensor in a variant pack, or 0.
+uint64_t address_in(const BackendDescriptor& pack, const BackendDescriptor& tensor) {
+  const auto wanted = tensor.get<int64_t>(kTensorUniqueId, 0);
   const auto ids = pack.get_all<int64_t>(kPackUniqueIds);
   const auto pointers = pack.get_all<uint64_t>(kPackPointers);
   for (size_t i = 0; i < std::min(ids.size(), pointers.size()); ++i) {
-    if (ids[i] != wanted) {
-      continue;
+    if (ids[i] == wanted) {
+      return pointers[i];
     }
-    gpemu_cuda_result result{};
-    result.address = pointers[i];
-    const double elements = elements_of(tensor->get_all<int64_t>(kTensorSizes));
-    result.bytes = static_cast<uint64_t>(entry_of(std::max(elements, 1.0)));
-    return status_of(
-        gpemu_cuda_leave_uncomputed(&result, "a convolution of cuDNN", context.stream));
   }
-  return kSuccess;
+  return 0;
 }
 
-/// As above, for all operations of a plan.
-int leave_all_uncomputed(const Context& context, const BackendDescriptor& plan,
+/// Declares that a tensor is not computed, unless it stays within a graph.
+int leave_tensor(const Context& context, const BackendDescriptor& tensor,
+                 const BackendDescriptor& pack) {
+  if (!is_in_memory(tensor)) {
+    return kSuccess;
+  }
+  Written written{pointer_to(address_in(pack, tensor)), tensor.get<int32_t>(kTensorType, -1),
+                  tensor.get_all<int64_t>(kTensorSizes)};
+  if (tensor.get<int64_t>(kTensorVectorCount, 1) == 1) {
+    written.strides = tensor.get_all<int64_t>(kTensorStrides);
+  }
+  written.ragged = tensor.child(kTensorRaggedOffset) != nullptr;
+  return leave_uncomputed(kSuccess, context, "a graph of cuDNN", {written});
+}
+
+/// As above, for all tensors that are written by a descriptor's operations, or by the operations
+/// that those contain, such as the softmax of an attention.
+int leave_all_uncomputed(const Context& context, const BackendDescriptor& descriptor,
                          const BackendDescriptor& pack) {
-  const BackendDescriptor* const config = plan.child(kPlanConfig);
-  const BackendDescriptor* const engine =
-      config == nullptr ? nullptr : config->child(kConfigEngine);
-  const BackendDescriptor* const graph = engine == nullptr ? nullptr : engine->child(kEngineGraph);
-  if (graph == nullptr) {
-    return kSuccess;
-  }
-  const auto found = graph->values.find(kGraphOperations);
-  if (found == graph->values.end()) {
-    return kSuccess;
-  }
-  for (const auto& operation : found->second.descriptors) {
-    if (const int status = leave_uncomputed(context, *operation, pack); status != kSuccess) {
-      return status;
+  for (const auto& [attribute, value] : descriptor.values) {
+    const bool is_output = std::ranges::find(kOutputs, attribute) != std::end(kOutputs);
+    for (const auto& child : value.descriptors) {
+      int status = kSuccess;
+      if (child->kind != kTensorKind) {
+        status = leave_all_uncomputed(context, *child, pack);
+      } else if (is_output) {
+        status = leave_tensor(context, *child, pack);
+      }
+      if (status != kSuccess) {
+        return status;
+      }
     }
   }
   return kSuccess;
@@ -385,5 +380,7 @@ GPEMU_SHIM_EXPORT int cudnnBackendExecute(void* handle, void* plan, void* pack) 
       return status;
     }
   }
-  return leave_all_uncomputed(*context, *executed, *variant);
+  const BackendDescriptor* const graph = graph_of(*executed);
+  return graph == nullptr ? static_cast<int>(kSuccess)
+                          : leave_all_uncomputed(*context, *graph, *variant);
 }

@@ -58,6 +58,12 @@ struct BackendDescriptor {
   }
 };
 
+/// Returns whether a tensor has an address, unlike those within a graph and those given by value.
+inline bool is_in_memory(const BackendDescriptor& tensor) {
+  return tensor.get<uint8_t>(kTensorIsVirtual, 0) == 0 &&
+         tensor.get<uint8_t>(kTensorIsByValue, 0) == 0;
+}
+
 /// Which engine runs a graph: on tensor cores or not.
 constexpr int64_t kTensorCores = 0, kPlain = 1;
 

@@ -66,14 +66,17 @@ int describe(const Kind& kind, const Arguments& arguments, gpemu_operation* oper
   return describe_convolution(shape, operation) ? kSuccess : kBadParam;
 }
 
-/// Declares that a call writes elements whose values are not computed.
-int leave_uncomputed(const Context& context, const char* name, const void* output, double elements,
-                     int data_type) {
-  gpemu_cuda_result result{};
-  result.address = address_of(output);
-  result.bytes =
-      static_cast<uint64_t>(entry_of(elements * gpemu_data_type_bytes(type_of(data_type))));
-  return status_of(gpemu_cuda_leave_uncomputed(&result, name, context.stream));
+/// Ends a call that writes the result of a convolution. Filters have no gaps.
+int leave_result(int status, const Kind& kind, const Arguments& arguments, const void* output) {
+  const Context& context = *find_object<Context>(arguments.handle);
+  if (kind.operation == GPEMU_OPERATION_CONVOLUTION_BACKWARD_FILTER) {
+    const Filter& filter = *find_object<Filter>(arguments.filter);
+    return leave_uncomputed(status, context, kind.name,
+                            {{output, filter.data_type, widened<int64_t>(filter.sizes)}});
+  }
+  const bool forward = kind.operation == GPEMU_OPERATION_CONVOLUTION_FORWARD;
+  return leave_uncomputed(status, context, kind.name,
+                          {written_tensor(forward ? arguments.output : arguments.input, output)});
 }
 
 int run(const Kind& kind, const Arguments& arguments, int algorithm, const void* output,
@@ -88,16 +91,8 @@ int run(const Kind& kind, const Arguments& arguments, int algorithm, const void*
   if (algorithm < 0 || algorithm >= kind.count) {
     return kBadParam;
   }
-  const Context& context = *find_object<Context>(arguments.handle);
-  if (const int status = submit(context, operation); status != kSuccess) {
-    return status;
-  }
-  const Tensor& written = *find_object<Tensor>(
-      kind.operation == kBackwardData.operation ? arguments.input : arguments.output);
-  const Filter& filter = *find_object<Filter>(arguments.filter);
-  const bool weights = kind.operation == kBackwardFilter.operation;
-  return leave_uncomputed(context, kind.name, output,
-                          elements_of(weights ? filter.sizes : written.sizes), written.data_type);
+  const int status = submit(*find_object<Context>(arguments.handle), operation);
+  return leave_result(status, kind, arguments, output);
 }
 
 int workspace_size(const Kind& kind, const Arguments& arguments, int algorithm, size_t* bytes) {
@@ -145,7 +140,8 @@ int measure(const Context& context, const gpemu_operation& operation, float* mil
 }
 
 /// Yields the algorithms that work, the preferred one first. With data they are measured, as by
-/// cudnnFind...; without, the times are -1, as with cudnnGet....
+/// cudnnFind..., which overwrites the last of the data; without, the times are -1, as with
+/// cudnnGet....
 int algorithms(const Kind& kind, const Arguments& arguments, int requested, int* returned,
                Performance* results, Data data) {
   if (any_null(data)) {
@@ -177,7 +173,8 @@ int algorithms(const Kind& kind, const Arguments& arguments, int requested, int*
     }
   }
   *returned = count;
-  return kSuccess;
+  return data.size() > 0 ? leave_result(kSuccess, kind, arguments, std::rbegin(data)[0])
+                         : static_cast<int>(kSuccess);
 }
 
 }  // namespace

@@ -64,6 +64,7 @@ struct Rnn {
 
 struct RnnData {
   int data_type = 0, sequence = 0, batch = 0, vector = 0;
+  int64_t steps = 0;  ///< of all sequences that are in memory
 };
 
 /// Returns the type that a cudnnDataType_t names.
@@ -96,6 +97,23 @@ gpemu_operation make_operation(const char* name, gpemu_operation_kind kind, gpem
 
 /// Puts an operation on a stream.
 int submit(const Context& context, const gpemu_operation& operation);
+
+/// A tensor that a call writes. Without strides, its elements follow each other.
+struct Written {
+  const void* elements;
+  int data_type;
+  std::vector<int64_t> sizes, strides = {};
+  bool updates = false;  ///< it is changed in place
+  bool ragged = false;   ///< which of its elements are in memory is not known
+};
+
+/// Returns a tensor of the older interface that a call writes; an empty one for no descriptor.
+Written written_tensor(const void* descriptor, const void* elements, bool updates = false);
+
+/// Ends a call whose results are not computed, unless it failed with `status`. Results without an
+/// address are left out: callers do not want them.
+int leave_uncomputed(int status, const Context& context, const char* name,
+                     std::initializer_list<Written> results);
 
 /// A convolution's tensors in the form that the graph interface and the older one share: batch,
 /// channels, then one to three spatial dimensions.

@@ -4,6 +4,7 @@
 #include <initializer_list>
 #include <limits>
 #include <memory>
+#include <numeric>
 
 #include "cudnn.hpp"
 
@@ -323,8 +324,11 @@ GPEMU_SHIM_EXPORT int cudnnSetDropoutDescriptor(void* descriptor, void* handle, 
   if (bytes < dropout_states_bytes()) {
     return kSizeInsufficient;
   }
-  return submit(*context, make_operation("cudnnSetDropoutDescriptor", GPEMU_OPERATION_SET,
-                                         GPEMU_TYPE_INT8, {entry_of(times(bytes))}));
+  const char* const name = "cudnnSetDropoutDescriptor";
+  const int status = submit(*context, make_operation(name, GPEMU_OPERATION_SET, GPEMU_TYPE_INT8,
+                                                     {entry_of(times(bytes))}));
+  return leave_uncomputed(status, *context, name,
+                          {{states, kInt8Data, {static_cast<int64_t>(dropout_states_bytes())}}});
 }
 
 GPEMU_SHIM_EXPORT int cudnnRestoreDropoutDescriptor(void* descriptor, void* handle,
@@ -400,6 +404,9 @@ GPEMU_SHIM_EXPORT int cudnnSetRNNDataDescriptor(void* descriptor, int data_type,
       std::any_of(lengths, lengths + batch, [=](int n) { return n < 0 || n > sequence; })) {
     return kBadParam;
   }
-  *data = {data_type, sequence, batch, vector};
+  const int64_t steps = layout == kPackedLayout
+                            ? std::accumulate(lengths, lengths + batch, int64_t{0})
+                            : int64_t{sequence} * batch;
+  *data = {data_type, sequence, batch, vector, steps};
   return kSuccess;
 }

@@ -22,11 +22,6 @@ gpemu_data_type tensor_type(const BackendDescriptor* tensor) {
   return tensor == nullptr ? GPEMU_TYPE_UNKNOWN : type_of(tensor->get<int32_t>(kTensorType, -1));
 }
 
-bool is_in_memory(const BackendDescriptor& tensor) {
-  return tensor.get<uint8_t>(kTensorIsVirtual, 0) == 0 &&
-         tensor.get<uint8_t>(kTensorIsByValue, 0) == 0;
-}
-
 // NHWC: neighbours in memory are neighbours in the channels.
 bool is_channels_last(const BackendDescriptor* tensor) {
   const auto strides =

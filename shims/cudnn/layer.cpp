@@ -23,20 +23,16 @@ int normalize(const char* name, gpemu_operation_kind kind, const void* handle, c
                                          {entry_of(elements_of(x->sizes)), x->sizes[1]}));
 }
 
-/// Declares that a call writes a tensor whose values are not computed.
-int leave_uncomputed(const void* handle, const char* name, const void* descriptor,
-                     const void* output) {
-  const Tensor* const tensor = find_object<Tensor>(descriptor);
-  if (tensor == nullptr || output == nullptr) {
-    return kSuccess;
-  }
-  gpemu_cuda_result result{};
-  result.address = address_of(output);
-  result.rows = 0;  // Strides may leave gaps.
-  result.bytes = static_cast<uint64_t>(
-      entry_of(elements_of(tensor->sizes) * gpemu_data_type_bytes(type_of(tensor->data_type))));
-  return status_of(
-      gpemu_cuda_leave_uncomputed(&result, name, find_object<Context>(handle)->stream));
+/// Ends a call whose results are not computed, unless it failed with `status`.
+int leave(int status, const void* handle, const char* name,
+          std::initializer_list<Written> results) {
+  return status == kSuccess ? leave_uncomputed(status, *find_object<Context>(handle), name, results)
+                            : status;
+}
+
+/// What a normalisation keeps for the backward pass, of which only the size is known.
+Written reserve_space(const void* reserve, size_t bytes) {
+  return {reserve, kInt8Data, {entry_of(times(bytes))}};
 }
 
 int no_bytes(const void* handle, const void* x_desc, size_t* bytes) {
@@ -67,9 +63,28 @@ int transform(const char* name, const void* handle, const void* descriptor, int 
                      {entry_of(read * elements), entry_of(written * elements), kInterpolation}));
 }
 
+/// The grid of a spatial transformer: the coordinates of each point of the output.
+Written grid_of(const void* descriptor, const void* grid) {
+  const SpatialTransformer& transformer = *find_object<SpatialTransformer>(descriptor);
+  const auto& sizes = transformer.sizes;
+  const auto coordinates = static_cast<int64_t>(sizes.size()) - 2;
+  std::vector<int64_t> shape{sizes[0], coordinates};
+  for (int64_t i = 0; i < coordinates; ++i) {
+    shape.push_back(sizes[static_cast<size_t>(2 + i)]);
+  }
+  return {grid, transformer.data_type, shape};
+}
+
+/// The affine transformation of each image: a row for each coordinate.
+Written theta_of(const void* descriptor, const void* theta) {
+  const SpatialTransformer& transformer = *find_object<SpatialTransformer>(descriptor);
+  const auto coordinates = static_cast<int64_t>(transformer.sizes.size()) - 2;
+  return {theta, transformer.data_type, {transformer.sizes[0], coordinates, coordinates + 1}};
+}
+
 /// Alpha and beta of the CTC recurrence: each probability is read twice, each gradient written.
 int ctc(const char* name, const void* handle, const void* probabilities, const void* gradients,
-        int algorithm, const void* loss) {
+        int algorithm, const void* loss, const void* costs, const void* gradient_data) {
   const Context* const context = find_object<Context>(handle);
   const Tensor* const tensor = find_object<Tensor>(probabilities);
   if (context == nullptr || tensor == nullptr || tensor->sizes.size() != 3 ||
@@ -82,9 +97,13 @@ int ctc(const char* name, const void* handle, const void* probabilities, const v
   }
   constexpr int64_t kOperations = 10;
   const double elements = elements_of(tensor->sizes);
-  return submit(*context,
-                make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(tensor->data_type),
-                               {entry_of(2 * elements), entry_of(elements), kOperations}));
+  const int status =
+      submit(*context, make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(tensor->data_type),
+                                      {entry_of(2 * elements), entry_of(elements), kOperations}));
+  // One cost for each sequence: probabilities are by step, sequence and label.
+  return leave_uncomputed(
+      status, *context, name,
+      {{costs, kFloatData, {tensor->sizes[1]}}, written_tensor(gradients, gradient_data)});
 }
 
 // Alpha of each time step and label position; positions are at most twice the classes.
@@ -105,10 +124,9 @@ int ctc_workspace(const void* handle, const void* probabilities, const void* los
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     void* handle, int mode, int ops, const void* alpha, const void* beta, void* x_desc,
     const void* x, void* /*z_desc*/, const void* /*z*/, void* y_desc, void* y, void* parameter_desc,
-    const void* scale, const void* bias, double /*factor*/, void* /*running_mean*/,
-    void* /*running_variance*/, double epsilon, void* saved_mean, void* saved_inverse,
-    void* /*activation*/, void* /*workspace*/, size_t /*workspace_bytes*/, void* /*reserve*/,
-    size_t /*reserve_bytes*/) {
+    const void* scale, const void* bias, double factor, void* running_mean, void* running_variance,
+    double epsilon, void* saved_mean, void* saved_inverse, void* /*activation*/,
+    void* /*workspace*/, size_t /*workspace_bytes*/, void* reserve, size_t reserve_bytes) {
   if (!is_mode(mode, ops) || epsilon < 0 || find_object<Tensor>(y_desc) == nullptr ||
       find_object<Tensor>(parameter_desc) == nullptr ||
       any_null({alpha, beta, x, y, scale, bias}) ||
@@ -116,11 +134,13 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardTrainingEx(
     return kBadParam;
   }
   const char* const name = "cudnnBatchNormalizationForwardTrainingEx";
-  int status = normalize(name, GPEMU_OPERATION_NORMALIZATION_FORWARD, handle, x_desc);
-  status = status == kSuccess ? leave_uncomputed(handle, name, y_desc, y) : status;
-  status = status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, saved_mean) : status;
-  return status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, saved_inverse)
-                            : status;
+  const bool keeps_average = factor != 1;
+  return leave(normalize(name, GPEMU_OPERATION_NORMALIZATION_FORWARD, handle, x_desc), handle, name,
+               {written_tensor(y_desc, y), written_tensor(parameter_desc, saved_mean),
+                written_tensor(parameter_desc, saved_inverse),
+                written_tensor(parameter_desc, running_mean, keeps_average),
+                written_tensor(parameter_desc, running_variance, keeps_average),
+                reserve_space(reserve, reserve_bytes)});
 }
 
 // The statistics are known: one pass over the elements.
@@ -141,15 +161,15 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationForwardInference(
   const int status =
       submit(*context, make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(x->data_type),
                                       {elements, elements, 2}));
-  return status == kSuccess ? leave_uncomputed(handle, name, y_desc, y) : status;
+  return leave_uncomputed(status, *context, name, {written_tensor(y_desc, y)});
 }
 
 GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
     void* handle, int mode, int ops, const void* alpha_data, const void* beta_data,
     const void* alpha_parameters, const void* beta_parameters, void* x_desc, const void* x,
-    void* /*y_desc*/, const void* /*y*/, void* dy_desc, const void* dy, void* /*dz_desc*/,
-    void* /*dz*/, void* dx_desc, void* dx, void* parameter_desc, const void* scale,
-    const void* /*bias*/, void* dscale, void* dbias, double epsilon, const void* /*saved_mean*/,
+    void* /*y_desc*/, const void* /*y*/, void* dy_desc, const void* dy, void* dz_desc, void* dz,
+    void* dx_desc, void* dx, void* parameter_desc, const void* scale, const void* /*bias*/,
+    void* dscale, void* dbias, double epsilon, const void* /*saved_mean*/,
     const void* /*saved_inverse*/, void* /*activation*/, void* /*workspace*/,
     size_t /*workspace_bytes*/, void* /*reserve*/, size_t /*reserve_bytes*/) {
   if (!is_mode(mode, ops) || epsilon < 0 || find_object<Tensor>(dy_desc) == nullptr ||
@@ -159,10 +179,10 @@ GPEMU_SHIM_EXPORT int cudnnBatchNormalizationBackwardEx(
     return kBadParam;
   }
   const char* const name = "cudnnBatchNormalizationBackwardEx";
-  int status = normalize(name, GPEMU_OPERATION_NORMALIZATION_BACKWARD, handle, x_desc);
-  status = status == kSuccess ? leave_uncomputed(handle, name, dx_desc, dx) : status;
-  status = status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, dscale) : status;
-  return status == kSuccess ? leave_uncomputed(handle, name, parameter_desc, dbias) : status;
+  return leave(normalize(name, GPEMU_OPERATION_NORMALIZATION_BACKWARD, handle, x_desc), handle,
+               name,
+               {written_tensor(dx_desc, dx), written_tensor(dz_desc, dz),
+                written_tensor(parameter_desc, dscale), written_tensor(parameter_desc, dbias)});
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
@@ -208,25 +228,27 @@ GPEMU_SHIM_EXPORT int cudnnPoolingForward(void* handle, void* descriptor, const 
              make_operation("cudnnPoolingForward", GPEMU_OPERATION_POOLING, type_of(x->data_type),
                             {entry_of(elements_of(x->sizes)), entry_of(elements_of(result->sizes)),
                              entry_of(elements_of(pooling->window))}));
-  return status == kSuccess ? leave_uncomputed(handle, "cudnnPoolingForward", y_desc, y) : status;
+  return leave_uncomputed(status, *context, "cudnnPoolingForward", {written_tensor(y_desc, y)});
 }
 
 // ---- CTC loss ----
 
 GPEMU_SHIM_EXPORT int cudnnCTCLoss(void* handle, void* probabilities, const void* /*data*/,
                                    const int* /*labels*/, const int* /*label_lengths*/,
-                                   const int* /*input_lengths*/, void* /*costs*/, void* gradients,
-                                   void* /*gradient_data*/, int algorithm, void* loss,
+                                   const int* /*input_lengths*/, void* costs, void* gradients,
+                                   void* gradient_data, int algorithm, void* loss,
                                    void* /*workspace*/, size_t /*bytes*/) {
-  return ctc("cudnnCTCLoss", handle, probabilities, gradients, algorithm, loss);
+  return ctc("cudnnCTCLoss", handle, probabilities, gradients, algorithm, loss, costs,
+             gradient_data);
 }
 
 GPEMU_SHIM_EXPORT int cudnnCTCLoss_v8(void* handle, int algorithm, void* loss, void* probabilities,
                                       const void* /*data*/, const int* /*labels*/,
                                       const int* /*label_lengths*/, const int* /*input_lengths*/,
-                                      void* /*costs*/, void* gradients, void* /*gradient_data*/,
+                                      void* costs, void* gradients, void* gradient_data,
                                       size_t /*bytes*/, void* /*workspace*/) {
-  return ctc("cudnnCTCLoss_v8", handle, probabilities, gradients, algorithm, loss);
+  return ctc("cudnnCTCLoss_v8", handle, probabilities, gradients, algorithm, loss, costs,
+             gradient_data);
 }
 
 GPEMU_SHIM_EXPORT int cudnnGetCTCLossWorkspaceSize(void* handle, void* probabilities,
@@ -247,16 +269,22 @@ GPEMU_SHIM_EXPORT int cudnnGetCTCLossWorkspaceSize_v8(void* handle, int /*algori
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfGridGeneratorForward(void* handle, void* descriptor,
                                                          const void* theta, void* grid) {
-  return any_null({theta, grid})
-             ? static_cast<int>(kBadParam)
-             : transform("cudnnSpatialTfGridGeneratorForward", handle, descriptor, 0, 1);
+  if (any_null({theta, grid})) {
+    return kBadParam;
+  }
+  const char* const name = "cudnnSpatialTfGridGeneratorForward";
+  const int status = transform(name, handle, descriptor, 0, 1);
+  return status == kSuccess ? leave(status, handle, name, {grid_of(descriptor, grid)}) : status;
 }
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfGridGeneratorBackward(void* handle, void* descriptor,
                                                           const void* dgrid, void* dtheta) {
-  return any_null({dgrid, dtheta})
-             ? static_cast<int>(kBadParam)
-             : transform("cudnnSpatialTfGridGeneratorBackward", handle, descriptor, 1, 1);
+  if (any_null({dgrid, dtheta})) {
+    return kBadParam;
+  }
+  const char* const name = "cudnnSpatialTfGridGeneratorBackward";
+  const int status = transform(name, handle, descriptor, 1, 1);
+  return status == kSuccess ? leave(status, handle, name, {theta_of(descriptor, dtheta)}) : status;
 }
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerForward(void* handle, void* descriptor,
@@ -267,7 +295,9 @@ GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerForward(void* handle, void* descripto
       any_null({x, grid, y})) {
     return kBadParam;
   }
-  return transform("cudnnSpatialTfSamplerForward", handle, descriptor, 2, 1);
+  const char* const name = "cudnnSpatialTfSamplerForward";
+  return leave(transform(name, handle, descriptor, 2, 1), handle, name,
+               {written_tensor(y_desc, y)});
 }
 
 GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerBackward(
@@ -278,5 +308,9 @@ GPEMU_SHIM_EXPORT int cudnnSpatialTfSamplerBackward(
       find_object<Tensor>(dy_desc) == nullptr || any_null({x, dx, dy, grid, dgrid})) {
     return kBadParam;
   }
-  return transform("cudnnSpatialTfSamplerBackward", handle, descriptor, 3, 2);
+  const char* const name = "cudnnSpatialTfSamplerBackward";
+  const int status = transform(name, handle, descriptor, 3, 2);
+  return status == kSuccess ? leave(status, handle, name,
+                                    {written_tensor(dx_desc, dx), grid_of(descriptor, dgrid)})
+                            : status;
 }

@@ -126,6 +126,17 @@ gpemu_operation describe(const char* name, gpemu_operation_kind kind, const Rnn&
                          rnn.hidden, gates_of(rnn)});
 }
 
+/// All sequences' inputs or outputs.
+Written sequences(const void* descriptor, const void* elements) {
+  const RnnData& data = *find_object<RnnData>(descriptor);
+  return {elements, data.data_type, {data.steps, data.vector}};
+}
+
+/// A state of all pseudo-layers before or after the sequences.
+Written state(const Rnn& rnn, const RnnData& data, int64_t length, const void* elements) {
+  return {elements, rnn.data_type, {layers_of(rnn), data.batch, length}};
+}
+
 }  // namespace
 
 GPEMU_SHIM_EXPORT int cudnnGetRNNWeightSpaceSize(void* handle, void* descriptor, size_t* bytes) {
@@ -197,11 +208,10 @@ GPEMU_SHIM_EXPORT int cudnnGetRNNTempSpaceSizes(void* handle, void* descriptor, 
 GPEMU_SHIM_EXPORT int cudnnRNNForward(void* handle, void* descriptor, int mode,
                                       const int32_t* /*lengths*/, void* x_descriptor, const void* x,
                                       void* y_descriptor, void* y, void* /*h_descriptor*/,
-                                      const void* /*hx*/, void* /*hy*/, void* /*c_descriptor*/,
-                                      const void* /*cx*/, void* /*cy*/, size_t /*weight_bytes*/,
+                                      const void* /*hx*/, void* hy, void* /*c_descriptor*/,
+                                      const void* /*cx*/, void* cy, size_t /*weight_bytes*/,
                                       const void* weights, size_t /*workspace_bytes*/,
-                                      void* /*workspace*/, size_t /*reserve_bytes*/,
-                                      void* reserve) {
+                                      void* /*workspace*/, size_t reserve_bytes, void* reserve) {
   const Context* const context = find_object<Context>(handle);
   const Rnn* const rnn = find_object<Rnn>(descriptor);
   const RnnData* const data = find_object<RnnData>(x_descriptor);
@@ -210,16 +220,21 @@ GPEMU_SHIM_EXPORT int cudnnRNNForward(void* handle, void* descriptor, int mode,
       weights == nullptr || !is_mode(mode) || (mode == kTraining && reserve == nullptr)) {
     return kBadParam;
   }
-  return submit(*context, describe("cudnnRNNForward", GPEMU_OPERATION_RNN_FORWARD, *rnn, *data));
+  const char* const name = "cudnnRNNForward";
+  const int status = submit(*context, describe(name, GPEMU_OPERATION_RNN_FORWARD, *rnn, *data));
+  const Written kept{reserve, kInt8Data, {entry_of(times(reserve_bytes))}};
+  return leave_uncomputed(status, *context, name,
+                          {sequences(y_descriptor, y), state(*rnn, *data, output_of(*rnn), hy),
+                           state(*rnn, *data, rnn->hidden, rnn->cell == kLstm ? cy : nullptr),
+                           mode == kTraining ? kept : Written{nullptr, kInt8Data, {}}});
 }
 
 GPEMU_SHIM_EXPORT int cudnnRNNBackwardData_v8(
     void* handle, void* descriptor, const int32_t* /*lengths*/, void* y_descriptor,
     const void* /*y*/, const void* dy, void* x_descriptor, void* dx, void* /*h_descriptor*/,
-    const void* /*hx*/, const void* /*dhy*/, void* /*dhx*/, void* /*c_descriptor*/,
-    const void* /*cx*/, const void* /*dcy*/, void* /*dcx*/, size_t /*weight_bytes*/,
-    const void* weights, size_t /*workspace_bytes*/, void* /*workspace*/, size_t /*reserve_bytes*/,
-    void* reserve) {
+    const void* /*hx*/, const void* /*dhy*/, void* dhx, void* /*c_descriptor*/, const void* /*cx*/,
+    const void* /*dcy*/, void* dcx, size_t /*weight_bytes*/, const void* weights,
+    size_t /*workspace_bytes*/, void* /*workspace*/, size_t /*reserve_bytes*/, void* reserve) {
   const Context* const context = find_object<Context>(handle);
   const Rnn* const rnn = find_object<Rnn>(descriptor);
   const RnnData* const data = find_object<RnnData>(x_descriptor);
@@ -228,8 +243,11 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardData_v8(
       weights == nullptr || reserve == nullptr) {
     return kBadParam;
   }
-  return submit(*context,
-                describe("cudnnRNNBackwardData_v8", GPEMU_OPERATION_RNN_BACKWARD, *rnn, *data));
+  const char* const name = "cudnnRNNBackwardData_v8";
+  const int status = submit(*context, describe(name, GPEMU_OPERATION_RNN_BACKWARD, *rnn, *data));
+  return leave_uncomputed(status, *context, name,
+                          {sequences(x_descriptor, dx), state(*rnn, *data, output_of(*rnn), dhx),
+                           state(*rnn, *data, rnn->hidden, rnn->cell == kLstm ? dcx : nullptr)});
 }
 
 // RNN_BACKWARD is the whole backward pass and was queued with the data's gradient, which always
@@ -248,6 +266,11 @@ GPEMU_SHIM_EXPORT int cudnnRNNBackwardWeights_v8(
     return kBadParam;
   }
   const int64_t weights = entry_of(weights_of(*rnn));
-  return submit(*context, make_operation("cudnnRNNBackwardWeights_v8", GPEMU_OPERATION_ELEMENTWISE,
-                                         type_of(rnn->data_type), {weights, weights, 1}));
+  const char* const name = "cudnnRNNBackwardWeights_v8";
+  const int status =
+      submit(*context, make_operation(name, GPEMU_OPERATION_ELEMENTWISE, type_of(rnn->data_type),
+                                      {weights, weights, 1}));
+  return leave_uncomputed(
+      status, *context, name,
+      {{.elements = dweights, .data_type = rnn->data_type, .sizes = {weights}, .updates = true}});
 }

@@ -159,4 +159,314 @@ TEST_F(UncomputedSparse, ProductsOfBlocks) {
   }
 }
 
+// ---- cuDNN ----
+
+constexpr uint64_t kReserve = 100;  // bytes
+
+class UncomputedDnn : public Uncomputed {
+ protected:
+  void SetUp() override {
+    set_up({GPEMU_TEST_CUDNN});
+    ASSERT_EQ(call("cudnnCreate", &handle_), 0);
+    for (const auto& [kind, letters] : {std::pair<const char*, std::string>{"Tensor", "TYBQX"},
+                                        {"Filter", "F"},
+                                        {"Convolution", "C"},
+                                        {"Pooling", "P"},
+                                        {"Activation", "A"},
+                                        {"Dropout", "D"},
+                                        {"CTCLoss", "L"},
+                                        {"SpatialTransformer", "S"},
+                                        {"RNN", "R"},
+                                        {"RNNData", "V"},
+                                        {"RNNData", "W"}}) {
+      for (const char letter : letters) {
+        void* made = nullptr;
+        EXPECT_EQ(call(("cudnnCreate" + std::string(kind) + "Descriptor").c_str(), &made), 0);
+        letters_[letter] = {address_of(made)};
+      }
+    }
+    letters_.insert({{'H', {address_of(handle_)}},
+                     {'J', {address_of(&count_)}},
+                     {'K', {address_of(&found_[0])}},
+                     {'e', {1}},           // a mode, an algorithm
+                     {'i', {2}},           // a number
+                     {'b', {kReserve}}});  // bytes of a reserve
+    const auto size = [&](char name, int n, int c, int h, int w) {
+      return call("cudnnSetTensor4dDescriptor", letters_.at(name).good, 0, kFloat, n, c, h, w);
+    };
+    ASSERT_EQ(size('T', 2, 8, 6, 6), 0);
+    ASSERT_EQ(size('Y', 2, 4, 4, 4), 0);
+    ASSERT_EQ(size('B', 1, 4, 1, 1), 0);
+    ASSERT_EQ(call("cudnnSetFilter4dDescriptor", letters_.at('F').good, kFloat, 0, 4, 8, 3, 3), 0);
+    ASSERT_EQ(
+        call("cudnnSetConvolution2dDescriptor", letters_.at('C').good, 0, 0, 1, 1, 1, 1, 1, kFloat),
+        0);
+    const int sizes[] = {5, 2, 7}, strides[] = {14, 7, 1}, lengths[] = {7, 3},
+              four[] = {2, 2, 2, 2};
+    ASSERT_EQ(call("cudnnSetTensorNdDescriptor", letters_.at('Q').good, kFloat, 3, &sizes[0],
+                   &strides[0]),
+              0);
+    ASSERT_EQ(call("cudnnSetRNNDescriptor_v8", letters_.at('R').good, 0, 2, 2, 0, 0, kFloat, kFloat,
+                   0, 3, 5, 0, 2, none_, 0),
+              0);
+    for (const auto& [name, layout] : {std::pair{'V', 0}, {'W', 1}}) {
+      ASSERT_EQ(call("cudnnSetRNNDataDescriptor", letters_.at(name).good, kFloat, layout, 7, 2, 3,
+                     &lengths[0], none_),
+                0);
+    }
+    ASSERT_EQ(call("cudnnSetActivationDescriptor", letters_.at('A').good, 1, 0, 0.0), 0);
+    ASSERT_EQ(call("cudnnSetPooling2dDescriptor", letters_.at('P').good, 0, 0, 2, 2, 0, 0, 2, 2),
+              0);
+    ASSERT_EQ(call("cudnnSetCTCLossDescriptorEx", letters_.at('L').good, kFloat, 0, 0), 0);
+    ASSERT_EQ(call("cudnnSetSpatialTransformerNdDescriptor", letters_.at('S').good, 0, kFloat, 4,
+                   &four[0]),
+              0);
+  }
+
+  static constexpr size_t kInput = 2304, kOutput = 512, kFilter = 1152, kChannels = 16;
+  void* handle_ = nullptr;
+  int count_ = 0;
+  char found_[4 * 48] = {};
+};
+
+TEST_F(UncomputedDnn, Convolutions) {
+  for (const Case& each :
+       {Case{"cudnnConvolutionForward", "HmTmFmCe..mY1", {{kOutput}}},
+        {"cudnnConvolutionBiasActivationForward", "HmTmFmCe..mYmBmAY1", {{kOutput}}},
+        {"cudnnConvolutionBackwardData", "HmFmYmCe..mT1", {{kInput}}},
+        {"cudnnConvolutionBackwardFilter", "HmTmYmCe..mF1", {{kFilter}}},
+        {"cudnnFindConvolutionForwardAlgorithmEx", "HTmFmCY1iJK..", {{kOutput}}},
+        {"cudnnFindConvolutionBackwardDataAlgorithmEx", "HFmYmCT1iJK..", {{kInput}}},
+        {"cudnnFindConvolutionBackwardFilterAlgorithmEx", "HTmYmCF1iJK..", {{kFilter}}}}) {
+    check_case(each);
+  }
+}
+
+TEST_F(UncomputedDnn, Layers) {
+  for (const Case& each :
+       {Case{"cudnnBatchNormalizationForwardInference", "HemmTmT1Bmmmm", {{kInput}}},
+        {"cudnnBatchNormalizationBackwardEx",
+         "HeemmmmTm..TmY2T1Bmm34mm.....",
+         {{kInput}, {kOutput}, {kChannels}, {kChannels}}},
+        {"cudnnPoolingForward", "HPmTmmY1", {{kOutput}}},
+        {"cudnnCTCLoss", "HQm...1Q2eL..", {{8}, {280}}},
+        {"cudnnCTCLoss_v8", "HeLQm...1Q2..", {{8}, {280}}},
+        {"cudnnSpatialTfGridGeneratorForward", "HSm1", {{64}}},
+        {"cudnnSpatialTfGridGeneratorBackward", "HSm1", {{48}}},
+        {"cudnnSpatialTfSamplerForward", "HSmTmmmY1", {{kOutput}}},
+        {"cudnnSpatialTfSamplerBackward", "HSmTmmT1mTmmm2", {{kInput}, {64}}}}) {
+    check_case(each);
+  }
+  // Running averages are updated; with a factor of 1, they become those of this batch.
+  for (const bool updates : {true, false}) {
+    const Extent average{.bytes = kChannels, .updates = updates};
+    check_case({"cudnnBatchNormalizationForwardTrainingEx",
+                "HeemmTm..T1Bmm2345...6b",
+                {{kInput}, average, average, {kChannels}, {kChannels}, {kReserve}}},
+               updates ? 0 : 1);
+  }
+}
+
+TEST_F(UncomputedDnn, RecurrentNetworks) {
+  for (const Case& each :
+       {Case{"cudnnRNNForward", "HRe.VmV1..2..3.m..b4", {{168}, {80}, {80}, {kReserve}}},
+        {"cudnnRNNForward", "HR..WmW1..2..3.m..b4", {{120}, {80}, {80}, {0}}},
+        {"cudnnRNNBackwardData_v8", "HR.VmmV1...2...3.m...m", {{168}, {80}, {80}}},
+        {"cudnnRNNBackwardWeights_v8", "HR..Vm..Vm.1...m", {{.bytes = 1760, .updates = true}}}}) {
+    check_case(each);
+  }
+}
+
+TEST_F(UncomputedDnn, GapsOfTensorsStay) {
+  const auto pool = [&](const std::vector<int>& sizes, const std::vector<int>& strides,
+                        const Extent& extent) {
+    ASSERT_EQ(call("cudnnSetTensorNdDescriptor", letters_.at('X').good, kFloat, 4, sizes.data(),
+                   strides.data()),
+              0);
+    check_case({"cudnnPoolingForward", "HPmTmmX1", {extent}});
+  };
+  pool({2, 2, 2, 2}, {8, 1, 4, 2}, {64});                 // channels last
+  pool({2, 3, 2, 2}, {32, 4, 2, 1}, {48, 2, 128});        // channels of a larger tensor
+  pool({2, 2, 2, 2}, {64, 8, 4, 1}, {8, 4, 16, 2, 256});  // and columns of one
+  pool({1, 2, 2, 2}, {0, 0, 2, 1}, {16});
+}
+
+TEST_F(UncomputedDnn, StatesOfDropout) {
+  size_t bytes = 0;
+  ASSERT_EQ(call("cudnnDropoutGetStatesSize", handle_, &bytes), 0);
+  void* states = nullptr;
+  ASSERT_EQ(call("cudaMalloc", &states, bytes), 0);
+  ASSERT_EQ(call("cudaMemset", states, int{kBefore}, bytes), 0);
+  ASSERT_EQ(
+      call("cudnnSetDropoutDescriptor", letters_.at('D').good, handle_, 0.5F, states, bytes, 0ULL),
+      0);
+  const uint64_t before = counted();
+  std::vector<char> found(bytes);
+  ASSERT_EQ(call("cudaMemcpy", static_cast<void*>(found.data()), static_cast<const void*>(states),
+                 bytes, kToHost),
+            0);
+  EXPECT_EQ(counted() - before, bytes);
+  EXPECT_EQ(found, std::vector<char>(bytes));
+  EXPECT_EQ(call("cudaFree", states), 0);
+}
+
+// ---- cuDNN's graphs ----
+
+constexpr int kHalf = 2;  // cudnnDataType_t
+
+class UncomputedGraph : public Uncomputed {
+ protected:
+  static constexpr int kTypeType = 1, kBooleanType = 2, kInt64Type = 3, kPointerType = 6,
+                       kDescriptorType = 15;
+  using Sizes = std::vector<int64_t>;
+
+  void SetUp() override {
+    set_up({GPEMU_TEST_CUDNN});
+    ASSERT_EQ(call("cudnnCreate", &handle_), 0);
+  }
+
+  void* create(int kind) {
+    void* made = nullptr;
+    EXPECT_EQ(call("cudnnBackendCreateDescriptor", kind, &made), 0) << kind;
+    return made;
+  }
+
+  template <typename Value>
+  void set(void* descriptor, int attribute, int type, const std::vector<Value>& values) {
+    EXPECT_EQ(call("cudnnBackendSetAttribute", descriptor, attribute, type, int64_t(values.size()),
+                   values.data()),
+              0)
+        << attribute;
+  }
+
+  void* finalized(void* descriptor) {
+    EXPECT_EQ(call("cudnnBackendFinalize", descriptor), 0);
+    return descriptor;
+  }
+
+  /// A tensor in half precision. In the pack, the digits 1 to 6 are outputs; 0 is every input.
+  void* tensor(int64_t id, const Sizes& sizes, bool is_virtual = false) {
+    void* const made = create(17);
+    Sizes strides(sizes.size(), 1);
+    for (size_t i = sizes.size() - 1; i > 0; --i) strides[i - 1] = strides[i] * sizes[i];
+    set(made, 901, kTypeType, std::vector{kHalf});
+    set(made, 902, kInt64Type, sizes);
+    set(made, 903, kInt64Type, strides);
+    set(made, 906, kInt64Type, Sizes{id});
+    set(made, 907, kBooleanType, std::vector<char>{static_cast<char>(is_virtual ? 1 : 0)});
+    return finalized(made);
+  }
+
+  void* operation(int kind, const std::vector<std::pair<int, void*>>& parts) {
+    void* const made = create(kind);
+    for (const auto& [attribute, part] : parts) {
+      set(made, attribute, kDescriptorType, std::vector{part});
+    }
+    return finalized(made);
+  }
+
+  /// Runs a graph and checks the outputs.
+  void run(const char* name, const std::vector<void*>& operations,
+           const std::vector<size_t>& written) {
+    void* const graph = create(15);
+    set(graph, 801, kDescriptorType, operations);
+    void* const engine = create(2);
+    set(engine, 1300, kDescriptorType, std::vector{finalized(graph)});
+    set(engine, 1301, kInt64Type, Sizes{1});
+    void* const config = operation(3, {{300, finalized(engine)}});
+    void* const plan = operation(5, {{401, config}});
+    void* const pack = create(16);
+    set(pack, 1000, kInt64Type, Sizes{0, 1, 2, 3});
+    set(pack, 1001, kPointerType, std::vector{memory_, region('1'), region('2'), region('3')});
+    EXPECT_EQ(call("cudnnBackendExecute", handle_, plan, finalized(pack)), 0) << name;
+    for (size_t i = 0; i < 3; ++i) {
+      expect_written(name + std::string(", output "), static_cast<char>('1' + i),
+                     {i < written.size() ? written[i] : 0});
+    }
+  }
+
+  void* handle_ = nullptr;
+};
+
+TEST_F(UncomputedGraph, AFusedConvolutionWritesItsLastResult) {
+  const Sizes sizes = {2, 4, 4, 4};
+  void* const settings = create(1);
+  set(settings, 102, kInt64Type, Sizes{1, 1});
+  set(settings, 103, kInt64Type, Sizes{1, 1});
+  void* const parts[] = {finalized(settings), tensor(0, {4, 8, 3, 3}), tensor(0, {2, 8, 6, 6})};
+  void* const between = tensor(9, sizes, true);
+  const auto convolve = [&](void* output) {
+    return operation(10, {{702, parts[0]}, {703, parts[1]}, {704, parts[2]}, {705, output}});
+  };
+  run("convolution", {convolve(tensor(1, sizes))}, {256});
+  run("fused convolution",
+      {convolve(between), operation(13, {{751, between}, {753, tensor(1, sizes)}})}, {256});
+}
+
+TEST_F(UncomputedGraph, EveryOperation) {
+  const Sizes images = {2, 4, 4, 4}, channels = {1, 4, 1, 1}, pooled = {2, 4, 2, 2};
+  void* const x = tensor(0, images);
+  const auto out = [&](int64_t id, const Sizes& sizes) { return tensor(id, sizes); };
+  run("pointwise", {operation(13, {{751, x}, {753, out(1, images)}})}, {256});
+  run("matmul",
+      {operation(
+          19,
+          {{1520, tensor(0, {3, 4, 5})}, {1521, tensor(0, {3, 5, 6})}, {1522, out(1, {3, 4, 6})}})},
+      {144});
+  run("reduction", {operation(22, {{1610, x}, {1611, out(1, channels)}})}, {8});
+  run("resample forward",
+      {operation(25, {{1710, x}, {1711, out(1, pooled)}, {1712, out(2, pooled)}})}, {64, 64});
+  run("resample backward", {operation(26, {{1720, out(1, images)}, {1721, tensor(0, pooled)}})},
+      {256});
+  run("norm forward",
+      {operation(
+          29,
+          {{2002, x}, {2003, out(2, channels)}, {2004, out(3, channels)}, {2013, out(1, images)}})},
+      {256, 8, 8});
+  run("norm backward",
+      {operation(
+          30,
+          {{2101, x}, {2107, out(2, channels)}, {2108, out(3, channels)}, {2109, out(1, images)}})},
+      {256, 8, 8});
+  const Sizes heads = {2, 3, 4, 8}, statistics = {2, 3, 4, 1};
+  void* const part = tensor(0, heads);
+  run("attention forward",
+      {operation(41, {{2800, part},
+                      {2801, part},
+                      {2802, part},
+                      {2803, out(1, heads)},
+                      {2804, out(2, statistics)}})},
+      {384, 48});
+  run("attention backward",
+      {operation(43, {{2851, part},
+                      {2852, part},
+                      {2859, out(1, heads)},
+                      {2860, out(2, heads)},
+                      {2861, out(3, heads)}})},
+      {384, 384, 384});
+}
+
+TEST_F(UncomputedGraph, BitsShareBytes) {
+  constexpr int kBits = 11, kFp4 = 16;  // cudnnDataType_t
+  for (const auto& [type, bytes] : {std::pair{kBits, 16U}, {kFp4, 64U}}) {
+    void* const made = create(17);
+    set(made, 901, kTypeType, std::vector{type});
+    set(made, 902, kInt64Type, Sizes{2, 64});
+    set(made, 903, kInt64Type, Sizes{64, 1});
+    set(made, 906, kInt64Type, Sizes{1});
+    run("bits", {operation(13, {{751, tensor(0, {2, 64})}, {753, finalized(made)}})}, {bytes});
+  }
+}
+
+TEST_F(UncomputedGraph, OfARaggedTensorOnlyTheStartIsKnown) {
+  void* const made = create(17);
+  set(made, 901, kTypeType, std::vector{kHalf});
+  set(made, 902, kInt64Type, Sizes{2, 64});
+  set(made, 903, kInt64Type, Sizes{64, 1});
+  set(made, 906, kInt64Type, Sizes{1});
+  set(made, 913, kDescriptorType, std::vector{tensor(0, {3, 1})});
+  // Where the next sequence begins is in the memory of the device. A read of its start sees zeros.
+  run("ragged", {operation(13, {{751, tensor(0, {2, 64})}, {753, finalized(made)}})}, {kPiece});
+}
+
 }  // namespace
