@@ -259,15 +259,14 @@ Result<void> write_pack(const Pack& pack, const fs::path& folder) {
   if (::mkdtemp(temporary.data()) == nullptr) {
     return fail(ErrorCode::kIo, "cannot create {}: {}", folder.string(), errno_message(errno));
   }
-  Result<void> result = write_files(files, temporary);
+  // In a folder of its own, because only the owner may read the temporary one.
+  const fs::path written = fs::path(temporary) / "pack";
+  Result<void> result = write_files(files, written);
   if (result) {
-    constexpr fs::perms kEveryoneReads = fs::perms::owner_all | fs::perms::group_read |
-                                         fs::perms::group_exec | fs::perms::others_read |
-                                         fs::perms::others_exec;
-    fs::permissions(temporary, kEveryoneReads, error);
-    fs::rename(temporary, target, error);
-    if (!error) return {};
-    result = fail(ErrorCode::kIo, "cannot create {}: {}", folder.string(), error.message());
+    fs::rename(written, target, error);
+    if (error) {
+      result = fail(ErrorCode::kIo, "cannot create {}: {}", folder.string(), error.message());
+    }
   }
   fs::remove_all(temporary, error);
   return result;

@@ -3,8 +3,10 @@
 
 #include <algorithm>
 #include <fstream>
+#include <iterator>
 #include <map>
 #include <sstream>
+#include <sys/stat.h>
 
 #include <gtest/gtest.h>
 
@@ -172,6 +174,17 @@ TEST(Pack, MayBringRawResults) {
   const Result<Pack> read_back = load_pack(pack);
   ASSERT_TRUE(read_back.has_value()) << read_back.error().message;
   expect_equal(*read_back, full_pack());
+}
+
+TEST(Pack, HasThePermissionsThatTheProcessGives) {
+  const TemporaryFolder folder;
+  const mode_t old = ::umask(027);
+  ASSERT_TRUE(write_pack(full_pack(), folder.path() / "sample").has_value());
+  ::umask(old);
+  EXPECT_EQ(fs::status(folder.path() / "sample").permissions(),
+            fs::perms::owner_all | fs::perms::group_read | fs::perms::group_exec);
+  const fs::directory_iterator entries(folder.path());
+  EXPECT_EQ(std::distance(begin(entries), end(entries)), 1) << "nothing else is left";
 }
 
 TEST(Pack, IsNotWrittenOverAnother) {
