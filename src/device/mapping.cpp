@@ -28,6 +28,10 @@ namespace {
 
 /// More nodes than a command opens. Further ones get no message.
 constexpr std::size_t kMostGuarded = 16;
+
+/// The exit code of kCorruptData, for a signal handler; checked where that is installed.
+constexpr int kCorruptDataExit = 6;
+
 /// One table for the process, because signal handlers belong to the process.
 std::array<Guarded, kMostGuarded> guarded_mappings;
 
@@ -52,7 +56,7 @@ void end_or_die(int signal, siginfo_t* info, void* /*context*/) {
         "`gpemu node remove --force NAME`\n";
     [[maybe_unused]] const ssize_t written =
         ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
-    ::_exit(6);  // The exit code of kCorruptData; checked where the handler is installed.
+    ::_exit(kCorruptDataExit);
   }
   // Not our fault: it happens again, and ends the process.
   ::signal(signal, SIG_DFL);
@@ -114,7 +118,8 @@ void Mapping::forget() {
 }
 
 void end_when_cut_short() {
-  GPEMU_CHECK(exit_code(ErrorCode::kCorruptData) == 6, "the handler's exit code is another");
+  GPEMU_CHECK(exit_code(ErrorCode::kCorruptData) == kCorruptDataExit,
+              "the handler's exit code is another");
   struct sigaction action{};
   // A program that handles the signal itself continues to do so.
   if (::sigaction(SIGBUS, nullptr, &action) != 0 || action.sa_handler != SIG_DFL) return;
