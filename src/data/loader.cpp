@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <deque>
 #include <new>
-#include <pthread.h>
-#include <system_error>
 #include <thread>
 #include <utility>
 
 #include "gpemu/base/condition.hpp"
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/thread.hpp"
 #include "gpemu/data/image.hpp"
 #include "gpemu/data/sample_reader.hpp"
 #include "gpemu/sim/random.hpp"
@@ -400,14 +399,13 @@ Result<Loader> Loader::create(const FolderDataset& dataset, const LoaderOptions&
   auto state = std::make_unique<State>(std::make_shared<Pool>(dataset, options, allocator, clock));
   // One that the reader holds, and those ahead of it.
   for (int i = 0; i < options.prefetch_batches + 1; ++i) GPEMU_TRY(state->pool->add_slot());
-  try {
-    for (int i = 0; i < options.workers; ++i) {
-      state->workers.emplace_back([pool = state->pool.get()] { pool->work(); });
-      pthread_setname_np(state->workers.back().native_handle(), "gpemu-loader");
+  state->workers.reserve(static_cast<std::size_t>(options.workers));
+  for (int i = 0; i < options.workers; ++i) {
+    std::thread worker = start_thread("gpemu-loader", [pool = state->pool.get()] { pool->work(); });
+    if (!worker.joinable()) {
+      return fail(ErrorCode::kResourceLimit, "cannot start {} worker threads", options.workers);
     }
-  } catch (const std::system_error& error) {
-    return fail(ErrorCode::kResourceLimit, "cannot start {} worker threads: {}", options.workers,
-                error.what());
+    state->workers.push_back(std::move(worker));
   }
   return Loader(std::move(state));
 }

@@ -2,8 +2,11 @@
 #include "gpemu/data/loader.hpp"
 
 #include <algorithm>
+#include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <string>
 #include <unistd.h>
 
 #include <gtest/gtest.h>
@@ -234,6 +237,27 @@ TEST_F(LoaderTest, PassesOnTheAllocatorsError) {
   const auto loader = Loader::create(*dataset_, kOptions, failing, clock_);
   ASSERT_FALSE(loader.has_value());
   EXPECT_EQ(loader.error().code, ErrorCode::kResourceLimit);
+}
+
+/// Returns the signals that a thread of this process holds back, a bit for each.
+std::uint64_t signals_held(const fs::path& task) {
+  std::ifstream status(task / "status");
+  for (std::string word; status >> word;) {
+    std::uint64_t held = 0;
+    if (word == "SigBlk:" && status >> std::hex >> held) return held;
+  }
+  return 0;
+}
+
+TEST_F(LoaderTest, WorkersGetNoneOfTheProgramsSignals) {
+  const Loader loader = create(kOptions);
+  int workers = 0;
+  for (const auto& task : fs::directory_iterator("/proc/self/task")) {
+    if (task.path().filename() == std::to_string(::gettid())) continue;
+    ++workers;
+    EXPECT_NE(signals_held(task.path()) & (std::uint64_t{1} << (SIGINT - 1)), 0U) << task.path();
+  }
+  EXPECT_GE(workers, kOptions.workers);
 }
 
 TEST_F(LoaderTest, StopsAtAnyTime) {
