@@ -19,7 +19,9 @@
  *     device address. The host must not dereference them, except in managed memory.
  *  6. All functions may be called from any thread.
  *  7. If the host is out of memory, any function yields GPEMU_CUDA_ERROR_OUT_OF_MEMORY. Other
- *     exceptions, including those of callbacks, yield GPEMU_CUDA_ERROR_UNKNOWN. Both are logged.
+ *     exceptions, including those of callbacks that a function calls before it returns, yield
+ *     GPEMU_CUDA_ERROR_UNKNOWN. Both are logged. Callbacks on a gpemu thread, such as host
+ *     functions, let none out: as with CUDA, there is no caller, and the process ends.
  */
 #ifndef GPEMU_CUDA_H_
 #define GPEMU_CUDA_H_
