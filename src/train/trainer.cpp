@@ -129,8 +129,8 @@ TimePoint Trainer::State::enqueue_copies(ObservedStep& record) {
   return last_end;
 }
 
-/// Queues an all-reduce, which starts on all GPUs when the last one has its gradients. The first GPU
-/// waits for all others, and they wait for it: the effort is linear in the number of GPUs.
+/// Queues an all-reduce, which starts on all GPUs when the last one has its gradients. The first
+/// GPU waits for all others, and they wait for it: the effort is linear in the number of GPUs.
 void Trainer::State::enqueue_all_reduce(ObservedStep& record) {
   device::Stream& first = *ranks.front().compute_stream;
   for (std::size_t i = 1; i < ranks.size(); ++i) {
