@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <span>
 
 #include "gpemu/base/file.hpp"
 
 #include "calibration_reader.hpp"
+#include "sourced_file.hpp"
 
 namespace gpemu::profile {
 namespace {
@@ -108,22 +108,15 @@ bool is_multiple(double value, double step) {
   return std::abs(multiple - std::round(multiple)) < 1e-6;
 }
 
-/// Whether `name` can be a file's name and an option's value without quoting.
-bool is_plain_name(std::string_view name) {
-  constexpr std::string_view kAllowed =
-      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-";
-  return !name.empty() && name.size() <= 64 && name.front() != '.' &&
-         name.find_first_not_of(kAllowed) == std::string_view::npos;
-}
-
 /// Turns one parsed file into a GpuSpec; every fault carries its line.
 class SpecReader {
  public:
-  SpecReader(const toml::table& root, std::string_view origin) : root_(root), origin_(origin) {}
+  SpecReader(const toml::table& root, std::string_view origin)
+      : root_(root), origin_(origin), file_(root, origin) {}
 
   Result<GpuSpec> read() {
     GPEMU_TRY(read_texts());
-    GPEMU_TRY(read_sources());
+    GPEMU_TRY(file_.read_sources());
     GPEMU_TRY(check_keys());
     for (const NumberField& field : kNumberFields) GPEMU_TRY(read_number(field));
     GPEMU_TRY(check_consistency());
@@ -131,61 +124,25 @@ class SpecReader {
     spec_.calibration = std::move(calibration.own);
     spec_.calibrated_like = std::move(calibration.like);
     spec_.other_arithmetic_like = std::move(calibration.other_arithmetic_like);
+    spec_.sources = std::move(file_).citations();
     return std::move(spec_);
   }
 
  private:
-  template <typename... Args>
-  [[nodiscard]] std::unexpected<Error> fault(const toml::node& node, std::string_view field,
-                                             fmt::format_string<Args...> format,
-                                             Args&&... args) const {
-    return fail(ErrorCode::kCorruptData, "{}:{}: {}: {}", origin_, node.source().begin.line, field,
-                fmt::format(format, std::forward<Args>(args)...));
-  }
-
-  [[nodiscard]] Result<std::string> text(std::string_view key) const {
-    const toml::node* node = root_.get(key);
-    if (node == nullptr) return fault(root_, key, "missing; expected a string");
-    const auto* value = node->as_string();
-    if (value == nullptr || value->get().empty()) {
-      return fault(*node, key, "expected a non-empty string");
-    }
-    return value->get();
-  }
-
   Result<void> read_texts() {
-    GPEMU_ASSIGN(spec_.name, text("name"));
-    if (!is_plain_name(spec_.name)) {
-      return fault(*root_.get("name"), "name",
-                   "expected at most 64 of the characters A-Z a-z 0-9 . _ -");
-    }
-    GPEMU_ASSIGN(spec_.product_name, text("product_name"));
-    GPEMU_ASSIGN(spec_.architecture, text("architecture"));
+    GPEMU_ASSIGN(spec_.name, file_.name());
+    GPEMU_ASSIGN(spec_.product_name, file_.text("product_name"));
+    GPEMU_ASSIGN(spec_.architecture, file_.text("architecture"));
     const toml::node* aliases = root_.get("aliases");
     if (aliases == nullptr) return {};
-    if (!aliases->is_array()) return fault(*aliases, "aliases", "expected a list of strings");
+    if (!aliases->is_array()) return file_.fault(*aliases, "aliases", "expected a list of strings");
     for (const toml::node& alias : *aliases->as_array()) {
       const auto* value = alias.as_string();
       if (value == nullptr || !is_plain_name(value->get())) {
-        return fault(alias, "aliases",
-                     "expected strings of at most 64 of the characters A-Z a-z 0-9 . _ -");
+        return file_.fault(alias, "aliases",
+                           "expected strings of at most 64 of the characters A-Z a-z 0-9 . _ -");
       }
       spec_.aliases.push_back(value->get());
-    }
-    return {};
-  }
-
-  Result<void> read_sources() {
-    const toml::node* node = root_.get("sources");
-    if (node == nullptr || !node->is_table()) {
-      return fault(node == nullptr ? root_ : *node, "sources",
-                   "expected a table of citations, one for each source that a number names");
-    }
-    sources_ = node->as_table();
-    for (const auto& [key, citation] : *sources_) {
-      if (!citation.is_string() || citation.as_string()->get().empty()) {
-        return fault(citation, fmt::format("sources.{}", key.str()), "expected a citation");
-      }
     }
     return {};
   }
@@ -195,13 +152,14 @@ class SpecReader {
     for (const auto& [key, node] : root_) {
       const std::string_view name = key.str();
       if (contains(kTextKeys, name) || name == "calibration") continue;
-      if (!contains(kSections, name)) return fault(node, name, "unknown key");
-      if (!node.is_table()) return fault(node, name, "expected a table");
+      if (!contains(kSections, name)) return file_.fault(node, name, "unknown key");
+      if (!node.is_table()) return file_.fault(node, name, "expected a table");
       for (const auto& [inner, value] : *node.as_table()) {
         const bool known = std::ranges::any_of(kNumberFields, [&](const NumberField& field) {
           return field.section == name && field.key == inner.str();
         });
-        if (!known) return fault(value, fmt::format("{}.{}", name, inner.str()), "unknown key");
+        if (!known)
+          return file_.fault(value, fmt::format("{}.{}", name, inner.str()), "unknown key");
       }
     }
     return {};
@@ -213,19 +171,20 @@ class SpecReader {
     const toml::node* node = section == nullptr ? nullptr : section->as_table()->get(field.key);
     if (node == nullptr) {
       if (field.presence == Presence::kOptional) return {};
-      return fault(section == nullptr ? root_ : *section, path, "missing");
+      return file_.fault(section == nullptr ? root_ : *section, path, "missing");
     }
     const toml::table* entry = node->as_table();
     if (entry == nullptr) {
-      return fault(*node, path, "a number needs a source: {{ value = ..., source = \"...\" }}");
+      return file_.fault(*node, path,
+                         "a number needs a source: {{ value = ..., source = \"...\" }}");
     }
     for (const auto& [key, inner] : *entry) {
       if (key != "value" && key != "source") {
-        return fault(inner, path, "unknown key '{}'; expected value and source", key.str());
+        return file_.fault(inner, path, "unknown key '{}'; expected value and source", key.str());
       }
     }
     GPEMU_ASSIGN(const double value, value_of(*entry, field, path));
-    GPEMU_TRY(cite(*entry, path));
+    GPEMU_TRY(file_.cite(*entry, path));
     field.apply(spec_, value);
     return {};
   }
@@ -233,67 +192,45 @@ class SpecReader {
   [[nodiscard]] Result<double> value_of(const toml::table& entry, const NumberField& field,
                                         std::string_view path) const {
     const toml::node* node = entry.get("value");
-    if (node == nullptr) return fault(entry, path, "no value");
-    if (!node->is_number()) return fault(*node, path, "expected a number");
+    if (node == nullptr) return file_.fault(entry, path, "no value");
+    if (!node->is_number()) return file_.fault(*node, path, "expected a number");
     const double value = node->value<double>().value_or(std::nan(""));
     if (std::isnan(value) || value < field.minimum || value > field.maximum) {
-      return fault(*node, path, "{} is not between {} and {}; is the unit right?", value,
-                   field.minimum, field.maximum);
+      return file_.fault(*node, path, "{} is not between {} and {}; is the unit right?", value,
+                         field.minimum, field.maximum);
     }
     if (field.step > 0 && !is_multiple(value, field.step)) {
-      return fault(*node, path, "{} is not a multiple of {}", value, field.step);
+      return file_.fault(*node, path, "{} is not a multiple of {}", value, field.step);
     }
     return value;
   }
 
-  Result<void> cite(const toml::table& entry, const std::string& path) {
-    const toml::node* node = entry.get("source");
-    if (node == nullptr) return fault(entry, path, "no source");
-    if (!node->is_string()) return fault(*node, path, "source: expected a key of [sources]");
-    const std::string& key = node->as_string()->get();
-    const toml::node* citation = sources_->get(key);
-    if (citation == nullptr) return fault(*node, path, "source '{}' is not in [sources]", key);
-    spec_.sources.emplace(path, citation->as_string()->get());
-    cited_.insert(key);
-    return {};
-  }
-
   [[nodiscard]] Result<void> check_consistency() const {
-    for (const auto& [key, citation] : *sources_) {
-      if (!cited_.contains(std::string(key.str()))) {
-        return fault(citation, fmt::format("sources.{}", key.str()), "no number names this source");
-      }
-    }
+    GPEMU_TRY(file_.check_sources());
     const toml::node& links = *root_.get("links");
     if (spec_.nvlink_bytes_per_s.has_value() != (spec_.nvlink_gpus > 1)) {
-      return fault(links, "links", "nvlink_gb_per_s and nvlink_gpus go together");
+      return file_.fault(links, "links", "nvlink_gb_per_s and nvlink_gpus go together");
     }
     if (spec_.usable_memory_bytes.value_or(0) > spec_.memory_bytes) {
-      return fault(*root_.get("memory"), "memory.usable_mib", "more than capacity_mib");
+      return file_.fault(*root_.get("memory"), "memory.usable_mib", "more than capacity_mib");
     }
     if (spec_.base_clock_mhz.value_or(0) > spec_.boost_clock_mhz) {
-      return fault(*root_.get("compute"), "compute.base_clock_mhz", "more than boost_clock_mhz");
+      return file_.fault(*root_.get("compute"), "compute.base_clock_mhz",
+                         "more than boost_clock_mhz");
     }
     return {};
   }
 
   const toml::table& root_;
   std::string_view origin_;
-  const toml::table* sources_ = nullptr;
-  std::set<std::string> cited_;
+  SourcedFile file_;
   GpuSpec spec_;
 };
 
 }  // namespace
 
 Result<GpuSpec> parse_gpu_spec(std::string_view toml, std::string_view origin) {
-  toml::table root;
-  try {
-    root = toml::parse(toml);
-  } catch (const toml::parse_error& error) {
-    return fail(ErrorCode::kCorruptData, "{}:{}: {}", origin, error.source().begin.line,
-                error.description());
-  }
+  GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
   return SpecReader(root, origin).read();
 }
 
