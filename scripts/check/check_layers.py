@@ -16,6 +16,7 @@ ALLOWED = {
     "base": set(),
     "sim": {"base"},
     "profile": {"base"},
+    "topology": {"base", "profile"},
     "cost": {"abi", "base", "profile"},
     "calibrate": {"base", "profile", "cost"},
     "device": {"base", "sim", "profile", "cost"},

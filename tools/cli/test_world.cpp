@@ -93,6 +93,7 @@ TestWorld::TestWorld()
     : folder(std::filesystem::path(testing::TempDir()) / fmt::format("gpemu_tools_{}", ::getpid())),
       world{.nodes = folder / "nodes",
             .profiles = {.installed = folder / "profiles.db", .user = folder / "own" / "p.db"},
+            .topologies = folder / "topologies",
             .temporary = folder,
             .current = folder,
             .executable = folder / "bin" / "gpemu",

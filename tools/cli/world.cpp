@@ -40,11 +40,13 @@ std::optional<std::string> World::variable(std::string_view name) const {
 }
 
 World real_world(sim::Clock& clock) {
+  const profile::Database::Paths profiles = profile::Database::default_paths();
   std::error_code none;
   const std::filesystem::path temporary = std::filesystem::temp_directory_path(none);
   const std::filesystem::path current = std::filesystem::current_path(none);
   return {.nodes = device::Node::default_directory(),
-          .profiles = profile::Database::default_paths(),
+          .profiles = profiles,
+          .topologies = profiles.installed.parent_path() / "topologies",
           .temporary = temporary,
           .current = current,
           .executable = std::filesystem::read_symlink("/proc/self/exe", none),

@@ -12,6 +12,7 @@
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/report/json_text.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/report/text_table.hpp"
@@ -19,6 +20,7 @@
 
 #include "cli/command_line.hpp"
 #include "cli/device_list.hpp"
+#include "node/topology_text.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -30,6 +32,7 @@ struct NodeOptions {
   std::vector<std::string> gpus;
   std::string policy = "fifo";
   std::string access = "owner";
+  std::string topology;
   bool force = false;
   bool as_json = false;
 };
@@ -127,6 +130,37 @@ Result<void> list_nodes(const NodeOptions& options, const World& world) {
   return {};
 }
 
+Result<void> list_topologies(const NodeOptions& options, const World& world) {
+  json machines = json::array();
+  report::TextTable table({"topology", "machine", "gpus"});
+  for (const std::string& name : profile::topology_names(world.topologies)) {
+    GPEMU_ASSIGN(const profile::TopologySpec machine,
+                 profile::find_topology(world.topologies, name));
+    table.add_row({name, machine.title, fmt::format("{} x {}", machine.gpus.size(), machine.gpu)});
+    machines.push_back({{"name", name},
+                        {"title", machine.title},
+                        {"gpu", machine.gpu},
+                        {"gpus", machine.gpus.size()}});
+  }
+  report::print_out("{}", options.as_json ? report::json_text(machines)
+                                          : table.str(world.terminal().output_columns));
+  return {};
+}
+
+Result<void> show_topology(const NodeOptions& options, const World& world) {
+  if (options.topology.empty()) return list_topologies(options, world);
+  GPEMU_ASSIGN(const profile::TopologySpec machine,
+               profile::find_topology(world.topologies, options.topology));
+  if (options.as_json) {
+    report::print_out("{}", report::json_text(topology_json(machine)));
+    return {};
+  }
+  report::print_out("{}: {} x {}\n\n{}\n{}", machine.title, machine.gpus.size(), machine.gpu,
+                    topology_matrix(machine, world.terminal().output_columns),
+                    topology_tree(machine));
+  return {};
+}
+
 }  // namespace
 
 void add_node_command(Command app, const World& world) {
@@ -166,6 +200,22 @@ void add_node_command(Command app, const World& world) {
   show.flag("--json", options->as_json, "Print JSON");
   show.notes("Example:\n  gpemu node show n0");
   show.on_run([options, &world] { return show_node(*options, world); });
+
+  Command topo = node.subcommand(
+      "topo", "Show what joins the GPUs of a machine, as `nvidia-smi topo -m` does");
+  topo.option("--topology", options->topology,
+              "Machine, by name or by the path of a TOML file; without it, lists the names");
+  topo.flag("--json", options->as_json, "Print JSON");
+  topo.notes(
+      "NV# is a number of NVLinks. Over PCIe, a path crosses at most one switch (PIX), several "
+      "switches (PXB), a host bridge (PHB), several host bridges of a NUMA node (NODE), or the "
+      "link between NUMA nodes (SYS).\n"
+      "Nodes do not use topologies yet: this command only shows them.\n\n"
+      "Examples:\n"
+      "  gpemu node topo\n"
+      "  gpemu node topo --topology dgx-a100\n"
+      "  gpemu node topo --topology ./my-machine.toml --json");
+  topo.on_run([options, &world] { return show_topology(*options, world); });
 
   Command remove = node.subcommand("remove", "Remove a node").alias("rm");
   remove.option("name", options->name, "NAME, or USER/NAME for another user's node").required();

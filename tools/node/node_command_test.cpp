@@ -56,6 +56,55 @@ TEST(NodeCommandTest, AccessDecidesWhoMayAttach) {
   }
 }
 
+TEST(NodeCommandTest, ShowsWhatJoinsTheGpusOfAMachine) {
+  const TestWorld made_up;
+  const std::string file = made_up.write("topologies/toy.toml",
+                                         "name = \"toy\"\n"
+                                         "title = \"A toy\"\n"
+                                         "gpu = \"T4\"\n"
+                                         "sockets = [\"A processor\"]\n"
+                                         "[[bridge]]\n"
+                                         "name = \"cpu0\"\n"
+                                         "socket = 0\n"
+                                         "numa_node = 1\n"
+                                         "gpus = [2]\n"
+                                         "source = \"us\"\n"
+                                         "[[switch]]\n"
+                                         "name = \"plx0\"\n"
+                                         "below = \"cpu0\"\n"
+                                         "generation = 3\n"
+                                         "lanes = 16\n"
+                                         "gpus = [0, 1]\n"
+                                         "source = \"us\"\n"
+                                         "[[adapter]]\n"
+                                         "name = \"net0\"\n"
+                                         "below = \"plx0\"\n"
+                                         "gb_per_s = 12.5\n"
+                                         "source = \"us\"\n"
+                                         "[nvlink]\n"
+                                         "bonds = [[0, 2, 2]]\n"
+                                         "source = \"us\"\n"
+                                         "[sources]\n"
+                                         "us = \"made up\"\n");
+  EXPECT_EQ(squeezed(made_up.run({"node", "topo"}).output),
+            "topology machine gpus\ntoy A toy 3 x T4\n");
+  const Outcome shown = made_up.run({"node", "topo", "--topology", "toy"});
+  EXPECT_EQ(squeezed(shown.output),
+            "A toy: 3 x T4\n\n"
+            "GPU0 GPU1 GPU2 net0 NUMA node\n"
+            "GPU0 X PIX NV2 PIX 1\n"
+            "GPU1 PIX X PHB PIX 1\n"
+            "GPU2 NV2 PHB X PHB 1\n"
+            "net0 PIX PIX PHB X 1\n\n"
+            "socket 0: A processor\n"
+            "cpu0 (NUMA node 1): GPU2\n"
+            "plx0 (PCIe 3.0 x16): GPU0 GPU1 net0 (12.5 GB/s)\n");
+  const json machine = parsed(made_up.run({"node", "topo", "--topology", file, "--json"}).output);
+  EXPECT_EQ(machine["matrix"][0], (json{"X", "PIX", "NV2", "PIX"}));
+  EXPECT_EQ(machine["devices"], (json{"GPU0", "GPU1", "GPU2", "net0"}));
+  EXPECT_EQ(made_up.run({"node", "topo", "--topology", "toys"}).code, 3);
+}
+
 TEST(NodeCommandTest, ListsDamagedNodesWithTheReason) {
   const TestWorld made_up;
   ASSERT_EQ(made_up.run({"node", "create", "good", "--gpu", "T4"}).code, 0);

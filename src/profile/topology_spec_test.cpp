@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/profile/topology_spec.hpp"
+
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+
+namespace gpemu::profile {
+namespace {
+
+const std::string kMachine = R"(name = "toy"
+title = "A toy"
+gpu = "T4"
+sockets = ["A processor"]
+
+[[bridge]]
+name = "cpu0"
+socket = 0
+numa_node = 1
+gpus = [2]
+source = "made up"
+
+[[switch]]
+name = "plx0"
+below = "cpu0"
+generation = 3
+lanes = 16
+gpus = [0, 1]
+source = "made up"
+
+[[adapter]]
+name = "net0"
+below = "plx0"
+gb_per_s = 12.5
+source = "made up"
+
+[nvlink]
+bonds = [[0, 1, 2], [2, 1, 1]]
+source = "made up"
+
+[sources]
+"made up" = "Nobody measured it"
+)";
+
+/// Returns the message about the machine with `old` replaced by `changed`.
+std::string fault_with(const std::string& old, const std::string& changed) {
+  std::string text = kMachine;
+  const std::size_t at = text.find(old);
+  EXPECT_NE(at, std::string::npos) << old;
+  text.replace(at, old.size(), changed);
+  const auto spec = parse_topology_spec(text, "toy.toml");
+  if (spec) return "no fault";
+  EXPECT_EQ(spec.error().code, ErrorCode::kCorruptData);
+  return spec.error().message;
+}
+
+TEST(ParseTopologySpec, ReadsEachTable) {
+  const TopologySpec spec = parse_topology_spec(kMachine, "toy.toml").value();
+  EXPECT_EQ(spec.name, "toy");
+  EXPECT_EQ(spec.gpu, "T4");
+  ASSERT_EQ(spec.gpus.size(), 3U);
+  EXPECT_TRUE(spec.gpus[1].below_switch);
+  EXPECT_FALSE(spec.gpus[2].below_switch);
+  EXPECT_EQ(spec.bridges.at(0).numa_node, 1);
+  EXPECT_EQ(spec.switches.at(0).uplink.lanes, 16);
+  EXPECT_EQ(spec.adapters.at(0).bytes_per_s, 12.5e9);
+  ASSERT_EQ(spec.bonds.size(), 2U);
+  EXPECT_EQ(spec.bonds[0].links, 2);
+  EXPECT_EQ(spec.switched_links, 0);
+  EXPECT_EQ(spec.sources.at("switch plx0"), "Nobody measured it");
+}
+
+TEST(ParseTopologySpec, NamesTheLineOfAFault) {
+  EXPECT_EQ(fault_with("numa_node = 1", "numa_node = -1"),
+            "toy.toml:9: bridge cpu0: numa_node: expected a whole number from 0 to 255");
+  EXPECT_EQ(fault_with("socket = 0", "socket = 1"),
+            "toy.toml:8: bridge cpu0: socket: expected a whole number from 0 to 0");
+}
+
+TEST(ParseTopologySpec, RefusesWhatItDoesNotKnow) {
+  EXPECT_EQ(fault_with("lanes = 16", "width = 16"),
+            "toy.toml:17: switch plx0: unknown key 'width'");
+  EXPECT_EQ(fault_with("title = ", "note = \"x\"\ntitle = "),
+            "toy.toml:2: the file: unknown key 'note'");
+}
+
+TEST(ParseTopologySpec, RefusesAPlaceThatIsNotThereYet) {
+  EXPECT_EQ(fault_with("below = \"cpu0\"", "below = \"plx1\""),
+            "toy.toml:15: switch plx0: below: there is no bridge and no earlier switch 'plx1'");
+}
+
+TEST(ParseTopologySpec, GivesEachGpuOnePlace) {
+  EXPECT_EQ(fault_with("gpus = [2]", "gpus = [1]"),
+            "toy.toml:18: switch plx0: gpus: GPU 1 has a place already");
+  EXPECT_EQ(fault_with("gpus = [2]", "gpus = [3]"),
+            "toy.toml:1: gpus: GPU 2 is missing; they are numbered from 0");
+}
+
+TEST(ParseTopologySpec, RefusesTwoOfOneName) {
+  EXPECT_EQ(fault_with("name = \"plx0\"", "name = \"cpu0\""),
+            "toy.toml:13: switch cpu0: there is another one of this name");
+}
+
+TEST(ParseTopologySpec, ChecksNvlinks) {
+  EXPECT_EQ(fault_with("[2, 1, 1]", "[1, 0, 1]"),
+            "toy.toml:28: nvlink: bonds: GPUs 1 and 0 have another bond");
+  EXPECT_EQ(fault_with("[2, 1, 1]", "[3, 1, 1]"),
+            "toy.toml:28: nvlink: bonds: expected two of the 3 GPUs and the number of links "
+            "between them");
+  EXPECT_EQ(fault_with("bonds = [[0", "switched_links = 6\nbonds = [[0"),
+            "toy.toml:27: nvlink: expected either switched_links or bonds");
+}
+
+TEST(ParseTopologySpec, WantsASourceForEachTable) {
+  EXPECT_EQ(fault_with("gb_per_s = 12.5\nsource = \"made up\"", "gb_per_s = 12.5"),
+            "toy.toml:21: adapter net0: no source");
+}
+
+TEST(FindTopology, TakesANameOrAPath) {
+  const std::filesystem::path folder = GPEMU_TOPOLOGIES_FOLDER;
+  EXPECT_EQ(find_topology(folder, "dgx-1v").value().gpu, "V100-SXM2-32GB");
+  EXPECT_EQ(find_topology("/none", (folder / "dgx-1v.toml").string()).value().name, "dgx-1v");
+  EXPECT_EQ(find_topology(folder, "dgx-1").error().message,
+            "there is no topology \"dgx-1\" (did you mean dgx-1v?); `gpemu node topo` lists them, "
+            "and the path of a TOML file describes another machine");
+  EXPECT_EQ(find_topology(folder, "none.toml").error().code, ErrorCode::kNotFound);
+}
+
+/// The files of the repository.
+class TopologyFiles : public testing::TestWithParam<std::filesystem::path> {};
+
+TEST_P(TopologyFiles, DescribeMachinesWithGpusThatAreKnown) {
+  const auto spec = load_topology_spec(GetParam());
+  ASSERT_TRUE(spec) << spec.error().message;
+  EXPECT_EQ(spec->name, GetParam().stem());
+  const std::filesystem::path gpus = GPEMU_GPUS_FOLDER;
+  const auto gpu = load_gpu_spec(gpus / (spec->gpu + ".toml"));
+  ASSERT_TRUE(gpu) << gpu.error().message;
+  if (spec->switched_links > 0 || !spec->bonds.empty()) {
+    EXPECT_GE(gpu->nvlink_gpus, 2);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, TopologyFiles,
+                         testing::ValuesIn(list_folder(GPEMU_TOPOLOGIES_FOLDER).value()),
+                         [](const auto& file) {
+                           std::string name = file.param.stem().string();
+                           std::erase(name, '-');
+                           return name;
+                         });
+
+}  // namespace
+}  // namespace gpemu::profile

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/topology/paths.hpp"
+
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace gpemu::topology {
+namespace {
+
+profile::TopologySpec machine(const std::string& name) {
+  const std::filesystem::path folder = GPEMU_TOPOLOGIES_FOLDER;
+  return profile::load_topology_spec(folder / (name + ".toml")).value();
+}
+
+/// Returns the names of the paths from a GPU to all network adapters.
+std::string to_adapters(const profile::TopologySpec& machine, std::size_t gpu) {
+  std::string names;
+  for (const profile::NetworkAdapter& adapter : machine.adapters) {
+    names += std::string(path_name(pcie_path(machine, machine.gpus[gpu], adapter.place))) + ' ';
+  }
+  return names;
+}
+
+/// Returns the number of NVLinks from a GPU to all GPUs.
+std::string to_gpus(const profile::TopologySpec& machine, int gpu) {
+  std::string links;
+  for (int peer = 0; peer < static_cast<int>(machine.gpus.size()); ++peer) {
+    links += std::to_string(nvlinks_between(machine, gpu, peer)) + ' ';
+  }
+  return links;
+}
+
+// As nvidia-smi topo -m prints it on this machine.
+TEST(Paths, OfADgx1) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  EXPECT_EQ(to_gpus(dgx, 0), "0 1 1 2 2 0 0 0 ");
+  EXPECT_EQ(to_gpus(dgx, 6), "0 0 1 0 1 2 0 2 ");
+  EXPECT_EQ(to_adapters(dgx, 0), "PIX PHB SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS PHB PIX ");
+  EXPECT_EQ(path_name(pcie_path(dgx, dgx.gpus[0], dgx.gpus[1])), "PIX");
+}
+
+TEST(Paths, EachGpuOfADgx1HasSixLinks) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    int links = 0;
+    for (int peer = 0; peer < 8; ++peer) links += nvlinks_between(dgx, gpu, peer);
+    EXPECT_EQ(links, 6) << gpu;
+  }
+}
+
+// https://github.com/NVIDIA/nccl/issues/1505
+TEST(Paths, OfADgxA100) {
+  const profile::TopologySpec dgx = machine("dgx-a100");
+  EXPECT_EQ(to_gpus(dgx, 1), "12 0 12 12 12 12 12 12 ");
+  EXPECT_EQ(to_adapters(dgx, 0), "PXB PXB SYS SYS SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 3), "SYS SYS PXB PXB SYS SYS SYS SYS ");
+}
+
+TEST(Paths, BetweenHostBridgesOfANumaNode) {
+  profile::TopologySpec two;
+  two.bridges = {{.name = "a", .socket = 0, .numa_node = 0},
+                 {.name = "b", .socket = 0, .numa_node = 0}};
+  EXPECT_EQ(path_name(pcie_path(two, {.index = 0}, {.index = 1})), "NODE");
+  EXPECT_EQ(path_name(pcie_path(two, {.index = 1}, {.index = 1})), "PHB");
+}
+
+}  // namespace
+}  // namespace gpemu::topology

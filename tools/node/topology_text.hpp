@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "gpemu/profile/topology_spec.hpp"
+
+namespace gpemu::tools {
+
+/// Returns the paths between all GPUs and network adapters of a machine, as the table that
+/// `nvidia-smi topo -m` prints, at most `columns` wide.
+[[nodiscard]] std::string topology_matrix(const profile::TopologySpec& machine, int columns);
+
+/// Returns the PCIe tree of a machine, one line for each socket, host bridge and switch.
+[[nodiscard]] std::string topology_tree(const profile::TopologySpec& machine);
+
+/// Returns a machine with its matrix: the row and the column of each of "devices".
+[[nodiscard]] nlohmann::ordered_json topology_json(const profile::TopologySpec& machine);
+
+}  // namespace gpemu::tools
