@@ -74,6 +74,7 @@ EXCEPTIONS = [(re.compile(functions), *rest) for functions, *rest in (
 UNCHECKED = re.compile(
     r"nvtx\w+|InitializeInjectionNvtx2|nvshmem\w+|cusparseGetMat\w+|cudnnGetLastErrorString|"
     r"cuFile(UseCount|BatchIODestroy|HandleDeregister)|p?ncclGroupEnd|"
+    r"cublas([SDCZ]dot[uc]?|(S|D|Sc|Dz)(nrm2|asum))|"
     r"__cuda((R|Unr)egister(FatBinary(End)?|Function|Var)|GetProcAddress)")
 # (functions that succeed with zeros, why).
 ACCEPTED = [(re.compile(functions), why) for functions, why in (
