@@ -7,6 +7,11 @@
 
 namespace {
 
+/// Returns whether gesvd writes the vectors of a side to their own array.
+bool is_job(signed char job) {
+  return job == 'A' || job == 'S';
+}
+
 bool valid_mode(int mode) {
   return mode == kNoVectors || mode == kVectors;
 }
@@ -26,6 +31,20 @@ DenseWork svd(const char* name, gpemu_data_type type, double m, double n, bool v
           batch * (2 * m * n + vector_elements)};
 }
 
+/// Singular values or eigenvalues, which are real.
+DenseResult values_of(const void* values, int64_t count, int64_t batch = 1) {
+  return {values, count, 1, 1, true, batch, count};
+}
+
+/// A square matrix, or a batch of them, one after the other.
+DenseResult squares(const void* values, int64_t order, int64_t leading, int64_t batch = 1) {
+  int64_t stride = 0;
+  if (batch > 1 && __builtin_mul_overflow(order, leading, &stride)) {
+    stride = INT64_MAX;  // no memory holds them
+  }
+  return {values, order, order, leading, false, batch, stride};
+}
+
 DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, double batch) {
   return {name, type, batch * operations_of_syevd(n, vectors), batch * 2 * n * n};
 }
@@ -36,12 +55,16 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvd_bufferSize(void* handle, int m, int n, int* size) {   \
     return m >= n && n >= 0 ? answer_work_size(handle, svd_space(m, n), size) : kInvalidValue;     \
   }                                                                                                \
-  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvd(void* handle, signed char job_u, signed char, int m,  \
-                                             int n, void* a, int lda, void* s, void* u, int,       \
-                                             void* v, int, void*, int, void*, int* info) {         \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvd(                                                      \
+      void* handle, signed char job_u, signed char job_v, int m, int n, void* a, int lda, void* s, \
+      void* u, int ldu, void* v, int ldv, void*, int, void*, int* info) {                          \
     return valid_matrix(m, n, a, lda) && m >= n && s != nullptr                                    \
                ? submit_dense(handle, svd("cusolverDn" #L "gesvd", T, m, n, job_u != 'N', 1),      \
-                              info, 1, {a, s, u, v})                                               \
+                              info, 1,                                                             \
+                              {{a, m, n, lda},                                                     \
+                               values_of(s, n),                                                    \
+                               {is_job(job_u) ? u : nullptr, m, job_u == 'A' ? m : n, ldu},        \
+                               {is_job(job_v) ? v : nullptr, n, n, ldv}})                          \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj_bufferSize(                                          \
@@ -51,12 +74,17 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                ? answer_work_size(handle, svd_space(m, n), size)                                   \
                : kInvalidValue;                                                                    \
   }                                                                                                \
-  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj(void* handle, int mode, int, int m, int n, void* a,  \
-                                              int lda, void* s, void* u, int, void* v, int, void*, \
-                                              int, int* info, void*) {                             \
+  GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdj(void* handle, int mode, int economy, int m, int n,   \
+                                              void* a, int lda, void* s, void* u, int ldu,         \
+                                              void* v, int ldv, void*, int, int* info, void*) {    \
+    const bool vectors = mode == kVectors;                                                         \
+    const int rank = std::min(m, n);                                                               \
     return valid_mode(mode) && valid_matrix(m, n, a, lda) && s != nullptr                          \
-               ? submit_dense(handle, svd("cusolverDn" #L "gesvdj", T, m, n, mode == kVectors, 1), \
-                              info, 1, {a, s, u, v})                                               \
+               ? submit_dense(handle, svd("cusolverDn" #L "gesvdj", T, m, n, vectors, 1), info, 1, \
+                              {{a, m, n, lda},                                                     \
+                               values_of(s, rank),                                                 \
+                               {vectors ? u : nullptr, m, economy != 0 ? rank : m, ldu},           \
+                               {vectors ? v : nullptr, n, economy != 0 ? rank : n, ldv}})          \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched_bufferSize(                                   \
@@ -67,14 +95,18 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdjBatched(                                              \
-      void* handle, int mode, int m, int n, void* a, int lda, void* s, void* u, int, void* v, int, \
-      void*, int, int* info, void*, int batch) {                                                   \
+      void* handle, int mode, int m, int n, void* a, int lda, void* s, void* u, int ldu, void* v,  \
+      int ldv, void*, int, int* info, void*, int batch) {                                          \
+    const bool vectors = mode == kVectors;                                                         \
     return valid_mode(mode) && valid_matrix(m, n, a, lda) && m <= 32 && n <= 32 && batch >= 0 &&   \
                    s != nullptr                                                                    \
-               ? submit_dense(                                                                     \
-                     handle,                                                                       \
-                     svd("cusolverDn" #L "gesvdjBatched", T, m, n, mode == kVectors, batch), info, \
-                     batch, {a, s, u, v})                                                          \
+               ? submit_dense(handle,                                                              \
+                              svd("cusolverDn" #L "gesvdjBatched", T, m, n, vectors, batch), info, \
+                              batch,                                                               \
+                              {{a, m, n, lda, false, batch, int64_t{lda} * n},                     \
+                               values_of(s, std::min(m, n), batch),                                \
+                               squares(vectors ? u : nullptr, m, ldu, batch),                      \
+                               squares(vectors ? v : nullptr, n, ldv, batch)})                     \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched_bufferSize(                            \
@@ -87,8 +119,8 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##gesvdaStridedBatched(                                       \
       void* handle, int mode, int rank, int m, int n, const void* a, int lda, long long, void* s,  \
-      long long, void* u, int, long long, void* v, int, long long, void*, int, int* info,          \
-      double* norms, int batch) {                                                                  \
+      long long stride_s, void* u, int ldu, long long stride_u, void* v, int ldv,                  \
+      long long stride_v, void*, int, int* info, double* norms, int batch) {                       \
     if (!valid_mode(mode) || !valid_matrix(m, n, a, lda) || rank < 0 || batch < 0 ||               \
         s == nullptr) {                                                                            \
       return kInvalidValue;                                                                        \
@@ -98,7 +130,10 @@ DenseWork eigen(const char* name, gpemu_data_type type, double n, bool vectors, 
     }                                                                                              \
     return submit_dense(                                                                           \
         handle, svd("cusolverDn" #L "gesvdaStridedBatched", T, m, n, mode == kVectors, batch),     \
-        info, batch, {s, u, v});                                                                   \
+        info, batch,                                                                               \
+        {{s, rank, 1, 1, true, batch, stride_s},                                                   \
+         {mode == kVectors ? u : nullptr, m, rank, ldu, false, batch, stride_u},                   \
+         {mode == kVectors ? v : nullptr, n, rank, ldv, false, batch, stride_v}});                 \
   }
 GPEMU_SVD(S, GPEMU_TYPE_FP32)
 GPEMU_SVD(D, GPEMU_TYPE_FP64)
@@ -117,7 +152,7 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                                               int lda, void* w, void*, int, int* info) {           \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
                ? submit_dense(handle, eigen("cusolverDn" #L#E "evd", T, n, mode == kVectors, 1),   \
-                              info, 1, {a, w})                                                     \
+                              info, 1, {squares(a, n, lda), values_of(w, n)})                      \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evj_bufferSize(void* handle, int mode, int fill, int n,  \
@@ -131,7 +166,7 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                                               int lda, void* w, void*, int, int* info, void*) {    \
     return valid_mode(mode) && valid_fill(fill) && valid_matrix(n, n, a, lda) && w != nullptr      \
                ? submit_dense(handle, eigen("cusolverDn" #L#E "evj", T, n, mode == kVectors, 1),   \
-                              info, 1, {a, w})                                                     \
+                              info, 1, {squares(a, n, lda), values_of(w, n)})                      \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##E##evjBatched_bufferSize(                                   \
@@ -148,7 +183,7 @@ GPEMU_SVD(Z, GPEMU_TYPE_COMPLEX128)
                    w != nullptr                                                                    \
                ? submit_dense(                                                                     \
                      handle, eigen("cusolverDn" #L#E "evjBatched", T, n, mode == kVectors, batch), \
-                     info, batch, {a, w})                                                          \
+                     info, batch, {squares(a, n, lda, batch), values_of(w, n, batch)})             \
                : kInvalidValue;                                                                    \
   }
 GPEMU_EIGEN(S, sy, GPEMU_TYPE_FP32)
@@ -170,7 +205,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXpotrf(void* handle, void*, int fill, int64_t n,
              ? submit_dense(handle,
                             {"cusolverDnXpotrf", type_of_cuda(type), order * order * order / 3,
                              order * order},
-                            info, 1, {a})
+                            info, 1, {squares(a, n, lda)})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXpotrs(void* handle, void*, int fill, int64_t n, int64_t columns,
@@ -182,7 +217,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXpotrs(void* handle, void*, int fill, int64_t n,
              ? submit_dense(handle,
                             {"cusolverDnXpotrs", type_of_cuda(type), 2 * order * order * width,
                              order * order + 4 * order * width},
-                            info, 1, {b})
+                            info, 1, {{b, n, columns, ldb}})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsytrs_bufferSize(void* handle, int fill, int64_t n,
@@ -202,7 +237,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsytrs(void* handle, int fill, int64_t n, int64_
              ? submit_dense(handle,
                             {"cusolverDnXsytrs", type_of_cuda(type), 2 * order * order * width,
                              order * order + 4 * order * width},
-                            info, 1, {b})
+                            info, 1, {{b, n, columns, ldb}})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeqrf_bufferSize(void* handle, void*, int64_t m, int64_t n,
@@ -220,7 +255,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeqrf(void* handle, void*, int64_t m, int64_t n
              ? submit_dense(handle,
                             {"cusolverDnXgeqrf", type_of_cuda(type),
                              operations_of_geqrf(rows, columns), 2 * rows * columns},
-                            info, 1, {a, tau})
+                            info, 1, {{a, m, n, lda}, {tau, std::min(m, n), 1, 1}})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevd_bufferSize(void* handle, void*, int mode, int fill,
@@ -238,7 +273,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevd(void* handle, void*, int mode, int fill, 
              ? submit_dense(handle,
                             eigen("cusolverDnXsyevd", type_of_cuda(type), static_cast<double>(n),
                                   mode == kVectors, 1),
-                            info, 1, {a, w})
+                            info, 1, {squares(a, n, lda), values_of(w, n)})
              : kInvalidValue;
 }
 GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched_bufferSize(void* handle, void*, int mode, int fill,
@@ -260,7 +295,7 @@ GPEMU_SHIM_EXPORT int cusolverDnXsyevBatched(void* handle, void*, int mode, int 
                    handle,
                    eigen("cusolverDnXsyevBatched", type_of_cuda(type), static_cast<double>(n),
                          mode == kVectors, static_cast<double>(batch)),
-                   info, batch, {a, w})
+                   info, batch, {squares(a, n, lda, batch), values_of(w, n, batch)})
              : kInvalidValue;
 }
 /// Left eigenvectors are not supported, as documented.
@@ -275,15 +310,21 @@ GPEMU_SHIM_EXPORT int cusolverDnXgeev_bufferSize(void* handle, void*, int left, 
 }
 GPEMU_SHIM_EXPORT int cusolverDnXgeev(void* handle, void*, int left, int right, int64_t n, int type,
                                       void* a, int64_t lda, int, void* w, int, void*, int64_t, int,
-                                      void*, int64_t, int, void*, size_t, void*, size_t,
-                                      int* info) {
+                                      void* vectors, int64_t leading, int, void*, size_t, void*,
+                                      size_t, int* info) {
   const auto order = static_cast<double>(n);
+  // A complex eigenvalue of a real matrix is two of its elements.
+  const gpemu_data_type known = type_of_cuda(type);
+  const bool is_complex = known == GPEMU_TYPE_COMPLEX64 || known == GPEMU_TYPE_COMPLEX128;
   // Golub and Van Loan, section 7.5: the QR iteration with and without its vectors.
   const double factor = right == kVectors ? 25 : 10;
   return left == kNoVectors && valid_mode(right) && valid_matrix(n, n, a, lda) && w != nullptr
              ? submit_dense(handle,
                             {"cusolverDnXgeev", type_of_cuda(type), factor * order * order * order,
                              4 * order * order},
-                            info, 1, {a, w})
+                            info, 1,
+                            {squares(a, n, lda),
+                             {w, is_complex ? 1 : 2, n, is_complex ? 1 : 2},
+                             squares(right == kVectors ? vectors : nullptr, n, leading)})
              : kInvalidValue;
 }

@@ -13,6 +13,52 @@ bool is_complex(gpemu_data_type type) {
   return type == GPEMU_TYPE_COMPLEX64 || type == GPEMU_TYPE_COMPLEX128;
 }
 
+/// Leaves one result.
+int leave(const Solver& solver, const DenseWork& work, const DenseResult& written) {
+  if (written.values == nullptr || written.rows <= 0 || written.columns <= 0 ||
+      written.count <= 0) {
+    return kSuccess;
+  }
+  const int64_t element = gpemu_data_type_bytes(work.type);
+  const int64_t width = written.is_real && is_complex(work.type) ? element / 2 : element;
+  gpemu_cuda_result result = {};
+  result.address = address_of(written.values);
+  result.rows = static_cast<uint64_t>(written.columns);
+  uint64_t stride = 0, count = static_cast<uint64_t>(written.count);
+  if (!count_bytes(written.rows, width, &result.bytes) ||
+      !count_bytes(written.leading, width, &result.pitch) ||
+      !count_bytes(written.stride, width, &stride)) {
+    return kInvalidValue;
+  }
+  // Matrices that follow each other like their own columns are one matrix.
+  if (result.rows == 1 || (stride % result.rows == 0 && stride / result.rows == result.pitch)) {
+    result.pitch = result.rows == 1 ? stride : result.pitch;
+    if (__builtin_mul_overflow(result.rows, count, &result.rows)) {
+      return kInvalidValue;
+    }
+    count = 1;
+  }
+  constexpr uint64_t kMostCalls = 4096;
+  if (count > kMostCalls) {  // One range, in which the gaps keep their content.
+    uint64_t last = 0, columns = 0;
+    if (__builtin_mul_overflow(count - 1, stride, &last) ||
+        __builtin_mul_overflow(result.rows - 1, result.pitch, &columns) ||
+        __builtin_add_overflow(result.bytes, columns, &result.bytes) ||
+        __builtin_add_overflow(result.bytes, last, &result.bytes)) {
+      return kInvalidValue;
+    }
+    result.rows = 1;
+    result.updates = 1;
+    count = 1;
+  }
+  for (uint64_t i = 0; i < count; ++i, result.address += stride) {
+    if (gpemu_cuda_leave_uncomputed(&result, work.name, solver.stream) != GPEMU_CUDA_SUCCESS) {
+      return kExecutionFailed;
+    }
+  }
+  return kSuccess;
+}
+
 }  // namespace
 
 bool valid_size(int64_t rows, int64_t columns, int64_t leading) {
@@ -29,7 +75,7 @@ bool valid_fill(int fill) {
 }
 
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
-                 std::initializer_list<const void*> written) {
+                 std::initializer_list<DenseResult> written) {
   const Solver* const solver = find_object<Solver>(handle);
   if (solver == nullptr) {
     return kNotInitialized;
@@ -47,12 +93,9 @@ int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t 
   if (gpemu_cuda_submit(&operation, solver->stream) != GPEMU_CUDA_SUCCESS) {
     return kExecutionFailed;
   }
-  for (const void* const result : written) {
-    gpemu_cuda_result uncomputed = {};  // Its end is not checked.
-    uncomputed.address = address_of(result);
-    uncomputed.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(work.type));
-    if (gpemu_cuda_leave_uncomputed(&uncomputed, work.name, solver->stream) != GPEMU_CUDA_SUCCESS) {
-      return kExecutionFailed;
+  for (const DenseResult& result : written) {
+    if (const int status = leave(*solver, work, result); status != kSuccess) {
+      return status;
     }
   }
   return write_array(info, static_cast<uint64_t>(count), [](uint64_t) { return 0; });

@@ -25,13 +25,22 @@ struct DenseWork {
   double elements;    ///< read and written
 };
 
+/// A matrix that a call writes by columns, or `count` of them. Its values are real ones in a
+/// complex decomposition, too, if `is_real`.
+struct DenseResult {
+  const void* values;
+  int64_t rows, columns, leading;
+  bool is_real = false;
+  int64_t count = 1, stride = 0;  ///< elements from a matrix to the next
+};
+
 /// Queues the work on a solver's stream and sets `count` devInfo entries to zero: it succeeds.
 ///
-/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo, or for
-/// an unknown type. The memory from
-/// `written` on is not computed.
+/// Errors: NOT_INITIALIZED for a dead handle; INVALID_VALUE without devInfo, for an unknown type,
+/// or for results that no memory holds. What is `written` is not computed.
+
 int submit_dense(const void* handle, const DenseWork& work, void* info, int64_t count,
-                 std::initializer_list<const void*> written);
+                 std::initializer_list<DenseResult> written);
 
 /// Writes `count` integers to memory of the device, value(0) first.
 template <typename Value>

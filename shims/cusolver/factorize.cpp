@@ -47,7 +47,8 @@ int report_pivots(int status, int* pivots, int count) {
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrf(void* handle, int fill, int n, void* a, int lda,      \
                                              void*, int, int* info) {                              \
     return valid_fill(fill) && valid_matrix(n, n, a, lda)                                          \
-               ? submit_dense(handle, cholesky("cusolverDn" #L "potrf", T, n, 1), info, 1, {a})    \
+               ? submit_dense(handle, cholesky("cusolverDn" #L "potrf", T, n, 1), info, 1,         \
+                              {{a, n, n, lda}})                                                    \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrs(void* handle, int fill, int n, int columns,           \
@@ -55,7 +56,7 @@ int report_pivots(int status, int* pivots, int count) {
                                              int* info) {                                          \
     return valid_fill(fill) && valid_matrix(n, n, a, lda) && valid_matrix(n, columns, b, ldb)      \
                ? submit_dense(handle, solve("cusolverDn" #L "potrs", T, n, columns, 1), info, 1,   \
-                              {b})                                                                 \
+                              {{b, n, columns, ldb}})                                              \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##potrfBatched(void* handle, int fill, int n, void* a,        \
@@ -90,7 +91,7 @@ int report_pivots(int status, int* pivots, int count) {
                ? report_pivots(submit_dense(handle,                                                \
                                             {"cusolverDn" #L "getrf", T,                           \
                                              operations_of_getrf(m, n), 2.0 * m * n},              \
-                                            info, 1, {a}),                                         \
+                                            info, 1, {{a, m, n, lda}}),                            \
                                pivots, std::min(m, n))                                             \
                : kInvalidValue;                                                                    \
   }                                                                                                \
@@ -100,7 +101,7 @@ int report_pivots(int status, int* pivots, int count) {
     return valid_transpose(transpose) && valid_matrix(n, n, a, lda) &&                             \
                    valid_matrix(n, columns, b, ldb)                                                \
                ? submit_dense(handle, solve("cusolverDn" #L "getrs", T, n, columns, 1), info, 1,   \
-                              {b})                                                                 \
+                              {{b, n, columns, ldb}})                                              \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##geqrf_bufferSize(void* handle, int m, int n, void*,         \
@@ -113,7 +114,7 @@ int report_pivots(int status, int* pivots, int count) {
     return valid_matrix(m, n, a, lda) && (tau != nullptr || m == 0 || n == 0)                      \
                ? submit_dense(                                                                     \
                      handle, {"cusolverDn" #L "geqrf", T, operations_of_geqrf(m, n), 2.0 * m * n}, \
-                     info, 1, {a, tau})                                                            \
+                     info, 1, {{a, m, n, lda}, {tau, std::min(m, n), 1, 1}})                       \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##sytrf_bufferSize(void* handle, int n, void*, int lda,       \
@@ -125,7 +126,7 @@ int report_pivots(int status, int* pivots, int count) {
                                              int* pivots, void*, int, int* info) {                 \
     return valid_fill(fill) && valid_matrix(n, n, a, lda)                                          \
                ? report_pivots(submit_dense(handle, cholesky("cusolverDn" #L "sytrf", T, n, 1),    \
-                                            info, 1, {a}),                                         \
+                                            info, 1, {{a, n, n, lda}}),                            \
                                pivots, n)                                                          \
                : kInvalidValue;                                                                    \
   }
@@ -148,7 +149,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
                ? submit_dense(                                                                     \
                      handle,                                                                       \
                      {"cusolverDn" #L#Q "gqr", T, operations_of_orgqr(m, n, k), 2.0 * m * n},      \
-                     info, 1, {a})                                                                 \
+                     info, 1, {{a, m, n, lda}})                                                    \
                : kInvalidValue;                                                                    \
   }                                                                                                \
   GPEMU_SHIM_EXPORT int cusolverDn##L##Q##mqr_bufferSize(                                          \
@@ -171,7 +172,7 @@ GPEMU_FACTORIZE(Z, GPEMU_TYPE_COMPLEX128)
                               {"cusolverDn" #L#Q "mqr", T,                                         \
                                4.0 * m * n * k - 2.0 * (side == kLeft ? n : m) * k * k,            \
                                2.0 * m * n + 1.0 * order * k},                                     \
-                              info, 1, {c})                                                        \
+                              info, 1, {{c, m, n, ldc}})                                           \
                : kInvalidValue;                                                                    \
   }
 GPEMU_ORTHOGONAL(S, or, GPEMU_TYPE_FP32)
