@@ -12,12 +12,24 @@ namespace {
 
 constexpr int kMaxRank = 3;
 
+/// What the transforms of a plan write, in elements. Without a layout they follow each other.
+struct Output {
+  int64_t element_bytes = 0;
+  bool is_real = false;  ///< of a complex input
+  bool is_half = false;  ///< the half of a real input's transform that is not redundant
+  bool has_layout = false;
+  int64_t embedded[kMaxRank] = {1, 1, 1};  ///< the sizes of the memory
+  int64_t step = 1, distance = 0;          ///< between elements, between transforms
+};
+
 struct Plan {
   bool made = false;
   gpemu_data_type type = GPEMU_TYPE_UNKNOWN;
   int cufft_type = 0;  // 0 when made by cufftXt
   int64_t batch = 0;
+  int rank = 1;
   int64_t sizes[kMaxRank] = {1, 1, 1};
+  Output output;
   size_t work_bytes = 0;
   bool auto_allocation = true;
   uint64_t allocated = 0;
@@ -51,6 +63,33 @@ gpemu_data_type type_of(int cufft_type) {
     default:
       return GPEMU_TYPE_UNKNOWN;
   }
+}
+
+// cudaDataType: whether it is real.
+bool is_real(int type) {
+  return type == kR32F || type == kR64F || type == kR16F || type == kR16BF;
+}
+
+Output output_of(int cufft_type) {
+  Output output;
+  output.is_real = cufft_type == kC2R || cufft_type == kZ2D;
+  output.is_half = cufft_type == kR2C || cufft_type == kD2Z;
+  const int64_t bytes = gpemu_data_type_bytes(type_of(cufft_type));
+  output.element_bytes = output.is_real ? bytes / 2 : bytes;
+  return output;
+}
+
+/// Adds the layout of a plan for many transforms; without sizes of the memory, there is none.
+template <typename Int>
+Output with_layout(Output output, int rank, const Int* embedded, int64_t step, int64_t distance) {
+  if (embedded == nullptr || rank < 1 || rank > kMaxRank) {
+    return output;
+  }
+  output.has_layout = true;
+  std::copy_n(embedded, rank, output.embedded);
+  output.step = step;
+  output.distance = distance;
+  return output;
 }
 
 // cudaDataType: half precision transforms are priced as FP16 in memory.
@@ -99,7 +138,7 @@ int measure(int rank, const Int* sizes, int64_t batch, gpemu_data_type type, siz
 // Fills in a plan.
 template <typename Int>
 int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type type,
-         size_t* work_bytes) {
+         size_t* work_bytes, const Output& output) {
   Plan* const plan = find_object<Plan, int>(handle);
   if (plan == nullptr || plan->made) {
     return kInvalidPlan;
@@ -112,6 +151,8 @@ int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type 
     return kAllocFailed;
   }
   std::copy_n(sizes, rank, plan->sizes);
+  plan->rank = rank;
+  plan->output = output;
   plan->type = type;
   plan->batch = batch;
   plan->work_bytes = bytes;
@@ -123,9 +164,9 @@ int make(int handle, int rank, const Int* sizes, int64_t batch, gpemu_data_type 
 }
 
 template <typename Int>
-int make_typed(int handle, int rank, const Int* sizes, int64_t batch, int type,
-               size_t* work_bytes) {
-  const int status = make(handle, rank, sizes, batch, type_of(type), work_bytes);
+int make_typed(int handle, int rank, const Int* sizes, int64_t batch, int type, size_t* work_bytes,
+               const Output& output) {
+  const int status = make(handle, rank, sizes, batch, type_of(type), work_bytes, output);
   if (status == kSuccess) {
     find_object<Plan, int>(handle)->cufft_type = type;
   }
@@ -136,6 +177,43 @@ template <typename Int>
 int estimate(int rank, const Int* sizes, int64_t batch, int type, size_t* work_bytes) {
   return work_bytes == nullptr ? static_cast<int>(kInvalidValue)
                                : measure(rank, sizes, batch, type_of(type), work_bytes);
+}
+
+/// Returns what a transform writes. If layouts leave gaps within a transform, those keep their
+/// content. In place, a real result has the room of the complex operand.
+bool describe_output(const Plan& plan, bool in_place, gpemu_cuda_result* result) {
+  const Output& output = plan.output;
+  const int last = plan.rank - 1;
+  int64_t sizes[kMaxRank] = {1, 1, 1};
+  std::copy_n(plan.sizes, plan.rank, sizes);
+  if (output.is_half || (output.is_real && in_place && !output.has_layout)) {
+    sizes[last] = (sizes[last] / 2 + 1) * (output.is_real ? 2 : 1);
+  }
+  int64_t packed = output.element_bytes;
+  for (const int64_t size : sizes) {
+    packed *= size;  // measure() bounds it
+  }
+  result->rows = static_cast<uint64_t>(plan.batch);
+  if (!output.has_layout) {
+    result->bytes = static_cast<uint64_t>(packed);
+    result->pitch = result->bytes;
+    return true;
+  }
+  int64_t end = output.element_bytes, stride = 0, pitch = 0, steps = 0;
+  bool fits = !__builtin_mul_overflow(output.step, output.element_bytes, &stride) &&
+              !__builtin_mul_overflow(output.distance, output.element_bytes, &pitch);
+  for (int i = last; i >= 0; --i) {
+    fits = fits && !__builtin_mul_overflow(sizes[i] - 1, stride, &steps) &&
+           !__builtin_add_overflow(end, steps, &end) &&
+           !__builtin_mul_overflow(stride, output.embedded[i], &stride);
+  }
+  if (!fits || end < 0 || pitch < 0) {
+    return false;
+  }
+  result->bytes = static_cast<uint64_t>(end);
+  result->pitch = static_cast<uint64_t>(pitch);
+  result->updates = end == packed ? 0 : 1;
+  return true;
 }
 
 int run(const char* name, int handle, int wanted_type, const void* input, const void* output) {
@@ -156,14 +234,11 @@ int run(const char* name, int handle, int wanted_type, const void* input, const 
   operation.shape[0] = plan->batch;
   std::copy_n(plan->sizes, kMaxRank, operation.shape + 1);
   operation.name = name;
-  // At least half of the complex elements exist: a real transform's output.
   gpemu_cuda_result result = {};
   result.address = address_of(output);
-  result.bytes = static_cast<uint64_t>(gpemu_data_type_bytes(plan->type)) / 2;
-  for (const int64_t size : plan->sizes) {
-    result.bytes *= static_cast<uint64_t>(size > 0 ? size : 1);
+  if (!describe_output(*plan, input == output, &result)) {
+    return kInvalidSize;
   }
-  result.bytes *= static_cast<uint64_t>(plan->batch);
   return gpemu_cuda_submit(&operation, plan->stream) == GPEMU_CUDA_SUCCESS &&
                  gpemu_cuda_leave_uncomputed(&result, name, plan->stream) == GPEMU_CUDA_SUCCESS
              ? kSuccess
@@ -191,30 +266,42 @@ GPEMU_SHIM_EXPORT int cufftDestroy(int handle) {
 }
 
 GPEMU_SHIM_EXPORT int cufftMakePlan1d(int handle, int size, int type, int batch, size_t* work) {
-  return make_typed(handle, 1, &size, batch, type, work);
+  return make_typed(handle, 1, &size, batch, type, work, output_of(type));
 }
 GPEMU_SHIM_EXPORT int cufftMakePlan2d(int handle, int x, int y, int type, size_t* work) {
   const int sizes[] = {x, y};
-  return make_typed(handle, 2, sizes, 1, type, work);
+  return make_typed(handle, 2, sizes, 1, type, work, output_of(type));
 }
 GPEMU_SHIM_EXPORT int cufftMakePlan3d(int handle, int x, int y, int z, int type, size_t* work) {
   const int sizes[] = {x, y, z};
-  return make_typed(handle, 3, sizes, 1, type, work);
+  return make_typed(handle, 3, sizes, 1, type, work, output_of(type));
 }
-GPEMU_SHIM_EXPORT int cufftMakePlanMany(int handle, int rank, int* sizes, int*, int, int, int*, int,
-                                        int, int type, int batch, size_t* work) {
-  return make_typed(handle, rank, sizes, batch, type, work);
+GPEMU_SHIM_EXPORT int cufftMakePlanMany(int handle, int rank, int* sizes, int*, int, int,
+                                        int* embedded, int step, int distance, int type, int batch,
+                                        size_t* work) {
+  return make_typed(handle, rank, sizes, batch, type, work,
+                    with_layout(output_of(type), rank, embedded, step, distance));
 }
 GPEMU_SHIM_EXPORT int cufftMakePlanMany64(int handle, int rank, long long* sizes, long long*,
-                                          long long, long long, long long*, long long, long long,
-                                          int type, long long batch, size_t* work) {
-  return make_typed(handle, rank, sizes, batch, type, work);
+                                          long long, long long, long long* embedded, long long step,
+                                          long long distance, int type, long long batch,
+                                          size_t* work) {
+  return make_typed(handle, rank, sizes, batch, type, work,
+                    with_layout(output_of(type), rank, embedded, step, distance));
 }
 GPEMU_SHIM_EXPORT int cufftXtMakePlanMany(int handle, int rank, long long* sizes, long long*,
-                                          long long, long long, int, long long*, long long,
-                                          long long, int, long long batch, size_t* work,
-                                          int execution_type) {
-  return make(handle, rank, sizes, batch, type_of_cuda(execution_type), work);
+                                          long long, long long, int input_type, long long* embedded,
+                                          long long step, long long distance, int output_type,
+                                          long long batch, size_t* work, int execution_type) {
+  const gpemu_data_type type = type_of_cuda(execution_type);
+  const bool half = type == GPEMU_TYPE_FP16 || type == GPEMU_TYPE_BF16;  // of each part
+  const int64_t bytes = gpemu_data_type_bytes(type) * (half ? 2 : 1);
+  Output output;
+  output.is_real = is_real(output_type);
+  output.is_half = is_real(input_type);
+  output.element_bytes = output.is_real ? bytes / 2 : bytes;
+  return make(handle, rank, sizes, batch, type, work,
+              with_layout(output, rank, embedded, step, distance));
 }
 
 namespace {
@@ -247,10 +334,12 @@ GPEMU_SHIM_EXPORT int cufftPlan3d(int* handle, int x, int y, int z, int type) {
   return create_and_make(handle,
                          [&](int plan) { return cufftMakePlan3d(plan, x, y, z, type, nullptr); });
 }
-GPEMU_SHIM_EXPORT int cufftPlanMany(int* handle, int rank, int* sizes, int*, int, int, int*, int,
-                                    int, int type, int batch) {
-  return create_and_make(
-      handle, [&](int plan) { return make_typed(plan, rank, sizes, batch, type, nullptr); });
+GPEMU_SHIM_EXPORT int cufftPlanMany(int* handle, int rank, int* sizes, int*, int, int,
+                                    int* embedded, int step, int distance, int type, int batch) {
+  return create_and_make(handle, [&](int plan) {
+    return make_typed(plan, rank, sizes, batch, type, nullptr,
+                      with_layout(output_of(type), rank, embedded, step, distance));
+  });
 }
 
 GPEMU_SHIM_EXPORT int cufftEstimate1d(int size, int type, int batch, size_t* work) {

@@ -469,4 +469,110 @@ TEST_F(UncomputedGraph, OfARaggedTensorOnlyTheStartIsKnown) {
   run("ragged", {operation(13, {{751, tensor(0, {2, 64})}, {753, finalized(made)}})}, {kPiece});
 }
 
+// ---- cuSOLVER ----
+
+class UncomputedSolver : public Uncomputed {
+ protected:
+  void SetUp() override {
+    set_up({GPEMU_TEST_SOLVER});
+    ASSERT_EQ(call("cusolverDnCreate", &handle_), 0);
+    letters_.insert({{'H', {address_of(handle_)}},
+                     {'n', {3}},
+                     {'l', {4}},   // a leading dimension
+                     {'b', {2}},   // a batch
+                     {'v', {1}},   // with vectors
+                     {'s', {12}},  // from a matrix to the next
+                     {'A', {'A'}},
+                     {'S', {'S'}},
+                     {'N', {'N'}},
+                     {'I', {address_of(memory_)}}});
+  }
+
+  void* handle_ = nullptr;
+};
+
+TEST_F(UncomputedSolver, EveryTypeOfMatrix) {
+  struct Width {
+    std::string letter, symmetric, orthogonal;
+    size_t element, real;
+  };
+  for (const Width& w : {Width{"S", "sy", "or", 4, 4},
+                         {"D", "sy", "or", 8, 8},
+                         {"C", "he", "un", 8, 4},
+                         {"Z", "he", "un", 16, 8}}) {
+    const Extent square{3 * w.element, 3, 4 * w.element}, row{3 * w.element}, real{3 * w.real};
+    const Extent squares{3 * w.element, 6, 4 * w.element}, reals{6 * w.real};
+    const Extent none{0};
+    const auto check_dense = [&](const std::string& name, const char* spelling,
+                                 const std::vector<Extent>& written) {
+      const std::string function = "cusolverDn" + w.letter + name;
+      check_case({function.c_str(), spelling, written});
+    };
+    check_dense("potrf", "H.n1l..I", {square});
+    check_dense("potrs", "H.nnml1lI", {square});
+    check_dense("getrf", "Hnn1l..I", {square});
+    check_dense("getrs", "H.nnml.1lI", {square});
+    check_dense("geqrf", "Hnn1l2..I", {square, row});
+    check_dense("sytrf", "H.n1l...I", {square});
+    check_dense(w.orthogonal + "gqr", "Hnnn1lm..I", {square});
+    check_dense(w.orthogonal + "mqr", "H..nnnmlm1l..I", {square});
+    check_dense("gesvd", "HASnn1l23l4l...I", {square, real, square, square});
+    check_dense("gesvd", "HNNnn1l23l4l...I", {square, real, none, none});
+    check_dense("gesvdj", "Hv.nn1l23l4l..I.", {square, real, square, square});
+    check_dense("gesvdj", "H..nn1l23l4l..I.", {square, real, none, none});
+    check_dense("gesvdjBatched", "Hvnn1l23l4l..I.b", {squares, reals, squares, squares});
+    check_dense("gesvdaStridedBatched", "Hvnnnmls1n2ls3ls..I.b", {reals, squares, squares});
+    check_dense(w.symmetric + "evd", "Hv.n1l2..I", {square, real});
+    check_dense(w.symmetric + "evj", "Hv.n1l2..I.", {square, real});
+    check_dense(w.symmetric + "evjBatched", "Hv.n1l2..I.b", {squares, reals});
+  }
+}
+
+TEST_F(UncomputedSolver, AnyTypeOfMatrix) {
+  const Extent square{12, 3, 16}, row{12};
+  for (const Case& each : {Case{"cusolverDnXpotrf", "H..n.1l.....I", {square}},
+                           {"cusolverDnXpotrs", "H..nn.ml.1lI", {square}},
+                           {"cusolverDnXsytrs", "H.nn.ml..1l....I", {square}},
+                           {"cusolverDnXgeqrf", "H.nn.1l.2.....I", {square, row}},
+                           {"cusolverDnXsyevd", "H.v.n.1l.2.....I", {square, row}},
+                           {"cusolverDnXsyevBatched", "H.v.n.1l.2.....Ib", {{12, 6, 16}, {24}}},
+                           {"cusolverDnXgeev", "H..vn.1l.2....3l.....I", {square, {24}, square}}}) {
+    check_case(each);
+  }
+}
+
+// ---- cuFFT ----
+
+class UncomputedFft : public Uncomputed {
+ protected:
+  static constexpr int kR2C = 0x2a, kC2R = 0x2c, kC2C = 0x29, kForward = -1;
+  void SetUp() override { set_up({GPEMU_TEST_CUFFT}); }
+
+  /// Transforms 2 times 4 by 6 elements.
+  void transform(int type, bool in_place, int* embedded, int step, int distance,
+                 const Extent& extent) {
+    int plan = 0, sizes[] = {4, 6};
+    const void* const input = in_place ? region('1') : memory_;
+    ASSERT_EQ(call("cufftPlanMany", &plan, 2, &sizes[0], embedded, step, distance, embedded, step,
+                   distance, type, 2),
+              0);
+    const char* const function =
+        type == kC2C ? "cufftExecC2C" : (type == kR2C ? "cufftExecR2C" : "cufftExecC2R");
+    EXPECT_EQ(call(function, plan, input, region('1'), kForward), 0);
+    EXPECT_EQ(call("cufftDestroy", plan), 0);
+    expect_written(function, '1', extent);
+  }
+};
+
+TEST_F(UncomputedFft, Transforms) {
+  transform(kC2C, false, nullptr, 0, 0, {size_t{2} * 4 * 6 * 8});
+  transform(kR2C, false, nullptr, 0, 0, {size_t{2} * 4 * 4 * 8});
+  transform(kC2R, false, nullptr, 0, 0, {size_t{2} * 4 * 6 * 4});
+  transform(kC2R, true, nullptr, 0, 0, {size_t{2} * 4 * 4 * 8});
+  int exact[] = {4, 6}, wide[] = {4, 8};
+  transform(kC2C, false, &exact[0], 1, 30, {24 * 8, 2, 30 * 8});
+  transform(kC2C, false, &wide[0], 1, 32,
+            {.bytes = 30 * 8, .rows = 2, .pitch = 256, .updates = true});
+}
+
 }  // namespace
