@@ -83,7 +83,45 @@ bool is_algorithm(const Algorithm* algorithm) {
   return algorithm != nullptr && algorithm->mark == kMark;
 }
 
-/// Declares what the call writes to D, by columns; small plain products are computed.
+/// Declares that the matrices of a layout are written. The end of tiles, of very many matrices, and
+/// of matrices that no memory holds, is open.
+int leave_matrices(const Layout& to, uint64_t address, const char* name,
+                   gpemu_cuda_stream_handle stream) {
+  const int64_t width =
+      gpemu_data_type_bytes(type_of_cuda(static_cast<int>(to.get<uint32_t>(kLayoutType, 0))));
+  const Size size = size_of(to, kNone);
+  const auto order = to.get<int32_t>(kLayoutOrder, kByColumns);
+  const auto batch = to.get<int32_t>(kLayoutBatch, 1);
+  if (batch == 0 || size.rows == 0 || size.columns == 0) {
+    return kSuccess;
+  }
+  gpemu_cuda_result written{};
+  written.address = address;
+  const auto leading = to.get<int64_t>(kLayoutLeading, 0);
+  const int64_t rows = order == kByRows ? size.rows : size.columns;
+  constexpr int32_t kMostCalls = 4096;
+  if (order > kByRows || batch > kMostCalls ||
+      times(rows, leading, width) >= static_cast<double>(kMostWork)) {
+    written.bytes = static_cast<uint64_t>(entry_of(times(size.rows, size.columns, batch, width)));
+    return status_of(gpemu_cuda_leave_uncomputed(&written, name, stream));
+  }
+  uint64_t stride = 0;
+  if (!count_bytes(order == kByRows ? size.columns : size.rows, width, &written.bytes) ||
+      !count_bytes(leading, width, &written.pitch) ||
+      !count_bytes(to.get<int64_t>(kLayoutBatchStride, 0), width, &stride)) {
+    return kInvalidValue;
+  }
+  written.rows = static_cast<uint64_t>(rows);
+  for (int32_t i = 0; i < batch; ++i, written.address += stride) {
+    if (const int status = status_of(gpemu_cuda_leave_uncomputed(&written, name, stream));
+        status != kSuccess || stride == 0) {
+      return status;
+    }
+  }
+  return kSuccess;
+}
+
+/// Declares what the call writes to D; small plain products by columns are computed.
 int write_product(const Matmul& matmul, const Product& p, const gpemu_cuda_product& places,
                   const Matrices& layouts, gpemu_cuda_stream_handle stream) {
   const Layout& a = *find_object<Layout>(layouts.a);
@@ -107,10 +145,10 @@ int write_product(const Matmul& matmul, const Product& p, const gpemu_cuda_produ
   const bool by_columns = a.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns &&
                           b.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns &&
                           d.get<int32_t>(kLayoutOrder, kByColumns) == kByColumns;
-  if (!by_columns) {  // By rows, or tiled: as large.
-    product.leading_c = d.get<int64_t>(kLayoutLeading, 0) < p.m ? p.m : product.leading_c;
+  if (!by_columns) {
+    return leave_matrices(d, places.c, "cublasLtMatmul", stream);
   }
-  product.known = by_columns && product.beta == 0 &&
+  product.known = product.beta == 0 &&
                           matmul.get<uint32_t>(kMatmulEpilogue, kNoEpilogue) == kNoEpilogue &&
                           matmul.get<int32_t>(kMatmulScaleType, kR32F) == kR32F &&
                           matmul.get<int32_t>(kMatmulPointerMode, kHostPointer) == kHostPointer
@@ -312,10 +350,7 @@ GPEMU_SHIM_EXPORT int cublasLtMatrixTransform(void* handle, void* descriptor, co
   if (status != kSuccess) {
     return status;
   }
-  gpemu_cuda_result written{};
-  written.address = address_of(c);
-  written.bytes = static_cast<uint64_t>(entry_of(elements * gpemu_data_type_bytes(type)));
-  return status_of(gpemu_cuda_leave_uncomputed(&written, "cublasLtMatrixTransform", stream));
+  return leave_matrices(*to, address_of(c), "cublasLtMatrixTransform", stream);
 }
 
 // Nothing is cached: an answer takes no time worth saving.

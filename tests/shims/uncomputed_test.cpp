@@ -541,6 +541,50 @@ TEST_F(UncomputedSolver, AnyTypeOfMatrix) {
   }
 }
 
+// ---- cuBLASLt ----
+
+class UncomputedLt : public Uncomputed {
+ protected:
+  void SetUp() override { set_up({GPEMU_TEST_CUBLAS}); }
+};
+
+TEST_F(UncomputedLt, MatricesByColumnsAndByRows) {
+  constexpr int kOrder = 1, kBatch = 5, kBatchStride = 6, kByRows = 1;
+  void *handle = nullptr, *transform = nullptr, *from = nullptr, *to = nullptr;
+  const int batch = 2;
+  const int64_t stride = 32;
+  ASSERT_EQ(call("cublasLtCreate", &handle), 0);
+  ASSERT_EQ(call("cublasLtMatrixTransformDescCreate", &transform, kFloat), 0);
+  const uint64_t rows = 3, columns = 5, leading = 6;
+  ASSERT_EQ(call("cublasLtMatrixLayoutCreate", &from, kFloat, rows, columns, leading), 0);
+  ASSERT_EQ(call("cublasLtMatrixLayoutCreate", &to, kFloat, rows, columns, leading), 0);
+  letters_.insert({{'H', {address_of(handle)}},
+                   {'T', {address_of(transform)}},
+                   {'F', {address_of(from)}},
+                   {'L', {address_of(to)}}});
+  const Case transforms{"cublasLtMatrixTransform", "HTmmFmmF1L.", {{12, 5, 24}}};
+  check_case(transforms);
+  for (const auto& [attribute, value] : {std::pair{kOrder, kByRows}, {kBatch, batch}}) {
+    ASSERT_EQ(call("cublasLtMatrixLayoutSetAttribute", to, attribute, &value, sizeof(value)), 0);
+  }
+  ASSERT_EQ(call("cublasLtMatrixLayoutSetAttribute", to, kBatchStride, &stride, sizeof(stride)), 0);
+  check_case({transforms.function, transforms.spelling, {{20, 3, 24, 2, 128}}});
+  // A product of such matrices: 3 by 3, times 3 by 5.
+  constexpr int kCompute32F = 68;
+  void *product = nullptr, *square = nullptr, *right = nullptr;
+  const uint64_t order = 3;
+  const float zero = 0;
+  ASSERT_EQ(call("cublasLtMatmulDescCreate", &product, kCompute32F, kFloat), 0);
+  ASSERT_EQ(call("cublasLtMatrixLayoutCreate", &square, kFloat, order, order, leading), 0);
+  ASSERT_EQ(call("cublasLtMatrixLayoutCreate", &right, kFloat, rows, columns, leading), 0);
+  letters_.insert({{'P', {address_of(product)}},
+                   {'Q', {address_of(square)}},
+                   {'R', {address_of(right)}},
+                   {'z', {address_of(&zero)}}});
+  check_case({"cublasLtMatmul", "HPzmQmRz1L1L....", {{20, 3, 24, 2, 128}}});
+  EXPECT_EQ(call("cublasLtDestroy", handle), 0);
+}
+
 // ---- cuFFT ----
 
 class UncomputedFft : public Uncomputed {
