@@ -32,7 +32,7 @@ std::string to_gpus(const profile::TopologySpec& machine, int gpu) {
   return links;
 }
 
-// As nvidia-smi topo -m prints it on this machine.
+// The NVLinks of GPU 0: https://github.com/NVIDIA/nccl/issues/671.
 TEST(Paths, OfADgx1) {
   const profile::TopologySpec dgx = machine("dgx-1v");
   EXPECT_EQ(to_gpus(dgx, 0), "0 1 1 2 2 0 0 0 ");
