@@ -51,11 +51,11 @@ function(gpemu_share_common_headers target)
 endfunction()
 
 # Has up to `count` files of a target compiled as one: they use the same headers. The preset tidy
-# compiles each by itself.
+# compiles each by itself, the sanitizers' presets choose a number of their own.
 function(gpemu_compile_together target count)
-  if(NOT CMAKE_CXX_CLANG_TIDY)
+  if(NOT CMAKE_CXX_CLANG_TIDY AND NOT CMAKE_UNITY_BUILD)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${count})
-    target_link_libraries(${target} PRIVATE gpemu_unity_flags)
+    target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:gpemu_unity_flags>)
   endif()
 endfunction()
 
@@ -97,6 +97,7 @@ function(gpemu_add_module name)
     PRIVATE ${arg_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:gpemu_flags>)
   set_property(GLOBAL APPEND PROPERTY GPEMU_MODULES ${target})
   gpemu_share_common_headers(${target})
+  gpemu_compile_together(${target} 10)
 
   if(arg_TESTS AND GPEMU_BUILD_TESTS)
     add_executable(${target}_test ${arg_TESTS})

@@ -14,9 +14,12 @@ bool overlap(const Access& a, const Access& b) {
 }
 
 bool overlap(std::span<const Access> some, std::span<const Access> others) {
-  return std::ranges::any_of(some, [others](const Access& a) {
-    return std::ranges::any_of(others, [&a](const Access& b) { return overlap(a, b); });
-  });
+  for (const Access& a : some) {
+    for (const Access& b : others) {
+      if (overlap(a, b)) return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace

@@ -49,13 +49,10 @@ std::string first_word(std::string_view name) {
 }
 
 std::vector<std::size_t> matches(const record::ProgramWork& work, std::size_t from,
-                                 const std::regex& pattern) {
-  const auto matching = [&pattern](const std::string& name) {
-    return std::regex_search(name, pattern);
-  };
+                                 const NamePattern& pattern) {
   std::vector<bool> ranges, operations;
-  for (const std::string& name : work.names) ranges.push_back(matching(name));
-  for (const auto& operation : work.operations) operations.push_back(matching(operation.name));
+  for (const std::string& name : work.names) ranges.push_back(pattern.is_in(name));
+  for (const auto& operation : work.operations) operations.push_back(pattern.is_in(operation.name));
   std::vector<std::size_t> borders;
   bool previous = false;  // Consecutive matches count as one.
   for (std::size_t i = from; i < work.events.size(); ++i) {

@@ -125,9 +125,9 @@ TEST(FindSteps, NotByLayersThatRecurWhileTheProgramRuns) {
 TEST(FindSteps, ByAPattern) {
   WorkForTest test;
   test.add_all("emmelemmele");
-  const std::regex pattern("^m$");
+  const NamePattern pattern = NamePattern::read("^m$").value();
   EXPECT_EQ(steps_of(test.work, {.pattern = &pattern}), "mmele");
-  const std::regex once("^x$");
+  const NamePattern once = NamePattern::read("^x$").value();
   const auto found = find_steps(test.work, {.pattern = &once});
   ASSERT_FALSE(found);
   EXPECT_TRUE(found.error().message.contains("matches 0 operations")) << found.error().message;
@@ -136,7 +136,7 @@ TEST(FindSteps, ByAPattern) {
 TEST(FindSteps, ByAPatternForRanges) {
   WorkForTest test;
   for (int i = 0; i < 3; ++i) test.range("epoch 1, part " + std::to_string(i)).add_all("el");
-  const std::regex pattern("part [0-9]");
+  const NamePattern pattern = NamePattern::read("part [0-9]").value();
   EXPECT_EQ(steps_of(test.work, {.pattern = &pattern}), "el/el");
 }
 

@@ -28,8 +28,9 @@ bool recorded_enough(const Result<predict::FoundSteps>& found, std::size_t event
   return (found && found->steps.size() >= wanted) || events - last_step >= kGiveUpEvents;
 }
 
-Result<predict::FoundSteps> steps_of_run(const record::ProgramWork* work, const std::regex* pattern,
-                                         std::size_t wanted, const RunEnd& end) {
+Result<predict::FoundSteps> steps_of_run(const record::ProgramWork* work,
+                                         const predict::NamePattern* pattern, std::size_t wanted,
+                                         const RunEnd& end) {
   const int code = end.exit_code.value_or(0);
   const std::string ended =
       code == 0 ? "the program ended" : fmt::format("the program ended with exit code {}", code);

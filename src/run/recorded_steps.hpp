@@ -3,12 +3,12 @@
 
 #include <cstddef>
 #include <optional>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/predict/name_pattern.hpp"
 #include "gpemu/predict/steps.hpp"
 #include "gpemu/record/program_work.hpp"
 
@@ -36,7 +36,7 @@ struct RunEnd {
 /// Errors: kNotFound, with the last lines of the output if the program failed or did not use the
 /// GPU.
 [[nodiscard]] Result<predict::FoundSteps> steps_of_run(const record::ProgramWork* work,
-                                                       const std::regex* pattern,
+                                                       const predict::NamePattern* pattern,
                                                        std::size_t wanted, const RunEnd& end);
 
 /// Returns the last 15 lines of a program's output, each after a line break and a bar.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -64,7 +63,7 @@ class StepsOfRunTest : public testing::Test {
     return found.error().message;
   }
 
-  const std::regex pattern_{"s"};
+  const predict::NamePattern pattern_ = predict::NamePattern::read("s").value();
   const record::ProgramWork work_ = work_of("saasaasaasa");
 };
 

@@ -3,7 +3,6 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
-#include <regex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/predict/name_pattern.hpp"
 #include "gpemu/predict/step_prediction.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/report/json_text.hpp"
@@ -50,13 +50,11 @@ Result<void> check(const PredictOptions& options, const World& world) {
   return report::check_outputs({report::file_of(options.json), options.plot, options.report});
 }
 
-Result<std::optional<std::regex>> read_pattern(const std::string& text) {
+Result<std::optional<predict::NamePattern>> read_pattern(const std::string& text) {
   if (text.empty()) return std::nullopt;
-  try {
-    return std::regex(text, std::regex::ECMAScript | std::regex::optimize);
-  } catch (const std::regex_error& error) {  // std::regex reports faults only by exceptions.
-    return fail(ErrorCode::kInvalidArgument, "--step-pattern {}: {}", text, error.what());
-  }
+  auto pattern = predict::NamePattern::read(text);
+  if (pattern) return *pattern;
+  return fail(pattern.error().code, "--step-pattern {}: {}", text, pattern.error().message);
 }
 
 /// Records steps and reports progress on standard error.
@@ -100,7 +98,7 @@ Result<PredictAnswer> answer_of(const ProgramRuns& runs, const profile::GpuSpec&
 }
 
 Result<PredictReport> predict_all(const PredictOptions& options, const World& world) {
-  GPEMU_ASSIGN(const std::optional<std::regex> pattern, read_pattern(options.pattern));
+  GPEMU_ASSIGN(const std::optional<predict::NamePattern> pattern, read_pattern(options.pattern));
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   std::vector<profile::GpuSpec> gpus;
   for (const std::string& name : options.gpus) {

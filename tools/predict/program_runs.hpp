@@ -4,13 +4,13 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <regex>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/predict/name_pattern.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/run/program_run.hpp"
 
@@ -19,8 +19,8 @@ namespace gpemu::tools {
 /// The program whose steps are predicted.
 struct PredictedProgram {
   std::vector<std::string> words;
-  int steps = 5;                        ///< after the warm-up.
-  const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
+  int steps = 5;                                  ///< after the warm-up.
+  const predict::NamePattern* pattern = nullptr;  ///< see predict::StepSearch.
 };
 
 /// The functions with which ProgramRuns chooses GPUs and runs the program.

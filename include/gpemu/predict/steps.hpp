@@ -4,11 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <regex>
 #include <string_view>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/predict/name_pattern.hpp"
 #include "gpemu/record/program_work.hpp"
 
 namespace gpemu::predict {
@@ -34,7 +34,7 @@ struct FoundSteps {
 /// How find_steps searches.
 struct StepSearch {
   /// Matches the name of an operation or range that occurs once per step; null: none is given.
-  const std::regex* pattern = nullptr;
+  const NamePattern* pattern = nullptr;
   /// Whether the program ended without an error; else only certain steps are reported.
   bool complete = true;
 };

@@ -4,12 +4,12 @@
 #include <atomic>
 #include <filesystem>
 #include <optional>
-#include <regex>
 #include <string>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
+#include "gpemu/predict/name_pattern.hpp"
 #include "gpemu/predict/steps.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/record/program_work.hpp"
@@ -20,10 +20,10 @@ namespace gpemu::run {
 struct ProgramRunOptions {
   std::vector<std::string> words;  ///< the program and its arguments.
   profile::GpuSpec gpu;
-  int batch = 0;                        ///< in GPEMU_BATCH, and for "{batch}" in `words`; 0: none.
-  int steps = 5;                        ///< after the warm-up.
-  Bytes memory = 0;                     ///< of the emulated GPU; 0: more than any GPU has.
-  const std::regex* pattern = nullptr;  ///< see predict::StepSearch.
+  int batch = 0;     ///< in GPEMU_BATCH, and for "{batch}" in `words`; 0: none.
+  int steps = 5;     ///< after the warm-up.
+  Bytes memory = 0;  ///< of the emulated GPU; 0: more than any GPU has.
+  const predict::NamePattern* pattern = nullptr;  ///< see predict::StepSearch.
 };
 
 /// The work of a program until enough of its steps were recorded.
