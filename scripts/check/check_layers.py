@@ -18,7 +18,7 @@ ALLOWED = {
     "profile": {"base"},
     "topology": {"base", "profile"},
     "cost": {"abi", "base", "profile"},
-    "calibrate": {"base", "profile", "cost"},
+    "calibrate": {"base", "profile", "topology", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
     "train": {"base", "sim", "profile", "cost", "device", "data"},

@@ -6,13 +6,10 @@
 
 #include <gtest/gtest.h>
 
+#include "test_machine.hpp"
+
 namespace gpemu::topology {
 namespace {
-
-profile::TopologySpec machine(const std::string& name) {
-  const std::filesystem::path folder = GPEMU_TOPOLOGIES_FOLDER;
-  return profile::load_topology_spec(folder / (name + ".toml")).value();
-}
 
 /// Returns the names of the paths from a GPU to all network adapters.
 std::string to_adapters(const profile::TopologySpec& machine, std::size_t gpu) {

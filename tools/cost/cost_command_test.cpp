@@ -127,6 +127,59 @@ TEST_F(CostCommandTest, FitAndEvalNeedTheFolderInWhichTheyWrite) {
   }
 }
 
+class CostCollectivesTest : public CostCommandTest {
+ protected:
+  /// Two V100 below one PCIe switch.
+  CostCollectivesTest() {
+    made_up_.write("topologies/box.toml",
+                   "name = \"box\"\n"
+                   "title = \"A box\"\n"
+                   "gpu = \"V100-PCIE-32GB\"\n"
+                   "sockets = [\"A processor\"]\n"
+                   "[[bridge]]\n"
+                   "name = \"cpu0\"\n"
+                   "socket = 0\n"
+                   "numa_node = 0\n"
+                   "source = \"us\"\n"
+                   "[[switch]]\n"
+                   "name = \"plx0\"\n"
+                   "below = \"cpu0\"\n"
+                   "generation = 3\n"
+                   "lanes = 16\n"
+                   "gpus = [0, 1]\n"
+                   "source = \"us\"\n"
+                   "[sources]\n"
+                   "us = \"made up\"\n");
+  }
+};
+
+TEST_F(CostCollectivesTest, TakeWhatTheMachineAllows) {
+  const Outcome outcome = made_up_.run(
+      {"cost", "collectives", "--topology", "box", "--bytes", "4096,1073741824", "--json"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json times = parsed(outcome.output)["times"];
+  ASSERT_EQ(times.size(), 2U) << times;
+  EXPECT_EQ(times[0]["protocol"], "LL");
+  EXPECT_EQ(times[1]["protocol"], "Simple");
+  EXPECT_NEAR(times[1]["bus_gb_per_s"], 0.8 * 15.75, 0.2) << "four fifths of the link's rate";
+  const Outcome table = made_up_.run(
+      {"cost", "collectives", "--topology", "box", "--bytes", "4096", "--collective", "broadcast"});
+  EXPECT_TRUE(table.output.starts_with("broadcast on A box\n")) << table.output;
+}
+
+TEST_F(CostCollectivesTest, NeedAMachineOrMeasurements) {
+  EXPECT_EQ(made_up_.run({"cost", "collectives"}),
+            (Outcome{2, "",
+                     "gpemu: cost collectives needs either --topology, for times on a machine, or "
+                     "--eval, to compare with measurements\n"}));
+  EXPECT_EQ(
+      made_up_.run({"cost", "collectives", "--topology", "box", "--bytes", "1k"}),
+      (Outcome{2, "", "gpemu: --bytes 1k: a whole number of bytes from 1 to 2^50 was expected\n"}));
+  EXPECT_EQ(made_up_.run({"cost", "collectives", "--topology", "box", "--gpus", "3"}),
+            (Outcome{2, "", "gpemu: box has 2 GPUs, so a group has 2 to 2, not 3\n"}));
+  EXPECT_EQ(made_up_.run({"cost", "collectives", "--eval", "/none"}).code, 3);
+}
+
 TEST_F(CostCommandTest, RecordedPricesOperationsOnEachGpu) {
   const Outcome outcome = made_up_.run(
       {"cost", "recorded", recordings(), "--gpu", "V100-PCIE-32GB", "--batch", "32,64", "--json"});

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/topology_spec.hpp"
+#include "gpemu/topology/collective.hpp"
+
+namespace gpemu::topology {
+
+/// Rings over NVLinks without a switch.
+struct Rings {
+  int count = 0;  ///< that share no link in the same direction.
+  /// Whether they pass through GPUs that are not next in the ring, because no ring is direct.
+  bool relayed = false;
+};
+
+/// Returns the most rings through the first `ranks` GPUs of a machine whose NVLinks join GPUs
+/// directly. Each ring uses a link in one direction. Requires: 2 <= ranks <= 8.
+[[nodiscard]] Rings find_rings(const profile::TopologySpec& machine, int ranks);
+
+/// Describes what joins the first `ranks` GPUs of one machine.
+///
+/// Errors: kInvalidArgument for fewer than two ranks or more than the machine has.
+[[nodiscard]] Result<Fabric> fabric_of(const profile::TopologySpec& machine,
+                                       const profile::GpuSpec& gpu, int ranks);
+
+}  // namespace gpemu::topology

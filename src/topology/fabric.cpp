@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/topology/fabric.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <vector>
+
+#include "gpemu/topology/paths.hpp"
+
+namespace gpemu::topology {
+namespace {
+
+/// More GPUs than NVLinks without a switch join.
+constexpr int kMostBonded = 8;
+/// Rings that NCCL runs through NVSwitches from Ampere on.
+constexpr int kSwitchedChannels = 24;
+constexpr int kPcieChannels = 2;
+/// What rings reach that pass through other GPUs. Source: 8 V100 of a DGX-1, of which 5 take part:
+/// 37 GB/s over two such rings (VIA-Research/vTrain), where two direct rings of 6 reach 45.
+constexpr double kRelayedShare = 0.82;
+/// The rate that NCCL's search assumes of an NVLink, as a share of its own, by generation. Source:
+/// 20 of 25 GB/s, 20.6 of 25 and 40.1 of 50 in NCCL 2.27's src/graph/topo.h.
+constexpr std::array<double, 4> kSearchedNvlink = {0.8, 0.8, 0.824, 0.802};
+/// And of PCIe: 12 GB/s of 15.75 for 16 lanes of generation 3, and so on (the same file).
+constexpr double kSearchedPcie = 12.0 / 15.75;
+/// Bytes per second of a lane of PCIe 3.0 in one direction: 8 GT/s, of which 128/130 are data.
+constexpr double kLaneOfGeneration3 = 8e9 * 128 / 130 / 8;
+
+/// Links in each direction from a GPU (row) to a GPU.
+using Links = std::array<std::array<int, kMostBonded>, kMostBonded>;
+
+/// The links that one ring uses.
+struct Cycle {
+  std::vector<std::pair<int, int>> hops;
+};
+
+/// Collects the rings through all of `ranks` GPUs, from GPU 0. With `relays`, a GPU reaches another
+/// one through a third one too.
+class CycleSearch {
+ public:
+  CycleSearch(const Links& links, int ranks, bool relays)
+      : links_(links), ranks_(ranks), relays_(relays) {}
+
+  std::vector<Cycle> find() {
+    visited_[0] = true;
+    extend(0, 1);
+    return std::move(found_);
+  }
+
+ private:
+  /// Enough of them to choose from; cube meshes have fewer direct ones.
+  static constexpr std::size_t kMostCycles = 4096;
+
+  void extend(int from, int count) {
+    if (found_.size() >= kMostCycles) return;
+    if (count == ranks_) return close(from, 0);
+    for (int next = 1; next < ranks_; ++next) {
+      if (visited_[next]) continue;
+      visited_[next] = true;
+      over(from, next, [&] { extend(next, count + 1); });
+      visited_[next] = false;
+    }
+  }
+  void close(int from, int first) {
+    over(from, first, [&] { found_.push_back({path_}); });
+  }
+  /// Goes to a GPU in each way that there is.
+  template <typename Then>
+  void over(int from, int to, Then then) {
+    if (links_[from][to] > 0) {
+      path_.emplace_back(from, to);
+      then();
+      path_.pop_back();
+    }
+    if (!relays_) return;
+    for (int relay = 0; relay < ranks_; ++relay) {
+      if (relay == from || relay == to || links_[from][to] > 0) continue;
+      if (links_[from][relay] == 0 || links_[relay][to] == 0) continue;
+      path_.emplace_back(from, relay);
+      path_.emplace_back(relay, to);
+      then();
+      path_.pop_back();
+      path_.pop_back();
+    }
+  }
+
+  const Links& links_;
+  int ranks_;
+  bool relays_;
+  std::array<bool, kMostBonded> visited_{};
+  std::vector<std::pair<int, int>> path_;
+  std::vector<Cycle> found_;
+};
+
+/// Chooses as many rings as the links bear.
+class Packing {
+ public:
+  Packing(Links links, const std::vector<Cycle>& cycles, int bound)
+      : free_(links), cycles_(cycles), bound_(bound) {}
+
+  int most() {
+    add(0, 0);
+    return best_;
+  }
+
+ private:
+  /// A search that has not ended after so many tries is as good as it gets.
+  static constexpr int kMostTries = 2'000'000;
+
+  void add(std::size_t first, int count) {
+    best_ = std::max(best_, count);
+    for (std::size_t i = first; i < cycles_.size(); ++i) {
+      if (best_ >= bound_ || ++tries_ > kMostTries) return;
+      if (take(cycles_[i])) {
+        add(i, count + 1);
+        give_back(cycles_[i], cycles_[i].hops.size());
+      }
+    }
+  }
+  bool take(const Cycle& cycle) {
+    for (std::size_t i = 0; i < cycle.hops.size(); ++i) {
+      int& links = free_[cycle.hops[i].first][cycle.hops[i].second];
+      if (links == 0) {
+        give_back(cycle, i);
+        return false;
+      }
+      --links;
+    }
+    return true;
+  }
+  void give_back(const Cycle& cycle, std::size_t count) {
+    for (std::size_t i = 0; i < count; ++i) {
+      ++free_[cycle.hops[i].first][cycle.hops[i].second];
+    }
+  }
+
+  Links free_;
+  const std::vector<Cycle>& cycles_;
+  int bound_;
+  int best_ = 0;
+  int tries_ = 0;
+};
+
+Generation generation_of(const profile::GpuSpec& gpu) {
+  if (gpu.compute_capability_major >= 10) return Generation::kBlackwell;
+  if (gpu.compute_capability_major == 9) return Generation::kHopper;
+  return gpu.compute_capability_major == 8 ? Generation::kAmpere : Generation::kVolta;
+}
+
+/// Returns the most NVLinks that a GPU of the machine has.
+int links_of_a_gpu(const profile::TopologySpec& machine) {
+  if (machine.switched_links > 0) return machine.switched_links;
+  const int gpus = static_cast<int>(machine.gpus.size());
+  int most = 0;
+  for (int gpu = 0; gpu < gpus; ++gpu) {
+    int links = 0;
+    for (int peer = 0; peer < gpus; ++peer) links += nvlinks_between(machine, gpu, peer);
+    most = std::max(most, links);
+  }
+  return most;
+}
+
+/// GPUs reach each other's memory over PCIe unless a host bridge is in between, and GeForce never.
+bool are_peers(const profile::TopologySpec& machine, const profile::GpuSpec& gpu, int ranks) {
+  if (gpu.name.starts_with("RTX-")) return false;
+  for (int first = 0; first < ranks; ++first) {
+    for (int second = 0; second < first; ++second) {
+      if (pcie_path(machine, machine.gpus[first], machine.gpus[second]) > Path::kPxb) return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+Rings find_rings(const profile::TopologySpec& machine, int ranks) {
+  Links links{};
+  int bound = 0;
+  for (int from = 0; from < ranks; ++from) {
+    int all = 0;
+    for (int to = 0; to < ranks; ++to) {
+      links[from][to] = nvlinks_between(machine, from, to);
+      all += links[from][to];
+    }
+    bound = from == 0 ? all : std::min(bound, all);
+  }
+  for (const bool relays : {false, true}) {
+    const std::vector<Cycle> cycles = CycleSearch(links, ranks, relays).find();
+    if (const int count = Packing(links, cycles, bound).most(); count > 0) return {count, relays};
+  }
+  return {};
+}
+
+Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::GpuSpec& gpu,
+                         int ranks) {
+  if (ranks < 2 || ranks > static_cast<int>(machine.gpus.size())) {
+    return fail(ErrorCode::kInvalidArgument, "{} has {} GPUs, so a group has 2 to {}, not {}",
+                machine.name, machine.gpus.size(), machine.gpus.size(), ranks);
+  }
+  Fabric fabric{.ranks = ranks, .generation = generation_of(gpu)};
+  const double searched = kSearchedNvlink[static_cast<std::size_t>(fabric.generation)];
+  const double nvlink = gpu.nvlink_bytes_per_s.value_or(0);
+  if (machine.switched_links > 0) {
+    fabric.switched = true;
+    fabric.line_rate = nvlink;
+    fabric.searched_rate = nvlink * searched;
+    fabric.channels = kSwitchedChannels;
+    return fabric;
+  }
+  const int links = links_of_a_gpu(machine);
+  const Rings rings = links > 0 && ranks <= kMostBonded ? find_rings(machine, ranks) : Rings{};
+  if (rings.count > 0) {
+    fabric.line_rate = rings.count * nvlink / links * (rings.relayed ? kRelayedShare : 1);
+    fabric.searched_rate = rings.count * nvlink / links * searched;
+    fabric.channels = 2 * rings.count;
+    return fabric;
+  }
+  fabric.inside = are_peers(machine, gpu, ranks) ? LinkClass::kPciePeer : LinkClass::kPcieStaged;
+  fabric.line_rate = kLaneOfGeneration3 * (1 << (gpu.pcie_generation - 3)) * gpu.pcie_lanes;
+  fabric.searched_rate = fabric.line_rate * kSearchedPcie;
+  fabric.channels = kPcieChannels;
+  return fabric;
+}
+
+}  // namespace gpemu::topology

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/topology/fabric.hpp"
+
+#include <array>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+#include "test_machine.hpp"
+
+namespace gpemu::topology {
+namespace {
+
+profile::GpuSpec gpu(const std::string& name) {
+  const std::filesystem::path folder = GPEMU_GPUS_FOLDER;
+  return profile::load_gpu_spec(folder / (name + ".toml")).value();
+}
+
+TEST(FindRings, OfADgx1UseEachLinkOnceInADirection) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  // By number of GPUs, from 2.
+  constexpr std::array kRings = {1, 2, 4, 2, 2, 4, 6};
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    const Rings rings = find_rings(dgx, ranks);
+    EXPECT_EQ(rings.count, kRings.at(ranks - 2)) << ranks;
+    // GPU 4 has links to GPU 0 only, of GPUs 0 to 3.
+    EXPECT_EQ(rings.relayed, ranks == 5) << ranks;
+  }
+}
+
+TEST(FindRings, AreNoneWithoutLinks) {
+  profile::TopologySpec two;
+  two.gpus.resize(2);
+  EXPECT_EQ(find_rings(two, 2).count, 0);
+}
+
+// The bandwidths for 2 to 8 GPUs that VIA-Research/vTrain measured.
+TEST(FabricOf, ADgx1GivesItsMeasuredBandwidths) {
+  constexpr std::array kMeasured = {22.6, 45.0, 85.0, 37.0, 46.0, 87.0, 134.0};
+  constexpr Bytes kLarge = 4 * kGiB;
+  for (int ranks = 2; ranks <= 8; ++ranks) {
+    const auto fabric = fabric_of(machine("dgx-1v"), gpu("V100-SXM2-32GB"), ranks);
+    ASSERT_TRUE(fabric);
+    const double time = to_seconds(time_of(*fabric, Collective::kAllReduce, kLarge).time);
+    const double bus =
+        static_cast<double>(kLarge) * bus_factor(Collective::kAllReduce, ranks) / time / 1e9;
+    EXPECT_NEAR(bus / kMeasured.at(ranks - 2), 1, 0.1) << ranks;
+  }
+}
+
+TEST(FabricOf, NvswitchesGiveEachGpuAllItsLinks) {
+  const auto fabric = fabric_of(machine("dgx-a100"), gpu("A100-SXM4-40GB"), 3);
+  ASSERT_TRUE(fabric);
+  EXPECT_TRUE(fabric->switched);
+  EXPECT_EQ(fabric->generation, Generation::kAmpere);
+  EXPECT_DOUBLE_EQ(fabric->line_rate, 300e9);
+  EXPECT_DOUBLE_EQ(fabric->searched_rate, 240e9);
+}
+
+TEST(FabricOf, WithoutNvlinkGpusBelowASwitchArePeers) {
+  profile::TopologySpec box = machine("dgx-1v");
+  box.bonds.clear();
+  const profile::GpuSpec v100 = gpu("V100-PCIE-32GB");
+  EXPECT_EQ(fabric_of(box, v100, 2)->inside, LinkClass::kPciePeer);
+  EXPECT_NEAR(fabric_of(box, v100, 2)->line_rate, 15.75e9, 1e7);
+  EXPECT_EQ(fabric_of(box, v100, 3)->inside, LinkClass::kPcieStaged) << "a host bridge";
+  EXPECT_EQ(fabric_of(box, gpu("RTX-4090"), 2)->inside, LinkClass::kPcieStaged) << "GeForce";
+}
+
+TEST(FabricOf, RefusesMoreGpusThanThereAre) {
+  const auto nine = fabric_of(machine("dgx-1v"), gpu("V100-SXM2-32GB"), 9);
+  ASSERT_FALSE(nine);
+  EXPECT_EQ(nine.error().message, "dgx-1v has 8 GPUs, so a group has 2 to 8, not 9");
+  EXPECT_FALSE(fabric_of(machine("dgx-1v"), gpu("V100-SXM2-32GB"), 1));
+}
+
+}  // namespace
+}  // namespace gpemu::topology
