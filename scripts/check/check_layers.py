@@ -21,7 +21,7 @@ ALLOWED = {
     "calibrate": {"base", "profile", "topology", "cost"},
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
-    "train": {"base", "sim", "profile", "cost", "device", "data"},
+    "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
     "cuda": {"abi", "base", "sim", "profile", "cost", "device"},
     "capi": {"abi", "base", "sim", "profile", "cost", "calibrate", "device", "data", "train",
              "cuda"},

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <vector>
 
@@ -161,15 +162,45 @@ int links_of_a_gpu(const profile::TopologySpec& machine) {
   return most;
 }
 
-/// GPUs reach each other's memory over PCIe unless a host bridge is in between, and GeForce never.
+/// Whether the driver lets GPUs reach each other's memory over PCIe: not on GeForce, since the RTX
+/// 20 series.
+bool has_pcie_peers(const profile::GpuSpec& gpu) {
+  return !gpu.product_name.contains("GeForce");
+}
+
+/// GPUs reach each other's memory over PCIe unless a host bridge is in between.
 bool are_peers(const profile::TopologySpec& machine, const profile::GpuSpec& gpu, int ranks) {
-  if (gpu.name.starts_with("RTX-")) return false;
+  if (!has_pcie_peers(gpu)) return false;
   for (int first = 0; first < ranks; ++first) {
     for (int second = 0; second < first; ++second) {
       if (pcie_path(machine, machine.gpus[first], machine.gpus[second]) > Path::kPxb) return false;
     }
   }
   return true;
+}
+
+/// GPUs behind NVSwitches.
+Fabric switched(const profile::GpuSpec& gpu, int ranks) {
+  const Generation generation = generation_of(gpu);
+  const double nvlink = gpu.nvlink_bytes_per_s.value_or(0);
+  return {.ranks = ranks,
+          .generation = generation,
+          .switched = true,
+          .line_rate = nvlink,
+          .searched_rate = nvlink * kSearchedNvlink[static_cast<std::size_t>(generation)],
+          .channels = kSwitchedChannels};
+}
+
+/// GPUs without NVLink.
+Fabric over_pcie(const profile::GpuSpec& gpu, int ranks, bool peers) {
+  const double lanes = kLaneOfGeneration3 * gpu.pcie_lanes;
+  const double rate = lanes * std::exp2(gpu.pcie_generation - 3);
+  return {.ranks = ranks,
+          .generation = generation_of(gpu),
+          .inside = peers ? LinkClass::kPciePeer : LinkClass::kPcieStaged,
+          .line_rate = rate,
+          .searched_rate = rate * kSearchedPcie,
+          .channels = kPcieChannels};
 }
 
 }  // namespace
@@ -198,28 +229,27 @@ Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::Gp
     return fail(ErrorCode::kInvalidArgument, "{} has {} GPUs, so a group has 2 to {}, not {}",
                 machine.name, machine.gpus.size(), machine.gpus.size(), ranks);
   }
-  Fabric fabric{.ranks = ranks, .generation = generation_of(gpu)};
-  const double searched = kSearchedNvlink[static_cast<std::size_t>(fabric.generation)];
-  const double nvlink = gpu.nvlink_bytes_per_s.value_or(0);
-  if (machine.switched_links > 0) {
-    fabric.switched = true;
-    fabric.line_rate = nvlink;
-    fabric.searched_rate = nvlink * searched;
-    fabric.channels = kSwitchedChannels;
-    return fabric;
-  }
+  if (machine.switched_links > 0) return switched(gpu, ranks);
   const int links = links_of_a_gpu(machine);
   const Rings rings = links > 0 && ranks <= kMostBonded ? find_rings(machine, ranks) : Rings{};
-  if (rings.count > 0) {
-    fabric.line_rate = rings.count * nvlink / links * (rings.relayed ? kRelayedShare : 1);
-    fabric.searched_rate = rings.count * nvlink / links * searched;
-    fabric.channels = 2 * rings.count;
-    return fabric;
+  if (rings.count == 0) return over_pcie(gpu, ranks, are_peers(machine, gpu, ranks));
+  Fabric fabric = switched(gpu, ranks);
+  const double share = static_cast<double>(rings.count) / links;
+  fabric.switched = false;
+  fabric.line_rate *= share * (rings.relayed ? kRelayedShare : 1);
+  fabric.searched_rate *= share;
+  fabric.channels = 2 * rings.count;
+  return fabric;
+}
+
+Fabric fabric_of(const profile::GpuSpec& gpu, int ranks) {
+  if (!gpu.nvlink_bytes_per_s || ranks > gpu.nvlink_gpus) {
+    return over_pcie(gpu, ranks, has_pcie_peers(gpu));
   }
-  fabric.inside = are_peers(machine, gpu, ranks) ? LinkClass::kPciePeer : LinkClass::kPcieStaged;
-  fabric.line_rate = kLaneOfGeneration3 * (1 << (gpu.pcie_generation - 3)) * gpu.pcie_lanes;
-  fabric.searched_rate = fabric.line_rate * kSearchedPcie;
-  fabric.channels = kPcieChannels;
+  Fabric fabric = switched(gpu, ranks);
+  // Bridges join pairs, and V100s join each other directly.
+  fabric.switched = gpu.nvlink_gpus > 2 && fabric.generation != Generation::kVolta;
+  if (!fabric.switched) fabric.channels = kSwitchedChannels / 2;
   return fabric;
 }
 

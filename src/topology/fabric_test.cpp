@@ -68,6 +68,17 @@ TEST(FabricOf, WithoutNvlinkGpusBelowASwitchArePeers) {
   EXPECT_EQ(fabric_of(box, gpu("RTX-4090"), 2)->inside, LinkClass::kPcieStaged) << "GeForce";
 }
 
+TEST(FabricOf, GpusWithoutADescribedMachineHaveAllTheirLinks) {
+  EXPECT_TRUE(fabric_of(gpu("A100-SXM4-40GB"), 8).switched);
+  EXPECT_DOUBLE_EQ(fabric_of(gpu("A100-SXM4-40GB"), 8).line_rate, 300e9);
+  EXPECT_EQ(fabric_of(gpu("A100-SXM4-40GB"), 16).inside, LinkClass::kPciePeer) << "16 of 8";
+  EXPECT_FALSE(fabric_of(gpu("V100-SXM2-32GB"), 4).switched);
+  EXPECT_DOUBLE_EQ(fabric_of(gpu("RTX-3090"), 2).line_rate, 56.25e9) << "a bridge";
+  EXPECT_EQ(fabric_of(gpu("RTX-3090"), 4).inside, LinkClass::kPcieStaged);
+  EXPECT_NEAR(fabric_of(gpu("RTX-4090"), 2).line_rate, 31.5e9, 1e7);
+  EXPECT_EQ(fabric_of(gpu("T4"), 2).inside, LinkClass::kPciePeer);
+}
+
 TEST(FabricOf, RefusesMoreGpusThanThereAre) {
   const auto nine = fabric_of(machine("dgx-1v"), gpu("V100-SXM2-32GB"), 9);
   ASSERT_FALSE(nine);

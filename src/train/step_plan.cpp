@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include "gpemu/cost/collective.hpp"
+#include "gpemu/topology/collective.hpp"
+#include "gpemu/topology/fabric.hpp"
 #include "gpemu/train/trainer.hpp"
 
 namespace gpemu::train {
@@ -9,6 +10,13 @@ namespace {
 
 /// Bytes of one element of the input and of one gradient: FP32.
 constexpr Bytes kFloatBytes = 4;
+
+cost::Estimate all_reduce_time(const profile::GpuSpec& gpu, Bytes bytes, int gpus) {
+  if (gpus == 1) return {.evidence = cost::Evidence::kAnalytic};
+  const topology::CollectiveTime cost =
+      topology::time_of(topology::fabric_of(gpu, gpus), topology::Collective::kAllReduce, bytes);
+  return {cost.time, cost::Evidence::kTransferred, cost.relative_bar};
+}
 
 }  // namespace
 
@@ -26,7 +34,7 @@ Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus
   plan.gpus = gpus;
   GPEMU_ASSIGN(plan.cost, model.step(batch / gpus));
   const profile::ModelInfo& info = model.model();
-  plan.all_reduce = cost::all_reduce_time(model.gpu(), info.parameters * kFloatBytes, gpus);
+  plan.all_reduce = all_reduce_time(model.gpu(), info.parameters * kFloatBytes, gpus);
   plan.input_bytes = static_cast<Bytes>(batch / gpus) * kFloatBytes;
   for (const int extent : info.input_shape) plan.input_bytes *= static_cast<Bytes>(extent);
   return plan;

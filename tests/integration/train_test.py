@@ -87,7 +87,7 @@ class TrainTest(unittest.TestCase):
         self.assertAlmostEqual(
             result["time_s"]["all_reduce"],
             result["profile_step_ms"]["all_reduce"] * result["steps"] / 1000, places=9)
-        self.assertGreater(result["evidence"]["analytic"], 0)
+        self.assertGreater(result["evidence"]["transferred"], 0)
         self.check_sums(result)
 
     def test_writes_a_trace_whose_engines_do_one_thing_at_a_time(self):

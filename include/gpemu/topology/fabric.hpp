@@ -25,4 +25,9 @@ struct Rings {
 [[nodiscard]] Result<Fabric> fabric_of(const profile::TopologySpec& machine,
                                        const profile::GpuSpec& gpu, int ranks);
 
+/// Describes what joins `ranks` equal GPUs of one node for which no machine is described: NVLink
+/// with all of each GPU's links where it joins that many GPUs, else PCIe, with peer access but for
+/// GeForce. Requires: ranks >= 1.
+[[nodiscard]] Fabric fabric_of(const profile::GpuSpec& gpu, int ranks);
+
 }  // namespace gpemu::topology

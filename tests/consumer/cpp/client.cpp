@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
-#include <gpemu/cost/collective.hpp>
 #include <gpemu/profile/database.hpp>
 #include <gpemu/record/process_records.hpp>
 #include <gpemu/run/settings.hpp>
+#include <gpemu/topology/collective.hpp>
+#include <gpemu/topology/fabric.hpp>
 #include <gpemu/train/trainer.hpp>
 
 // Looks up a GPU in the installed database, which GPEMU_PROFILES names, asks for a cost on it and
@@ -20,7 +21,8 @@ int main() {
     std::fprintf(stderr, "%s\n", gpu.error().message.c_str());
     return 1;
   }
-  const gpemu::cost::Estimate estimate = gpemu::cost::all_reduce_time(*gpu, gpemu::kGiB, 4);
+  const auto estimate = gpemu::topology::time_of(
+      gpemu::topology::fabric_of(*gpu, 4), gpemu::topology::Collective::kAllReduce, gpemu::kGiB);
   const auto told = gpemu::run::environment_of({.gpu = gpu->name}, "shims", "records");
   const auto records = gpemu::record::read_processes("no-such-folder");
   return estimate.time > gpemu::Duration::zero() && !told.set.empty() && !records ? 0 : 1;
