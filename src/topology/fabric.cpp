@@ -3,11 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <vector>
 
 #include "gpemu/topology/paths.hpp"
+#include "gpemu/topology/peer_copy.hpp"
 
 namespace gpemu::topology {
 namespace {
@@ -25,8 +25,6 @@ constexpr double kRelayedShare = 0.82;
 constexpr std::array<double, 4> kSearchedNvlink = {0.8, 0.8, 0.824, 0.802};
 /// And of PCIe: 12 GB/s of 15.75 for 16 lanes of generation 3, and so on (the same file).
 constexpr double kSearchedPcie = 12.0 / 15.75;
-/// Bytes per second of a lane of PCIe 3.0 in one direction: 8 GT/s, of which 128/130 are data.
-constexpr double kLaneOfGeneration3 = 8e9 * 128 / 130 / 8;
 
 /// Links in each direction from a GPU (row) to a GPU.
 using Links = std::array<std::array<int, kMostBonded>, kMostBonded>;
@@ -193,8 +191,7 @@ Fabric switched(const profile::GpuSpec& gpu, int ranks) {
 
 /// GPUs without NVLink.
 Fabric over_pcie(const profile::GpuSpec& gpu, int ranks, bool peers) {
-  const double lanes = kLaneOfGeneration3 * gpu.pcie_lanes;
-  const double rate = lanes * std::exp2(gpu.pcie_generation - 3);
+  const double rate = pcie_line_rate(gpu);
   return {.ranks = ranks,
           .generation = generation_of(gpu),
           .inside = peers ? LinkClass::kPciePeer : LinkClass::kPcieStaged,
