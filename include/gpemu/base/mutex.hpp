@@ -45,7 +45,8 @@ class GPEMU_THREAD_ANNOTATION(capability("mutex")) Mutex {
 /// Holds a mutex until the end of the lock's scope, or until unlock().
 class GPEMU_SCOPED_LOCK Lock {
  public:
-  explicit Lock(Mutex& mutex) GPEMU_ACQUIRES(mutex) : lock_(mutex.mutex_) {}
+  explicit Lock(Mutex& mutex) GPEMU_ACQUIRES(mutex)
+      : lock_(acquired(mutex.mutex_), std::adopt_lock) {}
   Lock(const Lock&) = delete;
   Lock& operator=(const Lock&) = delete;
   ~Lock() GPEMU_RELEASES() = default;
@@ -55,6 +56,12 @@ class GPEMU_SCOPED_LOCK Lock {
 
  private:
   friend class Condition;
+
+  /// Unlike the constructor of std::unique_lock, this is small enough for g++ to inline it.
+  static std::mutex& acquired(std::mutex& mutex) {
+    mutex.lock();
+    return mutex;
+  }
 
   std::unique_lock<std::mutex> lock_;
 };
