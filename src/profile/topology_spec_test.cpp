@@ -124,8 +124,8 @@ TEST(FindTopology, TakesANameOrAPath) {
   EXPECT_EQ(find_topology(folder, "dgx-1v").value().gpu, "V100-SXM2-32GB");
   EXPECT_EQ(find_topology("/none", (folder / "dgx-1v.toml").string()).value().name, "dgx-1v");
   EXPECT_EQ(find_topology(folder, "dgx-1").error().message,
-            "there is no topology \"dgx-1\" (did you mean dgx-1v?); `gpemu node topo` lists them, "
-            "and the path of a TOML file describes another machine");
+            "there is no topology \"dgx-1\" (did you mean dgx-1v or dgx-2?); `gpemu node topo` "
+            "lists them, and the path of a TOML file describes another machine");
   EXPECT_EQ(find_topology(folder, "none.toml").error().code, ErrorCode::kNotFound);
 }
 

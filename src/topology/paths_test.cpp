@@ -56,6 +56,60 @@ TEST(Paths, OfADgxA100) {
   EXPECT_EQ(to_adapters(dgx, 3), "SYS SYS PXB PXB SYS SYS SYS SYS ");
 }
 
+// https://github.com/vllm-project/vllm/issues/6746
+TEST(Paths, OfADgxH100) {
+  const profile::TopologySpec dgx = machine("dgx-h100");
+  EXPECT_EQ(to_gpus(dgx, 7), "18 18 18 18 18 18 18 0 ");
+  EXPECT_EQ(to_adapters(dgx, 0), "PXB NODE NODE NODE SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS SYS SYS NODE NODE NODE PXB ");
+}
+
+// Its paths are those of the DGX H100; the NVLinks: https://github.com/NVIDIA/nccl-tests/issues/256.
+TEST(Paths, OfADgxH200) {
+  const profile::TopologySpec dgx = machine("dgx-h200");
+  EXPECT_EQ(to_gpus(dgx, 0), "0 18 18 18 18 18 18 18 ");
+  EXPECT_EQ(to_adapters(dgx, 0), "PXB NODE NODE NODE SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS SYS SYS NODE NODE NODE PXB ");
+}
+
+// https://github.com/vllm-project/vllm/issues/16336; GPU 7 follows its pattern. The NVLinks:
+// https://github.com/vllm-project/vllm/issues/32862.
+TEST(Paths, OfADgxB200) {
+  const profile::TopologySpec dgx = machine("dgx-b200");
+  EXPECT_EQ(to_gpus(dgx, 0), "0 18 18 18 18 18 18 18 ");
+  EXPECT_EQ(to_adapters(dgx, 0), "PXB NODE NODE NODE SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 5), "SYS SYS SYS SYS NODE PXB NODE NODE ");
+  EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS SYS SYS NODE NODE NODE PXB ");
+}
+
+// GPU 0: https://github.com/sgl-project/sglang/issues/26632. GPU 7 as with 40 GB.
+TEST(Paths, OfADgxA100With80Gb) {
+  const profile::TopologySpec dgx = machine("dgx-a100-80");
+  EXPECT_EQ(to_gpus(dgx, 0), "0 12 12 12 12 12 12 12 ");
+  EXPECT_EQ(numa_node_of(dgx, dgx.gpus[0]), 3);
+  EXPECT_EQ(to_adapters(dgx, 0), "PXB PXB SYS SYS SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS SYS SYS SYS SYS PXB PXB ");
+}
+
+// GPUs 0 to 4: https://github.com/NVIDIA/nccl-tests/issues/78. GPU 15 follows their pattern.
+TEST(Paths, OfADgx2) {
+  const profile::TopologySpec dgx = machine("dgx-2");
+  EXPECT_EQ(to_gpus(dgx, 0), "0 6 6 6 6 6 6 6 6 6 6 6 6 6 6 6 ");
+  EXPECT_EQ(to_adapters(dgx, 0), "PIX PXB NODE NODE SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 3), "PXB PIX NODE NODE SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 4), "NODE NODE PIX PXB SYS SYS SYS SYS ");
+  EXPECT_EQ(to_adapters(dgx, 15), "SYS SYS SYS SYS NODE NODE PXB PIX ");
+}
+
+// https://github.com/NVIDIA/nccl-tests/issues/307
+TEST(Paths, OfEightRtx4090) {
+  const profile::TopologySpec box = machine("rtx-4090-x8");
+  EXPECT_EQ(to_gpus(box, 0), "0 0 0 0 0 0 0 0 ");
+  EXPECT_EQ(path_name(pcie_path(box, box.gpus[0], box.gpus[3])), "PIX");
+  EXPECT_EQ(path_name(pcie_path(box, box.gpus[0], box.gpus[4])), "SYS");
+  EXPECT_EQ(path_name(pcie_path(box, box.gpus[4], box.gpus[7])), "PIX");
+}
+
 TEST(Paths, BetweenHostBridgesOfANumaNode) {
   profile::TopologySpec two;
   two.bridges = {{.name = "a", .socket = 0, .numa_node = 0},
