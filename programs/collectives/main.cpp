@@ -20,9 +20,8 @@
 #include "numbers.hpp"
 #include "operation.hpp"
 
+namespace gpemu::collectives {
 namespace {
-
-using namespace gpemu::collectives;
 
 struct Options {
   std::string operation = "all_reduce";
@@ -361,9 +360,8 @@ int run(const Options& options) {
   return good && wrong_in_all == 0 ? 0 : 1;
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+/// Reads the command line and runs. Returns the exit code.
+int measure_collectives(int argc, char** argv) {
   Options options;
   CLI::App app("Measure NCCL's collectives, with the options and the table of nccl-tests");
   app.add_option("operation", options.operation, "What to measure; default: all_reduce")
@@ -408,4 +406,11 @@ int main(int argc, char** argv) {
                      options.gpus * options.processes));
   }
   return run(options);
+}
+
+}  // namespace
+}  // namespace gpemu::collectives
+
+int main(int argc, char** argv) {
+  return gpemu::collectives::measure_collectives(argc, argv);
 }

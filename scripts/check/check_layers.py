@@ -106,7 +106,7 @@ def fault_of_include(path, bracket, target, files):
     if "../" in target:
         return f"includes {target}: name headers from the root of their module"
     ours = target.startswith("gpemu/")
-    if target.startswith("CLI/") and not path.startswith(f"tools/{TOOLS_SHARE}/"):
+    if target.startswith("CLI/") and not path.startswith((f"tools/{TOOLS_SHARE}/", "programs/")):
         return f"includes {target}, which takes the compiler seconds: use cli/command.hpp"
     if path.startswith("include/") and bracket == '"' and not ours:
         return f"a public header includes the private {target}"

@@ -64,7 +64,8 @@ TEST(Paths, OfADgxH100) {
   EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS SYS SYS NODE NODE NODE PXB ");
 }
 
-// Its paths are those of the DGX H100; the NVLinks: https://github.com/NVIDIA/nccl-tests/issues/256.
+// Its paths are those of the DGX H100; the NVLinks:
+// https://github.com/NVIDIA/nccl-tests/issues/256.
 TEST(Paths, OfADgxH200) {
   const profile::TopologySpec dgx = machine("dgx-h200");
   EXPECT_EQ(to_gpus(dgx, 0), "0 18 18 18 18 18 18 18 ");
