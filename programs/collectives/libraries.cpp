@@ -16,7 +16,7 @@ void* open_any(std::initializer_list<const char*> names) {
   }
   stop(
       fmt::format("cannot load {}: {}; run this program on a machine with CUDA and NCCL, or as "
-                  "`gpemu run --gpus N -- gpemu-collectives`",
+                  "`gpemu run --gpu A100-SXM4-80GB:8 -- gpemu-collectives`",
                   *names.begin(), ::dlerror()));
 }
 
