@@ -45,8 +45,10 @@ void ask_for_short_slice() {
 
 }  // namespace
 
-Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock)
+Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock,
+                 std::function<void()> rung)
     : look_(std::move(look)),
+      rung_(std::move(rung)),
       own_(own),
       clock_(clock),
       thread_(start_thread("gpemu settle", [this] { run(); })) {}
@@ -76,6 +78,7 @@ void Settler::run() {
     if (stops_) return;
     const bool has_rung = std::exchange(last, seen) != seen;
     const Schedule::NextLook next = look_(clock_.now(), has_rung);
+    if (has_rung && rung_) rung_();
     // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;
     clock_.wait_for_change(own_.bell, seen, next.time);

@@ -19,8 +19,10 @@ class Settler {
   /// rung since the last look.
   using Look = std::function<Schedule::NextLook(TimePoint now, bool has_rung)>;
 
-  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings.
-  Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock);
+  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings; then it
+  /// calls `rung`, if that is not null, without a lock.
+  Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock,
+          std::function<void()> rung = nullptr);
   Settler(const Settler&) = delete;
   Settler& operator=(const Settler&) = delete;
   ~Settler();
@@ -32,6 +34,7 @@ class Settler {
   void run();
 
   Look look_;
+  std::function<void()> rung_;
   layout::ProcessRecord& own_;
   sim::Clock& clock_;
   std::atomic<bool> stops_{false};
