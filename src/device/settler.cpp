@@ -51,7 +51,7 @@ Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock,
       rung_(std::move(rung)),
       own_(own),
       clock_(clock),
-      thread_(start_thread("gpemu settle", [this] { run(); })) {}
+      thread_(start_thread("gpemu settle", [this, last = own.bell.load()] { run(last); })) {}
 
 Settler::~Settler() {
   stops_ = true;
@@ -69,9 +69,8 @@ Duration Settler::cpu_time() {
   return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
 }
 
-void Settler::run() {
+void Settler::run(std::uint32_t last) {
   ask_for_short_slice();
-  std::uint32_t last = own_.bell;
   while (true) {
     // Before anything is read: a process that changes something increments this afterwards.
     const std::uint32_t seen = own_.bell;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -31,7 +32,8 @@ class Settler {
   [[nodiscard]] Duration cpu_time();
 
  private:
-  void run();
+  /// `last`: the bell when the settler was made.
+  void run(std::uint32_t last);
 
   Look look_;
   std::function<void()> rung_;

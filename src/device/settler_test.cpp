@@ -88,6 +88,14 @@ TEST_F(SettlerTest, CallsAFunctionAfterTheBellHasRung) {
   EXPECT_EQ(calls, 1);
 }
 
+TEST_F(SettlerTest, HearsTheBellThatRingsBeforeTheThreadRuns) {
+  std::atomic<int> calls{0};
+  const Settler settler(looks_.look(), own_, clock_, [&calls] { ++calls; });
+  ring();
+  while (calls == 0) std::this_thread::yield();
+  EXPECT_EQ(calls, 1);
+}
+
 TEST_F(SettlerTest, LooksOnceMoreAfterItHasSaidThatItListens) {
   // Another process that comes between the first look and that does not ring.
   looks_.then({.listens = true});
