@@ -65,19 +65,25 @@ void Mover::add(Job job) {
   }
   entry.number = next_number_++;
   if (!entry.waits_outside) ++counted_;
-  const Lane lane = entry.job.lane;
   entries_.push_back(std::move(entry));
   unfinished_.store(entries_.size(), std::memory_order_release);
-  wake(lane);
+  // Waking a thread costs the host more than looking whether it has something to do.
+  if (!paused_ && is_ready(entries_.back())) wake(entries_.back().job.lane);
 }
 
-void Mover::remove(Entries::iterator done) {
+bool Mover::is_ready(const Entry& entry) {
+  return !entry.running && entry.blocked_by == 0 && (!entry.job.may_begin || entry.job.may_begin());
+}
+
+bool Mover::remove(Entries::iterator done) {
+  bool frees = false;
   for (auto later = std::next(done); later != entries_.end(); ++later) {
-    if (overlap(done->job.accesses, later->job.accesses)) --later->blocked_by;
+    if (overlap(done->job.accesses, later->job.accesses)) frees |= --later->blocked_by == 0;
   }
   if (!done->waits_outside) --counted_;
   entries_.erase(done);
   unfinished_.store(entries_.size(), std::memory_order_release);
+  return frees;
 }
 
 void Mover::wake(Lane lane) {
@@ -102,9 +108,7 @@ bool Mover::ensure_thread(Lane lane) {
 
 Mover::Entries::iterator Mover::find_ready(Lane lane) {
   return std::ranges::find_if(entries_, [lane](const Entry& entry) {
-    return !entry.running && entry.blocked_by == 0 &&
-           (entry.job.lane == lane || entry.job.lane == Lane::kEither) &&
-           (!entry.job.may_begin || entry.job.may_begin());
+    return (entry.job.lane == lane || entry.job.lane == Lane::kEither) && is_ready(entry);
   });
 }
 
@@ -122,9 +126,9 @@ void Mover::run(Thread& thread) {
     lock.unlock();
     entry->job.work();
     lock.lock();
-    remove(entry);
+    const bool frees = remove(entry);
     done_.notify_all();
-    if (!entries_.empty()) wake(Lane::kEither);
+    if (frees) wake(Lane::kEither);
   }
 }
 

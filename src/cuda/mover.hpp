@@ -116,7 +116,9 @@ class Mover {
   Entries::iterator find_ready(Lane lane) GPEMU_REQUIRES(mutex_);
   /// Notes on which earlier jobs a new one depends.
   void look_at_earlier(Entry& entry) const GPEMU_REQUIRES(mutex_);
-  void remove(Entries::iterator done) GPEMU_REQUIRES(mutex_);
+  [[nodiscard]] static bool is_ready(const Entry& entry);
+  /// Removes a job that is done, and returns whether others may begin because of that.
+  [[nodiscard]] bool remove(Entries::iterator done) GPEMU_REQUIRES(mutex_);
   /// Returns whether a thread for the lane runs or could be started.
   bool ensure_thread(Lane lane) GPEMU_REQUIRES(mutex_);
 
