@@ -278,7 +278,7 @@ Result<Meeting::Server*> Meeting::Server::start() {
       ::listen(listener.get(), kMostVisitors) != 0 ||
       ::getsockname(listener.get(), reinterpret_cast<sockaddr*>(&bound), &bound_bytes) != 0) {
     return fail(ErrorCode::kUnavailable, "no socket for NCCL's ranks to meet: {}",
-                std::strerror(errno));
+                errno_message(errno));
   }
   auto* const server =
       new Server(std::move(listener), from_socket(reinterpret_cast<const sockaddr*>(&bound)));
@@ -429,7 +429,7 @@ Result<Meeting::Visit> Meeting::visit(const Part& part, const Record& record) {
       ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&to), bytes) != 0 ||
       !send_all(socket.get(), &hello, sizeof(hello))) {
     return fail(ErrorCode::kUnavailable, "the process that made the unique id does not answer: {}",
-                std::strerror(errno));
+                errno_message(errno));
   }
   return Visit(socket.release(), part.ranks);
 }
