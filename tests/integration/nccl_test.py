@@ -10,6 +10,7 @@ import argparse
 import ctypes
 import os
 import pathlib
+import random
 import signal
 import struct
 import subprocess
@@ -21,7 +22,7 @@ import time
 NODE = "ranks"
 SECONDS = 60  # that a scenario may take
 SUCCESS, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = 0, 4, 5, 6
-HOST_TO_DEVICE, DEVICE_TO_HOST = 1, 2
+HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
 SUM, PROD, MAX, MIN, AVG = range(5)
 INT8, INT32, FLOAT32 = 0, 2, 7
 
@@ -402,6 +403,82 @@ def many(own):
     own.expect(source, struct.pack("q", own.ranks**2), "many rounds")
 
 
+def mixed(own):
+    """Random calls on the same memory, which every rank repeats for all ranks in Python."""
+    random_for_all, random_for_one = random.Random(7), random.Random(own.rank)
+    ranks, rank, nccl, width = own.ranks, own.rank, own.libraries, 6
+    # Of each rank, buffers of one part per rank; a part has numbers of 8 bits.
+    state = [[[16 * q + 3 * b + i for i in range(width * ranks)] for b in range(3)]
+             for q in range(ranks)]
+    buffers = [own.memory(bytes(state[rank][b])) for b in range(3)]
+
+    def at(buffer, part=0):
+        return ctypes.c_void_p(buffers[buffer].value + part * width)
+
+    def parts(numbers):
+        return [numbers[q * width:(q + 1) * width] for q in range(ranks)]
+
+    for step in range(400):
+        kind = random_for_all.choice(["reduce", "gather", "scatter", "cast", "shift", "all", "copy",
+                                      "set", "group"])
+        a, b = random_for_all.sample(range(3), 2)
+        root = random_for_all.randrange(ranks)
+        old = [[list(buffer) for buffer in one] for one in state]
+        whole = [max(column) for column in zip(*(one[a] for one in old))]
+        if kind == "reduce":
+            own.call("AllReduce", at(a), at(b), width * ranks, 1, MAX)
+            for one in state:
+                one[b] = list(whole)
+        elif kind == "scatter":
+            own.call("ReduceScatter", at(a), at(b), width, 1, MAX)
+            for q in range(ranks):
+                state[q][b][:width] = parts(whole)[q]
+        elif kind == "gather":
+            own.call("AllGather", at(a), at(b), width, 1)
+            for one in state:
+                one[b] = sum((other[a][:width] for other in old), [])
+        elif kind == "cast":
+            own.call("Broadcast", at(a), at(b), width * ranks, 1, root)
+            for one in state:
+                one[b] = list(old[root][a])
+        elif kind == "shift":
+            nccl.call("GroupStart")
+            own.call("Send", at(a), width, 1, (rank + 1) % ranks)
+            own.call("Recv", at(b), width, 1, (rank - 1) % ranks)
+            nccl.call("GroupEnd")
+            for q in range(ranks):
+                state[q][b][:width] = old[(q - 1) % ranks][a][:width]
+        elif kind == "all":
+            own.call("AlltoAll", at(a), at(b), width, 1)
+            for q in range(ranks):
+                state[q][b] = sum((parts(other[a])[q] for other in old), [])
+        elif kind == "group":
+            nccl.call("GroupStart")
+            own.call("Bcast", at(a), width, 1, root)
+            own.call("AllReduce", at(b), at(b), width, 1, MIN)
+            nccl.call("GroupEnd")
+            for one in state:
+                one[a][:width] = old[root][a][:width]
+                one[b][:width] = [min(column) for column in zip(*(o[b][:width] for o in old))]
+        elif kind == "set":
+            nccl.cuda("MemsetAsync", at(a, rank), step % 50, ctypes.c_size_t(width), own.stream)
+            for q in range(ranks):
+                state[q][a][q * width:(q + 1) * width] = [step % 50] * width
+        else:
+            size = ctypes.c_size_t(width * ranks)
+            nccl.cuda("MemcpyAsync", at(b), at(a), size, DEVICE_TO_DEVICE, own.stream)
+            for one, before in zip(state, old):
+                one[b] = list(before[a])
+        if random_for_one.random() < 0.05:
+            time.sleep(random_for_one.random() * 0.005)
+        if random_for_one.random() < 0.05:
+            own.wait()
+        if random_for_one.random() < 0.05:
+            own.expect(buffers[b], bytes(state[rank][b]), f"step {step}, {kind}")
+    for b in range(3):
+        own.expect(buffers[b], bytes(state[rank][b]), "the end")
+
+
 def measured(own):
     """Prints how long the host takes to queue all-reduces: of one element, and of a bucket of
     gradients that are not computed."""
@@ -428,7 +505,7 @@ def measured(own):
 
 
 SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, late, divided,
-             captured, aborted, killed, many, measured]
+             captured, aborted, killed, many, mixed, measured]
 
 
 def run_rank(arguments):
