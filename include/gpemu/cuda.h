@@ -502,6 +502,111 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_multiply(const gpemu_cuda_product* produc
                                                 const char* function,
                                                 gpemu_cuda_stream_handle stream);
 
+/* ---- Communicators ---- */
+
+/* Collectives between devices of one node, each of which is a rank of a communicator. A rank is a
+ * handle; several ranks may be of one process. */
+typedef struct gpemu_cuda_comm* gpemu_cuda_comm_handle;
+
+typedef struct gpemu_cuda_comm_id {
+  uint8_t bytes[128];
+} gpemu_cuda_comm_id;
+
+/* Yields a new id, by which the ranks of one communicator find each other. The calling process
+ * helps them to meet; it need not attach. Errors: OPERATING_SYSTEM. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_unique_id(gpemu_cuda_comm_id* id);
+
+/* A rank to be made: of a new communicator, or of a part of `parent`. */
+typedef struct gpemu_cuda_comm_start {
+  const gpemu_cuda_comm_id* id; /* NULL: `parent` is divided */
+  int32_t ranks, rank, device;  /* with an id */
+  gpemu_cuda_comm_handle parent;
+  int32_t color, key; /* as for MPI_Comm_split; a negative color: this rank takes no part */
+} gpemu_cuda_comm_start;
+
+/* Makes ranks. Blocks until all ranks of their communicators are being made. Yields NULL for a rank
+ * that takes no part. Errors, which all ranks get: INVALID_VALUE (also for an id that is none, and
+ * for a rank or a device that comes twice), NOT_SUPPORTED (ranks in several nodes; a virtual
+ * clock), OUT_OF_MEMORY (the node has no seats left), NOT_FOUND (a rank has ended or the process
+ * that made the id), OPERATING_SYSTEM. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start* starts,
+                                                      size_t count, gpemu_cuda_comm_handle* comms);
+
+typedef enum gpemu_cuda_comm_type GPEMU_INT {
+  GPEMU_CUDA_COMM_INT8 = 0,
+  GPEMU_CUDA_COMM_UINT8 = 1,
+  GPEMU_CUDA_COMM_INT32 = 2,
+  GPEMU_CUDA_COMM_UINT32 = 3,
+  GPEMU_CUDA_COMM_INT64 = 4,
+  GPEMU_CUDA_COMM_UINT64 = 5,
+  GPEMU_CUDA_COMM_FP16 = 6,
+  GPEMU_CUDA_COMM_FP32 = 7,
+  GPEMU_CUDA_COMM_FP64 = 8,
+  GPEMU_CUDA_COMM_BF16 = 9,
+  GPEMU_CUDA_COMM_FP8_E4M3 = 10,
+  GPEMU_CUDA_COMM_FP8_E5M2 = 11
+} gpemu_cuda_comm_type;
+
+typedef enum gpemu_cuda_comm_reduction GPEMU_INT {
+  GPEMU_CUDA_COMM_SUM = 0,
+  GPEMU_CUDA_COMM_PROD = 1,
+  GPEMU_CUDA_COMM_MAX = 2,
+  GPEMU_CUDA_COMM_MIN = 3,
+  GPEMU_CUDA_COMM_AVG = 4,
+  GPEMU_CUDA_COMM_SCALED_SUM = 5 /* of each rank's source times its `scale` */
+} gpemu_cuda_comm_reduction;
+
+typedef enum gpemu_cuda_collective GPEMU_INT {
+  GPEMU_CUDA_ALL_REDUCE = 0,
+  GPEMU_CUDA_REDUCE = 1,
+  GPEMU_CUDA_REDUCE_SCATTER = 2,
+  GPEMU_CUDA_BROADCAST = 3,
+  GPEMU_CUDA_ALL_GATHER = 4,
+  GPEMU_CUDA_ALL_TO_ALL = 5,
+  GPEMU_CUDA_GATHER = 6,
+  GPEMU_CUDA_SCATTER = 7,
+  GPEMU_CUDA_SEND = 8,
+  GPEMU_CUDA_RECEIVE = 9
+} gpemu_cuda_collective;
+
+typedef struct gpemu_cuda_comm_call {
+  gpemu_cuda_comm_handle comm;
+  gpemu_cuda_collective collective;
+  gpemu_cuda_comm_type type;
+  gpemu_cuda_comm_reduction reduction;
+  int32_t root;                 /* for sends and receives, the other rank */
+  uint64_t source, destination; /* where the rank has none, any address */
+  uint64_t count;               /* of elements, as NCCL counts them for each collective */
+  uint8_t scale[8];             /* an element of the type */
+  gpemu_cuda_stream_handle stream;
+} gpemu_cuda_comm_call;
+
+/* Queues collectives, sends and receives that run side by side, like the calls of a group of NCCL.
+ * Each ends when all its ranks have reached it and the data has moved. The host call returns at
+ * once, except for the first send or receive between two ranks, which blocks until the other rank
+ * has queued the matching call. Content is reduced if it is known and small, and moved if it is
+ * known; else destinations read as zeros and count as not computed. Ranks whose calls do not match
+ * get such destinations and a line in the log.
+ * Errors: INVALID_HANDLE; INVALID_VALUE (a range that is not in memory of this process, a rank that
+ * the communicator does not have, this rank as the other one); STREAM_CAPTURE_UNSUPPORTED;
+ * ILLEGAL_STATE after an abort; NOT_FOUND after a rank has ended. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count);
+
+typedef struct gpemu_cuda_comm_info {
+  int32_t ranks, rank, device;
+} gpemu_cuda_comm_info;
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_get_info(gpemu_cuda_comm_handle comm,
+                                                     gpemu_cuda_comm_info* info);
+/* Yields SUCCESS in `error` until a call on the rank has failed, then that call's status. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_error(gpemu_cuda_comm_handle comm,
+                                                  gpemu_cuda_status* error);
+/* Blocks until the rank's collectives have ended, or a rank has. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_finalize(gpemu_cuda_comm_handle comm);
+/* Does the same and ends the rank. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_destroy(gpemu_cuda_comm_handle comm);
+/* Ends the rank and its open collectives at once; their destinations count as not computed. */
+GPEMU_API gpemu_cuda_status gpemu_cuda_comm_abort(gpemu_cuda_comm_handle comm);
+
 /* ---- Capture and graphs ---- */
 
 typedef struct gpemu_cuda_graph* gpemu_cuda_graph_handle;

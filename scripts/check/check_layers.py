@@ -22,7 +22,7 @@ ALLOWED = {
     "device": {"base", "sim", "profile", "cost"},
     "data": {"base", "sim"},
     "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
-    "cuda": {"abi", "base", "sim", "profile", "cost", "device"},
+    "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device"},
     "capi": {"abi", "base", "sim", "profile", "cost", "calibrate", "device", "data", "train",
              "cuda"},
     # Modules of the command, which libgpemu.so does not use.

@@ -10,8 +10,10 @@ constexpr int kVersion = 23007;
 enum Status : int {
   kSuccess = 0,
   kUnhandledCudaError = 1,
+  kSystemError = 2,
   kInvalidArgument = 4,
   kInvalidUsage = 5,
+  kRemoteError = 6,
 };
 
 /// ncclDataType_t.
@@ -30,8 +32,22 @@ enum DataType : int {
   kFloat8e5m2 = 11,
 };
 
-/// ncclRedOp_t: ncclNumOps, the number of predefined reductions.
+/// ncclRedOp_t.
+enum Reduction : int {
+  kSum = 0,
+  kProd = 1,
+  kMax = 2,
+  kMin = 3,
+  kAvg = 4,
+};
+/// ncclNumOps, the number of predefined reductions.
 constexpr int kReductions = 5;
+
+/// ncclScalarResidence_t.
+enum ScalarResidence : int {
+  kScalarDevice = 0,
+  kScalarHostImmediate = 1,
+};
 
 /// NCCL_SPLIT_NOCOLOR.
 constexpr int kNoColor = -1;

@@ -1,66 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <atomic>
 #include <cstring>
 #include <memory>
+#include <vector>
 
-#include "handle_table.hpp"
-#include "nccl.hpp"
+#include "group.hpp"
 
 namespace {
 
-int create(void** handle, int ranks, int rank, int device) {
+int create(void** handle, int ranks, const UniqueId& id, int rank, int device) {
   if (handle == nullptr || ranks < 1 || rank < 0 || rank >= ranks) {
     return kInvalidArgument;
   }
-  if (ranks > 1) {
-    gpemu_cuda_not_supported(GPEMU_SHIM_SONAME, "communicators of several ranks");
-    last_warning() = "gpemu: NCCL with several ranks is not supported";
-    return kInvalidUsage;
+  if (ranks == 1) {
+    *handle = alive<Communicator>().add(std::make_unique<Communicator>(Communicator{device}));
+    return kSuccess;
   }
-  *handle = alive<Communicator>().add(std::make_unique<Communicator>(Communicator{device}));
-  return kSuccess;
+  PendingRank pending{handle, {}, {.ranks = ranks, .rank = rank, .device = device}};
+  std::memcpy(pending.id.bytes, id.bytes, sizeof(id.bytes));
+  return make_ranks({pending});
 }
 
-int create_on_current_device(void** handle, int ranks, int rank) {
+int create_on_current_device(void** handle, int ranks, const UniqueId& id, int rank) {
   int32_t device = 0;
   if (gpemu_cuda_current_device(&device) != GPEMU_CUDA_SUCCESS) {
     return kUnhandledCudaError;
   }
-  return create(handle, ranks, rank, device);
+  return create(handle, ranks, id, rank, device);
 }
 
-int destroy(const void* handle) {
-  return alive<Communicator>().remove(handle) ? kSuccess : kInvalidArgument;
+/// Ends a rank by a function of gpemu.
+int end(const void* handle, gpemu_cuda_status (*function)(gpemu_cuda_comm_handle)) {
+  const Communicator* communicator = find_object<Communicator>(handle);
+  if (communicator == nullptr) {
+    return kInvalidArgument;
+  }
+  const gpemu_cuda_comm_handle rank = communicator->handle;
+  const int status = rank == nullptr ? kSuccess : nccl_status(function(rank));
+  return alive<Communicator>().remove(handle) ? status : kInvalidArgument;
 }
 
 }  // namespace
 
 GPEMU_SHIM_EXPORT int ncclGetUniqueId(UniqueId* id) {
-  static std::atomic<uint64_t> next{1};
+  gpemu_cuda_comm_id made{};
+  static_assert(sizeof(made) == sizeof(*id));
   if (id == nullptr) {
     return kInvalidArgument;
   }
-  *id = {};
-  const uint64_t number = next++;
-  std::memcpy(id->bytes, &number, sizeof(number));
-  return kSuccess;
+  const int status = nccl_status(gpemu_cuda_comm_unique_id(&made));
+  if (status == kSuccess) {
+    std::memcpy(id->bytes, made.bytes, sizeof(made));
+  }
+  return status;
 }
 
-GPEMU_SHIM_EXPORT int ncclCommInitRank(void** handle, int ranks, UniqueId, int rank) {
-  return create_on_current_device(handle, ranks, rank);
+GPEMU_SHIM_EXPORT int ncclCommInitRank(void** handle, int ranks, UniqueId id, int rank) {
+  return create_on_current_device(handle, ranks, id, rank);
 }
 
-GPEMU_SHIM_EXPORT int ncclCommInitRankConfig(void** handle, int ranks, UniqueId, int rank,
+// Nonblocking calls may do their work at once, too, and these do.
+GPEMU_SHIM_EXPORT int ncclCommInitRankConfig(void** handle, int ranks, UniqueId id, int rank,
                                              const void*) {
-  return create_on_current_device(handle, ranks, rank);
+  return create_on_current_device(handle, ranks, id, rank);
 }
 
+// One process serves the meeting, however many are named to share that work.
 GPEMU_SHIM_EXPORT int ncclCommInitRankScalable(void** handle, int ranks, int rank, int ids,
                                                const UniqueId* unique_ids, const void*) {
   if (ids < 1 || ids > ranks || unique_ids == nullptr) {
     return kInvalidArgument;
   }
-  return create_on_current_device(handle, ranks, rank);
+  return create_on_current_device(handle, ranks, unique_ids[0], rank);
 }
 
 GPEMU_SHIM_EXPORT int ncclCommInitAll(void** handles, int devices, const int* list) {
@@ -68,63 +78,99 @@ GPEMU_SHIM_EXPORT int ncclCommInitAll(void** handles, int devices, const int* li
   if (gpemu_cuda_device_count(&count) != GPEMU_CUDA_SUCCESS) {
     return kUnhandledCudaError;
   }
-  const int device = list == nullptr ? 0 : list[0];
-  if (devices < 1 || devices > count || device < 0 || device >= count) {
+  if (handles == nullptr || devices < 1 || devices > count) {
     return kInvalidArgument;
   }
-  return create(handles, devices, 0, device);
+  std::vector<PendingRank> ranks;
+  for (int rank = 0; rank < devices; ++rank) {
+    const int device = list == nullptr ? rank : list[rank];
+    if (device < 0 || device >= count) {
+      return kInvalidArgument;
+    }
+    ranks.push_back({&handles[rank], {}, {.ranks = devices, .rank = rank, .device = device}});
+  }
+  UniqueId id{};
+  if (devices == 1) {
+    return create(handles, 1, id, 0, ranks.front().start.device);
+  }
+  const int status = ncclGetUniqueId(&id);
+  for (PendingRank& rank : ranks) {
+    std::memcpy(rank.id.bytes, id.bytes, sizeof(id.bytes));
+  }
+  return status == kSuccess ? make_ranks(ranks) : status;
 }
 
-GPEMU_SHIM_EXPORT int ncclCommSplit(const void* handle, int color, int, void** split, const void*) {
+GPEMU_SHIM_EXPORT int ncclCommSplit(const void* handle, int color, int key, void** split,
+                                    const void*) {
   const Communicator* communicator = find_object<Communicator>(handle);
   if (communicator == nullptr || split == nullptr || color < kNoColor) {
     return kInvalidArgument;
+  }
+  if (communicator->ranks > 1) {
+    return make_ranks({{split, {}, {.parent = communicator->handle, .color = color, .key = key}}});
   }
   if (color == kNoColor) {
     *split = nullptr;
     return kSuccess;
   }
-  return create(split, 1, 0, communicator->device);
+  return create(split, 1, {}, 0, communicator->device);
 }
 
 GPEMU_SHIM_EXPORT int ncclCommFinalize(const void* handle) {
-  return find_object<Communicator>(handle) == nullptr ? kInvalidArgument : kSuccess;
+  const Communicator* communicator = find_object<Communicator>(handle);
+  if (communicator == nullptr) {
+    return kInvalidArgument;
+  }
+  return communicator->handle == nullptr
+             ? kSuccess
+             : nccl_status(gpemu_cuda_comm_finalize(communicator->handle));
 }
 GPEMU_SHIM_EXPORT int ncclCommDestroy(const void* handle) {
-  return handle == nullptr ? kSuccess : destroy(handle);
+  return handle == nullptr ? kSuccess : end(handle, gpemu_cuda_comm_destroy);
 }
 GPEMU_SHIM_EXPORT int ncclCommAbort(const void* handle) {
-  return handle == nullptr ? kSuccess : destroy(handle);
+  return handle == nullptr ? kSuccess : end(handle, gpemu_cuda_comm_abort);
 }
 
 namespace {
 
-int answer(const void* handle, int* result, int value) {
-  if (find_object<Communicator>(handle) == nullptr || result == nullptr) {
+/// Yields what a function says of a live communicator.
+template <typename Value>
+int answer(const void* handle, int* result, Value value_of) {
+  const Communicator* communicator = find_object<Communicator>(handle);
+  if (communicator == nullptr || result == nullptr) {
     return kInvalidArgument;
   }
-  *result = value;
+  *result = value_of(*communicator);
   return kSuccess;
 }
 
 }  // namespace
 
-// All work is done when a call returns, so no communicator fails later.
+// The others wait for a rank that has died, as over NVLink, until a call fails.
 GPEMU_SHIM_EXPORT int ncclCommGetAsyncError(const void* handle, int* error) {
-  return answer(handle, error, kSuccess);
+  return answer(handle, error, [](const Communicator& communicator) {
+    gpemu_cuda_status status = GPEMU_CUDA_SUCCESS;
+    if (communicator.handle == nullptr) {
+      return static_cast<int>(kSuccess);
+    }
+    const gpemu_cuda_status asked = gpemu_cuda_comm_error(communicator.handle, &status);
+    return nccl_status(asked == GPEMU_CUDA_SUCCESS ? status : asked);
+  });
 }
 GPEMU_SHIM_EXPORT int ncclCommCount(const void* handle, int* ranks) {
-  return answer(handle, ranks, 1);
+  return answer(handle, ranks, [](const Communicator& communicator) { return communicator.ranks; });
 }
 GPEMU_SHIM_EXPORT int ncclCommUserRank(const void* handle, int* rank) {
-  return answer(handle, rank, 0);
+  return answer(handle, rank, [](const Communicator& communicator) { return communicator.rank; });
 }
 GPEMU_SHIM_EXPORT int ncclCommCuDevice(const void* handle, int* device) {
-  const Communicator* communicator = find_object<Communicator>(handle);
-  return answer(handle, device, communicator == nullptr ? 0 : communicator->device);
+  return answer(handle, device,
+                [](const Communicator& communicator) { return communicator.device; });
 }
 
-// One rank exchanges nothing, so a registered buffer needs no mapping: it is its own handle.
+// No rank reads the buffers of another, so a registered buffer needs no mapping: it is its own
+// handle.
 GPEMU_SHIM_EXPORT int ncclCommRegister(const void* handle, void* buffer, size_t bytes,
                                        void** registration) {
   if (find_object<Communicator>(handle) == nullptr || buffer == nullptr || bytes == 0 ||

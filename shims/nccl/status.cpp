@@ -8,6 +8,32 @@ const char*& last_warning() {
   return warning;
 }
 
+int nccl_status(gpemu_cuda_status status) {
+  switch (status) {
+    case GPEMU_CUDA_SUCCESS:
+      return kSuccess;
+    case GPEMU_CUDA_ERROR_INVALID_VALUE:
+    case GPEMU_CUDA_ERROR_INVALID_HANDLE:
+      return kInvalidArgument;
+    case GPEMU_CUDA_ERROR_NOT_FOUND:
+      last_warning() = "gpemu: another rank, or the process that made the unique id, has ended";
+      return kRemoteError;
+    case GPEMU_CUDA_ERROR_OPERATING_SYSTEM:
+      return kSystemError;
+    case GPEMU_CUDA_ERROR_NOT_SUPPORTED:
+      last_warning() = "gpemu: NCCL needs all ranks in one node, and a clock that runs by itself";
+      return kInvalidUsage;
+    case GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
+      last_warning() = "gpemu: collectives of several ranks in a CUDA graph are not supported";
+      return kInvalidUsage;
+    case GPEMU_CUDA_ERROR_ILLEGAL_STATE:
+      last_warning() = "gpemu: the communicator was aborted";
+      return kInvalidUsage;
+    default:
+      return kUnhandledCudaError;
+  }
+}
+
 GPEMU_SHIM_EXPORT int ncclGetVersion(int* version) {
   if (version == nullptr) {
     return kInvalidArgument;

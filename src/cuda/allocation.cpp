@@ -78,15 +78,16 @@ Bytes charged(Bytes bytes) {
 
 void finish_moves(std::uint64_t address) {
   if (!mover().busy()) return;
-  Bytes bytes = 0;
+  Access block{.writes = true};
   {
     const Memory& state = memory();
     const Lock lock(state.mutex);
-    const auto found = state.blocks.find(address);
-    if (found == state.blocks.end()) return;
-    bytes = found->second.bytes;
+    const auto* const found = block_at(state, address);
+    if (found == nullptr) return;
+    block.start = found->first;
+    block.bytes = found->second.bytes;
   }
-  const std::array whole{Access{.start = address, .bytes = bytes, .writes = true}};
+  const std::array whole{block};
   wait_for_moves_on(whole);
 }
 

@@ -18,8 +18,7 @@ void count_held(Memory& state, int device, Bytes bytes) GPEMU_REQUIRES(state.mut
 [[nodiscard]] Status allocate_on(DeviceState& device, Bytes bytes, gpemu_cuda_memory_kind kind,
                                  std::uint64_t* address);
 
-/// Blocks until no unfinished copy touches the block that begins at an address. Requires: not the
-/// lock.
+/// Blocks until no unfinished copy touches the block that holds an address. Requires: not the lock.
 void finish_moves(std::uint64_t address);
 
 /// Frees memory at once; `host` for memory of host_alloc. Errors: INVALID_VALUE.

@@ -30,11 +30,6 @@ constexpr Duration kCopyLatency = std::chrono::microseconds(6);
 /// to 6 GB/s, and 12 with pinned memory.
 constexpr double kPageableShare = 0.42;
 
-/// A copy between devices that do not reach each other, as a share of the pinned rate: it is staged
-/// in host memory. Source: 12.9 of 25.6 GB/s on RTX 4090
-/// (github.com/tinygrad/open-gpu-kernel-modules/issues/6).
-constexpr double kStagedShare = 0.5;
-
 /// The mover does asynchronous copies from this size on: waking its thread takes the host some 10
 /// us, in which the host itself copies less than this. --drop-data drops copies from pinned memory
 /// from this size on: batches of inputs are larger; sizes, indices and labels are smaller.
@@ -150,19 +145,6 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
   return kCopyLatency + from_seconds(static_cast<double>(bytes) / bytes_per_s);
 }
 
-/// Returns the rate of a copy between two devices; `link` is that of pinned memory.
-double rate_between(const DeviceState& device, const DeviceState& peer, double link) {
-  switch (peer_link(device, peer)) {
-    case PeerLink::kNvlink:
-      return device.spec.nvlink_bytes_per_s.value_or(link);
-    case PeerLink::kPcie:
-      return link;
-    case PeerLink::kNone:
-      break;
-  }
-  return link * kStagedShare;
-}
-
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
 [[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
                                               const Side& from, Bytes bytes) {
@@ -179,7 +161,8 @@ double rate_between(const DeviceState& device, const DeviceState& peer, double l
                    device.costs->price(operation).estimate.time, operation.name);
   }
   if (to.on_device() && from.on_device()) {
-    const double rate = rate_between(device_at(to.device), device_at(from.device), link);
+    const DeviceState& target = device_at(to.device);
+    const double rate = peer_copy_rate(target, peer_link(target, device_at(from.device)), link);
     return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes, at_rate(bytes, rate),
                    "copy to peer");
   }

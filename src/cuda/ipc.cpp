@@ -23,7 +23,6 @@
 #include "context.hpp"
 #include "event_state.hpp"
 #include "memory_content.hpp"
-#include "mover.hpp"
 
 namespace gpemu::cuda {
 
@@ -196,7 +195,7 @@ void stop_sharing(gpemu_cuda_event& event) {
 
 Status export_memory(std::uint64_t address, gpemu_cuda_ipc* ipc) {
   // Other processes see the pages from now on.
-  mover().wait_for_all();
+  finish_moves(address);
   UnknownParts unknown;
   Memory& state = memory();
   Lock lock(state.mutex);

@@ -2,6 +2,7 @@
 #include "mover.hpp"
 
 #include <algorithm>
+#include <iterator>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
@@ -35,23 +36,54 @@ Mover::~Mover() {
   }
 }
 
+void Mover::look_at_earlier(Entry& entry) const {
+  entry.blocked_by = 0;
+  entry.waits_outside = entry.job.may_begin != nullptr;
+  for (const Entry& earlier : entries_) {
+    if (!overlap(earlier.job.accesses, entry.job.accesses)) continue;
+    ++entry.blocked_by;
+    entry.waits_outside |= earlier.waits_outside;
+    if (entry.job.ends_with_overlapped && earlier.job.end.time() >= entry.job.end.time()) {
+      entry.job.end = earlier.job.end;
+    }
+  }
+}
+
 void Mover::add(Job job) {
   Lock lock(mutex_);
-  done_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) { return entries_.size() < kMostJobs; });
   if (!ensure_thread(job.lane)) {
     wait_locked(lock,
                 [&](const Entry& entry) { return overlap(entry.job.accesses, job.accesses); });
     lock.unlock();
     return job.work();
   }
-  for (const Entry& entry : entries_) {
-    if (!job.ends_with_overlapped || !overlap(entry.job.accesses, job.accesses)) continue;
-    if (entry.job.end.time() >= job.end.time()) job.end = entry.job.end;
+  Entry entry{.job = std::move(job)};
+  look_at_earlier(entry);
+  if (!entry.waits_outside && counted_ >= kMostJobs) {
+    done_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) { return counted_ < kMostJobs; });
+    look_at_earlier(entry);
   }
-  const Lane lane = job.lane;
-  entries_.push_back({.job = std::move(job), .number = next_number_++});
+  entry.number = next_number_++;
+  if (!entry.waits_outside) ++counted_;
+  entries_.push_back(std::move(entry));
   unfinished_.store(entries_.size(), std::memory_order_release);
-  wake(lane);
+  // Waking a thread costs the host more than looking whether it has something to do.
+  if (!paused_ && is_ready(entries_.back())) wake(entries_.back().job.lane);
+}
+
+bool Mover::is_ready(const Entry& entry) {
+  return !entry.running && entry.blocked_by == 0 && (!entry.job.may_begin || entry.job.may_begin());
+}
+
+bool Mover::remove(Entries::iterator done) {
+  bool frees = false;
+  for (auto later = std::next(done); later != entries_.end(); ++later) {
+    if (overlap(done->job.accesses, later->job.accesses)) frees |= --later->blocked_by == 0;
+  }
+  if (!done->waits_outside) --counted_;
+  entries_.erase(done);
+  unfinished_.store(entries_.size(), std::memory_order_release);
+  return frees;
 }
 
 void Mover::wake(Lane lane) {
@@ -61,9 +93,10 @@ void Mover::wake(Lane lane) {
 }
 
 bool Mover::ensure_thread(Lane lane) {
-  // A job for either lane comes after a job of one lane, whose thread runs.
-  if (lane == Lane::kEither && (threads_[0].thread.joinable() || threads_[1].thread.joinable())) {
-    return true;
+  // Each thread does jobs for either lane.
+  if (lane == Lane::kEither) {
+    if (threads_[0].thread.joinable() || threads_[1].thread.joinable()) return true;
+    lane = Lane::kToDevice;
   }
   Thread& own = threads_[lane == Lane::kToHost ? 1 : 0];
   if (own.thread.joinable()) return true;
@@ -74,14 +107,9 @@ bool Mover::ensure_thread(Lane lane) {
 }
 
 Mover::Entries::iterator Mover::find_ready(Lane lane) {
-  for (auto entry = entries_.begin(); entry != entries_.end(); ++entry) {
-    if (entry->running || (entry->job.lane != lane && entry->job.lane != Lane::kEither)) continue;
-    const bool blocked = std::any_of(entries_.begin(), entry, [entry](const Entry& earlier) {
-      return overlap(earlier.job.accesses, entry->job.accesses);
-    });
-    if (!blocked && (!entry->job.may_begin || entry->job.may_begin())) return entry;
-  }
-  return entries_.end();
+  return std::ranges::find_if(entries_, [lane](const Entry& entry) {
+    return (entry.job.lane == lane || entry.job.lane == Lane::kEither) && is_ready(entry);
+  });
 }
 
 void Mover::run(Thread& thread) {
@@ -98,10 +126,9 @@ void Mover::run(Thread& thread) {
     lock.unlock();
     entry->job.work();
     lock.lock();
-    entries_.erase(entry);
-    unfinished_.store(entries_.size(), std::memory_order_release);
+    const bool frees = remove(entry);
     done_.notify_all();
-    if (!entries_.empty()) wake(Lane::kEither);
+    if (frees) wake(Lane::kEither);
   }
 }
 

@@ -57,8 +57,9 @@ class Mover {
   /// caller.
   [[nodiscard]] bool busy() const { return unfinished_.load(std::memory_order_acquire) != 0; }
 
-  /// Gives a job to a thread. Blocks only while too many are unfinished. If no thread can be
-  /// started, the caller does it.
+  /// Gives a job to a thread. Blocks only while too many are unfinished that wait for nothing but
+  /// each other: host functions and other processes may need the caller to go on. If no thread can
+  /// be started, the caller does it.
   void add(Job job) GPEMU_EXCLUDES(mutex_);
 
   /// Does work at once if it overlaps nothing unfinished, else leaves it to a thread: then it ends
@@ -93,6 +94,8 @@ class Mover {
   struct Entry {
     Job job;
     std::uint64_t number = 0;
+    std::size_t blocked_by = 0;  ///< how many earlier ones it overlaps.
+    bool waits_outside = false;  ///< it or one of those had a `may_begin` when it was added.
     bool running = false;
   };
   using Entries = std::list<Entry>;
@@ -102,7 +105,8 @@ class Mover {
     Condition changed;  ///< a job of its lane may begin.
   };
 
-  /// More than programs have unfinished; beyond it the host waits, as for a driver's full queue.
+  /// More than programs have unfinished, apart from those that wait for something else; beyond it
+  /// the host waits, as for a driver's full queue.
   static constexpr std::size_t kMostJobs = 256;
 
   void run(Thread& thread);
@@ -110,6 +114,11 @@ class Mover {
   void wake(Lane lane);
   /// Returns a job that may begin, or the end.
   Entries::iterator find_ready(Lane lane) GPEMU_REQUIRES(mutex_);
+  /// Notes on which earlier jobs a new one depends.
+  void look_at_earlier(Entry& entry) const GPEMU_REQUIRES(mutex_);
+  [[nodiscard]] static bool is_ready(const Entry& entry);
+  /// Removes a job that is done, and returns whether others may begin because of that.
+  [[nodiscard]] bool remove(Entries::iterator done) GPEMU_REQUIRES(mutex_);
   /// Returns whether a thread for the lane runs or could be started.
   bool ensure_thread(Lane lane) GPEMU_REQUIRES(mutex_);
 
@@ -118,8 +127,9 @@ class Mover {
   void wait_locked(Lock& lock, Concerns concerns) GPEMU_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  Condition done_;                            ///< a job was done.
-  Entries entries_ GPEMU_GUARDED_BY(mutex_);  ///< unfinished, in the order given.
+  Condition done_;                                    ///< a job was done.
+  Entries entries_ GPEMU_GUARDED_BY(mutex_);          ///< unfinished, in the order given.
+  std::size_t counted_ GPEMU_GUARDED_BY(mutex_) = 0;  ///< of these, towards kMostJobs.
   std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
   std::array<Thread, 2> threads_;
   bool paused_ GPEMU_GUARDED_BY(mutex_) = false;

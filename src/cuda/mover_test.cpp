@@ -123,6 +123,42 @@ TEST(Mover, CopiesOfOneDirectionComeOneAfterTheOther) {
   EXPECT_EQ(log.text(), "abcdef");
 }
 
+TEST(Mover, JobsOfEitherLaneStartAThreadThatDoesThoseOfOne) {
+  Log log;
+  Mover mover;
+  mover.add({{writes(0, 1)}, device::Moment(at(1)), Lane::kEither, log.entry('a')});
+  mover.add({{writes(0, 1)}, device::Moment(at(1)), Lane::kToDevice, log.entry('b')});
+  mover.wait_until(at(1));
+  mover.add({{writes(0, 1)}, device::Moment(at(2)), Lane::kToHost, log.entry('c')});
+  mover.wait_until(at(2));
+  EXPECT_EQ(log.text(), "abc");
+}
+
+TEST(Mover, JobsThatWaitForSomethingElseDoNotMakeTheHostWait) {
+  constexpr int kJobs = 1000;
+  std::atomic<bool> has_come{false};
+  std::atomic<int> done{0};
+  Mover mover;
+  for (int i = 0; i < kJobs; ++i) {
+    mover.add({.accesses = {writes(0, 1)},
+               .end = device::Moment(at(1)),
+               .lane = Lane::kToDevice,
+               .work = [&done] { ++done; },
+               .may_begin = [&has_come] { return has_come.load(); }});
+    // Waits for those.
+    mover.in_order(std::array{reads(0, 1)}, [&done] { ++done; });
+  }
+  EXPECT_EQ(done, 0);
+  // Others go past them.
+  mover.add({{writes(1, 1)}, device::Moment(at(0)), Lane::kToDevice, [&done] { ++done; }});
+  mover.wait_until(at(0));
+  EXPECT_EQ(done, 1);
+  has_come = true;
+  mover.look_again();
+  mover.wait_for_all();
+  EXPECT_EQ(done, 2 * kJobs + 1);
+}
+
 TEST(Mover, EndsWithWorkThatNeverBegan) {
   Log log;
   {

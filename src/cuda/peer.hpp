@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "device_state.hpp"
 #include "status.hpp"
@@ -24,6 +25,11 @@ enum class PeerLink : std::uint8_t {
 /// (github.com/tinygrad/open-gpu-kernel-modules/issues/6); GPUs of four kinds together
 /// (github.com/aikitoria/open-gpu-kernel-modules/pull/5).
 [[nodiscard]] PeerLink peer_link(const DeviceState& device, const DeviceState& peer);
+/// The same for a device that this process may not see. `index`: in the node.
+[[nodiscard]] PeerLink peer_link(const DeviceState& device, std::string_view gpu, int index);
+
+/// Returns the rate of a copy over a link. `pinned`: the rate of copies to or from the host.
+[[nodiscard]] double peer_copy_rate(const DeviceState& device, PeerLink link, double pinned);
 
 /// Allows a device's context to use a peer's memory, or ends that. Errors: PEER_ACCESS_UNSUPPORTED
 /// if there is no link (Source: github.com/ggml-org/llama.cpp/issues/3230);

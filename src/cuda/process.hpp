@@ -16,6 +16,7 @@
 #include "made_once.hpp"
 #include "settings.hpp"
 
+struct gpemu_cuda_comm;
 struct gpemu_cuda_exec;
 struct gpemu_cuda_graph;
 struct gpemu_cuda_node;
@@ -72,6 +73,9 @@ struct Process {
   MadeOnce<Imports> imports;
   MadeOnce<Mover> mover;
   MadeOnce<Writers> writers;
+
+  // Of communicator.hpp.
+  MadeOnce<HandleTable<gpemu_cuda_comm>> communicators;
 
   // Of host_calls.hpp and host_functions.cpp.
   /// How many host functions have been queued and have not returned. Written under the lock of

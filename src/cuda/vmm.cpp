@@ -5,6 +5,7 @@
 #include "vmm.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fcntl.h>
 #include <iterator>
 #include <memory>
@@ -26,6 +27,7 @@
 #include "peer.hpp"
 #include "pool.hpp"
 #include "recorder.hpp"
+#include "waits.hpp"
 
 namespace gpemu::cuda {
 
@@ -193,6 +195,23 @@ void release_physical_memory(DeviceState& device) {
   }
 }
 
+/// Blocks until no unfinished copy touches physical memory, wherever it is mapped. Requires: not
+/// the lock.
+void finish_moves_on(std::uint64_t handle) {
+  if (!mover().busy()) return;
+  std::vector<Access> mapped;
+  {
+    const Memory& state = memory();
+    const Lock lock(state.mutex);
+    for (const auto& [start, block] : state.blocks) {
+      if (block.handle != 0 && block.handle == handle) {
+        mapped.push_back({.start = start, .bytes = block.bytes, .writes = true});
+      }
+    }
+  }
+  wait_for_moves_on(mapped);
+}
+
 }  // namespace
 
 Status create_physical(DeviceState& device, Bytes bytes, std::uint64_t* handle) {
@@ -289,7 +308,7 @@ Status release_addresses(std::uint64_t address, Bytes bytes) {
 
 Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint64_t handle) {
   // The content of memory that is mapped twice is in the pages.
-  mover().wait_for_all();
+  finish_moves_on(handle);
   UnknownParts unknown;
   Memory& state = memory();
   Lock lock(state.mutex);
@@ -326,7 +345,7 @@ Status map_physical(std::uint64_t address, Bytes bytes, Bytes offset, std::uint6
 }
 
 Status unmap_physical(std::uint64_t address, Bytes bytes) {
-  mover().wait_for_all();
+  wait_for_moves_on(std::array{Access{.start = address, .bytes = bytes, .writes = true}});
   Memory& state = memory();
   const Lock lock(state.mutex);
   if (bytes == 0 || !mapped_exactly(state, address, bytes)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
@@ -373,7 +392,7 @@ Status get_access(std::uint64_t address, int device, std::uint32_t* access) {
 }
 
 Status export_physical(std::uint64_t handle, int* file_descriptor) {
-  mover().wait_for_all();
+  finish_moves_on(handle);
   UnknownParts unknown;
   Memory& state = memory();
   Lock lock(state.mutex);

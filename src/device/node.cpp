@@ -104,8 +104,22 @@ void Node::start_to_settle(sim::Clock& clock) {
   if (!clock.runs_by_itself()) return;
   std::call_once(settler_started_, [&] {
     settler_ = std::make_unique<Settler>(look_at(*schedule_),
-                                         segment_->process(segment_->identity()), clock);
+                                         segment_->process(segment_->identity()), clock, rung_);
   });
+}
+
+std::uint64_t Node::identity() const {
+  return segment_->identity();
+}
+
+void Node::ring(std::uint64_t identity) {
+  layout::ProcessRecord& process = segment_->process(identity);
+  ++process.bell;
+  sim::wake_all(process.bell);
+}
+
+void Node::call_when_rung(std::function<void()> function) {
+  rung_ = std::move(function);
 }
 
 TimePoint Node::settle(TimePoint now) {

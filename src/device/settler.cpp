@@ -45,11 +45,13 @@ void ask_for_short_slice() {
 
 }  // namespace
 
-Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock)
+Settler::Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock,
+                 std::function<void()> rung)
     : look_(std::move(look)),
+      rung_(std::move(rung)),
       own_(own),
       clock_(clock),
-      thread_(start_thread("gpemu settle", [this] { run(); })) {}
+      thread_(start_thread("gpemu settle", [this, last = own.bell.load()] { run(last); })) {}
 
 Settler::~Settler() {
   stops_ = true;
@@ -67,15 +69,15 @@ Duration Settler::cpu_time() {
   return std::chrono::seconds(used.tv_sec) + Duration(used.tv_nsec);
 }
 
-void Settler::run() {
+void Settler::run(std::uint32_t last) {
   ask_for_short_slice();
-  std::uint32_t last = own_.bell;
   while (true) {
     // Before anything is read: a process that changes something increments this afterwards.
     const std::uint32_t seen = own_.bell;
     if (stops_) return;
     const bool has_rung = std::exchange(last, seen) != seen;
     const Schedule::NextLook next = look_(clock_.now(), has_rung);
+    if (has_rung && rung_) rung_();
     // Others may have come before they could see that this thread listens, so it looks once more.
     if (next.listens && own_.listening.exchange(1) == 0) continue;
     clock_.wait_for_change(own_.bell, seen, next.time);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <thread>
 
@@ -19,8 +20,10 @@ class Settler {
   /// rung since the last look.
   using Look = std::function<Schedule::NextLook(TimePoint now, bool has_rung)>;
 
-  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings.
-  Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock);
+  /// Starts the thread. It also looks when the bell of `own`, the process's record, rings; then it
+  /// calls `rung`, if that is not null, without a lock.
+  Settler(Look look, layout::ProcessRecord& own, sim::Clock& clock,
+          std::function<void()> rung = nullptr);
   Settler(const Settler&) = delete;
   Settler& operator=(const Settler&) = delete;
   ~Settler();
@@ -29,9 +32,11 @@ class Settler {
   [[nodiscard]] Duration cpu_time();
 
  private:
-  void run();
+  /// `last`: the bell when the settler was made.
+  void run(std::uint32_t last);
 
   Look look_;
+  std::function<void()> rung_;
   layout::ProcessRecord& own_;
   sim::Clock& clock_;
   std::atomic<bool> stops_{false};

@@ -2,11 +2,13 @@
 #include "settler.hpp"
 
 #include <array>
+#include <atomic>
 #include <condition_variable>
 #include <csignal>
 #include <ctime>
 #include <memory>
 #include <mutex>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -73,6 +75,25 @@ TEST_F(SettlerTest, LooksWhenTheBellRings) {
     ASSERT_GE(looks_.wait_for(looks).size(), looks);
     ring();
   }
+}
+
+TEST_F(SettlerTest, CallsAFunctionAfterTheBellHasRung) {
+  std::atomic<int> calls{0};
+  const Settler settler(looks_.look(), own_, clock_, [&calls] { ++calls; });
+  ASSERT_GE(looks_.wait_for(1).size(), 1U);
+  EXPECT_EQ(calls, 0);
+  ring();
+  ASSERT_GE(looks_.wait_for(2).size(), 2U);
+  while (calls == 0) std::this_thread::yield();
+  EXPECT_EQ(calls, 1);
+}
+
+TEST_F(SettlerTest, HearsTheBellThatRingsBeforeTheThreadRuns) {
+  std::atomic<int> calls{0};
+  const Settler settler(looks_.look(), own_, clock_, [&calls] { ++calls; });
+  ring();
+  while (calls == 0) std::this_thread::yield();
+  EXPECT_EQ(calls, 1);
 }
 
 TEST_F(SettlerTest, LooksOnceMoreAfterItHasSaidThatItListens) {

@@ -240,9 +240,15 @@ Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::Gp
 }
 
 Fabric fabric_of(const profile::GpuSpec& gpu, int ranks) {
-  if (!gpu.nvlink_bytes_per_s || ranks > gpu.nvlink_gpus) {
-    return over_pcie(gpu, ranks, has_pcie_peers(gpu));
-  }
+  const bool nvlink = gpu.nvlink_bytes_per_s && ranks <= gpu.nvlink_gpus;
+  return fabric_of(gpu, ranks,
+                   nvlink                ? LinkClass::kNvlink
+                   : has_pcie_peers(gpu) ? LinkClass::kPciePeer
+                                         : LinkClass::kPcieStaged);
+}
+
+Fabric fabric_of(const profile::GpuSpec& gpu, int ranks, LinkClass link) {
+  if (link != LinkClass::kNvlink) return over_pcie(gpu, ranks, link == LinkClass::kPciePeer);
   Fabric fabric = switched(gpu, ranks);
   // Bridges join pairs, and V100s join each other directly.
   fabric.switched = gpu.nvlink_gpus > 2 && fabric.generation != Generation::kVolta;

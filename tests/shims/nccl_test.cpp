@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// NCCL with one rank: one good call of each function and one bad one, by both of its names.
+// NCCL with one rank: one good call of each function and one bad one, by both of its names. For
+// several ranks see tests/integration/nccl_test.py.
 #include <array>
 #include <cstdint>
 #include <string>
@@ -102,6 +103,21 @@ TEST_P(Nccl, TransfersMatchWithinAGroup) {
   EXPECT_EQ(nccl("Send", from_, kCount, kInt32, kRoot, rank_, none_), kInvalidUsage);
 }
 
+TEST_P(Nccl, ReductionsOfTheProgramAreKeptUntilTheyEnd) {
+  int reduction = -1, other = -1;
+  int scale = 3;
+  EXPECT_EQ(nccl("RedOpCreatePreMulSum", &reduction, &scale, kInt32, 1, rank_), kSuccess);
+  EXPECT_EQ(reduction, kNoReduction);
+  EXPECT_EQ(nccl("RedOpCreatePreMulSum", &other, &scale, kInt32, 2, rank_), kInvalidArgument);
+  EXPECT_EQ(nccl("RedOpCreatePreMulSum", &other, none_, kInt32, 1, rank_), kInvalidArgument);
+  EXPECT_EQ(nccl("RedOpCreatePreMulSum", &other, &scale, kInt32, 1, dead_), kInvalidArgument);
+  EXPECT_EQ(nccl("AllReduce", from_, to_, kCount, kInt32, reduction, rank_, none_), kInvalidUsage);
+  EXPECT_EQ(nccl("RedOpDestroy", reduction, rank_), kSuccess);
+  EXPECT_EQ(nccl("RedOpDestroy", reduction, rank_), kInvalidArgument);
+  EXPECT_EQ(nccl("AllReduce", from_, to_, kCount, kInt32, reduction, rank_, none_),
+            kInvalidArgument);
+}
+
 TEST_P(Nccl, CommunicatorsHaveOneRank) {
   UniqueId id{}, other{};
   void *made = nullptr, *registration = nullptr;
@@ -163,9 +179,11 @@ TEST_P(Nccl, TheLastErrorIsTheThreadsLastWarning) {
     EXPECT_EQ(nccl("CommInitRank", &rank, 1, UniqueId{}, 0), kSuccess);
     EXPECT_EQ(text(), "");
     EXPECT_EQ(nccl("CommInitRank", &rank, 2, UniqueId{}, 0), kInvalidUsage);
-    EXPECT_EQ(text(), "gpemu: NCCL with several ranks is not supported");
+    const std::string warning =
+        "gpemu: NCCL needs all ranks in one node, and a clock that runs by itself";
+    EXPECT_EQ(text(), warning);
     EXPECT_EQ(nccl("CommDestroy", rank), kSuccess);
-    EXPECT_EQ(text(), "gpemu: NCCL with several ranks is not supported");
+    EXPECT_EQ(text(), warning);
     std::thread([&] { EXPECT_EQ(text(), ""); }).join();
   }).join();
 }

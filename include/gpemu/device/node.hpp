@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -117,6 +118,15 @@ class Node {
   /// thread does this; call it to run several attachments on a virtual one.
   TimePoint settle(TimePoint now);
 
+  /// Identifies this attachment to the node for ring().
+  [[nodiscard]] std::uint64_t identity() const;
+  /// Wakes the thread that settles the rounds of a process, which then calls the function that
+  /// process gave to call_when_rung. Any number is valid; it may ring for another process.
+  void ring(std::uint64_t identity);
+  /// Makes the thread that settles rounds call a function after each ring, without a lock. Other
+  /// changes at a rendezvous ring, too. Requires: this process has not taken a seat yet.
+  void call_when_rung(std::function<void()> function);
+
   /// The clock of all processes of the node: the host's, plus the time that a run has skipped.
   [[nodiscard]] sim::SharedClock& clock() const;
   [[nodiscard]] sim::ClockPage& clock_page() const;
@@ -138,6 +148,7 @@ class Node {
 
   std::unique_ptr<Segment> segment_;
   std::unique_ptr<Schedule> schedule_;
+  std::function<void()> rung_;
   std::once_flag settler_started_;
   std::unique_ptr<Settler> settler_;
 };

@@ -30,4 +30,7 @@ struct Rings {
 /// GeForce. Requires: ranks >= 1.
 [[nodiscard]] Fabric fabric_of(const profile::GpuSpec& gpu, int ranks);
 
+/// The same for a given kind of link within the node.
+[[nodiscard]] Fabric fabric_of(const profile::GpuSpec& gpu, int ranks, LinkClass link);
+
 }  // namespace gpemu::topology

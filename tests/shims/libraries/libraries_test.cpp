@@ -16,6 +16,9 @@ struct Recorded {
   std::vector<uint64_t> poked_bytes;
   std::vector<uint64_t> uncomputed;  ///< addresses.
   std::vector<std::string> not_supported;
+  std::vector<size_t> made_together;  ///< ranks.
+  std::vector<std::vector<gpemu_cuda_comm_call>> run_together;
+  gpemu_cuda_status comm_status = GPEMU_CUDA_SUCCESS;
 };
 Recorded recorded;
 
@@ -65,6 +68,40 @@ gpemu_cuda_status gpemu_cuda_device_count(int32_t* count) {
 }
 gpemu_cuda_status gpemu_cuda_current_device(int32_t* device) {
   *device = 0;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+gpemu_cuda_status gpemu_cuda_peek(uint64_t, void*, uint64_t) {
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_comm_unique_id(gpemu_cuda_comm_id*) {
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_comm_start_all(const gpemu_cuda_comm_start*, size_t count,
+                                            gpemu_cuda_comm_handle* comms) {
+  recorded.made_together.push_back(count);
+  for (size_t i = 0; i < count; ++i) comms[i] = reinterpret_cast<gpemu_cuda_comm_handle>(memory);
+  return recorded.comm_status;
+}
+gpemu_cuda_status gpemu_cuda_comm_get_info(gpemu_cuda_comm_handle, gpemu_cuda_comm_info* info) {
+  *info = {.ranks = 2, .rank = 1, .device = 0};
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_comm_run(const gpemu_cuda_comm_call* calls, size_t count) {
+  recorded.run_together.emplace_back(calls, calls + count);
+  return recorded.comm_status;
+}
+gpemu_cuda_status gpemu_cuda_comm_error(gpemu_cuda_comm_handle, gpemu_cuda_status* error) {
+  *error = recorded.comm_status;
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_comm_finalize(gpemu_cuda_comm_handle) {
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_comm_destroy(gpemu_cuda_comm_handle) {
+  return GPEMU_CUDA_SUCCESS;
+}
+gpemu_cuda_status gpemu_cuda_comm_abort(gpemu_cuda_comm_handle) {
   return GPEMU_CUDA_SUCCESS;
 }
 
@@ -223,12 +260,37 @@ TEST_F(Shims, NcclCopiesWhatOneRankReduces) {
   EXPECT_EQ(ncclAllReduce(memory, out, 8, 7, 0, comm, nullptr), 4) << "a dead communicator";
 }
 
-TEST_F(Shims, NcclRefusesSeveralRanksByName) {
+TEST_F(Shims, NcclMakesTheRanksOfAGroupTogether) {
+  void *one = nullptr, *other = nullptr;
+  ASSERT_EQ(ncclGroupStart(), 0);
+  EXPECT_EQ(ncclCommInitRank(&one, 2, UniqueId{}, 0), 0);
+  EXPECT_EQ(ncclCommInitRank(&other, 2, UniqueId{}, 1), 0);
+  EXPECT_TRUE(recorded.made_together.empty());
+  ASSERT_EQ(ncclGroupEnd(), 0);
+  EXPECT_EQ(recorded.made_together, std::vector<size_t>{2});
+  EXPECT_NE(one, nullptr);
+  EXPECT_EQ(ncclCommDestroy(one), 0);
+  EXPECT_EQ(ncclCommDestroy(other), 0);
+  recorded.comm_status = GPEMU_CUDA_ERROR_NOT_FOUND;
+  EXPECT_EQ(ncclCommInitRank(&one, 2, UniqueId{}, 0), 6) << "another rank has ended";
+}
+
+TEST_F(Shims, NcclRunsTheCallsOfAGroupTogether) {
   void* comm = nullptr;
-  EXPECT_EQ(ncclCommInitRank(&comm, 2, UniqueId{}, 0), 5);
-  EXPECT_EQ(comm, nullptr);
-  ASSERT_EQ(recorded.not_supported.size(), 1u);
-  EXPECT_EQ(recorded.not_supported[0], "communicators of several ranks");
+  ASSERT_EQ(ncclCommInitRank(&comm, 2, UniqueId{}, 1), 0);
+  EXPECT_EQ(ncclAllReduce(memory, memory, 8, 7, 2, comm, nullptr), 0);
+  ASSERT_EQ(ncclGroupStart(), 0);
+  EXPECT_EQ(ncclSend(memory, 4, 4, 0, comm, nullptr), 0);
+  EXPECT_EQ(ncclRecv(memory, 4, 4, 0, comm, nullptr), 0);
+  EXPECT_EQ(ncclSend(memory, 4, 4, 2, comm, nullptr), 4) << "no such rank";
+  ASSERT_EQ(recorded.run_together.size(), 1u);
+  ASSERT_EQ(ncclGroupEnd(), 0);
+  ASSERT_EQ(recorded.run_together.size(), 2u);
+  EXPECT_EQ(recorded.run_together[0].at(0).reduction, GPEMU_CUDA_COMM_MAX);
+  ASSERT_EQ(recorded.run_together[1].size(), 2u);
+  EXPECT_EQ(recorded.run_together[1][1].collective, GPEMU_CUDA_RECEIVE);
+  EXPECT_TRUE(recorded.copied_bytes.empty());
+  EXPECT_EQ(ncclCommDestroy(comm), 0);
 }
 
 TEST_F(Shims, NcclMatchesSendsToItselfAtTheEndOfTheGroup) {

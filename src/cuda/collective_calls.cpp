@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "collective_calls.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "attach.hpp"
+#include "capture.hpp"
+#include "communicator_start.hpp"
+#include "exchange.hpp"
+#include "host_functions.hpp"
+#include "recorder.hpp"
+#include "stream.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// A call whose arguments are valid.
+struct CheckedCall {
+  std::shared_ptr<Communicator> communicator;
+  CollectiveCall call;
+  gpemu_cuda_stream* stream = nullptr;
+  int other = 0;  ///< of a transfer: the other rank.
+
+  [[nodiscard]] bool is_transfer() const {
+    return call.kind == GPEMU_CUDA_SEND || call.kind == GPEMU_CUDA_RECEIVE;
+  }
+  [[nodiscard]] std::pair<int, int> ranks() const {
+    const int own = communicator->place().rank;
+    return call.kind == GPEMU_CUDA_SEND ? std::pair(own, other) : std::pair(other, own);
+  }
+};
+
+bool has_root(gpemu_cuda_collective kind) {
+  return kind == GPEMU_CUDA_REDUCE || kind == GPEMU_CUDA_BROADCAST || kind == GPEMU_CUDA_GATHER ||
+         kind == GPEMU_CUDA_SCATTER;
+}
+
+/// Finds a call's stream. NULL and 1 are the default stream of the communicator's device. Errors:
+/// INVALID_HANDLE, INVALID_VALUE for a stream of another device, STREAM_CAPTURE_UNSUPPORTED.
+Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
+  DeviceState& device = checked.communicator->device();
+  if (reinterpret_cast<std::uintptr_t>(from.stream) <= 1) {
+    checked.stream = device.default_stream;
+    GPEMU_CUDA_TRY(check_legacy_stream(*checked.stream, true));
+  } else {
+    GPEMU_CUDA_TRY(resolve_for_work(from.stream, &checked.stream));
+  }
+  if (checked.stream->device != &device) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (capturing(*checked.stream)) {
+    record_not_supported("libnccl.so.2", "collectives of several ranks in a graph");
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
+  const gpemu_cuda_comm* const found = communicators().find(from.comm);
+  if (found == nullptr) return GPEMU_CUDA_ERROR_INVALID_HANDLE;
+  checked->communicator = found->communicator;
+  const Place place = checked->communicator->place();
+  CollectiveCall& call = checked->call;
+  call = {.kind = from.collective,
+          .type = from.type,
+          .reduction = reduces(from.collective) ? from.reduction : GPEMU_CUDA_COMM_SUM,
+          .root = has_root(from.collective) ? from.root : 0,
+          .count = from.count,
+          .source = from.source,
+          .destination = from.destination};
+  std::memcpy(call.scale.data(), from.scale, sizeof(from.scale));
+  checked->other = from.root;
+  const auto is_in = [](auto value, auto last) {
+    return static_cast<unsigned>(value) <= static_cast<unsigned>(last);
+  };
+  if (!is_in(call.kind, GPEMU_CUDA_RECEIVE) || element_bytes(call.type) == 0 ||
+      !is_in(call.reduction, GPEMU_CUDA_COMM_SCALED_SUM) || call.root < 0 ||
+      call.root >= place.ranks || !call_fits(call, place.ranks)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  if (checked->is_transfer() &&
+      (checked->other < 0 || checked->other >= place.ranks || checked->other == place.rank)) {
+    return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  }
+  // The sender of a pair is its rank 0.
+  const Place own = checked->is_transfer() ? Place{call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2} : place;
+  if (!is_in_memory(call, own)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  return find_stream(from, *checked);
+}
+
+/// Queues one collective, or a transfer of a pair's communicator.
+Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
+                 device::Stream& stream, Duration cost, device::Moment* end) {
+  Exchange exchange{.communicator = communicator, .call = checked.call, .stream = checked.stream};
+  GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
+  follow(*checked.stream);
+  post_source(exchange);
+  GPEMU_CUDA_TRY(communicator->arrive(stream, cost, end));
+  take_result(exchange, *end);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status run_collective(const CheckedCall& checked) {
+  // A collective of nothing takes no part in NCCL either.
+  if (checked.call.count == 0) return GPEMU_CUDA_SUCCESS;
+  device::Moment end;
+  return run_round(checked.communicator, checked, *checked.stream->stream,
+                   cost_of(*checked.communicator, checked.call, 0), &end);
+}
+
+/// Makes the communicators of pairs that have none.
+Status make_pairs(std::span<const CheckedCall> transfers) {
+  std::vector<CommunicatorStart> starts;
+  std::vector<const CheckedCall*> first;
+  for (const CheckedCall& transfer : transfers) {
+    const auto [sender, receiver] = transfer.ranks();
+    const bool is_first = std::ranges::none_of(first, [&](const CheckedCall* other) {
+      return other->communicator == transfer.communicator && other->ranks() == transfer.ranks();
+    });
+    if (transfer.communicator->pair(sender, receiver) != nullptr || !is_first) continue;
+    first.push_back(&transfer);
+    starts.push_back(start_of_pair(*transfer.communicator, sender, receiver));
+  }
+  if (starts.empty()) return GPEMU_CUDA_SUCCESS;
+  std::vector<std::shared_ptr<Communicator>> made;
+  GPEMU_CUDA_TRY(start_communicators(starts, &made));
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    const auto [sender, receiver] = first[i]->ranks();
+    first[i]->communicator->keep_pair(sender, receiver, made[i]);
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Queues transfers, which run side by side: in streams of their own, which begin where the
+/// program's streams are and for which these wait.
+Status run_transfers(std::span<const CheckedCall> transfers) {
+  GPEMU_CUDA_TRY(make_pairs(transfers));
+  struct Load {
+    Bytes sent = 0, received = 0;
+  };
+  std::map<const Communicator*, Load> loads;
+  std::vector<device::Moment> begins;
+  for (const CheckedCall& transfer : transfers) {
+    Load& load = loads[transfer.communicator.get()];
+    const Bytes bytes = transfer.call.count * element_bytes(transfer.call.type);
+    (transfer.call.kind == GPEMU_CUDA_SEND ? load.sent : load.received) += bytes;
+    begins.push_back(transfer.stream->stream->tail());
+  }
+  std::vector<device::Moment> ends(transfers.size());
+  for (std::size_t i = 0; i < transfers.size(); ++i) {
+    const CheckedCall& transfer = transfers[i];
+    const auto [sender, receiver] = transfer.ranks();
+    const auto pair = transfer.communicator->pair(sender, receiver);
+    if (pair == nullptr) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+    const Load& load = loads[transfer.communicator.get()];
+    const bool is_alone = transfers.size() == 1;
+    device::Stream& stream = is_alone ? *transfer.stream->stream : pair->own_stream();
+    if (!is_alone) stream.wait(begins[i]);
+    GPEMU_CUDA_TRY(run_round(pair, transfer, stream,
+                             cost_of(*pair, transfer.call, std::max(load.sent, load.received)),
+                             &ends[i]));
+  }
+  if (transfers.size() == 1) return GPEMU_CUDA_SUCCESS;
+  for (std::size_t i = 0; i < transfers.size(); ++i) transfers[i].stream->stream->wait(ends[i]);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+}  // namespace
+
+Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
+  GPEMU_CUDA_TRY(attach());
+  std::vector<CheckedCall> collectives, transfers;
+  for (const gpemu_cuda_comm_call& call : calls) {
+    CheckedCall checked;
+    GPEMU_CUDA_TRY(check_call(call, &checked));
+    if (!checked.is_transfer()) {
+      collectives.push_back(std::move(checked));
+    } else if (checked.call.count != 0) {
+      transfers.push_back(std::move(checked));
+    }
+  }
+  for (const CheckedCall& call : collectives) {
+    const Status status = run_collective(call);
+    if (status != GPEMU_CUDA_SUCCESS) return call.communicator->note(status);
+  }
+  if (transfers.empty()) return GPEMU_CUDA_SUCCESS;
+  const Status status = run_transfers(transfers);
+  if (status == GPEMU_CUDA_SUCCESS) return status;
+  for (const CheckedCall& call : transfers) static_cast<void>(call.communicator->note(status));
+  return status;
+}
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "gpemu/cuda.h"
+
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// Queues the calls of one group. Errors: those of gpemu_cuda_comm_run.
+[[nodiscard]] Status run_collectives(std::span<const gpemu_cuda_comm_call> calls);
+
+}  // namespace gpemu::cuda

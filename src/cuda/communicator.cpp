@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator.hpp"
+
+#include <algorithm>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "gpemu/topology/collective.hpp"
+
+#include "attach.hpp"
+#include "log.hpp"
+#include "mover.hpp"
+#include "peer.hpp"
+#include "waits.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+std::string_view gpu_of(const Member& member) {
+  return {member.gpu.data(), ::strnlen(member.gpu.data(), member.gpu.size())};
+}
+
+topology::LinkClass class_of(PeerLink link) {
+  switch (link) {
+    case PeerLink::kNvlink:
+      return topology::LinkClass::kNvlink;
+    case PeerLink::kPcie:
+      return topology::LinkClass::kPciePeer;
+    case PeerLink::kNone:
+      break;
+  }
+  return topology::LinkClass::kPcieStaged;
+}
+
+/// Returns the slowest link that joins this rank to another one. As all ranks of a kind of GPU have
+/// the same links, and others have none, it is that of a ring through all.
+topology::LinkClass slowest_link(const Communicator& communicator) {
+  auto slowest = topology::LinkClass::kNvlink;
+  const int own = communicator.place().rank;
+  for (int rank = 0; rank < communicator.place().ranks; ++rank) {
+    if (rank == own) continue;
+    const Member& member = communicator.members()[static_cast<std::size_t>(rank)];
+    const DeviceState& device = communicator.device();
+    slowest = std::max(slowest, class_of(peer_link(device, gpu_of(member), member.device)));
+  }
+  return slowest;
+}
+
+topology::Collective collective_of(gpemu_cuda_collective kind) {
+  using topology::Collective;
+  switch (kind) {
+    case GPEMU_CUDA_ALL_REDUCE:
+      return Collective::kAllReduce;
+    case GPEMU_CUDA_REDUCE_SCATTER:
+      return Collective::kReduceScatter;
+    case GPEMU_CUDA_ALL_GATHER:
+      return Collective::kAllGather;
+    case GPEMU_CUDA_ALL_TO_ALL:
+    case GPEMU_CUDA_GATHER:
+    case GPEMU_CUDA_SCATTER:
+      return Collective::kAllToAll;
+    case GPEMU_CUDA_REDUCE:
+      return Collective::kReduce;
+    case GPEMU_CUDA_BROADCAST:
+      return Collective::kBroadcast;
+    case GPEMU_CUDA_SEND:
+    case GPEMU_CUDA_RECEIVE:
+      break;
+  }
+  return Collective::kSendReceive;
+}
+
+/// Returns nccl-tests' size of a collective: that of the larger of its buffers.
+Bytes size_of(const CollectiveCall& call, int ranks) {
+  const Bytes one = call.count * element_bytes(call.type);
+  switch (call.kind) {
+    case GPEMU_CUDA_REDUCE_SCATTER:
+    case GPEMU_CUDA_ALL_GATHER:
+    case GPEMU_CUDA_ALL_TO_ALL:
+    case GPEMU_CUDA_GATHER:
+    case GPEMU_CUDA_SCATTER:
+      return one * static_cast<Bytes>(ranks);
+    case GPEMU_CUDA_ALL_REDUCE:
+    case GPEMU_CUDA_REDUCE:
+    case GPEMU_CUDA_BROADCAST:
+    case GPEMU_CUDA_SEND:
+    case GPEMU_CUDA_RECEIVE:
+      break;
+  }
+  return one;
+}
+
+}  // namespace
+
+Duration cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
+  const int ranks = communicator.place().ranks;
+  const Bytes bytes = std::max(moved, size_of(call, ranks));
+  return topology::time_of(communicator.fabric(), collective_of(call.kind), bytes).time;
+}
+
+Communicator::Communicator(Parts parts)
+    : parts_(std::move(parts)),
+      fabric_(topology::fabric_of(parts_.device->spec, parts_.place.ranks, slowest_link(*this))) {}
+
+Status Communicator::begin(std::uint64_t* number) {
+  if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  const Lock lock(mutex_);
+  if (!mailbox().has_room(next_number_)) return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+  *number = next_number_++;
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status Communicator::arrive(device::Stream& stream, Duration cost, device::Moment* end) {
+  std::string message;
+  {
+    const Lock lock(mutex_);
+    auto arrived = parts_.rendezvous->arrive(stream, cost);
+    if (arrived) {
+      last_ = *arrived;
+      *end = *std::move(arrived);
+      return GPEMU_CUDA_SUCCESS;
+    }
+    message = std::move(arrived.error().message);
+  }
+  if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
+  tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, message));
+  return GPEMU_CUDA_ERROR_NOT_FOUND;
+}
+
+void Communicator::ring(std::uint64_t number) const {
+  device::Node& node = *process().node;
+  bool is_own = false;
+  for (int rank = 0; rank < place().ranks; ++rank) {
+    if (!mailbox().is_awaited_by(rank, number)) continue;
+    const std::uint64_t identity = members()[static_cast<std::size_t>(rank)].identity;
+    if (identity == node.identity()) {
+      is_own = true;
+    } else {
+      node.ring(identity);
+    }
+  }
+  if (is_own) mover().look_again();
+}
+
+std::vector<std::shared_ptr<Communicator>> Communicator::pairs() const {
+  std::vector<std::shared_ptr<Communicator>> kept;
+  const Lock lock(mutex_);
+  for (const auto& [ranks, pair] : pairs_) kept.push_back(pair);
+  return kept;
+}
+
+void Communicator::abort() {
+  aborted_.store(true, std::memory_order_release);
+  static_cast<void>(parts_.rendezvous->abort());
+  for (const auto& pair : pairs()) pair->abort();
+  mover().look_again();
+}
+
+void Communicator::finalize() {
+  device::Moment last;
+  {
+    const Lock lock(mutex_);
+    last = last_;
+  }
+  for (const auto& pair : pairs()) pair->finalize();
+  if (is_aborted()) return;
+  if (const auto ended = parts_.rendezvous->wait(last); !ended) {
+    tell(fmt::format("rank {} of {}: {}", place().rank, place().ranks, ended.error().message));
+    return abort();
+  }
+  wait_for_moves(last.time());
+}
+
+Status Communicator::note(Status status) {
+  const Lock lock(mutex_);
+  if (error_ == GPEMU_CUDA_SUCCESS) error_ = status;
+  return status;
+}
+
+Status Communicator::error() const {
+  const Lock lock(mutex_);
+  return error_;
+}
+
+std::uint64_t Communicator::next_division() {
+  const Lock lock(mutex_);
+  return divisions_++;
+}
+
+void Communicator::tell_mismatch(const CollectiveCall& own, int other_rank,
+                                 const CollectiveCall& other) {
+  if (has_told_.exchange(true)) return;
+  tell(fmt::format("the calls of a communicator do not match: rank {} called {}, rank {} called {}",
+                   place().rank, own.to_string(), other_rank, other.to_string()));
+}
+
+std::shared_ptr<Communicator> Communicator::pair(int sender, int receiver) const {
+  const Lock lock(mutex_);
+  const auto found = pairs_.find({sender, receiver});
+  return found == pairs_.end() ? nullptr : found->second;
+}
+
+void Communicator::keep_pair(int sender, int receiver, std::shared_ptr<Communicator> made) {
+  {
+    const Lock lock(mutex_);
+    pairs_.emplace(std::pair(sender, receiver), made);
+  }
+  // An abort meanwhile has not seen it.
+  if (is_aborted()) made->abort();
+}
+
+device::Stream& Communicator::own_stream() {
+  const Lock lock(mutex_);
+  if (stream_ == nullptr) {
+    stream_ = parts_.device->device->create_stream(device::StreamKind::kNonBlocking);
+  }
+  return *stream_;
+}
+
+}  // namespace gpemu::cuda

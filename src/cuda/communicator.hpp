@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "gpemu/base/mutex.hpp"
+#include "gpemu/cuda.h"
+#include "gpemu/device/rendezvous.hpp"
+#include "gpemu/topology/fabric.hpp"
+
+#include "collective.hpp"
+#include "device_state.hpp"
+#include "handle_table.hpp"
+#include "mailbox.hpp"
+#include "meeting.hpp"
+#include "process.hpp"
+#include "status.hpp"
+
+namespace gpemu::cuda {
+
+/// A rank of a communicator, as it describes itself to the others. Comes from other processes.
+struct Member {
+  std::uint64_t host = 0;  ///< the machine and its process numbers.
+  std::uint64_t node = 0;
+  std::uint64_t identity = 0;  ///< of the process in the node.
+  std::uint64_t tag = 0;       ///< of rank 0: a random name of the communicator.
+  device::GroupId group;       ///< of rank 0.
+  Mailbox::Ticket mailbox;
+  std::int32_t device = 0;  ///< in the node.
+  Status status = GPEMU_CUDA_SUCCESS;
+  std::int32_t color = 0, key = 0;  ///< of a rank of a communicator that is divided.
+  std::array<char, 64> gpu{};
+};
+static_assert(sizeof(Member) <= Meeting::kRecordBytes);
+
+/// One rank of a communicator (docs/design/collectives.md). Its collectives have numbers, which
+/// count up from 0; the same number is the same collective on all ranks.
+///
+/// Owned by its handle and by the jobs of the mover that need it. Thread safety: any thread. The
+/// lock is never held while this waits, meets others or gives the mover a job.
+class Communicator {
+ public:
+  /// What the ranks have agreed on.
+  struct Parts {
+    Place place;
+    DeviceState* device = nullptr;
+    Meeting::Id id;
+    std::vector<Member> members;  ///< by rank.
+    std::unique_ptr<Mailbox> mailbox;
+    std::unique_ptr<device::Rendezvous> rendezvous;
+  };
+  explicit Communicator(Parts parts);
+
+  [[nodiscard]] Place place() const { return parts_.place; }
+  [[nodiscard]] DeviceState& device() const { return *parts_.device; }
+  [[nodiscard]] const Meeting::Id& id() const { return parts_.id; }
+  [[nodiscard]] std::uint64_t tag() const { return parts_.members.front().tag; }
+  [[nodiscard]] const std::vector<Member>& members() const { return parts_.members; }
+  [[nodiscard]] Mailbox& mailbox() const { return *parts_.mailbox; }
+  /// What joins the ranks.
+  [[nodiscard]] const topology::Fabric& fabric() const { return fabric_; }
+
+  /// Returns the number of the next collective. Errors: ILLEGAL_STATE after an abort,
+  /// OUT_OF_MEMORY if this rank is too far ahead.
+  [[nodiscard]] Status begin(std::uint64_t* number) GPEMU_EXCLUDES(mutex_);
+
+  /// Queues the round of a collective in a stream. Errors: NOT_FOUND after a rank has ended.
+  [[nodiscard]] Status arrive(device::Stream& stream, Duration cost, device::Moment* end)
+      GPEMU_EXCLUDES(mutex_);
+
+  /// Wakes the ranks that wait for this one's post of a collective.
+  void ring(std::uint64_t number) const;
+  /// The rank for which this one waited last, for which it is likely to wait again.
+  std::atomic<int> slowest{0};
+
+  [[nodiscard]] bool is_aborted() const { return aborted_.load(std::memory_order_acquire); }
+  void abort() GPEMU_EXCLUDES(mutex_);
+  /// Blocks until all collectives have ended, or a rank has.
+  void finalize() GPEMU_EXCLUDES(mutex_);
+
+  /// Keeps the status of a call that has failed; the first one stays.
+  Status note(Status status) GPEMU_EXCLUDES(mutex_);
+  [[nodiscard]] Status error() const GPEMU_EXCLUDES(mutex_);
+
+  /// Returns the number of the next division.
+  [[nodiscard]] std::uint64_t next_division() GPEMU_EXCLUDES(mutex_);
+
+  /// Says once that the calls of two ranks do not match.
+  void tell_mismatch(const CollectiveCall& own, int other_rank, const CollectiveCall& other);
+
+  /// The communicator of a sender (its rank 0) and a receiver (its rank 1), which are ranks of this
+  /// one; null if it has not been made. It is kept and ends with this one.
+  [[nodiscard]] std::shared_ptr<Communicator> pair(int sender, int receiver) const
+      GPEMU_EXCLUDES(mutex_);
+  void keep_pair(int sender, int receiver, std::shared_ptr<Communicator> made)
+      GPEMU_EXCLUDES(mutex_);
+  /// The stream in which a pair's transfers run beside others.
+  [[nodiscard]] device::Stream& own_stream() GPEMU_EXCLUDES(mutex_);
+
+ private:
+  [[nodiscard]] std::vector<std::shared_ptr<Communicator>> pairs() const GPEMU_EXCLUDES(mutex_);
+
+  Parts parts_;
+  topology::Fabric fabric_;
+  std::atomic<bool> aborted_{false};
+  std::atomic<bool> has_told_{false};
+  mutable Mutex mutex_;
+  std::uint64_t next_number_ GPEMU_GUARDED_BY(mutex_) = 0;
+  std::uint64_t divisions_ GPEMU_GUARDED_BY(mutex_) = 0;
+  device::Moment last_ GPEMU_GUARDED_BY(mutex_);  ///< the end of the last round.
+  Status error_ GPEMU_GUARDED_BY(mutex_) = GPEMU_CUDA_SUCCESS;
+  std::map<std::pair<int, int>, std::shared_ptr<Communicator>> pairs_ GPEMU_GUARDED_BY(mutex_);
+  std::unique_ptr<device::Stream> stream_ GPEMU_GUARDED_BY(mutex_);
+};
+
+/// Returns how long a collective takes from the arrival of the last rank. `moved`: the bytes that
+/// this rank sends or receives, whichever are more, in transfers that run at the same time; 0 for
+/// collectives.
+[[nodiscard]] Duration cost_of(const Communicator& communicator, const CollectiveCall& call,
+                               Bytes moved);
+
+}  // namespace gpemu::cuda
+
+struct gpemu_cuda_comm {
+  std::shared_ptr<gpemu::cuda::Communicator> communicator;
+};
+
+namespace gpemu::cuda {
+
+/// More than any program keeps alive.
+inline constexpr std::size_t kMaxCommunicators = 1 << 12;
+
+[[nodiscard]] inline HandleTable<gpemu_cuda_comm>& communicators() {
+  return process().communicators.get(kMaxCommunicators);
+}
+
+}  // namespace gpemu::cuda

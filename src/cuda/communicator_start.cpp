@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "communicator_start.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <mutex>
+#include <set>
+#include <string>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <fmt/format.h>
+
+#include "gpemu/base/file.hpp"
+
+#include "attach.hpp"
+#include "context.hpp"
+#include "log.hpp"
+#include "mover.hpp"
+#include "recorder.hpp"
+
+namespace gpemu::cuda {
+namespace {
+
+/// What the second number of a topic says: what the ranks meet for.
+enum class Purpose : std::uint64_t { kStart = 0, kDivide = 1, kPart = 2, kPair = 3 };
+/// Added to it when the ranks say whether they are ready.
+constexpr std::uint64_t kReady = std::uint64_t{1} << 63;
+
+/// A rank on its way.
+struct Rank {
+  CommunicatorStart start;
+  DeviceState* device = nullptr;
+  Member own;
+  std::unique_ptr<Mailbox> mailbox;
+  std::unique_ptr<device::Rendezvous> rendezvous;
+  std::vector<Member> members;
+};
+
+std::uint64_t random_number() {
+  std::uint64_t number = 0;
+  static_cast<void>(::getrandom(&number, sizeof(number), 0));
+  return number;
+}
+
+/// Returns a number that is the same for processes of one machine that know each other's numbers.
+std::uint64_t own_host() {
+  struct stat file{};
+  std::uint64_t numbers = 0;
+  if (::stat("/proc/self/ns/pid", &file) == 0) numbers = file.st_ino;
+  const auto boot = read_file("/proc/sys/kernel/random/boot_id");
+  return std::hash<std::string>()(fmt::format("{} {}", boot ? *boot : "", numbers));
+}
+
+/// Returns a number that is the same for processes of one node.
+std::uint64_t own_node_number() {
+  struct stat file{};
+  const auto path = process().node->place_of_clock().first;
+  if (path.empty() || ::stat(path.c_str(), &file) != 0) {
+    return std::hash<std::string>()(fmt::format("private {}", process().node->identity()));
+  }
+  return std::hash<std::string>()(fmt::format("{} {}", file.st_dev, file.st_ino));
+}
+
+Meeting::Record record_of(const Member& member) {
+  Meeting::Record record{};
+  std::memcpy(record.data(), &member, sizeof(member));
+  return record;
+}
+
+/// Brings a member's record to a meeting of each rank, and gets those of all.
+template <typename Rank, typename PartOf>
+Status meet_all(std::vector<Rank>& ranks, PartOf part_of) {
+  std::vector<Meeting::Visit> visits;
+  // A rank that cannot come ends the meetings of the others, too: their visits end here.
+  for (Rank& rank : ranks) {
+    auto visit = Meeting::visit(part_of(rank), record_of(rank.own));
+    if (!visit) return status_of_meeting(visit.error());
+    visits.push_back(*std::move(visit));
+  }
+  Status status = GPEMU_CUDA_SUCCESS;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    const auto records = visits[i].records();
+    if (!records) {
+      status = status_of_meeting(records.error());
+      continue;
+    }
+    ranks[i].members.resize(records->size());
+    for (std::size_t rank = 0; rank < records->size(); ++rank) {
+      std::memcpy(&ranks[i].members[rank], (*records)[rank].data(), sizeof(Member));
+    }
+  }
+  return status;
+}
+
+/// Makes what a rank needs before it meets the others.
+Status prepare(Rank& rank) {
+  GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
+  Member& own = rank.own;
+  own.host = own_host();
+  own.node = own_node_number();
+  own.identity = process().node->identity();
+  own.device = rank.device->index;
+  const std::string& gpu = rank.device->spec.name;
+  std::memcpy(own.gpu.data(), gpu.data(), std::min(gpu.size(), own.gpu.size()));
+  auto mailbox = Mailbox::create(rank.start.place);
+  if (!mailbox) return status_of_meeting(mailbox.error());
+  rank.mailbox = *std::move(mailbox);
+  own.mailbox = rank.mailbox->ticket();
+  if (rank.start.place.rank != 0) return GPEMU_CUDA_SUCCESS;
+  const auto group = device::Rendezvous::create_group(*process().node, rank.start.place.ranks);
+  if (!group) return status_of_meeting(group.error());
+  own.group = *group;
+  own.tag = random_number();
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Returns the status that all ranks get for what they have said of themselves.
+Status check_members(const std::vector<Member>& members) {
+  const auto failed = std::ranges::find_if(
+      members, [](const Member& member) { return member.status != GPEMU_CUDA_SUCCESS; });
+  if (failed != members.end()) {
+    tell(fmt::format("rank {} of a new communicator has failed: status {}",
+                     failed - members.begin(), failed->status));
+    return failed->status;
+  }
+  std::set<int> devices;
+  for (const Member& member : members) {
+    if (member.host != members.front().host || member.node != members.front().node) {
+      record_not_supported("libnccl.so.2", "ranks in several nodes");
+      return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+    }
+    if (!devices.insert(member.device).second) {
+      tell(fmt::format("two ranks of a communicator use the same GPU, number {} of the node",
+                       member.device));
+      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    }
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+/// Joins the others, about whom the rank now knows.
+Status join(Rank& rank) {
+  for (int other = 0; other < rank.start.place.ranks; ++other) {
+    if (other == rank.start.place.rank) continue;
+    const auto opened =
+        rank.mailbox->open_peer(other, rank.members[static_cast<std::size_t>(other)].mailbox);
+    if (!opened) return status_of_meeting(opened.error());
+  }
+  auto joined = device::Rendezvous::join(process().node, rank.members.front().group,
+                                         rank.start.place.rank, clock());
+  if (!joined) return status_of_meeting(joined.error());
+  rank.rendezvous = *std::move(joined);
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Meeting::Part part_of_meeting(const CommunicatorStart& start, std::uint64_t ready) {
+  auto topic = start.topic;
+  topic[1] |= ready;
+  return {.id = start.id, .topic = topic, .rank = start.place.rank, .ranks = start.place.ranks};
+}
+
+/// Lets posts of other processes start jobs of the mover.
+void listen_for_posts() {
+  static std::once_flag once;
+  std::call_once(once, [] { process().node->call_when_rung([] { mover().look_again(); }); });
+}
+
+}  // namespace
+
+Status status_of_meeting(const Error& error) {
+  tell(error.message);
+  switch (error.code) {
+    case ErrorCode::kInvalidArgument:
+      return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    case ErrorCode::kUnavailable:
+    case ErrorCode::kNotFound:
+      return GPEMU_CUDA_ERROR_NOT_FOUND;
+    case ErrorCode::kResourceLimit:
+      return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+    default:
+      return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
+  }
+}
+
+Status start_communicators(std::span<const CommunicatorStart> starts,
+                           std::vector<std::shared_ptr<Communicator>>* made) {
+  std::vector<Rank> ranks;
+  GPEMU_CUDA_TRY(attach());
+  if (!process().time_is_real) {
+    // Each process of a run with this clock has its own time.
+    record_not_supported("libnccl.so.2", "several ranks with --clock gpu-only");
+    return GPEMU_CUDA_ERROR_NOT_SUPPORTED;
+  }
+  listen_for_posts();
+  // A rank that fails says so, because the others wait for it.
+  for (const CommunicatorStart& start : starts) {
+    Rank& rank = ranks.emplace_back();
+    rank.start = start;
+    rank.own.status = prepare(rank);
+  }
+  GPEMU_CUDA_TRY(meet_all(ranks, [](const Rank& rank) { return part_of_meeting(rank.start, 0); }));
+  for (Rank& rank : ranks) GPEMU_CUDA_TRY(check_members(rank.members));
+  std::vector<Rank> ready = std::move(ranks);
+  std::vector<std::vector<Member>> members;
+  for (Rank& rank : ready) {
+    rank.own.status = join(rank);
+    members.push_back(rank.members);
+  }
+  GPEMU_CUDA_TRY(
+      meet_all(ready, [](const Rank& rank) { return part_of_meeting(rank.start, kReady); }));
+  for (Rank& rank : ready) GPEMU_CUDA_TRY(check_members(rank.members));
+  for (std::size_t i = 0; i < ready.size(); ++i) {
+    made->push_back(std::make_shared<Communicator>(
+        Communicator::Parts{.place = ready[i].start.place,
+                            .device = ready[i].device,
+                            .id = ready[i].start.id,
+                            .members = std::move(members[i]),
+                            .mailbox = std::move(ready[i].mailbox),
+                            .rendezvous = std::move(ready[i].rendezvous)}));
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+Status divide_communicators(std::span<const CommunicatorDivision> divisions,
+                            std::vector<std::optional<CommunicatorStart>>* starts) {
+  struct Divided {
+    std::shared_ptr<Communicator> parent;
+    std::uint64_t number = 0;
+    Member own;
+    std::vector<Member> members;
+  };
+  std::vector<Divided> ranks;
+  for (const CommunicatorDivision& division : divisions) {
+    Divided& rank = ranks.emplace_back();
+    rank.parent = division.parent;
+    rank.number = division.parent->next_division();
+    rank.own.color = division.color;
+    rank.own.key = division.key;
+  }
+  GPEMU_CUDA_TRY(meet_all(ranks, [](const Divided& rank) {
+    const auto [own, count] = rank.parent->place();
+    return Meeting::Part{
+        .id = rank.parent->id(),
+        .topic = {rank.parent->tag(), static_cast<std::uint64_t>(Purpose::kDivide), rank.number},
+        .rank = own,
+        .ranks = count};
+  }));
+  for (const Divided& rank : ranks) {
+    if (rank.own.color < 0) {
+      starts->emplace_back();
+      continue;
+    }
+    const int own = rank.parent->place().rank;
+    const auto key_of = [&](int other) {
+      return std::pair(rank.members[static_cast<std::size_t>(other)].key, other);
+    };
+    Place place{.rank = 0, .ranks = 0};
+    for (int other = 0; other < rank.parent->place().ranks; ++other) {
+      if (rank.members[static_cast<std::size_t>(other)].color != rank.own.color) continue;
+      ++place.ranks;
+      if (key_of(other) < key_of(own)) ++place.rank;
+    }
+    starts->push_back(
+        CommunicatorStart{.id = rank.parent->id(),
+                          .topic = {rank.parent->tag(),
+                                    static_cast<std::uint64_t>(Purpose::kPart) |
+                                        static_cast<std::uint64_t>(rank.own.color) << 8,
+                                    rank.number},
+                          .place = place,
+                          .device = rank.parent->device().ordinal});
+  }
+  return GPEMU_CUDA_SUCCESS;
+}
+
+CommunicatorStart start_of_pair(const Communicator& communicator, int sender, int receiver) {
+  return {.id = communicator.id(),
+          .topic = {communicator.tag(), static_cast<std::uint64_t>(Purpose::kPair),
+                    static_cast<std::uint64_t>(sender) << 32 | static_cast<unsigned>(receiver)},
+          .place = {.rank = communicator.place().rank == sender ? 0 : 1, .ranks = 2},
+          .device = communicator.device().ordinal};
+}
+
+}  // namespace gpemu::cuda

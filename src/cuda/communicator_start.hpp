@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "communicator.hpp"
+
+namespace gpemu::cuda {
+
+/// A rank to be made, which meets the others of its communicator.
+struct CommunicatorStart {
+  Meeting::Id id;
+  std::array<std::uint64_t, 3> topic{};
+  Place place;
+  int device = 0;  ///< as CUDA numbers it.
+};
+
+/// A rank whose communicator is to be divided.
+struct CommunicatorDivision {
+  std::shared_ptr<Communicator> parent;
+  std::int32_t color = 0, key = 0;
+};
+
+/// Makes several ranks at once, so that they may be of one communicator. Blocks until all ranks of
+/// their communicators come. Errors: those of gpemu_cuda_comm_start_all.
+[[nodiscard]] Status start_communicators(std::span<const CommunicatorStart> starts,
+                                         std::vector<std::shared_ptr<Communicator>>* made);
+
+/// Finds out which ranks the parts of divided communicators have. Yields nothing for a rank that
+/// takes no part. Blocks until all ranks of the communicators come. Errors: NOT_FOUND.
+[[nodiscard]] Status divide_communicators(std::span<const CommunicatorDivision> divisions,
+                                          std::vector<std::optional<CommunicatorStart>>* starts);
+
+/// Returns the start of a pair's rank; see Communicator::pair.
+[[nodiscard]] CommunicatorStart start_of_pair(const Communicator& communicator, int sender,
+                                              int receiver);
+
+/// Returns the status for an error, which is told to the user.
+[[nodiscard]] Status status_of_meeting(const Error& error);
+
+}  // namespace gpemu::cuda

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "gpemu/base/error.hpp"
+#include "gpemu/base/mutex.hpp"
+#include "gpemu/base/units.hpp"
+
+namespace gpemu::cuda {
+
+/// The address of a socket; of IPv4 and IPv6.
+struct SocketAddress {
+  std::uint16_t family = 0;
+  std::uint16_t port = 0;
+  std::uint32_t scope = 0;                ///< of IPv6.
+  std::array<std::uint8_t, 16> number{};  ///< in the order of the network.
+
+  bool operator==(const SocketAddress&) const = default;
+};
+
+/// An address of a network interface.
+struct InterfaceAddress {
+  std::string name;
+  SocketAddress address;
+};
+
+/// Returns the address on which other processes are to call this one. `named` is NCCL_SOCKET_IFNAME
+/// (beginnings of names, or after = whole names, or after ^ what not to use), and `family`
+/// NCCL_SOCKET_FAMILY. Without a name: InfiniBand, else anything but docker and loopback, else
+/// docker, else loopback. Source: NCCL User Guide, "Environment Variables".
+[[nodiscard]] std::optional<SocketAddress> choose_address(
+    std::span<const InterfaceAddress> addresses, std::string_view named, std::string_view family);
+
+/// Processes that exchange records: each brings one and gets those of all. The processes of a
+/// meeting call the one that has opened it. All numbers in what comes over the socket are checked.
+///
+/// Thread safety: any thread.
+class Meeting {
+ public:
+  static constexpr Bytes kRecordBytes = 192;
+  using Record = std::array<std::byte, kRecordBytes>;
+
+  /// Where processes meet. Whoever knows it may come.
+  struct Id {
+    std::uint64_t magic = 0;
+    SocketAddress address;
+    std::array<std::uint8_t, 16> key{};
+  };
+
+  /// A rank's part in one of the meetings with an id, which have different topics.
+  struct Part {
+    Id id;
+    std::array<std::uint64_t, 3> topic{};
+    std::int32_t rank = 0;
+    std::int32_t ranks = 1;
+  };
+
+  /// A rank that has brought its record, and waits for the others.
+  class Visit {
+   public:
+    Visit(Visit&& other) noexcept;
+    Visit& operator=(Visit&&) = delete;
+    Visit(const Visit&) = delete;
+    Visit& operator=(const Visit&) = delete;
+    ~Visit();
+
+    /// Blocks until all ranks have come, and returns their records. Errors: kInvalidArgument if two
+    /// came as the same rank or with different numbers of ranks; kUnavailable if a rank has gone
+    /// before the last one came, or the process that serves the meeting.
+    [[nodiscard]] Result<std::vector<Record>> records();
+
+   private:
+    friend class Meeting;
+    Visit(int socket, int ranks) : socket_(socket), ranks_(ranks) {}
+    int socket_;
+    int ranks_;
+  };
+
+  /// Opens a meeting in this process, which serves it as long as the process lives. The first one
+  /// starts a thread. Errors: kUnavailable, kNotFound without a network interface.
+  [[nodiscard]] static Result<Id> open();
+
+  /// Comes to a meeting and brings a record. Errors: kInvalidArgument for an id that is none,
+  /// kUnavailable if the process that serves the meeting does not answer.
+  [[nodiscard]] static Result<Visit> visit(const Part& part, const Record& record);
+
+ private:
+  class Server;
+};
+
+}  // namespace gpemu::cuda

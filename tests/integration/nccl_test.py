@@ -1,0 +1,662 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""NCCL with several ranks: programs of one process each on the GPUs of one node, and one program
+with all of them.
+
+Usage: nccl_test.py GPEMU_COMMAND NCCL CUDART [--only NAME] [--measure RANKS]
+"""
+
+import argparse
+import ctypes
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+
+NODE = "ranks"
+SECONDS = 60  # that a scenario may take
+SUCCESS, INVALID_ARGUMENT, INVALID_USAGE, REMOTE_ERROR = 0, 4, 5, 6
+HOST_TO_DEVICE, DEVICE_TO_HOST, DEVICE_TO_DEVICE = 1, 2, 3
+SUM, PROD, MAX, MIN, AVG = range(5)
+INT8, INT32, FLOAT32 = 0, 2, 7
+
+
+def tiny_real(value, exponent_bits):
+    """An FP8 number. Requires: it has one, that is at least 2^-6."""
+    fraction_bits = 7 - exponent_bits
+    exponent = 0
+    while value >= 2 ** (exponent + 1):
+        exponent += 1
+    while value < 2**exponent:
+        exponent -= 1
+    steps = (value / 2**exponent - 1) * 2**fraction_bits
+    assert steps == int(steps), value
+    bias = 2 ** (exponent_bits - 1) - 1
+    return struct.pack("B", (exponent + bias << fraction_bits) + int(steps))
+
+
+# Each type by its number in ncclDataType_t, and how to pack a number.
+TYPES = {
+    0: lambda value: struct.pack("b", value),
+    1: lambda value: struct.pack("B", value),
+    2: lambda value: struct.pack("i", value),
+    3: lambda value: struct.pack("I", value),
+    4: lambda value: struct.pack("q", value),
+    5: lambda value: struct.pack("Q", value),
+    6: lambda value: struct.pack("e", value),
+    7: lambda value: struct.pack("f", value),
+    8: lambda value: struct.pack("d", value),
+    9: lambda value: struct.pack("f", value)[2:],
+    10: lambda value: tiny_real(value, 4),
+    11: lambda value: tiny_real(value, 5),
+}
+
+
+class Id(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_char * 128)]
+
+
+class Libraries:
+    def __init__(self, nccl, runtime):
+        self.runtime = ctypes.CDLL(runtime)
+        self.nccl = ctypes.CDLL(nccl)
+        self.gpemu = self.nccl
+        self.gpemu.gpemu_cuda_not_computed_bytes.restype = ctypes.c_uint64
+
+    def cuda(self, name, *arguments, expected=SUCCESS):
+        status = getattr(self.runtime, "cuda" + name)(*arguments)
+        assert status == expected, f"cuda{name}: {status}"
+
+    def call(self, name, *arguments, expected=SUCCESS):
+        status = getattr(self.nccl, "nccl" + name)(*arguments)
+        assert status == expected, f"nccl{name}: {status}"
+
+
+class Rank:
+    """A rank of this process, with the current device's memory and a stream."""
+
+    def __init__(self, libraries, comm, rank, ranks):
+        self.libraries = libraries
+        self.comm, self.rank, self.ranks = comm, rank, ranks
+        self.stream = ctypes.c_void_p()
+        libraries.cuda("StreamCreate", ctypes.byref(self.stream))
+
+    def memory(self, content):
+        """Returns device memory that holds bytes."""
+        address = ctypes.c_void_p()
+        self.libraries.cuda("Malloc", ctypes.byref(address), ctypes.c_size_t(len(content)))
+        self.libraries.cuda(
+            "Memcpy", address, content, ctypes.c_size_t(len(content)), HOST_TO_DEVICE
+        )
+        return address
+
+    def wait(self):
+        self.libraries.cuda("StreamSynchronize", self.stream)
+
+    def read(self, address, size):
+        content = ctypes.create_string_buffer(size)
+        self.libraries.cuda("Memcpy", content, address, ctypes.c_size_t(size), DEVICE_TO_HOST)
+        return content.raw
+
+    def call(self, name, *arguments, expected=SUCCESS):
+        """Calls a function that ends with a communicator and a stream."""
+        counts = [ctypes.c_size_t(a) if i == self.count_at(name) else a for i, a in
+                  enumerate(arguments)]
+        self.libraries.call(name, *counts, self.comm, self.stream, expected=expected)
+
+    @staticmethod
+    def count_at(name):
+        return 1 if name in ("Send", "Recv", "Bcast") else 2
+
+    def expect(self, address, expected, what):
+        self.wait()
+        actual = self.read(address, len(expected))
+        assert actual == expected, f"{what}, rank {self.rank}: {actual[:32]} is not {expected[:32]}"
+
+
+# ---- Scenarios: each runs on every rank
+
+
+def pack(data_type, values):
+    return b"".join(TYPES[data_type](value) for value in values)
+
+
+def reduced(data_type, reduction, values):
+    if reduction == SUM:
+        return sum(values)
+    if reduction == PROD:
+        product = 1
+        for value in values:
+            product *= value
+        return product
+    if reduction == AVG:
+        whole = data_type <= 5
+        return sum(values) // len(values) if whole else sum(values) / len(values)
+    return max(values) if reduction == MAX else min(values)
+
+
+def reductions(own):
+    ranks, rank = own.ranks, own.rank
+    everyone = range(1, ranks + 1)
+    for data_type in TYPES:
+        for reduction in range(5):
+            what = f"type {data_type}, reduction {reduction}"
+            result = pack(data_type, [reduced(data_type, reduction, everyone), 1])
+            source = own.memory(pack(data_type, [rank + 1, 1]))
+            if reduction == SUM:
+                result = pack(data_type, [sum(everyone), ranks])
+            target = own.memory(bytes(len(result)))
+            own.call("AllReduce", source, target, 2, data_type, reduction)
+            own.expect(target, result, "AllReduce, " + what)
+            kept = own.memory(bytes(len(result)))
+            own.call("Reduce", source, kept, 2, data_type, reduction, ranks - 1)
+            own.expect(kept, result if rank == ranks - 1 else bytes(len(result)), "Reduce, " + what)
+            own.call("AllReduce", source, source, 2, data_type, reduction)
+            own.expect(source, result, "AllReduce in place, " + what)
+            # Element r of rank q is q + 1, and one more for odd r, where FP8 has all the sums.
+            odd = 0 if data_type in (10, 11) else 1
+            parts = own.memory(pack(data_type, [rank + 1 + odd * (r % 2) for r in range(ranks)]))
+            part = own.memory(bytes(len(result) // 2))
+            own.call("ReduceScatter", parts, part, 1, data_type, reduction)
+            values = [q + 1 + odd * (rank % 2) for q in range(ranks)]
+            own.expect(part, pack(data_type, [reduced(data_type, reduction, values)]),
+                       "ReduceScatter, " + what)
+
+
+def moves(own):
+    ranks, rank = own.ranks, own.rank
+    for size in (3, 70_000, 3 << 20):
+        def piece(sender, receiver=0):
+            pattern = struct.pack("HH", 1000 * sender + receiver + 1, size & 0xFFFF)
+            return (pattern * (size // 4 + 1))[:size]
+
+        everyone = range(ranks)
+        root = ranks - 1
+        source = own.memory(piece(rank))
+        target = own.memory(bytes(size))
+        all_of = own.memory(bytes(size * ranks))
+        own.call("Broadcast", source, target, size, INT8, root)
+        own.expect(target, piece(root), f"Broadcast of {size}")
+        own.call("AllGather", source, all_of, size, INT8)
+        own.expect(all_of, b"".join(piece(q) for q in everyone), f"AllGather of {size}")
+        gathered = own.memory(bytes(size * ranks))
+        own.call("Gather", source, gathered, size, INT8, root)
+        expected = b"".join(piece(q) for q in everyone) if rank == root else bytes(size * ranks)
+        own.expect(gathered, expected, f"Gather of {size}")
+        sources = own.memory(b"".join(piece(rank, q) for q in everyone))
+        own.call("AlltoAll", sources, all_of, size, INT8)
+        own.expect(all_of, b"".join(piece(q, rank) for q in everyone), f"AlltoAll of {size}")
+        own.call("Scatter", sources, target, size, INT8, root)
+        own.expect(target, piece(root, rank), f"Scatter of {size}")
+        own.call("Bcast", source, size, INT8, root)
+        own.expect(source, piece(root), f"Bcast of {size}")
+        # In place: the own part is already where it belongs.
+        mine = bytes(size * rank) + piece(rank) + bytes(size * (ranks - 1 - rank))
+        in_place = own.memory(mine)
+        own.call("AllGather", ctypes.c_void_p(in_place.value + size * rank), in_place, size, INT8)
+        own.expect(in_place, b"".join(piece(q) for q in everyone), f"AllGather in place of {size}")
+        # What is written to the source afterwards does not reach the others.
+        own.call("AllGather", sources, all_of, size, INT8)
+        own.libraries.cuda("MemsetAsync", sources, 7, ctypes.c_size_t(size), own.stream)
+        own.expect(all_of, b"".join(piece(q, 0) for q in everyone), f"AllGather before a change")
+
+
+def uncomputed(own):
+    """Large results and those of unknown content read as zeros and are reported."""
+    count = 65537
+    before = own.libraries.gpemu.gpemu_cuda_not_computed_bytes()
+    source = own.memory(b"\1" * count)
+    target = own.memory(b"\2" * count)
+    own.call("AllReduce", source, target, count, INT8, SUM)
+    own.expect(target, bytes(count), "a large AllReduce")
+    own.call("AllGather", target, own.memory(bytes(count * own.ranks)), count, INT8)
+    own.wait()
+    assert own.libraries.gpemu.gpemu_cuda_not_computed_bytes() == before + count
+    # One rank does not know its elements: nobody gets them.
+    own_source = target if own.rank == 1 else source
+    small = own.memory(b"\2" * 4)
+    own.call("AllReduce", own_source, small, 4, INT8, SUM)
+    own.expect(small, bytes(4), "AllReduce of what one rank does not know")
+    # Its part of a gather is not known; the others' are.
+    gathered = own.memory(b"\2" * (4 * own.ranks))
+    own.call("AllGather", own_source, gathered, 4, INT8)
+    own.expect(
+        gathered,
+        b"".join(bytes(4) if q == 1 else b"\1" * 4 for q in range(own.ranks)),
+        "AllGather of what one rank does not know",
+    )
+
+
+def transfers(own):
+    """A ring, all to all, and a pipeline, with sends and receives."""
+    ranks, rank, nccl = own.ranks, own.rank, own.libraries
+    following, previous = (rank + 1) % ranks, (rank - 1) % ranks
+    for size in (4, 2 << 20):
+        source, target = own.memory(bytes([rank + 1]) * size), own.memory(bytes(size))
+        for _ in range(3):
+            nccl.call("GroupStart")
+            own.call("Send", source, size, INT8, following)
+            own.call("Recv", target, size, INT8, previous)
+            nccl.call("GroupEnd")
+        own.expect(target, bytes([previous + 1]) * size, "a ring")
+        sources = own.memory(b"".join(bytes([16 * rank + q]) * size for q in range(ranks)))
+        targets = own.memory(bytes(size * ranks))
+        nccl.call("GroupStart")
+        for q in range(ranks):
+            own.call("Recv", ctypes.c_void_p(targets.value + q * size), size, INT8, q)
+            own.call("Send", ctypes.c_void_p(sources.value + q * size), size, INT8, q)
+        nccl.call("GroupEnd")
+        own.expect(
+            targets, b"".join(bytes([16 * q + rank]) * size for q in range(ranks)), "all to all"
+        )
+        if rank > 0:
+            own.call("Recv", target, size, INT8, previous)
+        if rank < ranks - 1:
+            own.call("Send", target if rank > 0 else source, size, INT8, following)
+        own.expect(target, bytes([1 if rank > 0 else ranks]) * size, "a pipeline")
+    own.call("Send", source, 1, INT8, ranks, expected=INVALID_ARGUMENT)
+    own.call("Send", source, 1, INT8, rank, expected=INVALID_USAGE)
+
+
+def scaled(own):
+    """Sums of sources that each rank multiplies by its own number, from the host or the device."""
+    nccl, source, target = own.libraries, own.memory(struct.pack("f", 2)), own.memory(bytes(4))
+    scale = ctypes.c_float(own.rank + 0.5)
+    on_device = own.memory(struct.pack("f", own.rank + 0.5))
+    for scalar, residence in ((ctypes.byref(scale), 1), (on_device, 0)):
+        reduction = ctypes.c_int()
+        nccl.call("RedOpCreatePreMulSum", ctypes.byref(reduction), scalar, FLOAT32, residence,
+                  own.comm)
+        own.call("AllReduce", source, target, 1, FLOAT32, reduction)
+        nccl.call("RedOpDestroy", reduction, own.comm)
+        own.expect(target, struct.pack("f", sum(2 * (q + 0.5) for q in range(own.ranks))), "scaled")
+
+
+def grouped(own):
+    """Collectives of a group are all done after it."""
+    source, target = own.memory(struct.pack("i", own.rank + 1)), own.memory(bytes(8))
+    own.libraries.call("GroupStart")
+    own.call("AllReduce", source, target, 1, INT32, SUM)
+    own.call("AllReduce", source, ctypes.c_void_p(target.value + 4), 1, INT32, MAX)
+    own.libraries.call("GroupEnd")
+    total = sum(range(1, own.ranks + 1))
+    own.expect(target, struct.pack("ii", total, own.ranks), "a group")
+
+
+def mismatched(own):
+    source, target = own.memory(b"\1" * 16), own.memory(b"\2" * 16)
+    own.call("AllReduce", source, target, 2 if own.rank == 0 else 3, INT32, SUM)
+    # The destination ends where each rank thinks it does.
+    size = 8 if own.rank == 0 else 12
+    if own.rank in (0, 1):
+        own.expect(target, bytes(size) + b"\2" * (16 - size), "calls that do not match")
+    own.wait()
+    # The next calls match.
+    own.call("AllReduce", source, target, 1, INT8, SUM)
+    own.expect(target, bytes([own.ranks]) + bytes(7), "calls that match again")
+
+
+def late(own):
+    """All wait for the last rank."""
+    source = own.memory(b"\1" * 4)
+    own.call("AllReduce", source, source, 1, INT32, SUM)
+    own.wait()
+    start = time.monotonic()
+    if own.rank == 0:
+        time.sleep(0.3)
+    own.call("AllReduce", source, source, 1, INT32, SUM)
+    queued = time.monotonic() - start
+    own.wait()
+    took = time.monotonic() - start
+    if own.rank != 0:
+        assert queued < 0.2 and took > 0.2, (queued, took)
+
+
+def divided(own):
+    """Even and odd ranks, in reverse order; the last rank takes no part."""
+    nccl = own.libraries
+    color = own.rank % 2 if own.rank < own.ranks - 1 or own.ranks == 2 else -1
+    comm = ctypes.c_void_p()
+    nccl.call("CommSplit", own.comm, color, -own.rank, ctypes.byref(comm), None)
+    if color < 0:
+        assert comm.value is None
+        return
+    members = [q for q in range(own.ranks) if q % 2 == color and (q < own.ranks - 1 or
+                                                                 own.ranks == 2)]
+    count, place = ctypes.c_int(), ctypes.c_int()
+    nccl.call("CommCount", comm, ctypes.byref(count))
+    nccl.call("CommUserRank", comm, ctypes.byref(place))
+    assert count.value == len(members), (count.value, members)
+    assert place.value == sorted(members, reverse=True).index(own.rank), place.value
+    part = Rank(nccl, comm, place.value, count.value)
+    source, target = part.memory(struct.pack("i", 10 + own.rank)), part.memory(bytes(4))
+    part.call("AllReduce", source, target, 1, INT32, SUM)
+    part.expect(target, struct.pack("i", sum(10 + q for q in members)), "a part")
+    nccl.call("CommFinalize", comm)
+    nccl.call("CommDestroy", comm)
+
+
+def captured(own):
+    """Several ranks in a graph are refused."""
+    source, graph = own.memory(b"\1" * 4), ctypes.c_void_p()
+    own.libraries.cuda("StreamBeginCapture", own.stream, 2)
+    own.call("AllReduce", source, source, 1, INT32, SUM, expected=INVALID_USAGE)
+    own.libraries.cuda("StreamEndCapture", own.stream, ctypes.byref(graph))
+    own.libraries.cuda("GraphDestroy", graph)
+
+
+def aborted(own):
+    """A rank that waits for one that does not come is freed by an abort."""
+    source = own.memory(b"\1" * 4)
+    target = own.memory(b"\2" * 4)
+    if own.rank == 0:
+        own.call("AllReduce", source, target, 1, INT32, SUM)
+        aborter = threading.Timer(0.3, lambda: own.libraries.call("CommAbort", own.comm))
+        aborter.start()
+        start = time.monotonic()
+        own.expect(target, bytes(4), "an aborted AllReduce")
+        assert time.monotonic() - start > 0.2
+        aborter.join()
+        own.call("AllReduce", source, target, 1, INT32, SUM, expected=INVALID_ARGUMENT)
+        own.comm = None
+    else:
+        time.sleep(1)
+        own.libraries.call("CommAbort", own.comm)
+        own.comm = None
+
+
+def killed(own):
+    """The others wait for a rank that has died until they abort."""
+    source = own.memory(b"\1" * 4)
+    own.call("AllReduce", source, source, 1, INT32, SUM)
+    own.wait()
+    if own.rank == own.ranks - 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    own.call("AllReduce", source, source, 1, INT32, SUM)
+    time.sleep(0.5)
+    status = own.libraries.runtime.cudaStreamQuery(own.stream)
+    assert status == 600, status
+    error = ctypes.c_int(-1)
+    own.libraries.call("CommGetAsyncError", own.comm, ctypes.byref(error))
+    assert error.value == SUCCESS, error.value
+    own.call("AllReduce", source, source, 1, INT32, SUM, expected=REMOTE_ERROR)
+    own.libraries.call("CommGetAsyncError", own.comm, ctypes.byref(error))
+    assert error.value == REMOTE_ERROR, error.value
+    own.libraries.call("CommAbort", own.comm)
+    own.comm = None
+    own.wait()
+
+
+def many(own):
+    """The host runs far ahead, and results depend on those before."""
+    rounds = 3000
+    source = own.memory(struct.pack("q", own.rank + 1))
+    for _ in range(rounds):
+        own.call("AllReduce", source, source, 1, 4, MAX)
+    own.call("AllReduce", source, source, 1, 4, SUM)
+    own.expect(source, struct.pack("q", own.ranks**2), "many rounds")
+
+
+def mixed(own):
+    """Random calls on the same memory, which every rank repeats for all ranks in Python."""
+    random_for_all, random_for_one = random.Random(7), random.Random(own.rank)
+    ranks, rank, nccl, width = own.ranks, own.rank, own.libraries, 6
+    # Of each rank, buffers of one part per rank; a part has numbers of 8 bits.
+    state = [[[16 * q + 3 * b + i for i in range(width * ranks)] for b in range(3)]
+             for q in range(ranks)]
+    buffers = [own.memory(bytes(state[rank][b])) for b in range(3)]
+
+    def at(buffer, part=0):
+        return ctypes.c_void_p(buffers[buffer].value + part * width)
+
+    def parts(numbers):
+        return [numbers[q * width:(q + 1) * width] for q in range(ranks)]
+
+    for step in range(400):
+        kind = random_for_all.choice(["reduce", "gather", "scatter", "cast", "shift", "all", "copy",
+                                      "set", "group"])
+        a, b = random_for_all.sample(range(3), 2)
+        root = random_for_all.randrange(ranks)
+        old = [[list(buffer) for buffer in one] for one in state]
+        whole = [max(column) for column in zip(*(one[a] for one in old))]
+        if kind == "reduce":
+            own.call("AllReduce", at(a), at(b), width * ranks, 1, MAX)
+            for one in state:
+                one[b] = list(whole)
+        elif kind == "scatter":
+            own.call("ReduceScatter", at(a), at(b), width, 1, MAX)
+            for q in range(ranks):
+                state[q][b][:width] = parts(whole)[q]
+        elif kind == "gather":
+            own.call("AllGather", at(a), at(b), width, 1)
+            for one in state:
+                one[b] = sum((other[a][:width] for other in old), [])
+        elif kind == "cast":
+            own.call("Broadcast", at(a), at(b), width * ranks, 1, root)
+            for one in state:
+                one[b] = list(old[root][a])
+        elif kind == "shift":
+            nccl.call("GroupStart")
+            own.call("Send", at(a), width, 1, (rank + 1) % ranks)
+            own.call("Recv", at(b), width, 1, (rank - 1) % ranks)
+            nccl.call("GroupEnd")
+            for q in range(ranks):
+                state[q][b][:width] = old[(q - 1) % ranks][a][:width]
+        elif kind == "all":
+            own.call("AlltoAll", at(a), at(b), width, 1)
+            for q in range(ranks):
+                state[q][b] = sum((parts(other[a])[q] for other in old), [])
+        elif kind == "group":
+            nccl.call("GroupStart")
+            own.call("Bcast", at(a), width, 1, root)
+            own.call("AllReduce", at(b), at(b), width, 1, MIN)
+            nccl.call("GroupEnd")
+            for one in state:
+                one[a][:width] = old[root][a][:width]
+                one[b][:width] = [min(column) for column in zip(*(o[b][:width] for o in old))]
+        elif kind == "set":
+            nccl.cuda("MemsetAsync", at(a, rank), step % 50, ctypes.c_size_t(width), own.stream)
+            for q in range(ranks):
+                state[q][a][q * width:(q + 1) * width] = [step % 50] * width
+        else:
+            size = ctypes.c_size_t(width * ranks)
+            nccl.cuda("MemcpyAsync", at(b), at(a), size, DEVICE_TO_DEVICE, own.stream)
+            for one, before in zip(state, old):
+                one[b] = list(before[a])
+        if random_for_one.random() < 0.05:
+            time.sleep(random_for_one.random() * 0.005)
+        if random_for_one.random() < 0.05:
+            own.wait()
+        if random_for_one.random() < 0.05:
+            own.expect(buffers[b], bytes(state[rank][b]), f"step {step}, {kind}")
+    for b in range(3):
+        own.expect(buffers[b], bytes(state[rank][b]), "the end")
+
+
+def measured(own):
+    """Prints how long the host takes to queue all-reduces: of one element, and of a bucket of
+    gradients that are not computed."""
+    rounds = 20000
+    for count in (1, 25 * 2**18):
+        source, target = ctypes.c_void_p(), ctypes.c_void_p()
+        for memory in (source, target):
+            own.libraries.cuda("Malloc", ctypes.byref(memory), ctypes.c_size_t(4 * count))
+        call, arguments = own.libraries.nccl.ncclAllReduce, (
+            source, target, ctypes.c_size_t(count), FLOAT32, SUM, own.comm, own.stream)
+        call(*arguments)
+        own.wait()
+        wall, start = time.monotonic(), time.thread_time()
+        for i in range(rounds):
+            call(*arguments)
+            if i % 100 == 99:
+                own.wait()
+        queued = time.thread_time() - start
+        own.wait()
+        print(
+            f"rank {own.rank} of {own.ranks}, {count} elements: {1e6 * queued / rounds:.1f} us of "
+            f"the calling thread, {1e6 * (time.monotonic() - wall) / rounds:.1f} us elapsed"
+        )
+
+
+SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, late, divided,
+             captured, aborted, killed, many, mixed, measured]
+
+
+def run_rank(arguments):
+    """One process with one rank."""
+    libraries = Libraries(arguments.nccl, arguments.runtime)
+    libraries.cuda("SetDevice", arguments.rank)
+    unique_id, path = Id(), pathlib.Path(arguments.folder) / "id"
+    if arguments.rank == 0:
+        libraries.call("GetUniqueId", ctypes.byref(unique_id))
+        path.with_suffix(".new").write_bytes(bytes(unique_id))
+        path.with_suffix(".new").rename(path)
+    while not path.exists():
+        time.sleep(0.005)
+    unique_id = Id.from_buffer_copy(path.read_bytes())
+    comm = ctypes.c_void_p()
+    libraries.call(
+        "CommInitRank", ctypes.byref(comm), arguments.ranks, unique_id, arguments.rank
+    )
+    own = Rank(libraries, comm, arguments.rank, arguments.ranks)
+    next(one for one in SCENARIOS if one.__name__ == arguments.scenario)(own)
+    if own.comm is not None:
+        libraries.call("CommDestroy", own.comm)
+
+
+def run_single(arguments):
+    """One process with all ranks, one of which each call of a group serves."""
+    libraries = Libraries(arguments.nccl, arguments.runtime)
+    count = arguments.ranks
+    by_all, by_group = (ctypes.c_void_p * count)(), (ctypes.c_void_p * count)()
+    libraries.call("CommInitAll", by_all, count, None)
+    unique_id = Id()
+    libraries.call("GetUniqueId", ctypes.byref(unique_id))
+    libraries.call("GroupStart")
+    for rank in range(count):
+        libraries.cuda("SetDevice", rank)
+        place = ctypes.byref(by_group, rank * ctypes.sizeof(ctypes.c_void_p))
+        libraries.call("CommInitRank", place, count, unique_id, rank)
+    libraries.call("GroupEnd")
+    for comms in (by_all, by_group):
+        ranks = []
+        for rank in range(count):
+            libraries.cuda("SetDevice", rank)
+            ranks.append(Rank(libraries, ctypes.c_void_p(comms[rank]), rank, count))
+        memories = [(own.memory(struct.pack("i", own.rank + 1)), own.memory(bytes(4 * count)))
+                    for own in ranks]
+        libraries.call("GroupStart")
+        for own, (source, target) in zip(ranks, memories):
+            own.call("AllGather", source, target, 1, INT32)
+        libraries.call("GroupEnd")
+        for own, (_, target) in zip(ranks, memories):
+            own.expect(target, struct.pack(f"{count}i", *range(1, count + 1)), "one process")
+        libraries.call("GroupStart")
+        for own, (source, target) in zip(ranks, memories):
+            own.call("Send", source, 1, INT32, (own.rank + 1) % count)
+            own.call("Recv", target, 1, INT32, (own.rank - 1) % count)
+        libraries.call("GroupEnd")
+        for own, (_, target) in zip(ranks, memories):
+            own.expect(target, struct.pack("i", (own.rank - 1) % count + 1), "one process, a ring")
+        parts = (ctypes.c_void_p * count)()
+        libraries.call("GroupStart")
+        for own in ranks:
+            place = ctypes.byref(parts, own.rank * ctypes.sizeof(ctypes.c_void_p))
+            libraries.call("CommSplit", own.comm, 0, -own.rank, place, None)
+        libraries.call("GroupEnd")
+        for own in ranks:
+            place = ctypes.c_int()
+            libraries.call("CommUserRank", ctypes.c_void_p(parts[own.rank]), ctypes.byref(place))
+            assert place.value == count - 1 - own.rank
+            libraries.call("CommDestroy", ctypes.c_void_p(parts[own.rank]))
+        for own in ranks:
+            libraries.call("CommDestroy", own.comm)
+    same = (ctypes.c_int * 2)(0, 0)
+    libraries.call("CommInitAll", by_all, 2, same, expected=INVALID_ARGUMENT)
+
+
+# ---- The processes
+
+
+def start(arguments, scenario, rank, ranks, folder):
+    command = [sys.executable, __file__, arguments.command, arguments.nccl, arguments.runtime]
+    command += ["--scenario", scenario, "--rank", str(rank), "--ranks", str(ranks)]
+    return subprocess.Popen(
+        command + ["--folder", folder], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+
+
+def run_scenario(arguments, scenario, ranks, processes):
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        started = [start(arguments, scenario, rank, ranks, folder) for rank in range(processes)]
+        said, failed = [], []
+        for rank, process in enumerate(started):
+            try:
+                out, errors = process.communicate(
+                    timeout=max(1.0, SECONDS - (time.monotonic() - began)))
+            except subprocess.TimeoutExpired:
+                process.kill()
+                out, errors = process.communicate()
+                errors += "it did not end in time"
+            said.append(errors)
+            dies = scenario == "killed" and rank == ranks - 1
+            if process.returncode != (-signal.SIGKILL if dies else 0):
+                failed.append(f"rank {rank}: {process.returncode}\n{errors}")
+            if out:
+                print(out, end="")
+        assert not failed, f"{scenario} with {ranks} ranks:\n" + "\n".join(failed)
+        if scenario == "mismatched":
+            line = "do not match: rank 0 called ncclAllReduce of 2 elements"
+            assert any(line in errors and "called ncclAllReduce of 3" in errors for errors in said)
+        if scenario == "killed":
+            assert "is gone" in said[0], said[0]
+    print(f"{scenario}, {ranks} ranks in {processes} processes: "
+          f"{time.monotonic() - began:.1f} s", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("command")
+    parser.add_argument("nccl")
+    parser.add_argument("runtime")
+    parser.add_argument("--scenario")
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--ranks", type=int)
+    parser.add_argument("--folder")
+    parser.add_argument("--only")
+    parser.add_argument("--measure", type=int)
+    arguments = parser.parse_args()
+    if arguments.scenario == "single":
+        return run_single(arguments)
+    if arguments.scenario is not None:
+        return run_rank(arguments)
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["GPEMU_NODE_DIR"] = folder
+        os.environ["GPEMU_NODE"] = NODE
+        os.environ.pop("GPEMU_STRICT", None)
+        gpus = f"A100-SXM4-40GB:{arguments.measure or 4}"
+        subprocess.run(
+            [arguments.command, "node", "create", NODE, "--gpu", gpus],
+            check=True, stdout=subprocess.DEVNULL,
+        )
+        if arguments.measure:
+            return run_scenario(arguments, "measured", arguments.measure, arguments.measure)
+        names = [one.__name__ for one in SCENARIOS if one is not measured]
+        for ranks in (2, 4):
+            for name in names:
+                if arguments.only in (None, name):
+                    run_scenario(arguments, name, ranks, ranks)
+            if arguments.only in (None, "single"):
+                run_scenario(arguments, "single", ranks, 1)
+    return None
+
+
+if __name__ == "__main__":
+    main()
