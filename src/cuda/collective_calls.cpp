@@ -126,7 +126,10 @@ Status make_pairs(std::span<const CheckedCall> transfers) {
   }
   if (starts.empty()) return GPEMU_CUDA_SUCCESS;
   std::vector<std::shared_ptr<Communicator>> made;
-  GPEMU_CUDA_TRY(start_communicators(starts, &made));
+  GPEMU_CUDA_TRY(start_communicators(starts, &made, [&first] {
+    return std::ranges::any_of(
+        first, [](const CheckedCall* call) { return call->communicator->is_aborted(); });
+  }));
   for (std::size_t i = 0; i < made.size(); ++i) {
     const auto [sender, receiver] = first[i]->ranks();
     first[i]->communicator->keep_pair(sender, receiver, made[i]);

@@ -72,7 +72,8 @@ Meeting::Record record_of(const Member& member) {
 
 /// Brings a member's record to a meeting of each rank, and gets those of all.
 template <typename Rank, typename PartOf>
-Status meet_all(std::vector<Rank>& ranks, PartOf part_of) {
+Status meet_all(std::vector<Rank>& ranks, PartOf part_of,
+                const std::function<bool()>& is_cancelled = nullptr) {
   std::vector<Meeting::Visit> visits;
   // A rank that cannot come ends the meetings of the others, too: their visits end here.
   for (Rank& rank : ranks) {
@@ -82,7 +83,7 @@ Status meet_all(std::vector<Rank>& ranks, PartOf part_of) {
   }
   Status status = GPEMU_CUDA_SUCCESS;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const auto records = visits[i].records();
+    const auto records = visits[i].records(is_cancelled);
     if (!records) {
       status = status_of_meeting(records.error());
       continue;
@@ -180,13 +181,16 @@ Status status_of_meeting(const Error& error) {
       return GPEMU_CUDA_ERROR_NOT_FOUND;
     case ErrorCode::kResourceLimit:
       return GPEMU_CUDA_ERROR_OUT_OF_MEMORY;
+    case ErrorCode::kInterrupted:
+      return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
     default:
       return GPEMU_CUDA_ERROR_OPERATING_SYSTEM;
   }
 }
 
 Status start_communicators(std::span<const CommunicatorStart> starts,
-                           std::vector<std::shared_ptr<Communicator>>* made) {
+                           std::vector<std::shared_ptr<Communicator>>* made,
+                           const std::function<bool()>& is_cancelled) {
   std::vector<Rank> ranks;
   GPEMU_CUDA_TRY(attach());
   if (!process().time_is_real) {
@@ -201,7 +205,8 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
     rank.start = start;
     rank.own.status = prepare(rank);
   }
-  GPEMU_CUDA_TRY(meet_all(ranks, [](const Rank& rank) { return part_of_meeting(rank.start, 0); }));
+  GPEMU_CUDA_TRY(meet_all(
+      ranks, [](const Rank& rank) { return part_of_meeting(rank.start, 0); }, is_cancelled));
   for (Rank& rank : ranks) GPEMU_CUDA_TRY(check_members(rank.members));
   std::vector<Rank> ready = std::move(ranks);
   std::vector<std::vector<Member>> members;
@@ -209,8 +214,8 @@ Status start_communicators(std::span<const CommunicatorStart> starts,
     rank.own.status = join(rank);
     members.push_back(rank.members);
   }
-  GPEMU_CUDA_TRY(
-      meet_all(ready, [](const Rank& rank) { return part_of_meeting(rank.start, kReady); }));
+  GPEMU_CUDA_TRY(meet_all(
+      ready, [](const Rank& rank) { return part_of_meeting(rank.start, kReady); }, is_cancelled));
   for (Rank& rank : ready) GPEMU_CUDA_TRY(check_members(rank.members));
   for (std::size_t i = 0; i < ready.size(); ++i) {
     made->push_back(std::make_shared<Communicator>(

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -27,9 +28,11 @@ struct CommunicatorDivision {
 };
 
 /// Makes several ranks at once, so that they may be of one communicator. Blocks until all ranks of
-/// their communicators come. Errors: those of gpemu_cuda_comm_start_all.
+/// their communicators come, or until `is_cancelled`, if it is not null, says so. Errors: those of
+/// gpemu_cuda_comm_start_all, ILLEGAL_STATE if it was cancelled.
 [[nodiscard]] Status start_communicators(std::span<const CommunicatorStart> starts,
-                                         std::vector<std::shared_ptr<Communicator>>* made);
+                                         std::vector<std::shared_ptr<Communicator>>* made,
+                                         const std::function<bool()>& is_cancelled = nullptr);
 
 /// Finds out which ranks the parts of divided communicators have. Yields nothing for a rank that
 /// takes no part. Blocks until all ranks of the communicators come. Errors: NOT_FOUND.

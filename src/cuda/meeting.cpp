@@ -441,10 +441,18 @@ Meeting::Visit::~Visit() {
   if (socket_ >= 0) ::close(socket_);
 }
 
-Result<std::vector<Meeting::Record>> Meeting::Visit::records() {
+Result<std::vector<Meeting::Record>> Meeting::Visit::records(
+    const std::function<bool()>& is_cancelled) {
+  constexpr int kPeriodMs = 100;
   pollfd wait{.fd = socket_, .events = POLLIN, .revents = 0};
   // The other ranks may take any time.
-  while (::poll(&wait, 1, -1) < 0 && errno == EINTR) continue;
+  while (true) {
+    const int ready = ::poll(&wait, 1, is_cancelled ? kPeriodMs : -1);
+    if (ready > 0 || (ready < 0 && errno != EINTR)) break;
+    if (is_cancelled && is_cancelled()) {
+      return fail(ErrorCode::kInterrupted, "the communicator was aborted before all ranks came");
+    }
+  }
   Answer answer{};
   std::vector<Record> records(static_cast<std::size_t>(ranks_));
   const bool has_answer = receive_all(socket_, &answer, sizeof(answer));

@@ -4,6 +4,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,10 +76,12 @@ class Meeting {
     Visit& operator=(const Visit&) = delete;
     ~Visit();
 
-    /// Blocks until all ranks have come, and returns their records. Errors: kInvalidArgument if two
-    /// came as the same rank or with different numbers of ranks; kUnavailable if a rank has gone
-    /// before the last one came, or the process that serves the meeting.
-    [[nodiscard]] Result<std::vector<Record>> records();
+    /// Blocks until all ranks have come, and returns their records. Asks `is_cancelled`, if it is
+    /// not null, ten times a second whether to go on. Errors: kInvalidArgument if two came as the
+    /// same rank or with different numbers of ranks; kUnavailable if a rank has gone before the
+    /// last one came, or the process that serves the meeting; kInterrupted if it was cancelled.
+    [[nodiscard]] Result<std::vector<Record>> records(
+        const std::function<bool()>& is_cancelled = nullptr);
 
    private:
     friend class Meeting;

@@ -122,6 +122,15 @@ TEST(Meeting, ARankThatGoesIsAnErrorForAll) {
   EXPECT_EQ(one->records().error().code, ErrorCode::kUnavailable);
 }
 
+TEST(Meeting, AVisitCanBeCancelled) {
+  auto visit = Meeting::visit({.id = opened(), .rank = 0, .ranks = 2}, record_of(0));
+  ASSERT_TRUE(visit);
+  int asked = 0;
+  EXPECT_EQ(visit->records([&asked] { return ++asked == 2; }).error().code,
+            ErrorCode::kInterrupted);
+  EXPECT_EQ(asked, 2);
+}
+
 TEST(Meeting, StrangersAreSentAway) {
   Meeting::Id id = opened();
   ++id.key[3];

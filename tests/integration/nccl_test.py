@@ -371,6 +371,40 @@ def aborted(own):
         own.comm = None
 
 
+def aborted_first(own):
+    """A receive from a rank that never sends is freed by an abort, also if it is the first."""
+    target = own.memory(b"\2" * 4)
+    if own.rank == 0:
+        aborter = threading.Timer(0.3, lambda: own.libraries.call("CommAbort", own.comm))
+        aborter.start()
+        own.call("Recv", target, 4, INT8, 1, expected=INVALID_USAGE)
+        aborter.join()
+    else:
+        time.sleep(1)
+        own.libraries.call("CommAbort", own.comm)
+    own.comm = None
+
+
+def aborted_transfer(own):
+    """The same for a later one."""
+    source, target = own.memory(b"\1" * 4), own.memory(b"\2" * 4)
+    if own.rank == 0:
+        own.call("Recv", target, 4, INT8, 1)
+        own.expect(target, b"\1" * 4, "a transfer")
+        own.call("Recv", target, 4, INT8, 1)
+        aborter = threading.Timer(0.3, lambda: own.libraries.call("CommAbort", own.comm))
+        aborter.start()
+        own.expect(target, bytes(4), "an aborted transfer")
+        aborter.join()
+    else:
+        if own.rank == 1:
+            own.call("Send", source, 4, INT8, 0)
+            own.wait()
+        time.sleep(1)
+        own.libraries.call("CommAbort", own.comm)
+    own.comm = None
+
+
 def killed(own):
     """The others wait for a rank that has died until they abort."""
     source = own.memory(b"\1" * 4)
@@ -505,7 +539,8 @@ def measured(own):
 
 
 SCENARIOS = [reductions, moves, uncomputed, transfers, scaled, grouped, mismatched, late, divided,
-             captured, aborted, killed, many, mixed, measured]
+             captured, aborted, aborted_first, aborted_transfer, killed,
+             many, mixed, measured]
 
 
 def run_rank(arguments):
