@@ -67,9 +67,22 @@ std::vector<Mailbox::Part> parts_of(const Source& source) {
   return parts;
 }
 
+/// Returns whether memory that only this process's calls change holds zeros.
+bool is_zero(std::uint64_t start, Bytes bytes) {
+  if (side_of(start, bytes).is_shared()) return false;
+  const ContentMap::Part part = memory().contents.part(start, bytes);
+  return part.content == Content::kZeros && part.bytes == bytes;
+}
+
 /// Posts the elements of a reduction, if they are known.
 void post_elements(const Exchange& exchange, const Source& source) {
   Mailbox& mailbox = exchange.communicator->mailbox();
+  // A factor may be infinite.
+  if (exchange.call.reduction != GPEMU_CUDA_COMM_SCALED_SUM &&
+      is_zero(source.start, source.bytes)) {
+    const std::array zeros{Mailbox::Part{.bytes = source.bytes, .content = Content::kZeros}};
+    return mailbox.post(exchange.number, exchange.call, zeros, nullptr);
+  }
   std::array<std::byte, 64> few{};
   std::vector<std::byte> many(source.bytes > few.size() ? source.bytes : 0);
   const std::span<std::byte> elements =
@@ -209,18 +222,43 @@ class Take {
                      Uncomputed::kWritten, writer_of(exchange_.call));
   }
 
+  /// Returns whether all ranks have zeros, of which every reduction gives zeros.
+  [[nodiscard]] bool all_zero() const {
+    const int ranks = exchange_.communicator->place().ranks;
+    return std::ranges::all_of(slices_, [&](const Slice& slice) {
+      const auto parts = mailbox().parts(slice.from, exchange_.number);
+      return parts.size() == 1 && parts[0].content == Content::kZeros &&
+             parts[0].bytes == source_bytes(exchange_.call, {slice.from, ranks});
+    });
+  }
+
+  /// Sets the destination to zeros, without pages where the program cannot see the difference.
+  [[nodiscard]] bool store_zeros(Bytes bytes) const {
+    const std::uint64_t to = exchange_.call.destination;
+    const Side side = side_of(to, bytes);
+    if (side.inside && side.on_device() && !side.is_shared()) {
+      drop(to, bytes, Content::kZeros);
+    } else {
+      const std::vector<std::byte> zeros(bytes);
+      store_by_kernel(to, zeros.data(), bytes);
+    }
+    return true;
+  }
+
   [[nodiscard]] bool reduce() const {
     const Place place = exchange_.communicator->place();
     const Bytes bytes = destination_bytes(exchange_.call, place);
+    if (all_zero()) return store_zeros(bytes);
     std::vector<std::byte> elements(bytes * slices_.size()), result(bytes);
     std::vector<std::span<const std::byte>> sources;
     for (std::size_t i = 0; i < slices_.size(); ++i) {
       const Slice& slice = slices_[i];
       const auto parts = mailbox().parts(slice.from, exchange_.number);
       const std::span to = std::span(elements).subspan(i * bytes, bytes);
-      if (parts.size() != 1 || parts[0].content != Content::kKept ||
+      if (parts.size() != 1 || !is_known(parts[0].content) ||
           parts[0].bytes != source_bytes(exchange_.call, {slice.from, place.ranks}) ||
-          !mailbox().read(slice.from, exchange_.number, slice.source, to)) {
+          (parts[0].content == Content::kKept &&
+           !mailbox().read(slice.from, exchange_.number, slice.source, to))) {
         return false;
       }
       sources.emplace_back(to);
