@@ -17,18 +17,19 @@ std::uint64_t float_bits(const NumberType& type, double number) {
   const std::uint64_t sign_bit = sign << (type.exponent_bits + mantissa);
   const double value = std::abs(number);
   if (value == 0) return sign_bit;
+  const std::uint64_t hidden = std::uint64_t{1} << mantissa;
+  const std::uint64_t infinity = ((std::uint64_t{1} << type.exponent_bits) - 1) << mantissa;
+  // E4M3 uses the highest exponent for numbers too, but for the last, which is no number.
+  const std::uint64_t most = type.has_infinity ? infinity : infinity + hidden - 2;
+  if (!std::isfinite(value)) return sign_bit | most;
   int exponent = std::ilogb(value);
   exponent = std::max(exponent, 1 - bias);
   // In units of the last place; a carry goes into the exponent's bits, where it belongs.
   const double units = std::nearbyint(std::ldexp(value, mantissa - exponent));
   auto bits = static_cast<std::uint64_t>(units);
-  const std::uint64_t hidden = std::uint64_t{1} << mantissa;
   bits += static_cast<std::uint64_t>(exponent + bias - 1) << mantissa;
   if (units < static_cast<double>(hidden))
     bits -= static_cast<std::uint64_t>(exponent + bias - 1) << mantissa;
-  const std::uint64_t infinity = ((std::uint64_t{1} << type.exponent_bits) - 1) << mantissa;
-  // E4M3 uses the highest exponent for numbers too, but for the last, which is no number.
-  const std::uint64_t most = type.has_infinity ? infinity : infinity + hidden - 2;
   return sign_bit | std::min(bits, most);
 }
 
