@@ -22,14 +22,12 @@ std::uint64_t float_bits(const NumberType& type, double number) {
   // E4M3 uses the highest exponent for numbers too, but for the last, which is no number.
   const std::uint64_t most = type.has_infinity ? infinity : infinity + hidden - 2;
   if (!std::isfinite(value)) return sign_bit | most;
-  int exponent = std::ilogb(value);
-  exponent = std::max(exponent, 1 - bias);
-  // In units of the last place; a carry goes into the exponent's bits, where it belongs.
+  const int exponent = std::max(std::ilogb(value), 1 - bias);
+  // In units of the last place; a carry goes into the exponent's bits, where it belongs. Numbers
+  // below the normal ones have no hidden bit and an exponent of 0.
   const double units = std::nearbyint(std::ldexp(value, mantissa - exponent));
-  auto bits = static_cast<std::uint64_t>(units);
-  bits += static_cast<std::uint64_t>(exponent + bias - 1) << mantissa;
-  if (units < static_cast<double>(hidden))
-    bits -= static_cast<std::uint64_t>(exponent + bias - 1) << mantissa;
+  const std::uint64_t bits = static_cast<std::uint64_t>(units) +
+                             (static_cast<std::uint64_t>(exponent + bias - 1) << mantissa);
   return sign_bit | std::min(bits, most);
 }
 
