@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <string_view>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -179,6 +180,11 @@ class Team {
   explicit Team(int processes) : processes_(processes) {
     if (processes == 1) return;
     if (::pipe(to_others_) != 0 || ::pipe(to_first_) != 0) stop("cannot make pipes");
+    // Ranks wait for a dead one for ever, as NCCL's do within a node.
+    struct sigaction action{};
+    action.sa_sigaction = end_with_a_failed_process;
+    action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NOCLDSTOP;
+    ::sigaction(SIGCHLD, &action, nullptr);
     for (int i = 1; i < processes && index_ == 0; ++i) {
       const pid_t child = ::fork();
       if (child < 0) stop("cannot start a process");
@@ -223,6 +229,12 @@ class Team {
   }
 
  private:
+  static void end_with_a_failed_process(int /*signal*/, siginfo_t* child, void* /*context*/) {
+    if (child->si_code == CLD_EXITED && child->si_status == 0) return;
+    constexpr std::string_view kMessage = "gpemu-collectives: a process has ended too early\n";
+    static_cast<void>(!::write(STDERR_FILENO, kMessage.data(), kMessage.size()));
+    ::_exit(1);  // The others get a signal.
+  }
   // Both are shorter than PIPE_BUF, so they arrive as a whole.
   static void write_all(int pipe, const void* data, std::size_t size) {
     if (::write(pipe, data, size) != static_cast<ssize_t>(size)) stop("a process has ended");
@@ -312,6 +324,7 @@ int run(const Options& options) {
     fmt::print(
         "#                                                 (us)  (GB/s)  (GB/s)            "
         "(us)  (GB/s)  (GB/s)\n");
+    std::fflush(stdout);
   }
   std::size_t wrong_in_all = 0;
   double bus = 0;

@@ -5,6 +5,9 @@
 Usage: collectives_test.py GPEMU_COMMAND GPEMU_COLLECTIVES
 """
 
+import os
+import pathlib
+import signal
 import subprocess
 import sys
 import unittest
@@ -22,6 +25,11 @@ def run(*arguments, gpus=4):
 
 def rows(done):
     return [line.split() for line in done.stdout.splitlines() if line and line[0] == " "]
+
+
+def children(process):
+    text = pathlib.Path(f"/proc/{process}/task/{process}/children").read_text(encoding="ascii")
+    return [int(child) for child in text.split()]
 
 
 class CollectivesTest(unittest.TestCase):
@@ -50,6 +58,20 @@ class CollectivesTest(unittest.TestCase):
         # 174 GB/s are expected of NVSwitch at this size, and the host may be late.
         self.assertLess(float(row[7]), 240)
         self.assertEqual(row[8], "N/A", "too large to be checked")
+
+    def test_a_killed_rank_ends_the_run(self):
+        with subprocess.Popen([GPEMU, "run", "--gpu", "A100-SXM4-80GB:2", "--", COLLECTIVES, "-p",
+                               "2", "-n", "1000000"], stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as run_of_two:
+            for _ in range(5):  # The table's head: the ranks have met.
+                run_of_two.stdout.readline()
+            [warden] = children(run_of_two.pid)
+            [first] = children(warden) if children(warden) else [warden]
+            [second] = children(first)
+            os.kill(second, signal.SIGKILL)
+            _, errors = run_of_two.communicate(timeout=60)
+        self.assertEqual(run_of_two.returncode, 1, errors)
+        self.assertIn("gpemu-collectives: a process has ended too early", errors)
 
     def test_says_what_is_missing(self):
         done = run("-g", 8)
