@@ -6,7 +6,17 @@ endif()
 # Adds the tests of an executable to CTest, label "unit": each as <prefix>.<Suite>.<Test>, in a
 # process of its own. A sanitizer's start takes longer than most tests: there, one runs them all,
 # except for those of the module device, which fork: in a process that has run many, that is slow.
+# With ONE_THREAD, ThreadSanitizer would find nothing: there they are not built, and elsewhere a
+# second thread ends them.
 function(gpemu_discover_unit_tests target prefix)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "ONE_THREAD" "" "")
+  if(arg_ONE_THREAD AND GPEMU_SANITIZE STREQUAL thread)
+    set_target_properties(${target} PROPERTIES EXCLUDE_FROM_ALL ON)
+    return()
+  endif()
+  if(arg_ONE_THREAD AND NOT GPEMU_SANITIZE)
+    target_link_libraries(${target} PRIVATE gpemu_one_thread)
+  endif()
   add_dependencies(gpemu_unit_tests ${target})
   # The preset dev optimises the tested code; tests themselves take longer to optimise than to run.
   target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O0>)
@@ -66,10 +76,11 @@ endfunction()
 #   [LIBRARIES <target>...]      third-party libraries that the public headers use
 #   [PRIVATE_LIBRARIES <target>...]
 #   [TESTS <unit>_test.cpp...]   one GoogleTest executable per module, label "unit"
+#   [ONE_THREAD]                 the tests start no thread, see gpemu_discover_unit_tests
 #   [TEST_LIBRARIES <target>...]
 #   [BENCHES <unit>_bench.cpp...])
 function(gpemu_add_module name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "" ""
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ONE_THREAD" ""
     "HEADERS;SOURCES;DEPENDS;LIBRARIES;PRIVATE_LIBRARIES;TESTS;TEST_LIBRARIES;BENCHES")
   if(arg_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "gpemu_add_module(${name}): unknown arguments: ${arg_UNPARSED_ARGUMENTS}")
@@ -104,7 +115,10 @@ function(gpemu_add_module name)
     target_link_libraries(${target}_test PRIVATE ${target} ${arg_TEST_LIBRARIES}
       gpemu_flags GTest::gtest_main)
     target_include_directories(${target}_test PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-    gpemu_discover_unit_tests(${target}_test ${name})
+    if(arg_ONE_THREAD)
+      set(one_thread ONE_THREAD)
+    endif()
+    gpemu_discover_unit_tests(${target}_test ${name} ${one_thread})
     gpemu_share_test_header(${target}_test)
     gpemu_compile_together(${target}_test 12)
   endif()

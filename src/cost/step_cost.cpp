@@ -240,6 +240,13 @@ Result<PhaseCost> phase_of(const StepEvidence& known, Quantity quantity,
 
 }  // namespace
 
+double StepCost::compute_relative_error() const {
+  const auto slack = [](const Estimate& estimate) {
+    return to_seconds(estimate.time) * estimate.relative_error;
+  };
+  return (slack(forward) + slack(backward_optimizer)) / to_seconds(compute());
+}
+
 struct StepCostModel::State {
   StepEvidence known;  ///< without curves and recording, which are the members below.
   std::array<PhaseCost, PricedRecording::kPhases> phases;

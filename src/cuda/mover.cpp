@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/base/thread.hpp"
@@ -36,17 +37,32 @@ Mover::~Mover() {
   }
 }
 
-void Mover::look_at_earlier(Entry& entry) const {
-  entry.blocked_by = 0;
-  entry.waits_outside = entry.job.may_begin != nullptr;
+bool Mover::waits_outside(const Job& job) const {
+  if (job.may_begin) return true;
+  if (counted_ == entries_.size()) return false;
+  return std::ranges::any_of(entries_, [&job](const Entry& earlier) {
+    return earlier.waits_outside && overlap(earlier.job.accesses, job.accesses);
+  });
+}
+
+device::Moment Mover::last_end(const Job& job) const {
+  device::Moment last = job.end;
   for (const Entry& earlier : entries_) {
-    if (!overlap(earlier.job.accesses, entry.job.accesses)) continue;
-    ++entry.blocked_by;
-    entry.waits_outside |= earlier.waits_outside;
-    if (entry.job.ends_with_overlapped && earlier.job.end.time() >= entry.job.end.time()) {
-      entry.job.end = earlier.job.end;
-    }
+    const device::Moment& end = earlier.job.end;
+    if (end.time() >= last.time() && overlap(earlier.job.accesses, job.accesses)) last = end;
   }
+  return last;
+}
+
+void Mover::block(Entry& entry, Entries::iterator end) {
+  while (end != entries_.begin()) {
+    Entry& earlier = *--end;
+    if (!overlap(earlier.job.accesses, entry.job.accesses)) continue;
+    entry.blocked = true;
+    entry.next_blocked = std::exchange(earlier.first_blocked, &entry);
+    return;
+  }
+  entry.blocked = false;
 }
 
 void Mover::add(Job job) {
@@ -57,28 +73,31 @@ void Mover::add(Job job) {
     lock.unlock();
     return job.work();
   }
-  Entry entry{.job = std::move(job)};
-  look_at_earlier(entry);
-  if (!entry.waits_outside && counted_ >= kMostJobs) {
+  bool outside = waits_outside(job);
+  if (!outside && counted_ >= kMostJobs) {
     done_.wait(lock, [this]() GPEMU_REQUIRES(mutex_) { return counted_ < kMostJobs; });
-    look_at_earlier(entry);
+    outside = waits_outside(job);
   }
-  entry.number = next_number_++;
-  if (!entry.waits_outside) ++counted_;
-  entries_.push_back(std::move(entry));
+  if (job.ends_with_overlapped) job.end = last_end(job);
+  if (!outside) ++counted_;
+  entries_.push_back({.job = std::move(job), .number = next_number_++, .waits_outside = outside});
   unfinished_.store(entries_.size(), std::memory_order_release);
+  Entry& entry = entries_.back();
+  block(entry, std::prev(entries_.end()));
   // Waking a thread costs the host more than looking whether it has something to do.
-  if (!paused_ && is_ready(entries_.back())) wake(entries_.back().job.lane);
+  if (!paused_ && is_ready(entry)) wake(entry.job.lane);
 }
 
 bool Mover::is_ready(const Entry& entry) {
-  return !entry.running && entry.blocked_by == 0 && (!entry.job.may_begin || entry.job.may_begin());
+  return !entry.running && !entry.blocked && (!entry.job.may_begin || entry.job.may_begin());
 }
 
 bool Mover::remove(Entries::iterator done) {
   bool frees = false;
-  for (auto later = std::next(done); later != entries_.end(); ++later) {
-    if (overlap(done->job.accesses, later->job.accesses)) frees |= --later->blocked_by == 0;
+  for (Entry* later = done->first_blocked; later != nullptr;) {
+    Entry& freed = *std::exchange(later, later->next_blocked);
+    block(freed, done);
+    frees |= !freed.blocked;
   }
   if (!done->waits_outside) --counted_;
   entries_.erase(done);

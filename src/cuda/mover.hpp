@@ -94,9 +94,12 @@ class Mover {
   struct Entry {
     Job job;
     std::uint64_t number = 0;
-    std::size_t blocked_by = 0;  ///< how many earlier ones it overlaps.
-    bool waits_outside = false;  ///< it or one of those had a `may_begin` when it was added.
+    bool blocked = false;        ///< it waits for an earlier one that it overlaps.
+    bool waits_outside = false;  ///< it or one that it overlaps had a `may_begin` when added.
     bool running = false;
+    /// Those that wait for this one, because it is the last unfinished one that they overlap.
+    Entry* first_blocked = nullptr;
+    Entry* next_blocked = nullptr;  ///< in the list of what this one waits for.
   };
   using Entries = std::list<Entry>;
   struct Thread {
@@ -114,8 +117,12 @@ class Mover {
   void wake(Lane lane);
   /// Returns a job that may begin, or the end.
   Entries::iterator find_ready(Lane lane) GPEMU_REQUIRES(mutex_);
-  /// Notes on which earlier jobs a new one depends.
-  void look_at_earlier(Entry& entry) const GPEMU_REQUIRES(mutex_);
+  /// Returns whether a job waits for something other than unfinished ones.
+  [[nodiscard]] bool waits_outside(const Job& job) const GPEMU_REQUIRES(mutex_);
+  /// Returns the last end of the jobs that this one overlaps, and its own.
+  [[nodiscard]] device::Moment last_end(const Job& job) const GPEMU_REQUIRES(mutex_);
+  /// Lets a job wait for the last one before `end` that it overlaps, if there is one.
+  void block(Entry& entry, Entries::iterator end) GPEMU_REQUIRES(mutex_);
   [[nodiscard]] static bool is_ready(const Entry& entry);
   /// Removes a job that is done, and returns whether others may begin because of that.
   [[nodiscard]] bool remove(Entries::iterator done) GPEMU_REQUIRES(mutex_);

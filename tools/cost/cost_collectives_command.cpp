@@ -39,7 +39,7 @@ struct CollectivesOptions {
   bool as_json = false;
 };
 
-std::string_view name_of(LinkClass link) {
+std::string_view link_name(LinkClass link) {
   return topology::kLinkClassNames[static_cast<std::size_t>(link)];
 }
 
@@ -182,11 +182,11 @@ Result<void> tell_errors(const CollectivesOptions& options, const World& world) 
       const RangeErrors& range = ranges.at(i);
       if (range.rows.count == 0) continue;
       const double share = static_cast<double>(range.within_bar) / range.rows.count;
-      table.add_row({std::string(name_of(link)), std::string(kSizeRanges.at(i).name),
+      table.add_row({std::string(link_name(link)), std::string(kSizeRanges.at(i).name),
                      std::to_string(range.by_machine.size()), std::to_string(range.rows.count),
                      report::percent(range.rows.mean(), 1),
                      report::percent(range.mean_of_machines(), 1), report::percent(share, 0)});
-      document.push_back({{"link", name_of(link)},
+      document.push_back({{"link", link_name(link)},
                           {"size", kSizeRanges.at(i).name},
                           {"machines", range.by_machine.size()},
                           {"times", range.rows.count},
@@ -217,7 +217,7 @@ Result<void> tell_fit(const CollectivesOptions& options) {
   std::string shares, bars;
   for (const LinkClass link : kLinks) {
     GPEMU_ASSIGN(const auto fitted, calibrate::fit_collectives(rows, link));
-    shares += fmt::format("    // {}\n    {{", name_of(link));
+    shares += fmt::format("    // {}\n    {{", link_name(link));
     for (std::size_t i = 0; i < topology::kShares; ++i) {
       shares += fmt::format("{}{:.4f}", i == 0 ? "" : ", ", fitted.at(i));
     }
@@ -225,7 +225,7 @@ Result<void> tell_fit(const CollectivesOptions& options) {
     GPEMU_ASSIGN(const auto predicted, calibrate::evaluate_collectives(rows, link));
     const std::array<double, 3> of_link = calibrate::collective_bars(rows, predicted);
     bars += fmt::format("    {{{:.3f}, {:.3f}, {:.3f}}},  // {}\n", of_link[0], of_link[1],
-                        of_link[2], name_of(link));
+                        of_link[2], link_name(link));
   }
   report::print_out("kFittedShares:\n{}\nkFittedBars:\n{}", shares, bars);
   return {};

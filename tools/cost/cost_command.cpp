@@ -88,15 +88,6 @@ std::string cell(const cost::Estimate& estimate) {
   return fmt::format("{:.3f}", to_milliseconds(estimate.time));
 }
 
-/// Returns the error bar of forward and backward together, assuming that both err in the same
-/// direction.
-double compute_error(const cost::StepCost& cost) {
-  const auto slack = [](const cost::Estimate& estimate) {
-    return to_seconds(estimate.time) * estimate.relative_error;
-  };
-  return (slack(cost.forward) + slack(cost.backward_optimizer)) / to_seconds(cost.compute());
-}
-
 std::vector<std::string> cells(const CostRow& row) {
   if (!row.cost) return {std::to_string(row.batch), "-", "-", "-", "-", "-", "-", "no", "-", "-"};
   const cost::StepCost& cost = *row.cost;
@@ -104,7 +95,7 @@ std::vector<std::string> cells(const CostRow& row) {
   return {std::to_string(row.batch),
           cell(cost.forward),
           cell(cost.backward_optimizer),
-          fmt::format("{:.1f}%", 100 * compute_error(cost)),
+          fmt::format("{:.1f}%", 100 * cost.compute_relative_error()),
           cell(cost.copy_pinned),
           cell(cost.copy_pageable),
           fmt::format("{:.0f}", to_mib(cost.memory.peak)),

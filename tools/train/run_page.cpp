@@ -112,7 +112,7 @@ report::LinePlot throughput_plot(const RunReport& report) {
   const double best =
       report.options.gpu.batch /
       to_seconds(planned_step(report.plan, report.options.gpu, report.data.has_value()));
-  const double factor = 1 + compute_error(report.plan.cost);
+  const double factor = 1 + report.plan.cost.compute_relative_error();
   report::LineSeries ceiling{.name = "GPU never waiting, and its error bar",
                              .colour = report::Colour::kCompute};
   for (const double x : {0.0, to_seconds(report.result.elapsed)}) {
@@ -197,8 +197,9 @@ void add_facts(report::Page& page, const RunReport& report) {
                           to_seconds(result.elapsed), result.stopped ? ", stopped early" : "")},
       {"device memory", fmt::format("{:.0f} of {:.0f} MiB", to_mib(result.memory_peak),
                                     to_mib(result.memory_capacity))},
-      {"evidence", fmt::format("{} of the emulated time; compute time ±{:.1f} %",
-                               evidence_text(result), compute_error(report.plan.cost) * 100)}};
+      {"evidence",
+       fmt::format("{} of the emulated time; compute time ±{:.1f} %", evidence_text(result),
+                   report.plan.cost.compute_relative_error() * 100)}};
   if (report.data) {
     facts.emplace_back("data",
                        fmt::format("{}: {} images, {:.1f} MiB", options.data.folder.string(),

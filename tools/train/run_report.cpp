@@ -124,7 +124,7 @@ OrderedJson evidence_json(const RunReport& report) {
   for (std::size_t i = 0; i < report.result.evidence.size(); ++i) {
     json[cost::kEvidenceNames[i]] = share(report.result.evidence[i], all);
   }
-  json["compute_relative_error"] = compute_error(report.plan.cost);
+  json["compute_relative_error"] = report.plan.cost.compute_relative_error();
   return json;
 }
 
@@ -165,14 +165,6 @@ Duration planned_step(const train::StepPlan& plan, const GpuOptions& options, bo
   const Duration copy =
       options.pageable ? plan.cost.copy_pageable.time : plan.cost.copy_pinned.time;
   return options.overlap_copy ? std::max(work, copy) : work + copy;
-}
-
-double compute_error(const cost::StepCost& cost) {
-  const double forward = to_seconds(cost.forward.time);
-  const double backward = to_seconds(cost.backward_optimizer.time);
-  return (forward * cost.forward.relative_error +
-          backward * cost.backward_optimizer.relative_error) /
-         (forward + backward);
 }
 
 std::string run_verdict(const RunReport& report) {
@@ -234,7 +226,7 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
                       to_mib(result.memory_capacity),
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
   text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
-                      terminal.plus_minus(), compute_error(report.plan.cost) * 100);
+                      terminal.plus_minus(), report.plan.cost.compute_relative_error() * 100);
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
     text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,

@@ -68,9 +68,6 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
 [[nodiscard]] Duration planned_step(const train::StepPlan& plan, const GpuOptions& options,
                                     bool copied);
 
-/// Returns half the width of the 90 % interval of the compute time, as a share of it.
-[[nodiscard]] double compute_error(const cost::StepCost& cost);
-
 /// Returns the evidence of the emulated time, e.g. "97.2 % measured, 2.8 % analytic".
 [[nodiscard]] std::string evidence_text(const train::TrainResult& result);
 

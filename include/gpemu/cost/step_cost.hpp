@@ -37,6 +37,9 @@ struct StepCost {
   MemoryCost memory;
 
   [[nodiscard]] Duration compute() const { return forward.time + backward_optimizer.time; }
+  /// Half the width of the 90 % interval of compute(), as a share of it, if both parts err in the
+  /// same direction.
+  [[nodiscard]] double compute_relative_error() const;
 };
 
 /// What is known about training one model on one GPU at one precision.
