@@ -29,7 +29,7 @@ ALLOWED = {
     "report": {"base"},
     "record": {"base", "cost", "cuda", "report"},
     "predict": {"base", "profile", "cost", "record"},
-    "run": {"base", "sim", "profile", "predict", "record"},
+    "run": {"base", "sim", "profile", "topology", "predict", "record"},
     # The headers of libgpemu.so, which is all that shims and plug-ins see.
     "abi": {"base"},
 }

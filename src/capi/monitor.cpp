@@ -17,6 +17,7 @@
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
+#include "gpemu/device/part.hpp"
 #include "gpemu/sim/clock.hpp"
 
 #include "guard.hpp"
@@ -34,6 +35,8 @@ struct Watch {
   std::atomic<bool> is_private = false;
   /// Null without users.
   std::shared_ptr<device::Monitor> monitor GPEMU_GUARDED_BY(mutex);
+  /// The node's devices that this process sees, by the index that they have here.
+  std::vector<int> devices GPEMU_GUARDED_BY(mutex);
 };
 
 Watch& watch() {
@@ -79,6 +82,13 @@ Result<std::shared_ptr<device::NodeView>> node_to_watch() {
   return fail(ErrorCode::kNotFound, "this process has no emulated GPU");
 }
 
+/// Returns the node's devices that this process is to see.
+Result<std::vector<int>> devices_to_watch(const device::NodeView& node) {
+  auto part = device::part_of_node(value_of(variable::kDevices), node.device_count());
+  if (part) return part;
+  return fail(part.error().code, "{}: {}", variable::kDevices, part.error().message);
+}
+
 Result<std::shared_ptr<device::Monitor>> start_watching() {
   GPEMU_ASSIGN(auto node, node_to_watch());
   sim::Clock& clock = node->clock();
@@ -87,28 +97,34 @@ Result<std::shared_ptr<device::Monitor>> start_watching() {
   return monitor;
 }
 
-/// Returns the monitor, once `index` is known to be one of its devices.
-Result<std::shared_ptr<device::Monitor>> monitor_of(int index) {
+/// A device that is watched.
+struct Watched {
+  std::shared_ptr<device::Monitor> monitor;
+  int index = 0;  ///< in the node.
+};
+
+/// Finds a device by the index that it has in this process.
+Result<Watched> watched(int index) {
   Watch& state = watch();
   const gpemu::Lock lock(state.mutex);
   if (state.users == 0) {
     return fail(ErrorCode::kUnavailable, "call gpemu_monitor_attach first");
   }
-  if (index < 0 || index >= state.monitor->node().device_count()) {
+  if (index < 0 || static_cast<std::size_t>(index) >= state.devices.size()) {
     return fail(ErrorCode::kNotFound, "node '{}' has no device {}: its devices are 0 to {}",
-                state.monitor->node().name(), index, state.monitor->node().device_count() - 1);
+                state.monitor->node().name(), index, state.devices.size() - 1);
   }
-  return state.monitor;
+  return Watched{state.monitor, state.devices[static_cast<std::size_t>(index)]};
 }
 
 /// Returns the load of the last period. A private node's may be on virtual time, which would jump
 /// while the first reading waits.
 Result<device::DeviceLoad> load_of(int index) {
-  GPEMU_ASSIGN(const auto monitor, monitor_of(index));
+  GPEMU_ASSIGN(const Watched device, watched(index));
   if (watch().is_private) {
     return fail(ErrorCode::kUnsupported, "the load of a private node is not measured");
   }
-  return monitor->load(index);
+  return device.monitor->load(device.index);
 }
 
 gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusive) {
@@ -188,9 +204,11 @@ gpemu_status gpemu_monitor_attach(void) {
       }
       return std::unexpected(std::move(monitor).error());
     }
+    GPEMU_ASSIGN(std::vector<int> devices, gpemu::devices_to_watch((*monitor)->node()));
     const gpemu::Lock lock(state.mutex);
     if (state.users++ > 0) return {};
     state.monitor = *std::move(monitor);
+    state.devices = std::move(devices);
     state.is_private = is_private;
     return {};
   });
@@ -210,8 +228,10 @@ gpemu_status gpemu_monitor_detach(void) {
 gpemu_status gpemu_monitor_device_count(int32_t* count) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_device_count", count));
-    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(0));
-    *count = monitor->node().device_count();
+    GPEMU_TRY(gpemu::watched(0));
+    gpemu::Watch& state = gpemu::watch();
+    const gpemu::Lock lock(state.mutex);
+    *count = static_cast<std::int32_t>(state.devices.size());
     return {};
   });
 }
@@ -223,9 +243,11 @@ const char* gpemu_monitor_driver_version(void) {
 gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_device", device));
-    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    const bool exclusive = monitor->node().policy() == gpemu::device::SharingPolicy::kExclusive;
-    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot, monitor->snapshot(index));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    const bool exclusive =
+        watched.monitor->node().policy() == gpemu::device::SharingPolicy::kExclusive;
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot,
+                 watched.monitor->snapshot(watched.index));
     return gpemu::fill(device, gpemu::describe(snapshot, exclusive), "gpemu_monitor_get_device");
   });
 }
@@ -233,11 +255,12 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
 gpemu_status gpemu_monitor_get_state(int32_t index, gpemu_monitor_state* state) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_state", state));
-    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, monitor->snapshot(index));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
+                 watched.monitor->snapshot(watched.index));
     double energy_j = 0;
     if (!gpemu::watch().is_private) {
-      GPEMU_ASSIGN(energy_j, monitor->energy_j(index));
+      GPEMU_ASSIGN(energy_j, watched.monitor->energy_j(watched.index));
     }
     const gpemu_monitor_state filled{
         .memory_total = device.memory_total,
@@ -272,8 +295,9 @@ gpemu_status gpemu_monitor_get_processes(int32_t index, gpemu_monitor_process* p
                                          int32_t* count) {
   return guard([=]() -> Result<void> {
     GPEMU_TRY(require("gpemu_monitor_get_processes", count));
-    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
-    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, monitor->snapshot(index));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
+                 watched.monitor->snapshot(watched.index));
     return gpemu::put_list(gpemu::visible(device.processes), processes, count,
                            [](const gpemu::device::ProcessSnapshot& process) {
                              return gpemu_monitor_process{

@@ -98,6 +98,31 @@ TEST_F(CApiMonitor, AttachesToTheOnlyNode) {
   EXPECT_EQ(gpemu_monitor_detach(), GPEMU_ERROR_UNAVAILABLE) << "no attempt succeeded";
 }
 
+TEST_F(CApiMonitor, ShowsThePartOfTheNodeThatTheProcessSees) {
+  gpemu_monitor_device device{.struct_size = sizeof device};
+  std::array<std::string, 2> uuids;
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  for (int i = 0; i < 2; ++i) {
+    ASSERT_EQ(gpemu_monitor_get_device(i, &device), GPEMU_OK);
+    uuids.at(static_cast<std::size_t>(i)) = device.uuid;
+  }
+  EXPECT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  ASSERT_EQ(::setenv("GPEMU_DEVICES", "1", 1), 0);
+  ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  std::int32_t count = 0;
+  EXPECT_EQ(gpemu_monitor_device_count(&count), GPEMU_OK);
+  EXPECT_EQ(count, 1);
+  ASSERT_EQ(gpemu_monitor_get_device(0, &device), GPEMU_OK);
+  EXPECT_EQ(device.uuid, uuids[1]);
+  EXPECT_EQ(gpemu_monitor_get_device(1, &device), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+  ASSERT_EQ(::setenv("GPEMU_DEVICES", "2", 1), 0);
+  EXPECT_EQ(gpemu_monitor_attach(), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(gpemu_last_error(),
+               "GPEMU_DEVICES: \"2\" names device 2, but the node has 2: 0 to 1");
+  ::unsetenv("GPEMU_DEVICES");
+}
+
 TEST_F(CApiMonitor, AnswersOnlyWhileSomebodyIsAttached) {
   int32_t count = 7;
   EXPECT_EQ(gpemu_monitor_device_count(&count), GPEMU_ERROR_UNAVAILABLE);

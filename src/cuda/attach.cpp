@@ -8,8 +8,10 @@
 #include <vector>
 
 #include "gpemu/base/mutex.hpp"
+#include "gpemu/base/variables.hpp"
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/device/part.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 
@@ -38,11 +40,19 @@ namespace {
 }();
 
 /// Returns the indices of the node's devices that the program may see.
-std::vector<int> devices_to_show(const Process& state, TimePoint now) {
+Result<std::vector<int>> devices_to_show(const Process& state, TimePoint now) {
   const device::Node& node = *state.node;
+  auto part = device::part_of_node(state.settings->devices, node.device_count());
+  if (!part) {
+    return fail(part.error().code, "{}: {}", variable::kDevices, part.error().message);
+  }
   std::vector<std::string> uuids;
-  for (int i = 0; i < node.device_count(); ++i) uuids.push_back(node.device_snapshot(i, now).uuid);
-  return visible_devices(state.settings->visible_devices, uuids);
+  for (const int index : *part) uuids.push_back(node.device_snapshot(index, now).uuid);
+  std::vector<int> shown;
+  for (const int place : visible_devices(state.settings->visible_devices, uuids)) {
+    shown.push_back((*part)[static_cast<std::size_t>(place)]);
+  }
+  return shown;
 }
 
 /// Finds a GPU by name: in the files that describe GPUs, or in the database.
@@ -90,7 +100,8 @@ Result<void> attach_now(Process& state) {
   GPEMU_TRY(open_node(state, database));
   const TimePoint now = state.clock->now();
   int ordinal = 0;
-  for (const int index : devices_to_show(state, now)) {
+  GPEMU_ASSIGN(const std::vector<int> shown, devices_to_show(state, now));
+  for (const int index : shown) {
     const device::DeviceSnapshot snapshot = state.node->device_snapshot(index, now);
     DeviceState& device = *state.devices.emplace_back(std::make_unique<DeviceState>());
     device.ordinal = ordinal++;

@@ -2,11 +2,14 @@
 #include "communicator.hpp"
 
 #include <algorithm>
+#include <cstdint>
+#include <map>
 #include <string_view>
 
 #include <fmt/format.h>
 
 #include "gpemu/topology/collective.hpp"
+#include "gpemu/topology/network.hpp"
 
 #include "attach.hpp"
 #include "log.hpp"
@@ -33,18 +36,35 @@ topology::LinkClass class_of(PeerLink link) {
   return topology::LinkClass::kPcieStaged;
 }
 
-/// Returns the slowest link that joins this rank to another one. As all ranks of a kind of GPU have
-/// the same links, and others have none, it is that of a ring through all.
+/// Returns the slowest link that joins this rank to another one of its host. As all ranks of a kind
+/// of GPU have the same links, and others have none, it is that of a ring through all.
 topology::LinkClass slowest_link(const Communicator& communicator) {
   auto slowest = topology::LinkClass::kNvlink;
   const int own = communicator.place().rank;
   for (int rank = 0; rank < communicator.place().ranks; ++rank) {
     if (rank == own) continue;
     const Member& member = communicator.members()[static_cast<std::size_t>(rank)];
+    if (member.computer != communicator.members()[static_cast<std::size_t>(own)].computer) continue;
     const DeviceState& device = communicator.device();
     slowest = std::max(slowest, class_of(peer_link(device, gpu_of(member), member.device)));
   }
   return slowest;
+}
+
+/// Describes what joins the ranks. If hosts have different numbers of them, all have as many as the
+/// one with the most.
+topology::Fabric fabric_between(const Communicator& communicator) {
+  std::map<std::uint64_t, int> ranks_of_host;
+  int most = 0;
+  for (const Member& member : communicator.members()) {
+    most = std::max(most, ++ranks_of_host[member.computer]);
+  }
+  const auto host =
+      topology::fabric_of(communicator.device().spec, most, slowest_link(communicator));
+  if (ranks_of_host.size() == 1) return host;
+  // Ranks of several hosts do not meet without a network.
+  return topology::across(host, static_cast<int>(ranks_of_host.size()),
+                          process().settings->network.value());
 }
 
 topology::Collective collective_of(gpemu_cuda_collective kind) {
@@ -100,8 +120,7 @@ Duration cost_of(const Communicator& communicator, const CollectiveCall& call, B
 }
 
 Communicator::Communicator(Parts parts)
-    : parts_(std::move(parts)),
-      fabric_(topology::fabric_of(parts_.device->spec, parts_.place.ranks, slowest_link(*this))) {}
+    : parts_(std::move(parts)), fabric_(fabric_between(*this)) {}
 
 Status Communicator::begin(std::uint64_t* number) {
   if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;

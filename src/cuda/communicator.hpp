@@ -28,7 +28,8 @@ namespace gpemu::cuda {
 
 /// A rank of a communicator, as it describes itself to the others. Comes from other processes.
 struct Member {
-  std::uint64_t host = 0;  ///< the machine and its process numbers.
+  std::uint64_t host = 0;      ///< the machine and its process numbers.
+  std::uint64_t computer = 0;  ///< the emulated host: ranks on several are joined by a network.
   std::uint64_t node = 0;
   std::uint64_t identity = 0;  ///< of the process in the node.
   std::uint64_t tag = 0;       ///< of rank 0: a random name of the communicator.

@@ -2,6 +2,8 @@
 #include "communicator_start.hpp"
 
 #include <algorithm>
+#include <array>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <mutex>
@@ -11,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <climits>
 #include <fmt/format.h>
 
 #include "gpemu/base/file.hpp"
+#include "gpemu/base/variables.hpp"
 
 #include "attach.hpp"
 #include "context.hpp"
@@ -52,6 +56,16 @@ std::uint64_t own_host() {
   if (::stat("/proc/self/ns/pid", &file) == 0) numbers = file.st_ino;
   const auto boot = read_file("/proc/sys/kernel/random/boot_id");
   return std::hash<std::string>()(fmt::format("{} {}", boot ? *boot : "", numbers));
+}
+
+/// Returns a number that is the same for processes which NCCL takes to be on one host: those with
+/// the same host name, or with the same NCCL_HOSTID. Source: NCCL User Guide, "Environment
+/// Variables".
+std::uint64_t own_computer() {
+  const char* const given = std::getenv("NCCL_HOSTID");
+  std::array<char, HOST_NAME_MAX + 1> name{};
+  static_cast<void>(::gethostname(name.data(), name.size() - 1));
+  return std::hash<std::string>()(given == nullptr ? name.data() : given);
 }
 
 /// Returns a number that is the same for processes of one node.
@@ -101,6 +115,7 @@ Status prepare(Rank& rank) {
   GPEMU_CUDA_TRY(device_with_context(rank.start.device, &rank.device));
   Member& own = rank.own;
   own.host = own_host();
+  own.computer = own_computer();
   own.node = own_node_number();
   own.identity = process().node->identity();
   own.device = rank.device->index;
@@ -139,7 +154,17 @@ Status check_members(const std::vector<Member>& members) {
       return GPEMU_CUDA_ERROR_INVALID_VALUE;
     }
   }
-  return GPEMU_CUDA_SUCCESS;
+  const auto is_elsewhere = [&members](const Member& member) {
+    return member.computer != members.front().computer;
+  };
+  if (process().settings->network || std::ranges::none_of(members, is_elsewhere)) {
+    return GPEMU_CUDA_SUCCESS;
+  }
+  tell(
+      fmt::format("the ranks of a communicator have different host names: set {} to the network "
+                  "that joins the hosts, e.g. rdma:200gbit",
+                  variable::kNetwork));
+  return GPEMU_CUDA_ERROR_INVALID_VALUE;
 }
 
 /// Joins the others, about whom the rank now knows.

@@ -40,6 +40,7 @@ RecordSettings read_record_settings(const Lookup& lookup) {
 
 Result<Settings> read_settings(const Lookup& lookup) {
   Settings settings{.node = value_of(lookup, variable::kNode),
+                    .devices = value_of(lookup, variable::kDevices),
                     .gpu = value_of(lookup, variable::kGpu),
                     .virtual_clock = value_of(lookup, variable::kClock) == "virtual",
                     // Source: CUDA C++ Programming Guide, "CUDA Environment Variables".
@@ -49,6 +50,13 @@ Result<Settings> read_settings(const Lookup& lookup) {
   GPEMU_ASSIGN(settings.memory, size_of(lookup, variable::kMemoryMib));
   GPEMU_ASSIGN(const std::optional<Bytes> context, size_of(lookup, variable::kContextMib));
   settings.context_bytes = context.value_or(settings.context_bytes);
+  if (const std::string text = value_of(lookup, variable::kNetwork); !text.empty()) {
+    auto network = topology::parse_network(text);
+    if (!network) {
+      return fail(network.error().code, "{}: {}", variable::kNetwork, network.error().message);
+    }
+    settings.network = *network;
+  }
   const std::string files = value_of(lookup, variable::kGpuFiles);
   for (const auto file : std::views::split(std::string_view(files), ':')) {
     if (!file.empty()) settings.gpu_files.emplace_back(file.begin(), file.end());

@@ -9,6 +9,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/device_config.hpp"
+#include "gpemu/topology/network.hpp"
 
 namespace gpemu::cuda {
 
@@ -21,19 +22,22 @@ struct RecordSettings {
 
 /// What the environment of this process asks for (docs/reference/environment.md).
 struct Settings {
-  std::string node;                    ///< whose devices the process uses; or:
+  std::string node;                    ///< whose devices the process uses;
+  std::string devices;                 ///< the part of them that it sees, see part_of_node(); or:
   std::string gpu;                     ///< the kind of the only device of a node of its own,
   bool virtual_clock = false;          ///< its clock,
   std::optional<Bytes> memory;         ///< and its memory, if not the real GPU's.
   std::vector<std::string> gpu_files;  ///< that describe GPUs which the database does not have.
   Bytes context_bytes = device::kContextBytes;  ///< of a device's memory, for each context.
   std::optional<std::string> visible_devices;   ///< see visible_devices().
+  std::optional<topology::Network> network;     ///< that joins hosts.
   bool launches_block = false;  ///< whether a launch returns when its work has ended.
   bool drop_data = false;       ///< whether large copies from pinned memory move no bytes.
   RecordSettings record;
 };
 
-/// Returns what the variables ask for. Errors: kInvalidArgument for a size that is none.
+/// Returns what the variables ask for. Errors: kInvalidArgument for a size or a network that is
+/// none.
 [[nodiscard]] Result<Settings> read_settings(const Lookup& lookup);
 
 /// Returns the part that also applies to a process without settings: one that has not attached, or

@@ -66,6 +66,19 @@ TEST(Settings, SwitchOnWith1) {
   }
 }
 
+TEST(Settings, NameAPartOfANodeAndANetwork) {
+  const auto settings =
+      read_settings(variables({{"GPEMU_DEVICES", "4-7"}, {"GPEMU_NETWORK", "tcp:10gbit"}}));
+  ASSERT_TRUE(settings);
+  EXPECT_EQ(settings->devices, "4-7");
+  EXPECT_EQ(settings->network->bytes_per_s, 1.25e9);
+  EXPECT_FALSE(read_settings(variables({{"GPEMU_NETWORK", ""}}))->network);
+  const auto wrong = read_settings(variables({{"GPEMU_NETWORK", "10gbit"}}));
+  ASSERT_FALSE(wrong);
+  EXPECT_EQ(wrong.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_TRUE(wrong.error().message.starts_with("GPEMU_NETWORK: ")) << wrong.error().message;
+}
+
 TEST(Settings, RefuseSizesThatAreNone) {
   for (const char* const name : {"GPEMU_MEMORY_MIB", "GPEMU_CONTEXT_MIB"}) {
     for (const char* const value : {"0", "-1", "1.5", "16G", "99999999999"}) {

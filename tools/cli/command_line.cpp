@@ -37,6 +37,7 @@ void add_commands(Command app, const World& world) {
       "  gpemu run --gpu A100-SXM4-40GB -- python train.py\n"
       "  gpemu help train");
   add_analyze_command(app, world);
+  add_cluster_command(app, world);
   add_completion_command(app, world);
   add_cost_command(app, world);
   add_data_command(app, world);

@@ -14,6 +14,9 @@ void add_commands(Command app, const World& world);
 
 /// One function per subcommand. It adds the subcommand, with its options and examples.
 void add_analyze_command(Command app, const World& world);
+void add_cluster_command(Command app, const World& world);
+/// `gpemu cluster run`, which has the options of `gpemu run`.
+void add_cluster_run_command(Command cluster, const World& world);
 void add_completion_command(Command app, const World& world);
 void add_cost_command(Command app, const World& world);
 void add_data_command(Command app, const World& world);

@@ -47,6 +47,7 @@ World real_world(sim::Clock& clock) {
   return {.nodes = device::Node::default_directory(),
           .profiles = profiles,
           .topologies = profiles.installed.parent_path() / "topologies",
+          .clusters = "/run/gpemu",
           .temporary = temporary,
           .current = current,
           .executable = std::filesystem::read_symlink("/proc/self/exe", none),

@@ -24,6 +24,7 @@
 #include "gpemu/report/provenance.hpp"
 #include "gpemu/report/terminal.hpp"
 #include "gpemu/run/child_process.hpp"
+#include "gpemu/run/cluster.hpp"
 #include "gpemu/run/environment.hpp"
 #include "gpemu/run/program_file.hpp"
 #include "gpemu/run/settings.hpp"
@@ -38,6 +39,7 @@
 namespace gpemu::tools {
 namespace {
 
+/// What to run on emulated GPUs, and what to write about it.
 struct RunProgramOptions {
   std::vector<std::string> gpus;
   std::string node;
@@ -50,7 +52,8 @@ struct RunProgramOptions {
   bool strict = false;
   bool drop_data = false;
   bool quiet = false;
-  std::vector<std::string> words;
+  std::vector<std::string> words;     ///< the program and its arguments,
+  std::vector<std::string> launcher;  ///< and what they are arguments of, if anything.
 };
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
@@ -257,12 +260,45 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
     soon->hand_over();
     skipper = skip_waiting(node, root, world);
   };
-  GPEMU_ASSIGN(const int code, world.run_program(options.words, environment, output, started));
+  std::vector<std::string> words = options.launcher;
+  words.insert(words.end(), options.words.begin(), options.words.end());
+  GPEMU_ASSIGN(const int code, world.run_program(words, environment, output, started));
   if (skipper && !options.quiet) tell_skipped(skipper->stop());
   skipper.reset();
   if (options.clock != "gpu-only") provenance.load = meter.read();
   GPEMU_TRY(write_outputs(options, records.path(), std::move(provenance), code, world));
   return code;
+}
+
+/// Adds the options of a run, except those that choose its GPUs, and the program.
+void add_run_options(Command command, RunProgramOptions& options) {
+  command
+      .option("--clock", options.clock,
+              "real; virtual: like real, but skips time while all processes wait; "
+              "gpu-only: for one GPU, the host's work takes no time")
+      .one_of({"real", "virtual", "gpu-only"})
+      .show_default();
+  command
+      .option("--context", options.context_mib,
+              "MiB of GPU memory that a context takes, including the kernels that libraries "
+              "load; default: 400")
+      .range(1, 1 << 20);
+  command.option("--trace", options.trace, "Write a trace that opens in Perfetto");
+  command.option("--ops", options.operations,
+                 "Write the operations with their shapes and times, as JSON lines");
+  command.option("--report", options.report, "Write an HTML page with plots");
+  command.option(
+      "--json", options.json,
+      "Write the summary as JSON; - prints it, and the program's output goes to standard error");
+  command.flag("--drop-data", options.drop_data,
+               "Do not move the bytes of large copies from pinned memory, which then read as "
+               "zeros; for programs that feed the GPU faster than the host can copy");
+  command.flag(
+      "--strict", options.strict,
+      "End the program at an unsupported call, or at a read of values that were not computed");
+  command.flag("--quiet", options.quiet, "No summary");
+  command.option("program", options.words, "The program and its arguments, after --").required();
+  command.arguments_at_end();
 }
 
 }  // namespace
@@ -284,34 +320,32 @@ void add_run_command(Command app, const World& world) {
   command.option("--node", options->node,
                  "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
                  "--node: the node that GPEMU_NODE names, or else the only node");
-  command
-      .option("--clock", options->clock,
-              "real; virtual: like real, but skips time while all processes wait; "
-              "gpu-only: for one GPU, the host's work takes no time")
-      .one_of({"real", "virtual", "gpu-only"})
-      .show_default();
-  command
-      .option("--context", options->context_mib,
-              "MiB of GPU memory that a context takes, including the kernels that libraries "
-              "load; default: 400")
-      .range(1, 1 << 20);
-  command.option("--trace", options->trace, "Write a trace that opens in Perfetto");
-  command.option("--ops", options->operations,
-                 "Write the operations with their shapes and times, as JSON lines");
-  command.option("--report", options->report, "Write an HTML page with plots");
-  command.option(
-      "--json", options->json,
-      "Write the summary as JSON; - prints it, and the program's output goes to standard error");
-  command.flag("--drop-data", options->drop_data,
-               "Do not move the bytes of large copies from pinned memory, which then read as "
-               "zeros; for programs that feed the GPU faster than the host can copy");
-  command.flag(
-      "--strict", options->strict,
-      "End the program at an unsupported call, or at a read of values that were not computed");
-  command.flag("--quiet", options->quiet, "No summary");
-  command.option("program", options->words, "The program and its arguments, after --").required();
-  command.arguments_at_end();
+  add_run_options(command, *options);
   command.on_run([options, &world] { return run_on_gpus(*options, world); });
+}
+
+void add_cluster_run_command(Command cluster, const World& world) {
+  Command command = cluster.subcommand("run", "Run a program on each host of a cluster");
+  command.notes(
+      "The program finds its host's number in GPEMU_HOST_RANK and their count in GPEMU_HOSTS. "
+      "torchrun finds its options in PET_NNODES, PET_NODE_RANK, PET_NPROC_PER_NODE, "
+      "PET_MASTER_ADDR and PET_MASTER_PORT. If the program fails on one host, the others go on. "
+      "The exit code is the first one that is not 0.\n\n"
+      "Examples:\n"
+      "  gpemu cluster run -- torchrun train.py\n"
+      "  gpemu cluster run --trace hosts.json -- torchrun --nproc-per-node 2 train.py\n"
+      "  gpemu cluster run -- hostname");
+  auto name = std::make_shared<std::string>("cluster");
+  auto options = std::make_shared<RunProgramOptions>();
+  command.option("--name", *name, "Name of the cluster").show_default();
+  add_run_options(command, *options);
+  command.on_run([name, options, &world]() -> Result<int> {
+    GPEMU_ASSIGN(const run::Cluster hosts, run::find_cluster(world.clusters, *name));
+    RunProgramOptions run = *options;
+    run.node = hosts.name;
+    run.launcher = run::launcher(hosts, run::hosts_file(world.clusters, hosts.name));
+    return run_on_gpus(run, world);
+  });
 }
 
 }  // namespace gpemu::tools

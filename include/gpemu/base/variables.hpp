@@ -15,6 +15,8 @@ using Lookup = std::function<const char*(const char* name)>;
 namespace gpemu::variable {
 
 inline constexpr const char* kNode = "GPEMU_NODE";
+inline constexpr const char* kDevices = "GPEMU_DEVICES";
+inline constexpr const char* kNetwork = "GPEMU_NETWORK";
 inline constexpr const char* kNodeDir = "GPEMU_NODE_DIR";
 inline constexpr const char* kProfiles = "GPEMU_PROFILES";
 inline constexpr const char* kGpu = "GPEMU_GPU";

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "gpemu/run/cluster.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <system_error>
+#include <utility>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/topology/network.hpp"
+
+namespace gpemu::run {
+namespace {
+
+/// The port at which torchrun's first host listens by default.
+constexpr int kPort = 29500;
+
+/// Returns the bytes that a token bucket needs for a rate: what may pass between two ticks of a
+/// kernel with 250 a second, and at least a packet of 64 KiB, as TCP gives them to the interface.
+std::int64_t bucket_bytes(std::string_view rate) {
+  const double bytes_per_s = topology::parse_bit_rate(rate).value_or(0);
+  return std::max<std::int64_t>(128 * 1024, static_cast<std::int64_t>(bytes_per_s / 250));
+}
+
+Words shape(const std::string& space, const std::string& interface, const Cluster& cluster) {
+  return {"tc",
+          "-n",
+          space,
+          "qdisc",
+          "add",
+          "dev",
+          interface,
+          "root",
+          "tbf",
+          "rate",
+          cluster.rate,
+          "burst",
+          fmt::to_string(bucket_bytes(cluster.rate)),
+          "latency",
+          "50ms"};
+}
+
+}  // namespace
+
+Result<void> check_cluster_name(std::string_view name) {
+  constexpr std::size_t kLongest = 32;
+  constexpr std::string_view kAllowed = "abcdefghijklmnopqrstuvwxyz0123456789-";
+  const bool is_name = !name.empty() && name.size() <= kLongest && name.front() >= 'a' &&
+                       name.front() <= 'z' &&
+                       name.find_first_not_of(kAllowed) == std::string_view::npos;
+  if (is_name) return {};
+  return fail(ErrorCode::kInvalidArgument,
+              "'{}' is not a cluster's name: use up to {} small letters, digits and dashes, and "
+              "begin with a letter",
+              name, kLongest);
+}
+
+std::string cluster_text(const Cluster& cluster) {
+  const nlohmann::json json = {{"name", cluster.name},       {"hosts", cluster.hosts},
+                               {"gpus", cluster.gpus},       {"gpu", cluster.gpu},
+                               {"network", cluster.network}, {"rate", cluster.rate}};
+  return json.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
+
+Result<Cluster> parse_cluster(std::string_view text, const std::filesystem::path& path) {
+  const auto json = nlohmann::json::parse(text, nullptr, false);
+  const auto text_of = [&json](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+  };
+  const auto number_of = [&json](const char* key) {
+    const auto found = json.find(key);
+    return found != json.end() && found->is_number_integer() ? found->get<std::int64_t>() : -1;
+  };
+  if (json.is_object()) {
+    const std::int64_t hosts = number_of("hosts"), gpus = number_of("gpus");
+    Cluster cluster{.name = text_of("name"),
+                    .gpu = text_of("gpu"),
+                    .network = text_of("network"),
+                    .rate = text_of("rate")};
+    const bool is_good = check_cluster_name(cluster.name) && hosts >= 1 && hosts <= kMostHosts &&
+                         gpus >= 1 && gpus <= INT32_MAX / kMostHosts &&
+                         topology::parse_network(cluster.network) &&
+                         (cluster.rate.empty() || topology::parse_bit_rate(cluster.rate));
+    if (is_good) {
+      cluster.hosts = static_cast<int>(hosts);
+      cluster.gpus = static_cast<int>(gpus);
+      return cluster;
+    }
+  }
+  return fail(ErrorCode::kCorruptData, "{} does not describe a cluster; remove it", path.string());
+}
+
+std::filesystem::path cluster_file(const std::filesystem::path& folder, const std::string& name) {
+  return folder / (name + ".json");
+}
+
+std::filesystem::path hosts_file(const std::filesystem::path& folder, const std::string& name) {
+  return folder / (name + ".hosts");
+}
+
+Result<Cluster> find_cluster(const std::filesystem::path& folder, const std::string& name) {
+  GPEMU_TRY(check_cluster_name(name));
+  const std::filesystem::path file = cluster_file(folder, name);
+  std::error_code none;
+  if (!std::filesystem::exists(file, none)) {
+    return fail(ErrorCode::kNotFound,
+                "there is no cluster '{}': make one with `gpemu cluster up`, or see `gpemu cluster "
+                "list`",
+                name);
+  }
+  GPEMU_ASSIGN(const std::string text, read_file(file));
+  return parse_cluster(text, file);
+}
+
+std::vector<std::string> namespaces_of(const Cluster& cluster) {
+  std::vector<std::string> spaces;
+  for (int host = 0; host < cluster.hosts; ++host) {
+    spaces.push_back("gpemu-" + host_name(cluster, host));
+  }
+  spaces.push_back(fmt::format("gpemu-{}-switch", cluster.name));
+  return spaces;
+}
+
+std::string host_name(const Cluster& cluster, int host) {
+  return fmt::format("{}-{}", cluster.name, host);
+}
+
+std::string host_address(int host) {
+  return fmt::format("10.77.0.{}", host + 1);
+}
+
+std::string hosts_text(const Cluster& cluster) {
+  std::string text = "127.0.0.1 localhost\n::1 localhost\n";
+  for (int host = 0; host < cluster.hosts; ++host) {
+    text += fmt::format("{} {}\n", host_address(host), host_name(cluster, host));
+  }
+  return text;
+}
+
+std::vector<Words> commands_to_make(const Cluster& cluster) {
+  std::vector<std::string> hosts = namespaces_of(cluster);
+  const std::string joint = std::move(hosts.back());
+  hosts.pop_back();
+  std::vector<Words> commands = {{"ip", "netns", "add", joint},
+                                 {"ip", "-n", joint, "link", "add", "br0", "type", "bridge"},
+                                 {"ip", "-n", joint, "link", "set", "br0", "up"}};
+  for (int host = 0; host < cluster.hosts; ++host) {
+    const std::string& space = hosts[static_cast<std::size_t>(host)];
+    const std::string port = fmt::format("port{}", host);
+    commands.push_back({"ip", "netns", "add", space});
+    commands.push_back({"ip", "-n", space, "link", "set", "lo", "up"});
+    commands.push_back({"ip", "link", "add", "eth0", "netns", space, "type", "veth", "peer", "name",
+                        port, "netns", joint});
+    commands.push_back(
+        {"ip", "-n", space, "addr", "add", host_address(host) + "/24", "dev", "eth0"});
+    commands.push_back({"ip", "-n", space, "link", "set", "eth0", "up"});
+    commands.push_back({"ip", "-n", joint, "link", "set", port, "master", "br0", "up"});
+    if (cluster.rate.empty()) continue;
+    // What the host sends, and what it receives.
+    commands.push_back(shape(space, "eth0", cluster));
+    commands.push_back(shape(joint, port, cluster));
+  }
+  return commands;
+}
+
+Words launcher(const Cluster& cluster, const std::filesystem::path& hosts_file) {
+  // A shell starts programs in the background with Ctrl-C ignored, and with no input: env(1) takes
+  // back the first, and the first host keeps the input.
+  std::string script = fmt::format(R"(all=
+trap : INT QUIT
+trap 'kill -TERM $all 2>/dev/null' TERM HUP
+host() {{
+  name=$1 rank=$2 devices=$3
+  shift 3
+  exec env --default-signal=INT,QUIT,TERM,HUP \
+    GPEMU_DEVICES="$devices" GPEMU_NETWORK={network} \
+    GPEMU_HOSTS={hosts} GPEMU_HOST_RANK="$rank" \
+    MASTER_ADDR={master} MASTER_PORT={port} GLOO_SOCKET_IFNAME=eth0 \
+    PET_NNODES={hosts} PET_NODE_RANK="$rank" PET_NPROC_PER_NODE={gpus} \
+    PET_MASTER_ADDR={master} PET_MASTER_PORT={port} \
+    nsenter --net="/run/netns/gpemu-$name" unshare --uts --mount \
+    sh -c 'hostname "$0" && mount --bind "$1" /etc/hosts && shift && exec "$@"' \
+    "$name" "$HOSTS_FILE" "$@"
+}}
+HOSTS_FILE=$1
+shift
+)",
+                                   fmt::arg("network", cluster.network),
+                                   fmt::arg("hosts", cluster.hosts), fmt::arg("gpus", cluster.gpus),
+                                   fmt::arg("master", host_address(0)), fmt::arg("port", kPort));
+  for (int host = 0; host < cluster.hosts; ++host) {
+    script += fmt::format("host {} {} {}-{} \"$@\" {}&\nall=\"$all $!\"\n",
+                          host_name(cluster, host), host, host * cluster.gpus,
+                          (host + 1) * cluster.gpus - 1, host == 0 ? "<&0 " : "");
+  }
+  // A signal ends a wait before the program has ended.
+  script += R"(code=0
+for pid in $all; do
+  while :; do
+    wait "$pid"
+    ended=$?
+    kill -0 "$pid" 2>/dev/null || break
+  done
+  [ "$code" -ne 0 ] || code=$ended
+done
+exit "$code"
+)";
+  return {"sh", "-c", std::move(script), "gpemu-cluster", hosts_file.string()};
+}
+
+}  // namespace gpemu::run

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <unistd.h>
+#include <utility>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <nlohmann/json.hpp>
+
+#include "gpemu/base/file.hpp"
+#include "gpemu/device/node.hpp"
+#include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
+#include "gpemu/report/json_text.hpp"
+#include "gpemu/report/terminal.hpp"
+#include "gpemu/report/text_table.hpp"
+#include "gpemu/run/cluster.hpp"
+#include "gpemu/run/program_file.hpp"
+#include "gpemu/topology/network.hpp"
+
+#include "cli/command_line.hpp"
+#include "cli/device_list.hpp"
+#include "cluster/namespaces.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+using nlohmann::json;
+
+struct ClusterOptions {
+  std::string name = "cluster";
+  int hosts = 2;
+  std::string topology;
+  std::vector<std::string> gpus;
+  std::string network;
+  std::string rate;
+  bool as_json = false;
+};
+
+/// Runs a command of iproute2. Its own message goes to standard error.
+Result<void> run_tool(const run::Words& words, const World& world) {
+  GPEMU_ASSIGN(const int code, world.run_program(words, world.environment(),
+                                                 run::ProgramOutput::kToStandardError, {}));
+  if (code == 0) return {};
+  return fail(ErrorCode::kIo, "`{}` failed with exit code {}", fmt::join(words, " "), code);
+}
+
+/// Ends what runs in the cluster and removes all that `up` makes, as far as it is there.
+Result<void> take_down(const run::Cluster& cluster, const World& world) {
+  Result<void> first;
+  const auto note = [&first](Result<void> result) {
+    if (first && !result) first = std::move(result);
+  };
+  const std::vector<std::string> spaces = run::namespaces_of(cluster);
+  note(end_processes_in(spaces, world));
+  for (const std::string& space : spaces) {
+    if (exists_namespace(space)) note(run_tool({"ip", "netns", "delete", space}, world));
+  }
+  const auto removed = device::Node::remove(cluster.name, true, world.nodes);
+  if (!removed && removed.error().code != ErrorCode::kNotFound) note(removed);
+  if (!first) return first;
+  std::error_code error;
+  std::filesystem::remove(run::hosts_file(world.clusters, cluster.name), error);
+  std::filesystem::remove(run::cluster_file(world.clusters, cluster.name), error);
+  std::error_code not_empty;
+  std::filesystem::remove(world.clusters, not_empty);
+  if (!error) return {};
+  return fail(ErrorCode::kIo, "cannot remove {}: {}",
+              run::cluster_file(world.clusters, cluster.name).string(), error.message());
+}
+
+/// Returns the devices of one host, and completes the cluster's description.
+Result<std::vector<device::DeviceConfig>> devices_of_host(const ClusterOptions& options,
+                                                          const World& world,
+                                                          run::Cluster& cluster) {
+  GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
+  std::vector<std::string> gpus = options.gpus;
+  if (!options.topology.empty()) {
+    GPEMU_ASSIGN(const profile::TopologySpec host,
+                 profile::find_topology(world.topologies, options.topology));
+    gpus = {fmt::format("{}:{}", host.gpu, host.gpus.size())};
+    double bytes_per_s = 0;
+    for (const profile::NetworkAdapter& adapter : host.adapters) bytes_per_s += adapter.bytes_per_s;
+    if (cluster.network.empty() && bytes_per_s > 0) {
+      cluster.network = fmt::format("rdma:{:g}gbit", bytes_per_s * 8 / 1e9);
+    }
+  }
+  if (gpus.empty()) {
+    return fail(ErrorCode::kInvalidArgument, "say what each host has: give --topology or --gpu");
+  }
+  if (cluster.network.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "say what network the model is to have: give --network, e.g. rdma:200gbit{}",
+                options.topology.empty() ? "" : ", because the topology names no adapters");
+  }
+  GPEMU_ASSIGN(std::vector<device::DeviceConfig> devices, read_device_list(database, gpus));
+  cluster.gpus = static_cast<int>(devices.size());
+  cluster.gpu = devices.front().gpu;
+  return devices;
+}
+
+Result<void> make_cluster(const run::Cluster& cluster,
+                          const std::vector<device::DeviceConfig>& host, const World& world) {
+  GPEMU_TRY(write_file_atomically(run::hosts_file(world.clusters, cluster.name),
+                                  run::hosts_text(cluster)));
+  device::NodeConfig config{.name = cluster.name};
+  for (int i = 0; i < cluster.hosts; ++i) {
+    config.devices.insert(config.devices.end(), host.begin(), host.end());
+  }
+  GPEMU_TRY(device::Node::create(config, world.nodes));
+  for (const run::Words& command : run::commands_to_make(cluster))
+    GPEMU_TRY(run_tool(command, world));
+  return {};
+}
+
+Result<void> up(const ClusterOptions& options, const World& world) {
+  GPEMU_TRY(run::check_cluster_name(options.name));
+  run::Cluster cluster{.name = options.name,
+                       .hosts = options.hosts,
+                       .network = options.network,
+                       .rate = options.rate};
+  if (!cluster.network.empty()) GPEMU_TRY(topology::parse_network(cluster.network));
+  if (!cluster.rate.empty()) GPEMU_TRY(topology::parse_bit_rate(cluster.rate));
+  GPEMU_ASSIGN(const auto devices, devices_of_host(options, world, cluster));
+  for (const char* tool : {"ip", "tc", "nsenter", "unshare"}) {
+    if (const auto found = run::check_program(tool, world.variable("PATH")); !found) {
+      return fail(found.error().code, "{}: install the packages iproute2 and util-linux",
+                  found.error().message);
+    }
+  }
+  std::error_code error;
+  std::filesystem::create_directories(world.clusters, error);
+  if (error || ::access(world.clusters.c_str(), W_OK) != 0) {
+    return fail(ErrorCode::kUnavailable,
+                "cannot write to {}: only root may make network namespaces; try sudo",
+                world.clusters.string());
+  }
+  if (std::filesystem::exists(run::cluster_file(world.clusters, cluster.name), error)) {
+    return fail(ErrorCode::kInvalidArgument,
+                "there is a cluster '{}' already: remove it with `gpemu cluster down --name {}`, "
+                "or choose another --name",
+                cluster.name, cluster.name);
+  }
+  // A node of that name is somebody's, so that it must not be taken down below.
+  if (const auto node = device::Node::open(cluster.name, world.nodes); node) {
+    return fail(ErrorCode::kInvalidArgument, "there is a node '{}' already: choose another --name",
+                cluster.name);
+  }
+  // First of all, so that `down` finds whatever is left if this process is killed.
+  GPEMU_TRY(write_file_atomically(run::cluster_file(world.clusters, cluster.name),
+                                  run::cluster_text(cluster)));
+  if (const auto made = make_cluster(cluster, devices, world); !made) {
+    static_cast<void>(take_down(cluster, world));
+    return made;
+  }
+  report::print_out("cluster '{}': {} hosts with {} x {}, network {}{}\n", cluster.name,
+                    cluster.hosts, cluster.gpus, cluster.gpu, cluster.network,
+                    cluster.rate.empty() ? "" : ", interfaces limited to " + cluster.rate);
+  return {};
+}
+
+Result<void> down(const ClusterOptions& options, const World& world) {
+  GPEMU_ASSIGN(const run::Cluster cluster, run::find_cluster(world.clusters, options.name));
+  return take_down(cluster, world);
+}
+
+Result<void> list(const ClusterOptions& options, const World& world) {
+  json clusters = json::array();
+  report::TextTable table({"cluster", "hosts", "gpus of each", "network", "rate", "addresses"});
+  std::error_code none;
+  if (std::filesystem::exists(world.clusters, none)) {
+    GPEMU_ASSIGN(std::vector<std::filesystem::path> files, list_folder(world.clusters));
+    std::ranges::sort(files);
+    for (const std::filesystem::path& file : files) {
+      if (file.extension() != ".json") continue;
+      GPEMU_ASSIGN(const run::Cluster cluster, run::find_cluster(world.clusters, file.stem()));
+      table.add_row(
+          {cluster.name, fmt::to_string(cluster.hosts),
+           fmt::format("{} x {}", cluster.gpus, cluster.gpu), cluster.network,
+           cluster.rate.empty() ? "-" : cluster.rate,
+           fmt::format("{} to {}", run::host_address(0), run::host_address(cluster.hosts - 1))});
+      clusters.push_back(json::parse(run::cluster_text(cluster)));
+    }
+  }
+  if (options.as_json) {
+    report::print_out("{}", report::json_text(clusters));
+  } else if (table.empty()) {
+    report::print_out("no clusters\n");
+  } else {
+    report::print_out("{}", table.str(world.terminal().output_columns));
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_cluster_command(Command app, const World& world) {
+  Command cluster = app.subcommand(
+      "cluster", "Make emulated hosts on this machine, and run programs on all of them");
+  cluster.require_subcommand();
+  cluster.notes(
+      "A cluster is a node whose GPUs are divided among hosts. Each host is a network namespace "
+      "with a host name and an address of its own; files and processes are this machine's. NCCL "
+      "takes ranks on different hosts to be joined by the network of --network.\n\n"
+      "Examples:\n"
+      "  gpemu cluster up --nodes 2 --topology dgx-a100\n"
+      "  gpemu cluster run -- torchrun train.py\n"
+      "  gpemu cluster down");
+  auto options = std::make_shared<ClusterOptions>();
+  const auto add_name = [&options](Command command) {
+    command.option("--name", options->name, "Name of the cluster").show_default();
+  };
+
+  Command make = cluster.subcommand("up", "Make a cluster; needs root");
+  add_name(make);
+  make.option("--nodes", options->hosts, "Number of hosts")
+      .range(1, run::kMostHosts)
+      .show_default();
+  make.option("--topology", options->topology,
+              "What each host has: a machine, by name or by the path of a TOML file; `gpemu node "
+              "topo` lists the names");
+  make.option("--gpu", options->gpus, "The same as NAME or NAME:COUNT; repeatable")
+      .excludes("--topology");
+  make.option("--network", options->network,
+              "Network of the model, as KIND:RATE: rdma or tcp, and the rate of one host in each "
+              "direction. Without it: all adapters of the topology together");
+  make.option("--rate", options->rate,
+              "Limit each host's real interface to this rate, e.g. 1gbit: for storage, data and "
+              "gloo; collectives of NCCL do not use it");
+  make.notes(
+      "Rates are numbers with kbit, mbit or gbit.\n\n"
+      "Examples:\n"
+      "  gpemu cluster up --nodes 4 --topology dgx-h100\n"
+      "  gpemu cluster up --name small --gpu T4:4 --network tcp:10gbit --rate 1gbit");
+  make.on_run([options, &world] { return up(*options, world); });
+
+  add_cluster_run_command(cluster, world);
+
+  Command show = cluster.subcommand("list", "List the clusters of this machine");
+  show.flag("--json", options->as_json, "Print JSON");
+  show.notes("Example:\n  gpemu cluster list");
+  show.on_run([options, &world] { return list(*options, world); });
+
+  Command remove =
+      cluster.subcommand("down", "Remove a cluster, and end what runs on its hosts; needs root");
+  add_name(remove);
+  remove.notes("Example:\n  gpemu cluster down");
+  remove.on_run([options, &world] { return down(*options, world); });
+}
+
+}  // namespace gpemu::tools

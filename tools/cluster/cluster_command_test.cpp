@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/test_world.hpp"
+
+namespace gpemu::tools {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A world with iproute2, which does nothing.
+class ClusterCommandTest : public testing::Test {
+ protected:
+  ClusterCommandTest() {
+    for (const char* tool : {"ip", "tc", "nsenter", "unshare"}) {
+      fs::permissions(world.write(fs::path("tools") / tool, ""), fs::perms::owner_all);
+    }
+    world.variables["PATH"] = (world.folder / "tools").string();
+    world.program = [this](const StartedProgram& program) -> Result<int> {
+      started.push_back(program);
+      return program.words.front() == fails ? 1 : 0;
+    };
+  }
+
+  Outcome up() {
+    return world.run({"cluster", "up", "--name", "unit-test", "--nodes", "3", "--gpu",
+                      "V100-PCIE-32GB:2", "--network", "tcp:10gbit", "--rate", "1gbit"});
+  }
+  [[nodiscard]] bool is_left(const char* file) const {
+    return fs::exists(world.world.clusters / file);
+  }
+
+  TestWorld world;
+  std::vector<StartedProgram> started;
+  std::string fails;
+};
+
+TEST_F(ClusterCommandTest, MakesANodeWithTheDevicesOfAllHosts) {
+  const Outcome made = up();
+  EXPECT_EQ(made.code, 0) << made.errors;
+  EXPECT_EQ(made.output,
+            "cluster 'unit-test': 3 hosts with 2 x V100-PCIE-32GB, network tcp:10gbit, interfaces "
+            "limited to 1gbit\n");
+  const Outcome node = world.run({"node", "show", "unit-test", "--json"});
+  EXPECT_EQ(parsed(node.output)["devices"].size(), 6);
+  const Outcome listed = world.run({"cluster", "list", "--json"});
+  ASSERT_EQ(listed.code, 0) << listed.errors;
+  EXPECT_EQ(parsed(listed.output)[0]["hosts"], 3);
+  EXPECT_NE(world.run({"cluster", "list"}).output.find("10.77.0.1 to 10.77.0.3"),
+            std::string::npos);
+}
+
+TEST_F(ClusterCommandTest, LeavesNothing) {
+  ASSERT_EQ(up().code, 0);
+  const Outcome down = world.run({"cluster", "down", "--name", "unit-test"});
+  EXPECT_EQ(down.code, 0) << down.errors;
+  EXPECT_FALSE(fs::exists(world.world.clusters));
+  EXPECT_TRUE(fs::is_empty(world.world.nodes));
+  EXPECT_EQ(world.run({"cluster", "list"}).output, "no clusters\n");
+  EXPECT_EQ(world.run({"cluster", "down", "--name", "unit-test"}).code, 3);
+}
+
+TEST_F(ClusterCommandTest, LeavesNothingIfItCannotBeMade) {
+  fails = "tc";
+  const Outcome made = up();
+  EXPECT_NE(made.code, 0);
+  EXPECT_NE(made.errors.find("`tc -n gpemu-unit-test-0 qdisc add dev eth0"), std::string::npos)
+      << made.errors;
+  EXPECT_FALSE(fs::exists(world.world.clusters));
+  EXPECT_TRUE(fs::is_empty(world.world.nodes));
+}
+
+TEST_F(ClusterCommandTest, RunsTheProgramOnTheClustersNode) {
+  ASSERT_EQ(up().code, 0);
+  started.clear();
+  const Outcome run = world.run({"cluster", "run", "--name", "unit-test", "--quiet", "--",
+                                 (world.folder / "tools" / "ip").string(), "--gpu"});
+  EXPECT_EQ(run.code, 0) << run.errors;
+  ASSERT_EQ(started.size(), 1U);
+  const std::vector<std::string>& words = started.front().words;
+  EXPECT_EQ(words.front(), "sh");
+  EXPECT_EQ(words[words.size() - 2], (world.folder / "tools" / "ip").string());
+  EXPECT_EQ(words.back(), "--gpu");
+  EXPECT_EQ(started.front().environment.at("GPEMU_NODE"), "unit-test");
+}
+
+TEST_F(ClusterCommandTest, SaysWhatIsWrong) {
+  const auto expect = [this](const std::vector<std::string>& words, const char* message) {
+    std::vector<std::string> all = {"cluster"};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome outcome = world.run(all);
+    EXPECT_NE(outcome.code, 0) << message;
+    EXPECT_NE(outcome.errors.find(message), std::string::npos) << outcome.errors;
+    EXPECT_FALSE(is_left("cluster.json")) << message;
+  };
+  expect({"up"}, "give --topology or --gpu");
+  expect({"up", "--gpu", "V100-PCIE-32GB"}, "give --network");
+  expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "10gbit"}, "\"10gbit\" is not a network");
+  expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "tcp:1gbit", "--rate", "fast"},
+         "\"fast\" is not a rate");
+  expect({"up", "--gpu", "none", "--network", "tcp:1gbit"}, "none");
+  expect({"up", "--topology", "none"}, "none");
+  expect({"up", "--name", "A/B", "--gpu", "V100-PCIE-32GB"}, "'A/B' is not a cluster's name");
+  expect({"run", "--", "true"}, "there is no cluster 'cluster'");
+  expect({"down", "--name", "../x"}, "'../x' is not a cluster's name");
+  ASSERT_EQ(up().code, 0);
+  const Outcome again = up();
+  EXPECT_NE(again.errors.find("there is a cluster 'unit-test' already"), std::string::npos);
+  world.variables["PATH"] = "/nowhere";
+  expect({"up", "--gpu", "V100-PCIE-32GB", "--network", "tcp:1gbit"}, "install");
+}
+
+TEST_F(ClusterCommandTest, TakesDownNoNodeOfSomebodyElse) {
+  ASSERT_EQ(world.run({"node", "create", "unit-test", "--gpu", "V100-PCIE-32GB"}).code, 0);
+  const Outcome made = up();
+  EXPECT_NE(made.errors.find("there is a node 'unit-test' already"), std::string::npos)
+      << made.errors;
+  EXPECT_EQ(world.run({"node", "show", "unit-test"}).code, 0);
+}
+
+TEST_F(ClusterCommandTest, SaysThatAFileIsDamaged) {
+  ASSERT_EQ(up().code, 0);
+  world.write("clusters/unit-test.json", "{}");
+  const Outcome down = world.run({"cluster", "down", "--name", "unit-test"});
+  EXPECT_NE(down.errors.find("clusters/unit-test.json does not describe a cluster"),
+            std::string::npos)
+      << down.errors;
+}
+
+}  // namespace
+}  // namespace gpemu::tools
