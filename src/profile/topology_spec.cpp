@@ -257,7 +257,9 @@ class TopologyReader {
 
 Result<TopologySpec> parse_topology_spec(std::string_view toml, std::string_view origin) {
   GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
-  return TopologyReader(root, origin).read();
+  GPEMU_ASSIGN(TopologySpec spec, TopologyReader(root, origin).read());
+  spec.toml = toml;
+  return spec;
 }
 
 Result<TopologySpec> load_topology_spec(const std::filesystem::path& path) {
