@@ -21,30 +21,26 @@ std::string_view gpu_of(const Member& member) {
   return {member.gpu.data(), ::strnlen(member.gpu.data(), member.gpu.size())};
 }
 
-topology::LinkClass class_of(PeerLink link) {
-  switch (link) {
-    case PeerLink::kNvlink:
-      return topology::LinkClass::kNvlink;
-    case PeerLink::kPcie:
-      return topology::LinkClass::kPciePeer;
-    case PeerLink::kNone:
-      break;
-  }
-  return topology::LinkClass::kPcieStaged;
-}
-
 /// Returns the slowest link that joins this rank to another one. As all ranks of a kind of GPU have
 /// the same links, and others have none, it is that of a ring through all.
-topology::LinkClass slowest_link(const Communicator& communicator) {
+topology::LinkClass slowest_link(const Communicator::Parts& parts) {
   auto slowest = topology::LinkClass::kNvlink;
-  const int own = communicator.place().rank;
-  for (int rank = 0; rank < communicator.place().ranks; ++rank) {
-    if (rank == own) continue;
-    const Member& member = communicator.members()[static_cast<std::size_t>(rank)];
-    const DeviceState& device = communicator.device();
-    slowest = std::max(slowest, class_of(peer_link(device, gpu_of(member), member.device)));
+  for (const Member& member : parts.members) {
+    if (member.device == parts.device->index) continue;
+    slowest = std::max(slowest, peer_path(*parts.device, gpu_of(member), member.device).link);
   }
   return slowest;
+}
+
+/// Returns what joins the ranks.
+topology::Fabric fabric_between(const Communicator::Parts& parts) {
+  const DeviceState& device = *parts.device;
+  if (device.machine != nullptr) {
+    std::vector<int> gpus;
+    for (const Member& member : parts.members) gpus.push_back(member.device);
+    if (const auto fabric = topology::fabric_of(*device.machine, device.spec, gpus)) return *fabric;
+  }
+  return topology::fabric_of(device.spec, parts.place.ranks, slowest_link(parts));
 }
 
 topology::Collective collective_of(gpemu_cuda_collective kind) {
@@ -100,8 +96,7 @@ Duration cost_of(const Communicator& communicator, const CollectiveCall& call, B
 }
 
 Communicator::Communicator(Parts parts)
-    : parts_(std::move(parts)),
-      fabric_(topology::fabric_of(parts_.device->spec, parts_.place.ranks, slowest_link(*this))) {}
+    : parts_(std::move(parts)), fabric_(fabric_between(parts_)) {}
 
 Status Communicator::begin(std::uint64_t* number) {
   if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
