@@ -17,7 +17,11 @@
 #include "gpemu/cuda/own_node.hpp"
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/sim/clock.hpp"
+#include "gpemu/topology/paths.hpp"
+#include "gpemu/topology/peer_copy.hpp"
 
 #include "guard.hpp"
 
@@ -136,6 +140,61 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusi
   return description;
 }
 
+/// Returns what the segment says of a GPU that decides which links join it to others.
+profile::GpuSpec links_of(const device::DeviceSnapshot& device) {
+  profile::GpuSpec spec;
+  spec.name = device.gpu;
+  spec.product_name = static_cast<const char*>(device.facts.product_name);
+  spec.pcie_generation = device.facts.pcie_generation;
+  spec.pcie_lanes = device.facts.pcie_lanes;
+  spec.nvlink_gpus = std::max(device.facts.nvlink_gpus, 1);
+  // The rate has no meaning here.
+  if (device.facts.nvlink_links > 0) spec.nvlink_bytes_per_s = 1;
+  return spec;
+}
+
+gpemu_monitor_path path_between(const profile::TopologySpec* machine,
+                                const device::DeviceSnapshot& first,
+                                const device::DeviceSnapshot& second) {
+  gpemu_monitor_path path{.pcie = machine == nullptr ? -1 : 0};
+  if (first.index == second.index) return {.pcie = 0};
+  if (machine != nullptr) {
+    const auto place = [machine](const device::DeviceSnapshot& device) {
+      return machine->gpus[static_cast<std::size_t>(device.index)];
+    };
+    path.pcie =
+        static_cast<std::int32_t>(topology::pcie_path(*machine, place(first), place(second)));
+  }
+  if (first.gpu != second.gpu) return path;
+  const profile::GpuSpec spec = links_of(first);
+  const topology::PeerPath joined =
+      machine == nullptr ? topology::peer_path(spec, first.index, second.index)
+                         : topology::peer_path(*machine, spec, first.index, second.index);
+  path.access = joined.gives_access() ? 1 : 0;
+  if (joined.link == topology::LinkClass::kNvlink) {
+    path.nvlinks = machine == nullptr
+                       ? first.facts.nvlink_links
+                       : topology::nvlinks_between(*machine, first.index, second.index);
+  }
+  return path;
+}
+
+/// Returns what an NVLink that the device has leads to.
+std::int32_t end_of_nvlink(const device::NodeView& node, const device::DeviceSnapshot& device,
+                           int link) {
+  if (const profile::TopologySpec* machine = node.topology()) {
+    if (link < machine->switched_links) return GPEMU_MONITOR_NVLINK_SWITCH;
+    return topology::nvlink_peer(*machine, device.index, link)
+        .value_or(GPEMU_MONITOR_NVLINK_INACTIVE);
+  }
+  const int joined = device.facts.nvlink_gpus;
+  if (joined < 2) return GPEMU_MONITOR_NVLINK_INACTIVE;
+  if (joined > 2) return GPEMU_MONITOR_NVLINK_UNKNOWN;
+  // A bridge: its other end may be empty.
+  const int peer = device.index ^ 1;
+  return peer < node.device_count() ? peer : GPEMU_MONITOR_NVLINK_INACTIVE;
+}
+
 /// Returns the processes whose pids are valid here: as in a container on a real GPU, processes of
 /// other PID namespaces are not listed. Their memory counts.
 template <typename Process>
@@ -227,6 +286,32 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
     const bool exclusive = monitor->node().policy() == gpemu::device::SharingPolicy::kExclusive;
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot, monitor->snapshot(index));
     return gpemu::fill(device, gpemu::describe(snapshot, exclusive), "gpemu_monitor_get_device");
+  });
+}
+
+gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer, gpemu_monitor_path* path) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_path", path));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    GPEMU_ASSIGN(const auto same_monitor, gpemu::monitor_of(peer));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot first, monitor->snapshot(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot second, same_monitor->snapshot(peer));
+    return gpemu::fill(path, gpemu::path_between(monitor->node().topology(), first, second),
+                       "gpemu_monitor_get_path");
+  });
+}
+
+gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_nvlink", peer));
+    GPEMU_ASSIGN(const auto monitor, gpemu::monitor_of(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device, monitor->snapshot(index));
+    if (link < 0 || link >= device.facts.nvlink_links) {
+      return fail(ErrorCode::kNotFound, "device {} has {} NVLinks, so there is no link {}", index,
+                  device.facts.nvlink_links, link);
+    }
+    *peer = gpemu::end_of_nvlink(monitor->node(), device, link);
+    return {};
   });
 }
 
