@@ -189,7 +189,11 @@ std::int32_t end_of_nvlink(const device::NodeView& node, const device::DeviceSna
   }
   const int joined = device.facts.nvlink_gpus;
   if (joined < 2) return GPEMU_MONITOR_NVLINK_INACTIVE;
-  if (joined > 2) return GPEMU_MONITOR_NVLINK_UNKNOWN;
+  if (joined > 2) {
+    // As topology::fabric_of assumes: up to Volta, GPUs were also joined directly.
+    return device.facts.compute_capability_major >= 8 ? GPEMU_MONITOR_NVLINK_SWITCH
+                                                      : GPEMU_MONITOR_NVLINK_UNKNOWN;
+  }
   // A bridge: its other end may be empty.
   const int peer = device.index ^ 1;
   return peer < node.device_count() ? peer : GPEMU_MONITOR_NVLINK_INACTIVE;

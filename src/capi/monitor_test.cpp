@@ -214,9 +214,14 @@ TEST_F(CApiMonitorLinks, OfABridgeLeadToTheNeighbour) {
   EXPECT_EQ(path.access, 0) << "GeForce over PCIe";
 }
 
-TEST_F(CApiMonitorLinks, ThatJoinManyLeadToAnyOfThemWithoutATopology) {
+TEST_F(CApiMonitorLinks, ThatJoinManyVoltasMayLeadToAnyOfThem) {
   watch("V100-SXM2-32GB", 2);
   EXPECT_EQ(nvlinks_of(1), std::vector<int32_t>(6, GPEMU_MONITOR_NVLINK_UNKNOWN));
+}
+
+TEST_F(CApiMonitorLinks, ThatJoinManyLeadToASwitchFromAmpereOn) {
+  watch("A100-SXM4-40GB", 2);
+  EXPECT_EQ(nvlinks_of(1), std::vector<int32_t>(12, GPEMU_MONITOR_NVLINK_SWITCH));
 }
 
 TEST_F(CApiMonitorLinks, AreThoseOfTheTopology) {
