@@ -70,11 +70,13 @@ typedef struct gpemu_node_config {
   const char* gpu;      /* kind of all devices, e.g. "V100-PCIE-32GB", or the path of a TOML file */
   int32_t device_count; /* 1 to 4096 */
   gpemu_clock clock;
+  const char* topology; /* the path of a TOML file that says what joins the devices, or NULL */
 } gpemu_node_config;
 
 /* Creates a node and attaches to it. A named node belongs to this run: it disappears with its last
  * user. Errors: INVALID_ARGUMENT for a bad configuration or a name that is taken, NOT_FOUND for an
- * unknown GPU, RESOURCE_LIMIT if shared memory is full. Release with gpemu_node_close. */
+ * unknown GPU, RESOURCE_LIMIT if shared memory is full; for a topology, CORRUPT_DATA and IO.
+ * Release with gpemu_node_close. */
 GPEMU_API gpemu_status gpemu_node_create(const gpemu_node_config* config, gpemu_node** node);
 
 /* Attaches to an existing node, on the real clock. Errors: NOT_FOUND, INCOMPATIBLE. Release with

@@ -55,6 +55,29 @@ typedef struct gpemu_monitor_device {
 } gpemu_monitor_device;
 GPEMU_API gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* device);
 
+/* What joins two devices. */
+typedef struct gpemu_monitor_path {
+  size_t struct_size;
+  int32_t pcie;    /* what the path over PCIe crosses: 0 nothing (the same device), 1 one switch, 2
+                      several switches, 3 a host bridge, 4 several host bridges of one NUMA node, 5
+                      the link between NUMA nodes; -1: not known, the node has no topology */
+  int32_t nvlinks; /* NVLinks over which they reach each other without another GPU between them */
+  int32_t access;  /* 1: each can use the other's memory */
+} gpemu_monitor_path;
+GPEMU_API gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer,
+                                              gpemu_monitor_path* path);
+
+/* What an NVLink of a device leads to, unless that is another device. */
+#define GPEMU_MONITOR_NVLINK_INACTIVE (-1)
+#define GPEMU_MONITOR_NVLINK_SWITCH (-2)
+#define GPEMU_MONITOR_NVLINK_UNKNOWN                          \
+  (-3) /* to one of several devices; the node has no topology \
+        */
+
+/* Yields the device that an NVLink leads to, or one of the numbers above. Links are numbered from
+ * 0. Error: NOT_FOUND for a link that the device does not have. */
+GPEMU_API gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer);
+
 /* The current state of a device. */
 typedef struct gpemu_monitor_state {
   size_t struct_size;

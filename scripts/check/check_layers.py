@@ -23,8 +23,8 @@ ALLOWED = {
     "data": {"base", "sim"},
     "train": {"base", "sim", "profile", "topology", "cost", "device", "data"},
     "cuda": {"abi", "base", "sim", "profile", "topology", "cost", "device"},
-    "capi": {"abi", "base", "sim", "profile", "cost", "calibrate", "device", "data", "train",
-             "cuda"},
+    "capi": {"abi", "base", "sim", "profile", "topology", "cost", "calibrate", "device", "data",
+             "train", "cuda"},
     # Modules of the command, which libgpemu.so does not use.
     "report": {"base"},
     "record": {"base", "cost", "cuda", "report"},

@@ -56,6 +56,43 @@ enum Brand : unsigned {
 /// nvmlBusType_t.
 constexpr unsigned kPcieBus = 2;
 
+/// nvmlGpuTopologyLevel_t. Its numbers are ten times those of gpemu_monitor_path's `pcie`.
+constexpr unsigned kSystemLevel = 50, kLevelStep = 10;
+
+/// nvmlGpuP2PCapsIndex_t.
+enum PeerCapability : unsigned {
+  kPeerRead = 0,
+  kPeerWrite = 1,
+  kPeerNvlink = 2,
+  kPeerAtomics = 3,
+  kPeerPcie = 4,
+  kPeerCapabilityEnd = 5
+};
+
+/// nvmlGpuP2PStatus_t.
+enum PeerStatus : unsigned {
+  kPeerOk = 0,
+  kPeerChipsetNotSupported = 1,
+  kPeerNotSupported = 5,
+  kPeerUnknown = 6
+};
+
+/// nvmlNvLinkCapability_t.
+enum NvlinkCapability : unsigned { kNvlinkPeers = 0, kNvlinkValid = 5, kNvlinkCapabilityEnd = 6 };
+
+/// nvmlNvlinkVersion_t.
+enum NvlinkVersion : unsigned {
+  kNvlink1 = 1,
+  kNvlink2 = 2,
+  kNvlink22 = 3,
+  kNvlink3 = 4,
+  kNvlink4 = 6,
+  kNvlink5 = 7
+};
+
+/// nvmlIntNvLinkDeviceType_t.
+enum NvlinkEnd : unsigned { kNvlinkToGpu = 0, kNvlinkToSwitch = 2, kNvlinkToUnknown = 255 };
+
 /// nvmlComputeMode_t.
 enum ComputeMode : unsigned { kDefaultMode = 0, kExclusiveProcess = 3 };
 

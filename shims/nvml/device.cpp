@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The constant properties of a device.
-#include <algorithm>
 #include <cstddef>
 #include <cstdio>
 #include <cstring>
@@ -42,30 +41,14 @@ unsigned find_number(const Numbered (&table)[Size], const char* text, unsigned o
   return otherwise;
 }
 
-int put_pci_info(const Handle* device, PciInfo* info) {
-  if (info == nullptr) return kInvalidArgument;
-  return with_device(device, [info](const Device& known) {
-    *info = {};
-    std::sscanf(known.pci_bus_id, "%x:%x:%x", &info->domain, &info->bus, &info->device);
-    info->pci_device_id = kVendor;
-    std::snprintf(info->bus_id, sizeof(info->bus_id), "%08X:%02X:%02X.0", info->domain, info->bus,
-                  info->device);
-    std::snprintf(info->bus_id_legacy, sizeof(info->bus_id_legacy), "%04X:%02X:%02X.0",
-                  info->domain & 0xFFFF, info->bus & 0xFF, info->device & 0x1F);
-    return static_cast<int>(kSuccess);
-  });
-}
-
-/// Fills an older structure, which begins with the fields that are before `bus_id` today.
+/// Yields it in an older structure.
 template <typename Older>
 int put_older_pci_info(const Handle* device, Older* info) {
   if (info == nullptr) return kInvalidArgument;
   PciInfo current{};
   const int status = put_pci_info(device, &current);
-  if (status != kSuccess) return status;
-  *info = {};
-  std::memcpy(info, &current, std::min(sizeof(Older), offsetof(PciInfo, bus_id)));
-  return kSuccess;
+  if (status == kSuccess) convert(current, info);
+  return status;
 }
 
 /// GPUs that can be divided (MIG). Source: NVIDIA Multi-Instance GPU User Guide, supported GPUs.
@@ -80,6 +63,21 @@ unsigned lane_speed(int32_t generation) {
 }
 
 }  // namespace
+
+int put_pci_info(const Handle* device, PciInfo* info) {
+  if (info == nullptr) return kInvalidArgument;
+  return with_device(device, [info](const Device& known) {
+    *info = {};
+    std::sscanf(known.pci_bus_id, "%x:%x:%x", &info->domain, &info->bus, &info->device);
+    info->pci_device_id = kVendor;
+    std::snprintf(info->bus_id, sizeof(info->bus_id), "%08X:%02X:%02X.0", info->domain, info->bus,
+                  info->device);
+    std::snprintf(info->bus_id_legacy, sizeof(info->bus_id_legacy), "%04X:%02X:%02X.0",
+                  info->domain & 0xFFFF, info->bus & 0xFF, info->device & 0x1F);
+    return static_cast<int>(kSuccess);
+  });
+}
+
 }  // namespace nvml
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetName(Handle* device, char* name, unsigned length) {
@@ -184,16 +182,6 @@ GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieLinkMaxSpeed(Handle* device, unsigned* sp
 }
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPcieReplayCounter(Handle* device, unsigned* count) {
   return nvml::put_constant(device, count, 0U);
-}
-
-GPEMU_SHIM_EXPORT int nvmlDeviceGetNvLinkState(Handle* device, unsigned link, unsigned* active) {
-  if (active == nullptr) return nvml::kInvalidArgument;
-  return nvml::with_device(device, [&](const Device& known) -> int {
-    if (known.nvlink_links == 0) return nvml::kNotSupported;
-    if (link >= static_cast<unsigned>(known.nvlink_links)) return nvml::kInvalidArgument;
-    *active = known.nvlink_gpus > 1 ? nvml::kEnabled : nvml::kDisabled;
-    return nvml::kSuccess;
-  });
 }
 
 GPEMU_SHIM_EXPORT int nvmlDeviceGetPersistenceMode(Handle* device, unsigned* mode) {

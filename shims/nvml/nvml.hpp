@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 #include "gpemu/monitor.h"
 
@@ -99,6 +102,16 @@ int absent(const Handle* device);
 template <typename Number>
 int put_constant(const Handle* device, Number* destination, Number value) {
   return put(device, destination, [value](const gpemu_monitor_device&) { return value; });
+}
+
+/// Yields the PCI address of a device.
+int put_pci_info(const Handle* device, PciInfo* info);
+
+/// Fills an older structure, which begins with the fields that are before `bus_id` today.
+template <typename Older>
+void convert(const PciInfo& info, Older* older) {
+  *older = {};
+  std::memcpy(older, &info, std::min(sizeof(Older), offsetof(PciInfo, bus_id)));
 }
 
 /// Converts a time on CLOCK_MONOTONIC to NVML's: microseconds since 1970.

@@ -18,7 +18,11 @@
 #include "gpemu/device/monitor.hpp"
 #include "gpemu/device/node_view.hpp"
 #include "gpemu/device/part.hpp"
+#include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/sim/clock.hpp"
+#include "gpemu/topology/paths.hpp"
+#include "gpemu/topology/peer_copy.hpp"
 
 #include "guard.hpp"
 
@@ -152,6 +156,76 @@ gpemu_monitor_device describe(const device::DeviceSnapshot& device, bool exclusi
   return description;
 }
 
+/// Returns what the segment says of a GPU that decides which links join it to others.
+profile::GpuSpec links_of(const device::DeviceSnapshot& device) {
+  profile::GpuSpec spec;
+  spec.name = device.gpu;
+  spec.product_name = static_cast<const char*>(device.facts.product_name);
+  spec.pcie_generation = device.facts.pcie_generation;
+  spec.pcie_lanes = device.facts.pcie_lanes;
+  spec.nvlink_gpus = std::max(device.facts.nvlink_gpus, 1);
+  // The rate has no meaning here.
+  if (device.facts.nvlink_links > 0) spec.nvlink_bytes_per_s = 1;
+  return spec;
+}
+
+gpemu_monitor_path path_between(const profile::TopologySpec* machine,
+                                const device::DeviceSnapshot& first,
+                                const device::DeviceSnapshot& second) {
+  gpemu_monitor_path path{.pcie = machine == nullptr ? -1 : 0};
+  if (first.index == second.index) return {.pcie = 0};
+  if (machine != nullptr) {
+    const auto place = [machine](const device::DeviceSnapshot& device) {
+      return machine->gpus[static_cast<std::size_t>(device.index)];
+    };
+    path.pcie =
+        static_cast<std::int32_t>(topology::pcie_path(*machine, place(first), place(second)));
+  }
+  if (first.gpu != second.gpu) return path;
+  const profile::GpuSpec spec = links_of(first);
+  const topology::PeerPath joined =
+      machine == nullptr ? topology::peer_path(spec, first.index, second.index)
+                         : topology::peer_path(*machine, spec, first.index, second.index);
+  path.access = joined.gives_access() ? 1 : 0;
+  if (joined.link == topology::LinkClass::kNvlink) {
+    path.nvlinks = machine == nullptr
+                       ? first.facts.nvlink_links
+                       : topology::nvlinks_between(*machine, first.index, second.index);
+  }
+  return path;
+}
+
+/// Returns the index that this process gives to the device at the end of an NVLink, which may be one
+/// that it does not see.
+std::int32_t seen_here(std::int32_t end) {
+  if (end < 0) return end;
+  Watch& state = watch();
+  const gpemu::Lock lock(state.mutex);
+  const auto found = std::ranges::find(state.devices, end);
+  return found == state.devices.end() ? GPEMU_MONITOR_NVLINK_UNKNOWN
+                                      : static_cast<std::int32_t>(found - state.devices.begin());
+}
+
+/// Returns what an NVLink that the device has leads to.
+std::int32_t end_of_nvlink(const device::NodeView& node, const device::DeviceSnapshot& device,
+                           int link) {
+  if (const profile::TopologySpec* machine = node.topology()) {
+    if (link < machine->switched_links) return GPEMU_MONITOR_NVLINK_SWITCH;
+    return topology::nvlink_peer(*machine, device.index, link)
+        .value_or(GPEMU_MONITOR_NVLINK_INACTIVE);
+  }
+  const int joined = device.facts.nvlink_gpus;
+  if (joined < 2) return GPEMU_MONITOR_NVLINK_INACTIVE;
+  if (joined > 2) {
+    // As topology::fabric_of assumes: up to Volta, GPUs were also joined directly.
+    return device.facts.compute_capability_major >= 8 ? GPEMU_MONITOR_NVLINK_SWITCH
+                                                      : GPEMU_MONITOR_NVLINK_UNKNOWN;
+  }
+  // A bridge: its other end may be empty.
+  const int peer = device.index ^ 1;
+  return peer < node.device_count() ? peer : GPEMU_MONITOR_NVLINK_INACTIVE;
+}
+
 /// Returns the processes whose pids are valid here: as in a container on a real GPU, processes of
 /// other PID namespaces are not listed. Their memory counts.
 template <typename Process>
@@ -249,6 +323,33 @@ gpemu_status gpemu_monitor_get_device(int32_t index, gpemu_monitor_device* devic
     GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot snapshot,
                  watched.monitor->snapshot(watched.index));
     return gpemu::fill(device, gpemu::describe(snapshot, exclusive), "gpemu_monitor_get_device");
+  });
+}
+
+gpemu_status gpemu_monitor_get_path(int32_t index, int32_t peer, gpemu_monitor_path* path) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_path", path));
+    GPEMU_ASSIGN(const gpemu::Watched one, gpemu::watched(index));
+    GPEMU_ASSIGN(const gpemu::Watched other, gpemu::watched(peer));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot first, one.monitor->snapshot(one.index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot second, other.monitor->snapshot(other.index));
+    return gpemu::fill(path, gpemu::path_between(one.monitor->node().topology(), first, second),
+                       "gpemu_monitor_get_path");
+  });
+}
+
+gpemu_status gpemu_monitor_get_nvlink(int32_t index, int32_t link, int32_t* peer) {
+  return guard([=]() -> Result<void> {
+    GPEMU_TRY(require("gpemu_monitor_get_nvlink", peer));
+    GPEMU_ASSIGN(const gpemu::Watched watched, gpemu::watched(index));
+    GPEMU_ASSIGN(const gpemu::device::DeviceSnapshot device,
+                 watched.monitor->snapshot(watched.index));
+    if (link < 0 || link >= device.facts.nvlink_links) {
+      return fail(ErrorCode::kNotFound, "device {} has {} NVLinks, so there is no link {}", index,
+                  device.facts.nvlink_links, link);
+    }
+    *peer = gpemu::seen_here(gpemu::end_of_nvlink(watched.monitor->node(), device, link));
+    return {};
   });
 }
 

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -164,6 +165,111 @@ TEST_F(CApiMonitorAttached, DescribesADevice) {
   EXPECT_EQ(device.multiprocessors, 80);
   EXPECT_EQ(device.exclusive, 0);
   EXPECT_GT(device.max_power_w, device.idle_power_w);
+}
+
+TEST_F(CApiMonitorAttached, WithoutATopologyTellsOfTheGpusLinksOnly) {
+  gpemu_monitor_path path{.struct_size = sizeof path};
+  ASSERT_EQ(gpemu_monitor_get_path(0, 1, &path), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(path.pcie, -1);
+  EXPECT_EQ(path.nvlinks, 0) << "a V100 for PCIe has none";
+  EXPECT_EQ(path.access, 1);
+  ASSERT_EQ(gpemu_monitor_get_path(1, 1, &path), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(path.pcie, 0);
+  EXPECT_EQ(path.access, 0);
+  EXPECT_EQ(gpemu_monitor_get_path(0, 2, &path), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_get_path(-1, 0, &path), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_get_path(0, 1, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  int32_t peer = 7;
+  EXPECT_EQ(gpemu_monitor_get_nvlink(0, 0, &peer), GPEMU_ERROR_NOT_FOUND);
+  EXPECT_EQ(gpemu_monitor_get_nvlink(0, 0, nullptr), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_EQ(peer, 7);
+}
+
+/// Yields what each NVLink of a device leads to.
+std::vector<int32_t> nvlinks_of(int32_t device) {
+  std::vector<int32_t> peers;
+  int32_t peer = 0;
+  while (gpemu_monitor_get_nvlink(device, static_cast<int32_t>(peers.size()), &peer) == GPEMU_OK) {
+    peers.push_back(peer);
+  }
+  return peers;
+}
+
+/// Nodes of several kinds of GPU with NVLink.
+class CApiMonitorLinks : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("gpemu_capi_links_" + std::to_string(::getpid()));
+    std::filesystem::create_directories(folder_);
+    ASSERT_EQ(::setenv("GPEMU_NODE_DIR", (folder_ / "nodes").c_str(), 1), 0);
+  }
+  void TearDown() override {
+    EXPECT_EQ(gpemu_monitor_detach(), GPEMU_OK);
+    gpemu_node_close(node_);
+    std::filesystem::remove_all(folder_);
+    ::unsetenv("GPEMU_NODE_DIR");
+  }
+  void watch(const char* gpu, int32_t devices, const char* topology = nullptr) {
+    const gpemu_node_config config{.struct_size = sizeof config,
+                                   .name = "n",
+                                   .gpu = gpu,
+                                   .device_count = devices,
+                                   .clock = GPEMU_CLOCK_REAL,
+                                   .topology = topology};
+    ASSERT_EQ(gpemu_node_create(&config, &node_), GPEMU_OK) << gpemu_last_error();
+    ASSERT_EQ(gpemu_monitor_attach(), GPEMU_OK) << gpemu_last_error();
+  }
+
+  std::filesystem::path folder_;
+  gpemu_node* node_ = nullptr;
+};
+
+TEST_F(CApiMonitorLinks, OfABridgeLeadToTheNeighbour) {
+  watch("RTX-3090", 3);
+  EXPECT_EQ(nvlinks_of(0), std::vector<int32_t>(4, 1));
+  EXPECT_EQ(nvlinks_of(1), std::vector<int32_t>(4, 0));
+  EXPECT_EQ(nvlinks_of(2), std::vector<int32_t>(4, GPEMU_MONITOR_NVLINK_INACTIVE));
+  gpemu_monitor_path path{.struct_size = sizeof path};
+  ASSERT_EQ(gpemu_monitor_get_path(0, 1, &path), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(path.nvlinks, 4);
+  EXPECT_EQ(path.access, 1);
+  ASSERT_EQ(gpemu_monitor_get_path(1, 2, &path), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(path.nvlinks, 0);
+  EXPECT_EQ(path.access, 0) << "GeForce over PCIe";
+}
+
+TEST_F(CApiMonitorLinks, ThatJoinManyVoltasMayLeadToAnyOfThem) {
+  watch("V100-SXM2-32GB", 2);
+  EXPECT_EQ(nvlinks_of(1), std::vector<int32_t>(6, GPEMU_MONITOR_NVLINK_UNKNOWN));
+}
+
+TEST_F(CApiMonitorLinks, ThatJoinManyLeadToASwitchFromAmpereOn) {
+  watch("A100-SXM4-40GB", 2);
+  EXPECT_EQ(nvlinks_of(1), std::vector<int32_t>(12, GPEMU_MONITOR_NVLINK_SWITCH));
+}
+
+TEST_F(CApiMonitorLinks, AreThoseOfTheTopology) {
+  watch("V100-SXM2-32GB", 8, GPEMU_TOPOLOGIES_FOLDER "/dgx-1v.toml");
+  EXPECT_EQ(nvlinks_of(0), (std::vector<int32_t>{1, 2, 3, 3, 4, 4}));
+  EXPECT_EQ(nvlinks_of(6), (std::vector<int32_t>{2, 4, 5, 5, 7, 7}));
+  int32_t peer = 0;
+  EXPECT_EQ(gpemu_monitor_get_nvlink(0, 5, &peer), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(peer, 4);
+  gpemu_monitor_path path{.struct_size = sizeof path};
+  ASSERT_EQ(gpemu_monitor_get_path(0, 3, &path), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(path.pcie, 3) << "a host bridge";
+  EXPECT_EQ(path.nvlinks, 2);
+  EXPECT_EQ(path.access, 1);
+  ASSERT_EQ(gpemu_monitor_get_path(0, 5, &path), GPEMU_OK) << gpemu_last_error();
+  EXPECT_EQ(path.pcie, 5) << "the link between NUMA nodes";
+  EXPECT_EQ(path.nvlinks, 0);
+  EXPECT_EQ(path.access, 0);
+}
+
+TEST_F(CApiMonitorLinks, LeadToASwitch) {
+  watch("A100-SXM4-40GB", 8, GPEMU_TOPOLOGIES_FOLDER "/dgx-a100.toml");
+  EXPECT_EQ(nvlinks_of(7), std::vector<int32_t>(12, GPEMU_MONITOR_NVLINK_SWITCH));
 }
 
 TEST_F(CApiMonitorAttached, TellsMemoryAndProcessesOfADevice) {

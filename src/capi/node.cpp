@@ -9,6 +9,7 @@
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/gpemu.h"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 
 #include "guard.hpp"
 #include "handles.hpp"
@@ -39,11 +40,15 @@ Result<gpemu_node> create_node(const gpemu_node_config& config) {
   GPEMU_ASSIGN(const profile::Database database,
                profile::Database::open(profile::Database::default_paths()));
   GPEMU_ASSIGN(const profile::GpuSpec spec, database.gpu(config.gpu));
-  const device::NodeConfig node_config{
+  device::NodeConfig node_config{
       .name = config.name != nullptr ? config.name : "private",
       .devices =
           std::vector(static_cast<std::size_t>(config.device_count), device::device_config(spec)),
       .temporary = true};
+  if (config.topology != nullptr) {
+    GPEMU_ASSIGN(profile::TopologySpec machine, profile::load_topology_spec(config.topology));
+    node_config.topology = std::move(machine.toml);
+  }
   gpemu_node node;
   if (is_virtual) {
     node.clock = std::make_shared<sim::VirtualClock>();

@@ -35,6 +35,24 @@ TEST(CApiNode, RefusesBadConfigurations) {
   EXPECT_EQ(node, nullptr);
 }
 
+TEST(CApiNode, RefusesATopologyOfOtherDevices) {
+  gpemu_node* node = nullptr;
+  gpemu_node_config config{.struct_size = sizeof config,
+                           .name = nullptr,
+                           .gpu = "T4",
+                           .device_count = 8,
+                           .clock = GPEMU_CLOCK_REAL,
+                           .topology = GPEMU_TOPOLOGIES_FOLDER "/dgx-1v.toml"};
+  EXPECT_EQ(gpemu_node_create(&config, &node), GPEMU_ERROR_INVALID_ARGUMENT);
+  EXPECT_STREQ(
+      gpemu_last_error(),
+      "the topology dgx-1v joins GPUs of the kind V100-SXM2-32GB, but device 0 of the node "
+      "is of the kind T4");
+  config.topology = "no-such-file.toml";
+  EXPECT_NE(gpemu_node_create(&config, &node), GPEMU_OK);
+  EXPECT_EQ(node, nullptr);
+}
+
 TEST(CApiNode, RefusesAClockWithoutAName) {
   gpemu_node* node = nullptr;
   const gpemu_node_config config{.struct_size = sizeof config,

@@ -14,6 +14,7 @@
 #include "gpemu/device/part.hpp"
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/shared_clock.hpp"
+#include "gpemu/topology/peer_copy.hpp"
 
 #include "device_info.hpp"
 #include "log.hpp"
@@ -107,6 +108,11 @@ Result<void> attach_now(Process& state) {
     device.ordinal = ordinal++;
     device.index = index;
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
+    device.machine = state.node->topology();
+    if (device.machine != nullptr) {
+      device.spec.pinned_copy_bytes_per_s =
+          topology::host_copy_rate(*device.machine, device.spec, index);
+    }
     device.info = describe_device(device.spec, snapshot);
     device.costs = std::make_unique<cost::OperationCostModel>(device.spec);
   }

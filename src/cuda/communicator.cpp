@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string_view>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -24,43 +26,49 @@ std::string_view gpu_of(const Member& member) {
   return {member.gpu.data(), ::strnlen(member.gpu.data(), member.gpu.size())};
 }
 
-topology::LinkClass class_of(PeerLink link) {
-  switch (link) {
-    case PeerLink::kNvlink:
-      return topology::LinkClass::kNvlink;
-    case PeerLink::kPcie:
-      return topology::LinkClass::kPciePeer;
-    case PeerLink::kNone:
-      break;
-  }
-  return topology::LinkClass::kPcieStaged;
+/// Returns the members on this rank's host.
+std::vector<Member> neighbours(const Communicator::Parts& parts) {
+  std::vector<Member> found = parts.members;
+  const std::uint64_t own = found[static_cast<std::size_t>(parts.place.rank)].computer;
+  std::erase_if(found, [own](const Member& member) { return member.computer != own; });
+  return found;
 }
 
 /// Returns the slowest link that joins this rank to another one of its host. As all ranks of a kind
 /// of GPU have the same links, and others have none, it is that of a ring through all.
-topology::LinkClass slowest_link(const Communicator& communicator) {
+topology::LinkClass slowest_link(const DeviceState& device, std::span<const Member> members) {
   auto slowest = topology::LinkClass::kNvlink;
-  const int own = communicator.place().rank;
-  for (int rank = 0; rank < communicator.place().ranks; ++rank) {
-    if (rank == own) continue;
-    const Member& member = communicator.members()[static_cast<std::size_t>(rank)];
-    if (member.computer != communicator.members()[static_cast<std::size_t>(own)].computer) continue;
-    const DeviceState& device = communicator.device();
-    slowest = std::max(slowest, class_of(peer_link(device, gpu_of(member), member.device)));
+  for (const Member& member : members) {
+    if (member.device == device.index) continue;
+    slowest = std::max(slowest, peer_path(device, gpu_of(member), member.device).link);
   }
   return slowest;
 }
 
-/// Describes what joins the ranks. If hosts have different numbers of them, all have as many as the
+/// Returns what joins `ranks` ranks of this rank's host.
+topology::Fabric fabric_within(const Communicator::Parts& parts, int ranks) {
+  const DeviceState& device = *parts.device;
+  const std::vector<Member> members = neighbours(parts);
+  if (device.machine != nullptr) {
+    std::vector<int> gpus;
+    for (const Member& member : members) gpus.push_back(member.device);
+    if (auto fabric = topology::fabric_of(*device.machine, device.spec, gpus)) {
+      fabric->ranks = ranks;
+      return *fabric;
+    }
+  }
+  return topology::fabric_of(device.spec, ranks, slowest_link(device, members));
+}
+
+/// Returns what joins the ranks. If hosts have different numbers of them, all have as many as the
 /// one with the most.
-topology::Fabric fabric_between(const Communicator& communicator) {
+topology::Fabric fabric_between(const Communicator::Parts& parts) {
   std::map<std::uint64_t, int> ranks_of_host;
   int most = 0;
-  for (const Member& member : communicator.members()) {
+  for (const Member& member : parts.members) {
     most = std::max(most, ++ranks_of_host[member.computer]);
   }
-  const auto host =
-      topology::fabric_of(communicator.device().spec, most, slowest_link(communicator));
+  const topology::Fabric host = fabric_within(parts, most);
   if (ranks_of_host.size() == 1) return host;
   // Ranks of several hosts do not meet without a network.
   return topology::across(host, static_cast<int>(ranks_of_host.size()),
@@ -120,7 +128,7 @@ Duration cost_of(const Communicator& communicator, const CollectiveCall& call, B
 }
 
 Communicator::Communicator(Parts parts)
-    : parts_(std::move(parts)), fabric_(fabric_between(*this)) {}
+    : parts_(std::move(parts)), fabric_(fabric_between(parts_)) {}
 
 Status Communicator::begin(std::uint64_t* number) {
   if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;

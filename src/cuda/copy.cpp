@@ -161,9 +161,9 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
                    device.costs->price(operation).estimate.time, operation.name);
   }
   if (to.on_device() && from.on_device()) {
-    const DeviceState& target = device_at(to.device);
-    const double rate = peer_copy_rate(target, peer_link(target, device_at(from.device)), link);
-    return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes, at_rate(bytes, rate),
+    const topology::PeerCopy copy = peer_copy(device_at(to.device), device_at(from.device));
+    return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
+                   copy.latency + from_seconds(static_cast<double>(bytes) / copy.rate),
                    "copy to peer");
   }
   return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,

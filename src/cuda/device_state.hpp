@@ -12,6 +12,7 @@
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 
 namespace gpemu::cuda {
 
@@ -27,6 +28,7 @@ struct DeviceState {
   int ordinal = 0;  ///< as CUDA numbers it, after CUDA_VISIBLE_DEVICES.
   int index = 0;    ///< in the node.
   profile::GpuSpec spec;
+  const profile::TopologySpec* machine = nullptr;  ///< what joins the node's GPUs, if described.
   gpemu_cuda_device info{};
   std::unique_ptr<cost::OperationCostModel> costs;
   /// The primary context; null until it is needed.

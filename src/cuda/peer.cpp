@@ -1,46 +1,41 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "peer.hpp"
 
+#include <utility>
+
 #include "gpemu/base/mutex.hpp"
 
 #include "process.hpp"
 
 namespace gpemu::cuda {
 
-namespace {
-
-/// A copy between devices that do not reach each other, as a share of the pinned rate: it is staged
-/// in host memory. Source: 12.9 of 25.6 GB/s on RTX 4090
-/// (github.com/tinygrad/open-gpu-kernel-modules/issues/6).
-constexpr double kStagedShare = 0.5;
-
-}  // namespace
-
-PeerLink peer_link(const DeviceState& device, std::string_view gpu_name, int index) {
-  const profile::GpuSpec& gpu = device.spec;
-  if (device.index == index || gpu.name != gpu_name) return PeerLink::kNone;
-  if (device.index / gpu.nvlink_gpus == index / gpu.nvlink_gpus) return PeerLink::kNvlink;
-  return gpu.product_name.contains("GeForce") ? PeerLink::kNone : PeerLink::kPcie;
-}
-
-PeerLink peer_link(const DeviceState& device, const DeviceState& peer) {
-  return peer_link(device, peer.spec.name, peer.index);
-}
-
-double peer_copy_rate(const DeviceState& device, PeerLink link, double pinned) {
-  switch (link) {
-    case PeerLink::kNvlink:
-      return device.spec.nvlink_bytes_per_s.value_or(pinned);
-    case PeerLink::kPcie:
-      return pinned;
-    case PeerLink::kNone:
-      break;
+topology::PeerPath peer_path(const DeviceState& device, std::string_view gpu, int index) {
+  if (device.spec.name != gpu) {
+    return topology::peer_path(device.spec, topology::LinkClass::kPcieStaged);
   }
-  return pinned * kStagedShare;
+  if (device.machine == nullptr) return topology::peer_path(device.spec, device.index, index);
+  const bool exists = index >= 0 && std::cmp_less(index, device.machine->gpus.size());
+  // Another process has said which one it is.
+  return exists ? topology::peer_path(*device.machine, device.spec, device.index, index)
+                : topology::peer_path(device.spec, topology::LinkClass::kPcieStaged);
+}
+
+topology::PeerPath peer_path(const DeviceState& device, const DeviceState& peer) {
+  return peer_path(device, peer.spec.name, peer.index);
+}
+
+bool can_access(const DeviceState& device, const DeviceState& peer) {
+  return device.index != peer.index && peer_path(device, peer).gives_access();
+}
+
+topology::PeerCopy peer_copy(const DeviceState& to, const DeviceState& from) {
+  const auto there = topology::peer_copy(to.spec, peer_path(to, from));
+  const auto here = topology::peer_copy(from.spec, peer_path(from, to));
+  return here.rate < there.rate ? here : there;
 }
 
 Status enable_peer_access(DeviceState& device, const DeviceState& peer) {
-  if (peer_link(device, peer) == PeerLink::kNone) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
+  if (!can_access(device, peer)) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const Lock lock(process().mutex);
   return device.peers.insert(peer.ordinal).second ? GPEMU_CUDA_SUCCESS
                                                   : GPEMU_CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED;

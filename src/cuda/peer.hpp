@@ -1,35 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
 #include <string_view>
+
+#include "gpemu/topology/peer_copy.hpp"
 
 #include "device_state.hpp"
 #include "status.hpp"
 
 namespace gpemu::cuda {
 
-/// How a device reaches the memory of another.
-enum class PeerLink : std::uint8_t {
-  kNone,  ///< not at all: copies are staged in host memory.
-  kPcie,
-  kNvlink,
-};
-
-/// Returns how a device reaches a peer's memory. NVLink joins GPUs of one kind that lie next to
-/// each other in the node, `nvlink_gpus` of them. Other GPUs of one kind reach each other over
-/// PCIe, unless they are GeForce products. GPUs of different kinds do not reach each other, nor
-/// does a device itself.
+/// Returns what joins a device to another one of its node: as the node's topology says or, if none
+/// is described, as the GPU's specification does. GPUs of different kinds do not reach each other's
+/// memory. Requires: the other one is not the device itself.
 ///
-/// Source: RTX 3090 (github.com/NVIDIA/nccl/issues/1127); RTX 4090
-/// (github.com/tinygrad/open-gpu-kernel-modules/issues/6); GPUs of four kinds together
-/// (github.com/aikitoria/open-gpu-kernel-modules/pull/5).
-[[nodiscard]] PeerLink peer_link(const DeviceState& device, const DeviceState& peer);
+/// Source: GPUs of four kinds together (github.com/aikitoria/open-gpu-kernel-modules/pull/5).
+[[nodiscard]] topology::PeerPath peer_path(const DeviceState& device, const DeviceState& peer);
 /// The same for a device that this process may not see. `index`: in the node.
-[[nodiscard]] PeerLink peer_link(const DeviceState& device, std::string_view gpu, int index);
+[[nodiscard]] topology::PeerPath peer_path(const DeviceState& device, std::string_view gpu,
+                                           int index);
 
-/// Returns the rate of a copy over a link. `pinned`: the rate of copies to or from the host.
-[[nodiscard]] double peer_copy_rate(const DeviceState& device, PeerLink link, double pinned);
+/// Returns whether a device can use a peer's memory; not its own.
+[[nodiscard]] bool can_access(const DeviceState& device, const DeviceState& peer);
+
+/// Returns what a copy to a device from another one takes.
+[[nodiscard]] topology::PeerCopy peer_copy(const DeviceState& to, const DeviceState& from);
 
 /// Allows a device's context to use a peer's memory, or ends that. Errors: PEER_ACCESS_UNSUPPORTED
 /// if there is no link (Source: github.com/ggml-org/llama.cpp/issues/3230);

@@ -22,34 +22,75 @@ struct PeerDevice : DeviceState {
     index = place;
     spec.name = product;
     spec.product_name = product;
+    spec.compute_capability_major = 8;
+    spec.pcie_generation = 4;
+    spec.pcie_lanes = 16;
     spec.nvlink_gpus = nvlink_joins;
+    if (nvlink_joins > 1) spec.nvlink_bytes_per_s = 100e9;
   }
 };
 
-TEST(PeerLink, IsNvlinkWhereABridgeJoinsTwo) {
+topology::LinkClass link_of(const DeviceState& device, const DeviceState& peer) {
+  return peer_path(device, peer).link;
+}
+
+using topology::LinkClass;
+
+TEST(PeerPath, IsNvlinkWhereABridgeJoinsTwo) {
   const PeerDevice first(0, "NVIDIA A100-PCIE-40GB", 2), second(1, "NVIDIA A100-PCIE-40GB", 2),
       third(2, "NVIDIA A100-PCIE-40GB", 2), fourth(3, "NVIDIA A100-PCIE-40GB", 2);
-  EXPECT_EQ(peer_link(first, second), PeerLink::kNvlink);
-  EXPECT_EQ(peer_link(second, first), PeerLink::kNvlink);
-  EXPECT_EQ(peer_link(second, third), PeerLink::kPcie);
-  EXPECT_EQ(peer_link(fourth, third), PeerLink::kNvlink);
+  EXPECT_EQ(link_of(first, second), LinkClass::kNvlink);
+  EXPECT_EQ(link_of(second, first), LinkClass::kNvlink);
+  EXPECT_EQ(link_of(second, third), LinkClass::kPciePeer);
+  EXPECT_EQ(link_of(fourth, third), LinkClass::kNvlink);
 }
 
-TEST(PeerLink, IsPcieWithoutNvlink) {
-  EXPECT_EQ(peer_link(PeerDevice(0, "Tesla T4"), PeerDevice(1, "Tesla T4")), PeerLink::kPcie);
+TEST(PeerPath, IsPcieWithoutNvlink) {
+  EXPECT_EQ(link_of(PeerDevice(0, "Tesla T4"), PeerDevice(1, "Tesla T4")), LinkClass::kPciePeer);
 }
 
-TEST(PeerLink, IsNvlinkOrNoneOfGeForce) {
+TEST(PeerPath, IsNvlinkOrStagedOfGeForce) {
   const char* const product = "NVIDIA GeForce RTX 3090";
-  EXPECT_EQ(peer_link(PeerDevice(0, product, 2), PeerDevice(1, product, 2)), PeerLink::kNvlink);
-  EXPECT_EQ(peer_link(PeerDevice(1, product, 2), PeerDevice(2, product, 2)), PeerLink::kNone);
-  EXPECT_EQ(peer_link(PeerDevice(0, product), PeerDevice(1, product)), PeerLink::kNone);
+  EXPECT_EQ(link_of(PeerDevice(0, product, 2), PeerDevice(1, product, 2)), LinkClass::kNvlink);
+  EXPECT_EQ(link_of(PeerDevice(1, product, 2), PeerDevice(2, product, 2)), LinkClass::kPcieStaged);
+  EXPECT_EQ(link_of(PeerDevice(0, product), PeerDevice(1, product)), LinkClass::kPcieStaged);
 }
 
-TEST(PeerLink, IsNoneOfDifferentKindsAndToItself) {
+TEST(PeerPath, GivesNoAccessToDifferentKindsAndToItself) {
   const PeerDevice device(0, "Tesla T4");
-  EXPECT_EQ(peer_link(device, PeerDevice(1, "NVIDIA L4")), PeerLink::kNone);
-  EXPECT_EQ(peer_link(device, device), PeerLink::kNone);
+  EXPECT_FALSE(can_access(device, PeerDevice(1, "NVIDIA L4")));
+  EXPECT_FALSE(can_access(device, device));
+  EXPECT_TRUE(can_access(device, PeerDevice(1, "Tesla T4")));
+}
+
+/// GPUs 0 and 1 of four have an NVLink; all are below one host bridge.
+profile::TopologySpec one_bond() {
+  profile::TopologySpec box;
+  box.sockets = {"A processor"};
+  box.bridges.resize(1);
+  box.gpus.resize(4);
+  box.bonds = {{.first = 0, .second = 1, .links = 1}};
+  return box;
+}
+
+TEST(PeerPath, IsAsTheNodesTopologySays) {
+  const profile::TopologySpec box = one_bond();
+  PeerDevice first(0, "NVIDIA A100", 4), second(1, "NVIDIA A100", 4), third(2, "NVIDIA A100", 4);
+  EXPECT_EQ(link_of(first, third), LinkClass::kNvlink);
+  EXPECT_DOUBLE_EQ(peer_path(first, second).line_rate, 100e9);
+  for (PeerDevice* device : {&first, &second, &third}) device->machine = &box;
+  EXPECT_EQ(link_of(first, second), LinkClass::kNvlink);
+  EXPECT_DOUBLE_EQ(peer_path(first, second).line_rate, 25e9);
+  EXPECT_EQ(link_of(first, third), LinkClass::kPciePeer);
+  EXPECT_EQ(peer_path(first, "NVIDIA A100", 4).link, LinkClass::kPcieStaged) << "does not exist";
+}
+
+TEST(PeerCopy, OfDifferentKindsIsAsSlowAsTheSlowerLink) {
+  const PeerDevice fast(0, "NVIDIA L4");
+  PeerDevice slow(1, "Tesla T4");
+  slow.spec.pcie_generation = 3;
+  EXPECT_DOUBLE_EQ(peer_copy(fast, slow).rate, peer_copy(slow, fast).rate);
+  EXPECT_LT(peer_copy(fast, slow).rate, peer_copy(fast, PeerDevice(1, "other")).rate);
 }
 
 TEST(PeerAccess, IsEnabledOnceAndInOneDirection) {

@@ -336,9 +336,7 @@ Status set_pool_access(gpemu_cuda_pool_handle pool, int device, bool read_write)
   }
   if (read_write) {
     // Source: CUDA C++ Programming Guide, "Device Accessibility for Multi-GPU Support".
-    if (peer_link(device_at(device), *found->device) == PeerLink::kNone) {
-      return GPEMU_CUDA_ERROR_INVALID_DEVICE;
-    }
+    if (!can_access(device_at(device), *found->device)) return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     found->peers.insert(device);
   } else {
     found->peers.erase(device);

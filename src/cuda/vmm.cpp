@@ -366,8 +366,7 @@ Status set_access(std::uint64_t address, Bytes bytes, int device, std::uint32_t 
   }
   for (Bytes done = 0; access != 0 && done < bytes;) {
     const Block& block = state.blocks.at(address + done);
-    if (block.device != device &&
-        peer_link(device_at(device), device_at(block.device)) == PeerLink::kNone) {
+    if (block.device != device && !can_access(device_at(device), device_at(block.device))) {
       return GPEMU_CUDA_ERROR_INVALID_DEVICE;
     }
     done += block.bytes;

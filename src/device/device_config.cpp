@@ -2,8 +2,9 @@
 #include "gpemu/device/device_config.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
+
+#include "gpemu/profile/nvlink.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -17,19 +18,6 @@ void fill_text(char (&destination)[Size], std::string_view text) {
 /// an A10, 0.13 of a V100-SXM2 and of an H100-SXM5, 0.16 of an H200.
 constexpr double kTypicalIdleShare = 0.125;
 
-/// Returns how many NVLinks make up a GPU's bandwidth.
-int nvlink_links(const profile::GpuSpec& spec) {
-  if (!spec.nvlink_bytes_per_s) return 0;
-  // Rate of a link per direction. Source: NVIDIA's architecture whitepapers of GP100 (20 GB/s),
-  // GV100, GA100 and GH100 (25 GB/s), GA102 (14.0625 GB/s) and Blackwell (50 GB/s).
-  const int capability = spec.compute_capability_major * 10 + spec.compute_capability_minor;
-  const double link_bytes_per_s = capability >= 100  ? 50e9
-                                  : capability == 86 ? 14.0625e9
-                                  : capability == 60 ? 20e9
-                                                     : 25e9;
-  return static_cast<int>(std::lround(*spec.nvlink_bytes_per_s / link_bytes_per_s));
-}
-
 GpuFacts gpu_facts(const profile::GpuSpec& spec) {
   GpuFacts facts{.compute_capability_major = spec.compute_capability_major,
                  .compute_capability_minor = spec.compute_capability_minor,
@@ -38,7 +26,7 @@ GpuFacts gpu_facts(const profile::GpuSpec& spec) {
                  .memory_bus_bits = spec.memory_bus_bits,
                  .pcie_generation = spec.pcie_generation,
                  .pcie_lanes = spec.pcie_lanes,
-                 .nvlink_links = nvlink_links(spec),
+                 .nvlink_links = profile::nvlinks_of(spec),
                  .nvlink_gpus = spec.nvlink_gpus,
                  .base_clock_mhz = spec.base_clock_mhz.value_or(0),
                  .boost_clock_mhz = spec.boost_clock_mhz};

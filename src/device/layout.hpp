@@ -15,7 +15,7 @@
 /// may write the file can write anything into it. So readers copy and check the part that never
 /// changes once, and bound each changing value at each use.
 ///
-///     Header | FactsRecord[device_count]                          never changes
+///     Header | FactsRecord[device_count] | topology               never changes
 ///     EngineRecord[device_count][kEngineCount]                    changes
 ///     ProcessRecord[process_capacity]
 ///     HoldingRecord[device_count][process_capacity]
@@ -31,10 +31,12 @@
 namespace gpemu::device::layout {
 
 inline constexpr char kMagic[8] = {'G', 'P', 'E', 'M', 'U', 'N', 'O', 'D'};
-inline constexpr std::uint32_t kVersion = 8;
+inline constexpr std::uint32_t kVersion = 9;
 inline constexpr std::uint32_t kMaxDevices = 4096;
 inline constexpr std::uint32_t kProcessCapacity = 256;
 inline constexpr std::size_t kNameBytes = 64;
+/// Of the text that describes the topology. Source: hundreds of times the longest of topologies/.
+inline constexpr std::uint32_t kMaxTopologyBytes = 1 << 20;
 inline constexpr std::size_t kSeatCapacity = 1024;
 /// How many arrivals a seat keeps. A party that publishes arrival n knows the end of round n -
 /// kArrivalsAhead. So all others have published their arrival at that round, which means that they
@@ -62,6 +64,7 @@ struct alignas(64) Header {
   std::uint8_t policy;     ///< a SharingPolicy.
   std::uint8_t temporary;  ///< 0 or 1.
   char name[kNameBytes];
+  std::uint32_t topology_bytes;  ///< 0: no topology is described.
   /// Of all bytes that never change, with zero in this field.
   std::uint64_t checksum;
 };
@@ -181,11 +184,12 @@ static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
 static_assert(std::is_trivially_copyable_v<GpuFacts>);
 static_assert(std::is_trivially_copyable_v<Header> && std::is_trivially_copyable_v<FactsRecord>);
 
-/// The offsets of the parts of a segment with that many devices. Units: bytes from the file's
-/// start.
+/// The offsets of the parts of a segment with that many devices, whose topology has that many
+/// bytes. Units: bytes from the file's start.
 struct Offsets {
-  explicit constexpr Offsets(std::uint64_t devices)
-      : engines(sizeof(Header) + devices * sizeof(FactsRecord)),
+  explicit constexpr Offsets(std::uint64_t devices, std::uint64_t topology_bytes = 0)
+      : topology(sizeof(Header) + devices * sizeof(FactsRecord)),
+        engines((topology + topology_bytes + kRecord - 1) / kRecord * kRecord),
         processes(engines + devices * kEngineCount * sizeof(EngineRecord)),
         holdings(processes + kProcessCapacity * sizeof(ProcessRecord)),
         seats(holdings + devices * kProcessCapacity * sizeof(HoldingRecord)),
@@ -195,7 +199,11 @@ struct Offsets {
   /// Programs map only the clock. Source: the largest page of the processors on which gpemu runs.
   static constexpr std::uint64_t kPage = 65536;
 
+  /// Records begin at multiples of this.
+  static constexpr std::uint64_t kRecord = alignof(EngineRecord);
+
   static constexpr std::uint64_t kFacts = sizeof(Header);
+  std::uint64_t topology;  ///< TOML, in docs/reference/topology-file.md's format, then zeros.
   std::uint64_t engines;
   std::uint64_t processes;
   std::uint64_t holdings;

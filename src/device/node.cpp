@@ -39,6 +39,18 @@ Result<void> check_config(const NodeConfig& config) {
                   config.name, layout::kNameBytes - 1);
     }
   }
+  if (config.topology.empty()) return {};
+  if (config.topology.size() > layout::kMaxTopologyBytes) {
+    return fail(ErrorCode::kInvalidArgument, "a topology has at most {} bytes, not {}",
+                layout::kMaxTopologyBytes, config.topology.size());
+  }
+  std::vector<DeviceFacts> devices;
+  for (const DeviceConfig& device : config.devices) {
+    DeviceFacts& facts = devices.emplace_back();
+    facts.gpu = device.gpu;
+    facts.facts = device.facts;
+  }
+  GPEMU_TRY(read_topology(config.topology, "topology", devices));
   return {};
 }
 
@@ -217,6 +229,11 @@ SharingPolicy Node::policy() const {
 
 bool Node::temporary() const {
   return segment_->facts().temporary;
+}
+
+const profile::TopologySpec* Node::topology() const {
+  const NodeFacts& facts = segment_->facts();
+  return facts.topology ? &*facts.topology : nullptr;
 }
 
 sim::SharedClock& Node::clock() const {

@@ -95,8 +95,8 @@ Result<std::shared_ptr<NodeView>> NodeView::open(std::string_view name,
     return fail(ErrorCode::kNotFound, "the run to which the node '{}' belonged has ended",
                 state->path.name);
   }
-  state->clock = std::make_unique<WatchedClock>(state->file, state->path,
-                                                layout::Offsets(state->facts.devices.size()).clock);
+  state->clock =
+      std::make_unique<WatchedClock>(state->file, state->path, state->facts.offsets().clock);
   return std::shared_ptr<NodeView>(new NodeView(std::move(state)));
 }
 
@@ -123,6 +123,11 @@ bool NodeView::temporary() const {
   return state_->node ? state_->node->temporary() : state_->facts.temporary;
 }
 
+const profile::TopologySpec* NodeView::topology() const {
+  if (state_->node) return state_->node->topology();
+  return state_->facts.topology ? &*state_->facts.topology : nullptr;
+}
+
 bool NodeView::over() const {
   if (state_->node) return false;
   struct stat status{};
@@ -139,7 +144,7 @@ Result<DeviceSnapshot> NodeView::device_snapshot(int index, TimePoint now) const
   if (state_->node) return state_->node->device_snapshot(index, now);
   GPEMU_CHECK(index >= 0 && index < device_count(), "device index out of range");
   const auto device = static_cast<std::uint64_t>(index);
-  const layout::Offsets offsets(state_->facts.devices.size());
+  const layout::Offsets offsets = state_->facts.offsets();
   GPEMU_ASSIGN(
       const auto engines,
       state_->read<layout::EngineRecord>(

@@ -8,6 +8,9 @@
 #include <gtest/gtest.h>
 
 #include "gpemu/device/device.hpp"
+#include "gpemu/profile/topology_spec.hpp"
+
+#include "test_topology.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -53,6 +56,39 @@ TEST_F(NodeViewTest, SeesWhatTheProcessesDo) {
   EXPECT_EQ(seen.processes[0].memory_held, kMiB);
   EXPECT_EQ(seen.processes[0].busy[0], 2ms);
   EXPECT_TRUE(view()->device_snapshot(0, TimePoint(2ms))->processes.empty());
+}
+
+TEST_F(NodeViewTest, SeesTheTopology) {
+  const auto plain = create(false);
+  EXPECT_EQ(plain->topology(), nullptr);
+  EXPECT_EQ(view()->topology(), nullptr);
+  DeviceConfig device{.gpu = "A", .memory_bytes = kMiB};
+  device.facts.nvlink_links = 2;
+  NodeConfig config{.name = "n2", .devices = {device, device}, .topology = kPairOfA};
+  const auto node = Node::create(config, directory_).value();
+  ASSERT_NE(node->topology(), nullptr);
+  EXPECT_EQ(node->topology()->name, "pair");
+  EXPECT_EQ(Node::open("n2", directory_).value()->topology()->bonds.size(), 1U);
+  EXPECT_EQ(Node::create_private(config).value()->topology()->toml, kPairOfA);
+  EXPECT_EQ(NodeView::open("n2", directory_).value()->topology()->toml, kPairOfA);
+  EXPECT_EQ(NodeView::of(node)->topology(), node->topology());
+  // The parts that change lie after it.
+  sim::VirtualClock clock;
+  const auto queued = Device::open(node, 1, clock).value();
+  queued->default_stream().launch(3ms);
+  const auto seen = NodeView::open("n2", directory_).value()->device_snapshot(1, TimePoint(1ms));
+  EXPECT_EQ(seen.value().engines[0].idle_from, TimePoint(3ms));
+}
+
+TEST_F(NodeViewTest, ATopologyOfOtherDevicesIsRefused) {
+  NodeConfig config{.name = "n2", .devices = {{.gpu = "A", .memory_bytes = kMiB}}};
+  config.topology = kPairOfA;
+  const auto one = Node::create(config, directory_);
+  ASSERT_FALSE(one);
+  EXPECT_EQ(one.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(one.error().message, "the topology pair has 2 GPUs, but the node 1");
+  config.topology.assign((1 << 20) + 1, '#');
+  EXPECT_EQ(Node::create(config, directory_).error().code, ErrorCode::kInvalidArgument);
 }
 
 TEST_F(NodeViewTest, DoesNotKeepANodeOfARunAlive) {

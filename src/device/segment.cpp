@@ -73,8 +73,8 @@ Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<L
   segment->queue_clock_ = clock != nullptr ? clock : segment->clock_.get();
   GPEMU_TRY(segment->register_process());
   segment->make_claims();
-  auto* const seats = reinterpret_cast<layout::SeatRecord*>(
-      segment->memory_.data() + layout::Offsets(segment->facts_.devices.size()).seats);
+  auto* const seats = reinterpret_cast<layout::SeatRecord*>(segment->memory_.data() +
+                                                            segment->facts_.offsets().seats);
   segment->seats_ = std::make_unique<GroupSeats>(
       Seats(seats, layout::kSeatCapacity), segment->name(), segment->identity(),
       [self = segment.get()](std::uint64_t identity) { return self->is_alive(identity); });
@@ -83,7 +83,7 @@ Result<std::unique_ptr<Segment>> Segment::adopt(NodePath path, std::unique_ptr<L
 
 Result<void> Segment::map() {
   const std::size_t devices = facts_.devices.size();
-  const layout::Offsets offsets(devices);
+  const layout::Offsets offsets = facts_.offsets();
   if (locks_) {
     GPEMU_ASSIGN(memory_, Mapping::of_file(locks_->get(), offsets.end));
   } else {
@@ -104,9 +104,8 @@ Result<void> Segment::map() {
 
 Result<std::unique_ptr<Segment>> Segment::create_anonymous(const NodeConfig& config) {
   NodePath path{.name = config.name, .folder = {}, .file = config.name, .owner = 0};
-  GPEMU_ASSIGN(
-      NodeFacts facts,
-      parse_static_part(static_part(config), layout::Offsets(config.devices.size()).end, path));
+  const std::uint64_t size = layout::Offsets(config.devices.size(), config.topology.size()).end;
+  GPEMU_ASSIGN(NodeFacts facts, parse_static_part(static_part(config), size, path));
   return adopt(std::move(path), nullptr, std::move(facts), nullptr);
 }
 
@@ -116,7 +115,7 @@ Result<std::unique_ptr<Segment>> Segment::create_file(const NodeConfig& config,
   GPEMU_TRY(make_folder(folder));
   sweep(folder);
   NodePath path{.name = config.name, .folder = folder, .file = config.name, .owner = ::geteuid()};
-  const std::uint64_t size = layout::Offsets(config.devices.size()).end;
+  const std::uint64_t size = layout::Offsets(config.devices.size(), config.topology.size()).end;
   GPEMU_ASSIGN(std::unique_ptr<LockFile> locks,
                lock_file(allocate_file, folder, config.mode, size));
   std::vector<std::byte> bytes = static_part(config);

@@ -100,7 +100,7 @@ class Segment {
   [[nodiscard]] sim::ClockPage& clock_page() const { return *clock_page_; }
   /// Returns the file's path and the offset of the clock's page in it.
   [[nodiscard]] std::pair<std::filesystem::path, std::uint64_t> place_of_clock() const {
-    return {path_.path(), layout::Offsets(facts_.devices.size()).clock};
+    return {path_.path(), facts_.offsets().clock};
   }
   /// Returns whether each process that takes part, except this one, is in a set of pids of this pid
   /// namespace.

@@ -161,6 +161,40 @@ DeviceFacts facts_of(const layout::FactsRecord& record) {
   return facts;
 }
 
+/// Returns the number of NVLinks of each GPU.
+std::vector<int> nvlinks_of_each(const profile::TopologySpec& topology) {
+  std::vector<int> links(topology.gpus.size(), topology.switched_links);
+  for (const profile::NvlinkBond& bond : topology.bonds) {
+    links[static_cast<std::size_t>(bond.first)] += bond.links;
+    links[static_cast<std::size_t>(bond.second)] += bond.links;
+  }
+  return links;
+}
+
+/// Errors: kInvalidArgument unless a topology can join these devices.
+Result<void> check_topology(const profile::TopologySpec& topology,
+                            const std::vector<DeviceFacts>& devices) {
+  if (topology.gpus.size() != devices.size()) {
+    return fail(ErrorCode::kInvalidArgument, "the topology {} has {} GPUs, but the node {}",
+                topology.name, topology.gpus.size(), devices.size());
+  }
+  const std::vector<int> links = nvlinks_of_each(topology);
+  for (std::size_t i = 0; i < devices.size(); ++i) {
+    if (devices[i].gpu != topology.gpu) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the topology {} joins GPUs of the kind {}, but device {} of the node is of the "
+                  "kind {}",
+                  topology.name, topology.gpu, i, devices[i].gpu);
+    }
+    if (links[i] > devices[i].facts.nvlink_links) {
+      return fail(ErrorCode::kInvalidArgument,
+                  "the topology {} gives GPU {} {} NVLinks, but a {} has {}", topology.name, i,
+                  links[i], devices[i].gpu, devices[i].facts.nvlink_links);
+    }
+  }
+  return {};
+}
+
 Result<layout::Header> read_header(const FileDescriptor& file, const NodePath& node) {
   layout::Header header{};
   const Result<void> read = read_exactly(file, node, &header, sizeof header, 0);
@@ -317,6 +351,16 @@ Result<void> read_exactly(const FileDescriptor& file, const NodePath& node, void
   return {};
 }
 
+Result<profile::TopologySpec> read_topology(std::string_view toml, std::string_view origin,
+                                            const std::vector<DeviceFacts>& devices) {
+  GPEMU_ASSIGN(profile::TopologySpec topology, profile::parse_topology_spec(toml, origin));
+  GPEMU_TRY(check_topology(topology, devices));
+  topology.title = printable(topology.title);
+  for (std::string& processor : topology.sockets) processor = printable(processor);
+  for (auto& [field, source] : topology.sources) source = printable(source);
+  return topology;
+}
+
 Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   GPEMU_ASSIGN(const layout::Header header, read_header(file, node));
   if (header.version != layout::kVersion) {
@@ -328,16 +372,17 @@ Result<NodeFacts> read_facts(const FileDescriptor& file, const NodePath& node) {
   }
   struct stat status{};
   if (::fstat(file.get(), &status) != 0 || header.device_count == 0 ||
-      header.device_count > layout::kMaxDevices) {
+      header.device_count > layout::kMaxDevices ||
+      header.topology_bytes > layout::kMaxTopologyBytes) {
     return damaged(node, "its sizes do not agree");
   }
-  std::vector<std::byte> bytes(layout::Offsets(header.device_count).engines);
+  std::vector<std::byte> bytes(layout::Offsets(header.device_count, header.topology_bytes).engines);
   GPEMU_TRY(read_exactly(file, node, bytes.data(), bytes.size(), 0));
   return parse_static_part(std::move(bytes), static_cast<std::uint64_t>(status.st_size), node);
 }
 
 std::vector<std::byte> static_part(const NodeConfig& config) {
-  const layout::Offsets offsets(config.devices.size());
+  const layout::Offsets offsets(config.devices.size(), config.topology.size());
   std::vector<std::byte> bytes(offsets.engines);
   auto* const header = reinterpret_cast<layout::Header*>(bytes.data());
   std::memcpy(header->magic, layout::kMagic, sizeof layout::kMagic);
@@ -349,6 +394,7 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
   header->policy = static_cast<std::uint8_t>(config.policy);
   header->temporary = config.temporary ? 1 : 0;
   copy_text(header->name, config.name);
+  header->topology_bytes = static_cast<std::uint32_t>(config.topology.size());
   auto* record = reinterpret_cast<layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::size_t i = 0; i < config.devices.size(); ++i, ++record) {
     copy_text(record->gpu, config.devices[i].gpu);
@@ -359,6 +405,7 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
     record->idle_power_w = config.devices[i].idle_power_w;
     record->facts = config.devices[i].facts;
   }
+  std::memcpy(bytes.data() + offsets.topology, config.topology.data(), config.topology.size());
   header->checksum = checksum(bytes);
   return bytes;
 }
@@ -366,10 +413,10 @@ std::vector<std::byte> static_part(const NodeConfig& config) {
 Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t file_size,
                                     const NodePath& node) {
   const auto* const header = reinterpret_cast<const layout::Header*>(bytes.data());
-  const std::uint64_t end = layout::Offsets(header->device_count).end;
+  const layout::Offsets offsets(header->device_count, header->topology_bytes);
   if (header->header_bytes != sizeof(layout::Header) || header->segment_bytes != file_size ||
-      header->process_capacity != layout::kProcessCapacity || end != file_size ||
-      layout::Offsets(header->device_count).engines != bytes.size()) {
+      header->process_capacity != layout::kProcessCapacity || offsets.end != file_size ||
+      offsets.engines != bytes.size()) {
     return damaged(node, "its sizes do not agree");
   }
   if (header->checksum != checksum(bytes)) return damaged(node, "its checksum is wrong");
@@ -377,7 +424,8 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
   if (policy != SharingPolicy::kFifo && policy != SharingPolicy::kExclusive) {
     return damaged(node, fmt::format("there is no sharing policy {}", header->policy));
   }
-  NodeFacts facts{.policy = policy, .temporary = header->temporary != 0, .devices = {}};
+  NodeFacts facts{
+      .policy = policy, .temporary = header->temporary != 0, .devices = {}, .topology = {}};
   const auto* record =
       reinterpret_cast<const layout::FactsRecord*>(bytes.data() + layout::Offsets::kFacts);
   for (std::uint32_t i = 0; i < header->device_count; ++i, ++record) {
@@ -385,6 +433,13 @@ Result<NodeFacts> parse_static_part(std::vector<std::byte> bytes, std::uint64_t 
       return damaged(node, fmt::format("the description of device {} is impossible", i));
     }
     facts.devices.push_back(facts_of(*record));
+  }
+  if (header->topology_bytes > 0) {
+    const std::string_view text(reinterpret_cast<const char*>(bytes.data() + offsets.topology),
+                                header->topology_bytes);
+    Result<profile::TopologySpec> topology = read_topology(text, "its topology", facts.devices);
+    if (!topology) return damaged(node, topology.error().message);
+    facts.topology = *std::move(topology);
   }
   return facts;
 }

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/types.h>
@@ -12,6 +13,9 @@
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
 #include "gpemu/device/node_state.hpp"
+#include "gpemu/profile/topology_spec.hpp"
+
+#include "layout.hpp"
 
 namespace gpemu::device {
 
@@ -30,11 +34,26 @@ struct DeviceFacts {
   GpuFacts facts;
 };
 
+/// Reads the topology of a node with these devices. `origin` names the text in messages. Texts in
+/// the result are printable.
+///
+/// Errors: kCorruptData for the first fault of the text; kInvalidArgument if it does not describe
+/// these devices.
+[[nodiscard]] Result<profile::TopologySpec> read_topology(std::string_view toml,
+                                                          std::string_view origin,
+                                                          const std::vector<DeviceFacts>& devices);
+
 /// The facts of a node that never change, likewise.
 struct NodeFacts {
   SharingPolicy policy = SharingPolicy::kFifo;
   bool temporary = false;
   std::vector<DeviceFacts> devices;
+  std::optional<profile::TopologySpec> topology;
+
+  /// The offsets of the parts of such a node's segment.
+  [[nodiscard]] layout::Offsets offsets() const {
+    return layout::Offsets(devices.size(), topology ? topology->toml.size() : 0);
+  }
 };
 
 /// The file that a node's name stands for.

@@ -17,6 +17,7 @@
 #include <gtest/gtest.h>
 
 #include "layout.hpp"
+#include "test_topology.hpp"
 
 namespace gpemu::device {
 namespace {
@@ -76,6 +77,59 @@ TEST(StaticPart, APolicyThatDoesNotExistIsDamageEvenWithAValidChecksum) {
   EXPECT_TRUE(facts.error().message.starts_with(
       "the node 'n' is damaged: there is no sharing policy 2; remove it with `"))
       << facts.error().message;
+}
+
+NodeConfig joined_devices() {
+  NodeConfig config = two_devices();
+  config.devices[1] = config.devices[0];
+  config.topology = kPairOfA;
+  for (DeviceConfig& device : config.devices) device.facts.nvlink_links = 2;
+  return config;
+}
+
+TEST(StaticPart, HasTheTopology) {
+  EXPECT_FALSE(parse(static_part(two_devices())).value().topology);
+  const NodeFacts facts = parse(static_part(joined_devices())).value();
+  ASSERT_TRUE(facts.topology);
+  EXPECT_EQ(facts.topology->toml, kPairOfA);
+  EXPECT_EQ(facts.topology->title, "A pair");
+  ASSERT_EQ(facts.topology->bonds.size(), 1U);
+  EXPECT_EQ(facts.topology->bonds[0].links, 2);
+  EXPECT_GT(facts.offsets().engines, layout::Offsets(2).engines);
+  EXPECT_EQ(facts.offsets().engines % alignof(layout::EngineRecord), 0U);
+}
+
+TEST(StaticPart, AFlippedBitOfTheTopologyIsDamage) {
+  const std::vector<std::byte> bytes = static_part(joined_devices());
+  for (std::size_t i = layout::Offsets(2).topology; i < bytes.size(); i += 7) {
+    std::vector<std::byte> damaged = bytes;
+    damaged[i] ^= std::byte{0x10};
+    EXPECT_FALSE(parse(damaged)) << "byte " << i;
+  }
+}
+
+TEST(StaticPart, ATopologyThatDoesNotFitIsDamageEvenWithAValidChecksum) {
+  const std::pair<std::function<void(NodeConfig&)>, std::string> damages[] = {
+      {[](NodeConfig& config) { config.topology = "name = 1"; }, "its topology:1"},
+      {[](NodeConfig& config) { config.devices.pop_back(); }, "has 2 GPUs, but the node 1"},
+      {[](NodeConfig& config) { config.devices[1].gpu = "B"; },
+       "device 1 of the node is of the kind B"},
+      {[](NodeConfig& config) { config.devices[1].facts.nvlink_links = 1; },
+       "gives GPU 1 2 NVLinks, but a A has 1"}};
+  for (const auto& [damage, message] : damages) {
+    NodeConfig config = joined_devices();
+    damage(config);
+    const auto facts = parse(static_part(config));
+    ASSERT_FALSE(facts) << message;
+    EXPECT_EQ(facts.error().code, ErrorCode::kCorruptData);
+    EXPECT_TRUE(facts.error().message.contains(message)) << facts.error().message;
+  }
+}
+
+TEST(StaticPart, TextOfATopologyIsPrintable) {
+  NodeConfig config = joined_devices();
+  config.topology.replace(config.topology.find("A pair"), 6, "\\u001b[31m");
+  EXPECT_FALSE(parse(static_part(config)).value().topology->title.contains('\x1b'));
 }
 
 TEST(StaticPart, ASizeThatDisagreesWithTheFilesIsDamage) {

@@ -115,6 +115,9 @@ class TopologyReader {
     const toml::node* node = root_.get(key);
     if (node == nullptr) return {};
     if (!node->is_array_of_tables()) return file_.fault(*node, key, "expected [[{}]]", key);
+    if (std::cmp_greater(node->as_array()->size(), kIndex.most + 1)) {
+      return file_.fault(*node, key, "a machine has at most {} of them", kIndex.most + 1);
+    }
     for (const toml::node& entry : *node->as_array()) {
       const toml::table& table = *entry.as_table();
       GPEMU_ASSIGN(const std::string name, file_.text(table, "name", fmt::format("{}.name", key)));
@@ -155,9 +158,6 @@ class TopologyReader {
   Result<void> read_adapter(const toml::table& table, const std::string& name) {
     const std::string field = "adapter " + name;
     GPEMU_TRY(check_keys(table, field, {"name", "below", "gb_per_s", "source"}));
-    if (static_cast<std::int64_t>(spec_.adapters.size()) > kIndex.most) {
-      return file_.fault(table, field, "a machine has at most {} adapters", kIndex.most + 1);
-    }
     GPEMU_ASSIGN(const Place place, place_of(table, field));
     const toml::node* rate = table.get("gb_per_s");
     const double gb_per_s = rate == nullptr ? 0 : rate->value<double>().value_or(0);
@@ -257,7 +257,9 @@ class TopologyReader {
 
 Result<TopologySpec> parse_topology_spec(std::string_view toml, std::string_view origin) {
   GPEMU_ASSIGN(const toml::table root, parse_toml(toml, origin));
-  return TopologyReader(root, origin).read();
+  GPEMU_ASSIGN(TopologySpec spec, TopologyReader(root, origin).read());
+  spec.toml = toml;
+  return spec;
 }
 
 Result<TopologySpec> load_topology_spec(const std::filesystem::path& path) {

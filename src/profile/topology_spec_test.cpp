@@ -60,6 +60,7 @@ std::string fault_with(const std::string& old, const std::string& changed) {
 TEST(ParseTopologySpec, ReadsEachTable) {
   const TopologySpec spec = parse_topology_spec(kMachine, "toy.toml").value();
   EXPECT_EQ(spec.name, "toy");
+  EXPECT_EQ(spec.toml, kMachine);
   EXPECT_EQ(spec.gpu, "T4");
   ASSERT_EQ(spec.gpus.size(), 3U);
   EXPECT_TRUE(spec.gpus[1].below_switch);
@@ -102,6 +103,22 @@ TEST(ParseTopologySpec, GivesEachGpuOnePlace) {
 TEST(ParseTopologySpec, RefusesTwoOfOneName) {
   EXPECT_EQ(fault_with("name = \"plx0\"", "name = \"cpu0\""),
             "toy.toml:13: switch cpu0: there is another one of this name");
+}
+
+TEST(ParseTopologySpec, RefusesAChainOfSwitchesWithoutEnd) {
+  const auto chain = [](int switches) {
+    std::string text = kMachine;
+    for (int i = 1; i < switches; ++i) {
+      const std::string tables = "[[switch]]\nname = \"plx" + std::to_string(i) +
+                                 "\"\nbelow = \"plx" + std::to_string(i - 1) +
+                                 "\"\ngeneration = 3\nlanes = 16\nsource = \"made up\"\n";
+      text.insert(text.find("[[adapter]]"), tables);
+    }
+    return parse_topology_spec(text, "toy.toml");
+  };
+  EXPECT_TRUE(chain(256));
+  ASSERT_FALSE(chain(257));
+  EXPECT_TRUE(chain(257).error().message.ends_with(": switch: a machine has at most 256 of them"));
 }
 
 TEST(ParseTopologySpec, ChecksNvlinks) {

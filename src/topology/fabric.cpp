@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <numeric>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "gpemu/topology/paths.hpp"
@@ -160,12 +163,6 @@ int links_of_a_gpu(const profile::TopologySpec& machine) {
   return most;
 }
 
-/// Whether the driver lets GPUs reach each other's memory over PCIe: not on GeForce, since the RTX
-/// 20 series.
-bool has_pcie_peers(const profile::GpuSpec& gpu) {
-  return !gpu.product_name.contains("GeForce");
-}
-
 /// GPUs reach each other's memory over PCIe unless a host bridge is in between.
 bool are_peers(const profile::TopologySpec& machine, const profile::GpuSpec& gpu, int ranks) {
   if (!has_pcie_peers(gpu)) return false;
@@ -175,6 +172,24 @@ bool are_peers(const profile::TopologySpec& machine, const profile::GpuSpec& gpu
     }
   }
   return true;
+}
+
+/// Returns a machine with only some of its GPUs, which are numbered anew in that order.
+profile::TopologySpec part_of(const profile::TopologySpec& machine, std::span<const int> gpus) {
+  profile::TopologySpec part;
+  part.bridges = machine.bridges;
+  part.switches = machine.switches;
+  part.switched_links = machine.switched_links;
+  for (const int gpu : gpus) part.gpus.push_back(machine.gpus[static_cast<std::size_t>(gpu)]);
+  for (const profile::NvlinkBond& bond : machine.bonds) {
+    const auto first = std::ranges::find(gpus, bond.first);
+    const auto second = std::ranges::find(gpus, bond.second);
+    if (first == gpus.end() || second == gpus.end()) continue;
+    part.bonds.push_back({.first = static_cast<int>(first - gpus.begin()),
+                          .second = static_cast<int>(second - gpus.begin()),
+                          .links = bond.links});
+  }
+  return part;
 }
 
 /// GPUs behind NVSwitches.
@@ -226,10 +241,28 @@ Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::Gp
     return fail(ErrorCode::kInvalidArgument, "{} has {} GPUs, so a group has 2 to {}, not {}",
                 machine.name, machine.gpus.size(), machine.gpus.size(), ranks);
   }
-  if (machine.switched_links > 0) return switched(gpu, ranks);
+  std::vector<int> gpus(static_cast<std::size_t>(ranks));
+  std::iota(gpus.begin(), gpus.end(), 0);
+  return fabric_of(machine, gpu, gpus);
+}
+
+Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::GpuSpec& gpu,
+                         std::span<const int> gpus) {
+  const std::set<int> distinct(gpus.begin(), gpus.end());
+  if (gpus.size() < 2 || distinct.size() != gpus.size() || *distinct.begin() < 0 ||
+      *distinct.rbegin() >= static_cast<int>(machine.gpus.size())) {
+    return fail(ErrorCode::kInvalidArgument,
+                "a group has at least 2 of the {} GPUs of {}, each once", machine.gpus.size(),
+                machine.name);
+  }
+  const int ranks = static_cast<int>(gpus.size());
+  const profile::TopologySpec part = part_of(machine, gpus);
+  const bool has_nvlink = gpu.nvlink_bytes_per_s.has_value();
+  if (machine.switched_links > 0 && has_nvlink) return switched(gpu, ranks);
   const int links = links_of_a_gpu(machine);
-  const Rings rings = links > 0 && ranks <= kMostBonded ? find_rings(machine, ranks) : Rings{};
-  if (rings.count == 0) return over_pcie(gpu, ranks, are_peers(machine, gpu, ranks));
+  const bool may_ring = links > 0 && has_nvlink && ranks <= kMostBonded;
+  const Rings rings = may_ring ? find_rings(part, ranks) : Rings{};
+  if (rings.count == 0) return over_pcie(gpu, ranks, are_peers(part, gpu, ranks));
   Fabric fabric = switched(gpu, ranks);
   const double share = static_cast<double>(rings.count) / links;
   fabric.switched = false;

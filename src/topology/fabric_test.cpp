@@ -4,6 +4,7 @@
 #include <array>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -47,6 +48,32 @@ TEST(FabricOf, ADgx1GivesItsMeasuredBandwidths) {
         static_cast<double>(kLarge) * bus_factor(Collective::kAllReduce, ranks) / time / 1e9;
     EXPECT_NEAR(bus / kMeasured.at(ranks - 2), 1, 0.1) << ranks;
   }
+}
+
+// GPUs 0, 3, 7 and 4 form a ring over one link at least; 0 and 5 have none.
+TEST(FabricOf, SomeGpusHaveTheirOwnLinks) {
+  const auto v100 = gpu("V100-SXM2-32GB");
+  const auto fabric = [&](std::vector<int> gpus) {
+    return fabric_of(machine("dgx-1v"), v100, gpus);
+  };
+  EXPECT_DOUBLE_EQ(fabric({0, 3})->line_rate, 50e9);
+  EXPECT_DOUBLE_EQ(fabric({1, 0})->line_rate, 25e9);
+  EXPECT_EQ(fabric({7, 0, 4, 3})->inside, LinkClass::kNvlink);
+  EXPECT_DOUBLE_EQ(fabric({0, 4, 7, 3})->line_rate, fabric({7, 0, 4, 3})->line_rate);
+  EXPECT_EQ(fabric({0, 5})->inside, LinkClass::kPcieStaged);
+  EXPECT_DOUBLE_EQ(fabric({0, 1, 2, 3})->line_rate,
+                   fabric_of(machine("dgx-1v"), v100, 4)->line_rate);
+}
+
+TEST(FabricOf, RefusesGpusThatDoNotExistAndOneTwice) {
+  for (const std::vector<int>& gpus : {std::vector<int>{}, {0}, {0, 0}, {0, 8}, {-1, 0}}) {
+    EXPECT_FALSE(fabric_of(machine("dgx-1v"), gpu("V100-SXM2-32GB"), gpus));
+  }
+}
+
+TEST(FabricOf, GpusWithoutNvlinkUsePcieInAnyMachine) {
+  EXPECT_NE(fabric_of(machine("dgx-a100"), gpu("T4"), 4)->inside, LinkClass::kNvlink);
+  EXPECT_NE(fabric_of(machine("dgx-1v"), gpu("T4"), 4)->inside, LinkClass::kNvlink);
 }
 
 TEST(FabricOf, NvswitchesGiveEachGpuAllItsLinks) {

@@ -47,6 +47,24 @@ int numa_node_of(const TopologySpec& machine, const Place& place) {
   return machine.bridges[static_cast<std::size_t>(way_up(machine, place).bridge)].numa_node;
 }
 
+int socket_of(const TopologySpec& machine, const Place& place) {
+  return machine.bridges[static_cast<std::size_t>(way_up(machine, place).bridge)].socket;
+}
+
+std::vector<int> uplinks_between(const TopologySpec& machine, const Place& from, const Place& to) {
+  const std::vector<int> first = way_up(machine, from).switches;
+  const std::vector<int> second = way_up(machine, to).switches;
+  const auto shared = std::ranges::find_first_of(first, second);
+  std::vector<int> crossed(first.begin(), shared);
+  const auto end = shared == first.end() ? second.end() : std::ranges::find(second, *shared);
+  crossed.insert(crossed.end(), second.begin(), end);
+  return crossed;
+}
+
+std::vector<int> uplinks_above(const TopologySpec& machine, const Place& place) {
+  return way_up(machine, place).switches;
+}
+
 int nvlinks_between(const TopologySpec& machine, int first, int second) {
   if (first == second) return 0;
   if (machine.switched_links > 0) return machine.switched_links;
@@ -55,6 +73,16 @@ int nvlinks_between(const TopologySpec& machine, int first, int second) {
   };
   const auto bond = std::ranges::find_if(machine.bonds, joins);
   return bond == machine.bonds.end() ? 0 : bond->links;
+}
+
+std::optional<int> nvlink_peer(const TopologySpec& machine, int gpu, int link) {
+  int next = 0;
+  for (const profile::NvlinkBond& bond : machine.bonds) {
+    if (bond.first != gpu && bond.second != gpu) continue;
+    next += bond.links;
+    if (link < next) return bond.first == gpu ? bond.second : bond.first;
+  }
+  return std::nullopt;
 }
 
 std::string_view path_name(Path path) {

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -37,6 +38,42 @@ TEST(Paths, OfADgx1) {
   EXPECT_EQ(to_adapters(dgx, 0), "PIX PHB SYS SYS ");
   EXPECT_EQ(to_adapters(dgx, 7), "SYS SYS PHB PIX ");
   EXPECT_EQ(path_name(pcie_path(dgx, dgx.gpus[0], dgx.gpus[1])), "PIX");
+}
+
+TEST(NvlinkPeer, IsAtTheOtherEndOfEachLink) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  for (int gpu = 0; gpu < 8; ++gpu) {
+    std::vector<int> links(8);
+    for (int link = 0; link < 6; ++link) ++links.at(nvlink_peer(dgx, gpu, link).value());
+    for (int peer = 0; peer < 8; ++peer) {
+      EXPECT_EQ(links[peer], nvlinks_between(dgx, gpu, peer)) << gpu << ' ' << peer;
+    }
+    EXPECT_FALSE(nvlink_peer(dgx, gpu, 6));
+  }
+  EXPECT_FALSE(nvlink_peer(machine("dgx-a100"), 0, 0)) << "a switch";
+}
+
+// GPUs 0 and 1 are below a switch; 2 below another one of the same processor; 4 at the other.
+TEST(Uplinks, AreTheLinksThatAPathCrosses) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  const auto between = [&dgx](std::size_t from, std::size_t to) {
+    return uplinks_between(dgx, dgx.gpus[from], dgx.gpus[to]);
+  };
+  EXPECT_EQ(between(0, 1), std::vector<int>{});
+  EXPECT_EQ(between(0, 2), (std::vector{0, 1}));
+  EXPECT_EQ(between(4, 0), (std::vector{2, 0}));
+  EXPECT_EQ(uplinks_above(dgx, dgx.gpus[7]), std::vector{3});
+  // Two levels of switches: GPUs 0 and 2 share the upper one.
+  const profile::TopologySpec dgx2 = machine("dgx-2");
+  EXPECT_EQ(uplinks_between(dgx2, dgx2.gpus[0], dgx2.gpus[2]).size(), 2U);
+  EXPECT_EQ(uplinks_between(dgx2, dgx2.gpus[0], dgx2.gpus[4]).size(), 4U);
+  EXPECT_EQ(uplinks_above(dgx2, dgx2.gpus[0]).size(), 2U);
+}
+
+TEST(SocketOf, IsThatOfTheHostBridge) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  EXPECT_EQ(socket_of(dgx, dgx.gpus[3]), 0);
+  EXPECT_EQ(socket_of(dgx, dgx.gpus[4]), 1);
 }
 
 TEST(Paths, EachGpuOfADgx1HasSixLinks) {

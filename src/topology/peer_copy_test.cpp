@@ -2,10 +2,13 @@
 #include "gpemu/topology/peer_copy.hpp"
 
 #include <cmath>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "test_machine.hpp"
 
 namespace gpemu::topology {
 namespace {
@@ -61,7 +64,9 @@ std::vector<Measured> bandwidths() {
 TEST(PeerCopy, ReachesTheMeasuredBandwidthsWithinTenPercentOnAverage) {
   double sum = 0;
   for (const Measured& row : bandwidths()) {
-    const double rate = peer_copy(row.gpu, row.link, row.across_sockets).rate;
+    PeerPath path = peer_path(row.gpu, row.link);
+    path.across_sockets = row.across_sockets;
+    const double rate = peer_copy(row.gpu, path).rate;
     const double error = std::abs(rate / 1e9 / row.gb_per_s - 1);
     EXPECT_LT(error, 0.25) << row.gb_per_s;
     sum += error;
@@ -72,7 +77,7 @@ TEST(PeerCopy, ReachesTheMeasuredBandwidthsWithinTenPercentOnAverage) {
 // p2pBandwidthLatencyTest: H100 PCIe; RTX 6000 Ada and 4090; RTX PRO 6000; without peer access.
 TEST(PeerCopy, SmallCopiesTakeTheMeasuredTimes) {
   const auto us = [](const profile::GpuSpec& spec, LinkClass link) {
-    return to_seconds(peer_copy(spec, link).latency) * 1e6;
+    return to_seconds(peer_copy(spec, peer_path(spec, link)).latency) * 1e6;
   };
   EXPECT_NEAR(us(gpu(9, 5, 300), LinkClass::kNvlink) / 2.5, 1, 0.3);
   EXPECT_NEAR(us(gpu(7, 3, 150), LinkClass::kNvlink) / 1.85, 1, 0.3);
@@ -82,6 +87,79 @@ TEST(PeerCopy, SmallCopiesTakeTheMeasuredTimes) {
   for (const double staged : {16.5, 10.7, 11.6, 12.5, 14.0, 15.0}) {
     EXPECT_NEAR(us(gpu(8, 4), LinkClass::kPcieStaged) / staged, 1, 0.3);
   }
+}
+
+/// Two GPUs below each of two sockets: below a switch with a link of half of the lanes, and
+/// without.
+profile::TopologySpec two_sockets(const std::string& processor) {
+  const profile::Place below_switch{.below_switch = true, .index = 0}, below_bridge{.index = 1};
+  return {.sockets = {processor, processor},
+          .bridges = {{.name = "cpu0", .socket = 0}, {.name = "cpu1", .socket = 1}},
+          .switches = {{.name = "plx0", .place = {}, .uplink = {.generation = 4, .lanes = 8}}},
+          .gpus = {below_switch, below_switch, below_bridge, below_bridge}};
+}
+
+TEST(PeerPath, CrossesTheSlowestLink) {
+  const profile::TopologySpec box = two_sockets("AMD EPYC 7742");
+  const profile::GpuSpec a40 = gpu(8, 4);
+  const double full = pcie_line_rate(a40);
+  const PeerPath same_switch = peer_path(box, a40, 0, 1), across = peer_path(box, a40, 1, 2);
+  EXPECT_EQ(same_switch.link, LinkClass::kPciePeer);
+  EXPECT_DOUBLE_EQ(same_switch.line_rate, full);
+  EXPECT_FALSE(same_switch.across_sockets);
+  EXPECT_EQ(across.link, LinkClass::kPciePeer);
+  EXPECT_DOUBLE_EQ(across.line_rate, full / 2);
+  EXPECT_TRUE(across.across_sockets);
+  EXPECT_LT(peer_copy(a40, across).rate, 0.5 * peer_copy(a40, same_switch).rate);
+}
+
+TEST(PeerPath, GivesNoAccessFromOneIntelProcessorToAnother) {
+  const profile::TopologySpec box = two_sockets("Intel Xeon E5-2698 v4");
+  const profile::GpuSpec t4 = gpu(7, 3);
+  EXPECT_TRUE(peer_path(box, t4, 2, 3).gives_access());
+  EXPECT_FALSE(peer_path(box, t4, 0, 3).gives_access());
+}
+
+TEST(PeerPath, OfGeForceIsStagedThroughBothLinksToTheHost) {
+  const profile::TopologySpec box = two_sockets("AMD EPYC 7742");
+  profile::GpuSpec rtx = gpu(8, 4);
+  rtx.product_name = "NVIDIA GeForce RTX 4090";
+  EXPECT_EQ(peer_path(box, rtx, 0, 1).link, LinkClass::kPcieStaged);
+  EXPECT_DOUBLE_EQ(peer_path(box, rtx, 0, 1).line_rate, pcie_line_rate(rtx) / 2);
+  EXPECT_DOUBLE_EQ(peer_path(box, rtx, 2, 3).line_rate, pcie_line_rate(rtx));
+}
+
+// GPU 0 of a DGX-1 has one, one, two and two links to GPUs 1 to 4, and none to the others, which
+// are below the other processor.
+TEST(PeerPath, InADgx1HasTheLinksOfThePair) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  const profile::GpuSpec v100 = gpu(7, 3, 150);
+  EXPECT_DOUBLE_EQ(peer_path(dgx, v100, 0, 1).line_rate, 25e9);
+  EXPECT_DOUBLE_EQ(peer_path(dgx, v100, 0, 3).line_rate, 50e9);
+  EXPECT_EQ(peer_path(dgx, v100, 0, 4).link, LinkClass::kNvlink);
+  EXPECT_FALSE(peer_path(dgx, v100, 0, 5).gives_access());
+}
+
+TEST(PeerPath, ThroughNvswitchesHasAllLinks) {
+  const profile::GpuSpec a100 = gpu(8, 4, 300);
+  EXPECT_DOUBLE_EQ(peer_path(machine("dgx-a100"), a100, 0, 7).line_rate, 300e9);
+  EXPECT_DOUBLE_EQ(peer_path(machine("dgx-a100"), gpu(8, 4), 0, 7).line_rate, pcie_line_rate(a100))
+      << "a GPU without NVLink";
+}
+
+TEST(PeerPath, WithoutAMachineJoinsNeighboursByNvlink) {
+  profile::GpuSpec a100 = gpu(8, 4, 300);
+  a100.nvlink_gpus = 2;
+  EXPECT_EQ(peer_path(a100, 2, 3).link, LinkClass::kNvlink);
+  EXPECT_DOUBLE_EQ(peer_path(a100, 2, 3).line_rate, 300e9);
+  EXPECT_EQ(peer_path(a100, 1, 2).link, LinkClass::kPciePeer);
+}
+
+TEST(HostCopyRate, IsHalvedBelowALinkOfHalfOfTheLanes) {
+  profile::GpuSpec a40 = gpu(8, 4);
+  a40.pinned_copy_bytes_per_s = 26e9;
+  EXPECT_DOUBLE_EQ(host_copy_rate(two_sockets("AMD"), a40, 0), 13e9);
+  EXPECT_DOUBLE_EQ(host_copy_rate(two_sockets("AMD"), a40, 3), 26e9);
 }
 
 TEST(PcieLineRate, DoublesWithEachGeneration) {

@@ -16,6 +16,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   // Every place leads to a host bridge.
   for (const gpemu::profile::Place& place : machine->gpus) {
     static_cast<void>(gpemu::topology::pcie_path(*machine, machine->gpus.front(), place));
+    static_cast<void>(gpemu::topology::uplinks_between(*machine, place, machine->gpus.back()));
+    static_cast<void>(gpemu::topology::socket_of(*machine, place));
   }
   for (const gpemu::profile::NetworkAdapter& adapter : machine->adapters) {
     static_cast<void>(gpemu::topology::numa_node_of(*machine, adapter.place));

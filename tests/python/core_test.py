@@ -2,6 +2,7 @@
 """Nodes, devices, streams, events, memory and costs from Python, exact on the virtual clock."""
 
 import gc
+import pathlib
 import threading
 import unittest
 
@@ -74,6 +75,19 @@ class Streams(unittest.TestCase):
             gpemu.Node(b"V100-PCIE-32GB")
         with self.assertRaises(TypeError):
             gpemu.Stream()
+
+    def test_a_topology_joins_as_many_devices_as_it_describes(self):
+        path = str(pathlib.Path(__file__).resolve().parents[2] / "topologies" / "dgx-1v.toml")
+        node = gpemu.Node("V100-SXM2-32GB", 8, virtual_clock=True, topology=path)
+        self.assertEqual(node.device_count, 8)
+        with self.assertRaisesRegex(gpemu.InvalidArgumentError, "has 8 GPUs, but the node 7"):
+            gpemu.Node("V100-SXM2-32GB", 7, virtual_clock=True, topology=path)
+        with self.assertRaises(gpemu.NotFoundError):
+            gpemu.Node("T4", topology="/no/such/file.toml")
+        with self.assertRaisesRegex(gpemu.GpemuError, "core_test.py:2: "):
+            gpemu.Node("T4", topology=__file__)
+        with self.assertRaises(TypeError):
+            gpemu.Node("T4", topology=7)
 
     def test_objects_keep_alive_what_they_stand_on(self):
         stream = gpemu.Node("V100-PCIE-32GB", virtual_clock=True).device().stream()

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 #include <utility>
@@ -335,6 +336,170 @@ TEST_F(Nvml, MemoryAndLinksAreTheDevices) {
     expect_number("nvmlDeviceGetPcieThroughput", 0U, device_, counter);
   }
   EXPECT_EQ(call("nvmlDeviceGetPcieThroughput", device_, 2, &number), kInvalidArgument);
+}
+
+TEST_F(Nvml, WithoutATopologyOnlyLinksOfTheGpuAreKnown) {
+  void* first = nullptr;
+  ASSERT_EQ(call("nvmlDeviceGetHandleByIndex_v2", 0, &first), kSuccess);
+  unsigned number = 7, count = 0;
+  EXPECT_EQ(call("nvmlDeviceGetTopologyCommonAncestor", device_, first, &number), kNotSupported);
+  EXPECT_EQ(call("nvmlDeviceGetTopologyNearestGpus", device_, 50U, &count, none_), kNotSupported);
+  for (const unsigned capability : {nvml::kPeerRead, nvml::kPeerWrite, nvml::kPeerNvlink}) {
+    expect_number("nvmlDeviceGetP2PStatus", unsigned{nvml::kPeerOk}, device_, first, capability);
+  }
+  expect_number("nvmlDeviceGetNvLinkVersion", unsigned{nvml::kNvlink3}, device_, 11);
+  expect_number("nvmlDeviceGetNvLinkCapability", 1U, device_, 0, unsigned{nvml::kNvlinkPeers});
+  expect_number("nvmlDeviceGetNvLinkCapability", 0U, device_, 0, 1U);
+  expect_number("nvmlDeviceGetNvLinkRemoteDeviceType", unsigned{nvml::kNvlinkToSwitch}, device_, 0);
+  nvml::PciInfo info{};
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkRemotePciInfo_v2", device_, 0, &info), kSuccess);
+  EXPECT_STREQ(info.bus_id, "FFFFFFF:FFFF:FF");
+}
+
+/// Four A100s: an NVLink joins devices 0 and 1, which are below one switch; device 2 is below the
+/// other host bridge of the NUMA node, and device 3 below another processor.
+class NvmlTopology : public LoadedLibraries {
+ protected:
+  static constexpr int kSuccess = nvml::kSuccess, kInvalidArgument = nvml::kInvalidArgument,
+                       kNotSupported = nvml::kNotSupported;
+
+  void SetUp() override {
+    load({GPEMU_TEST_NVML});
+    folder_ = std::filesystem::path(testing::TempDir()) /
+              ("gpemu_nvml_topology_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+    const std::filesystem::path file = folder_ / "box.toml";
+    std::ofstream(file) << R"(
+name = "box"
+title = "A box"
+gpu = "A100-PCIE-40GB"
+sockets = ["Intel Xeon", "Intel Xeon"]
+bridge = [
+  { name = "b0", socket = 0, numa_node = 0, source = "us" },
+  { name = "b1", socket = 0, numa_node = 0, gpus = [2], source = "us" },
+  { name = "b2", socket = 1, numa_node = 1, gpus = [3], source = "us" },
+]
+switch = [{ name = "s", below = "b0", generation = 4, lanes = 16, gpus = [0, 1], source = "us" }]
+nvlink = { bonds = [[0, 1, 4]], source = "us" }
+sources = { us = "made up" }
+)";
+    ASSERT_EQ(setenv("GPEMU_NODE_DIR", (folder_ / "nodes").c_str(), 1), 0);
+    ASSERT_EQ(setenv("GPEMU_NODE", "n", 1), 0);
+    const gpemu_node_config config{.struct_size = sizeof config,
+                                   .name = "n",
+                                   .gpu = "A100-PCIE-40GB",
+                                   .device_count = 4,
+                                   .topology = file.c_str()};
+    ASSERT_EQ(call("gpemu_node_create", &config, &node_), 0);
+    ASSERT_EQ(call("nvmlInit_v2"), kSuccess);
+    for (int i = 0; i < 4; ++i) {
+      ASSERT_EQ(call("nvmlDeviceGetHandleByIndex_v2", i, &devices_[i]), kSuccess);
+    }
+  }
+  void TearDown() override {
+    EXPECT_EQ(call("nvmlShutdown"), kSuccess);
+    call_as<void>("gpemu_node_close", node_);
+    std::filesystem::remove_all(folder_);
+    unsetenv("GPEMU_NODE");
+    unsetenv("GPEMU_NODE_DIR");
+  }
+
+  unsigned level(int first, int second) {
+    unsigned level = 7;
+    EXPECT_EQ(
+        call("nvmlDeviceGetTopologyCommonAncestor", devices_[first], devices_[second], &level),
+        kSuccess);
+    return level;
+  }
+  unsigned peers(int first, int second, unsigned capability) {
+    unsigned status = 7;
+    EXPECT_EQ(
+        call("nvmlDeviceGetP2PStatus", devices_[first], devices_[second], capability, &status),
+        kSuccess);
+    return status;
+  }
+
+  std::filesystem::path folder_;
+  void* node_ = nullptr;
+  void* devices_[4] = {};
+};
+
+TEST_F(NvmlTopology, LevelsAreThoseOfThePaths) {
+  EXPECT_EQ(level(0, 0), 0U) << "itself";
+  EXPECT_EQ(level(0, 1), 10U) << "a switch";
+  EXPECT_EQ(level(0, 2), 40U) << "two host bridges";
+  EXPECT_EQ(level(3, 0), 50U) << "two processors";
+  unsigned number = 0;
+  EXPECT_EQ(call("nvmlDeviceGetTopologyCommonAncestor", devices_[0], none_, &number),
+            kInvalidArgument);
+  EXPECT_EQ(call("nvmlDeviceGetTopologyCommonAncestor", devices_[0], devices_[1], none_),
+            kInvalidArgument);
+}
+
+TEST_F(NvmlTopology, TheNearestAreThoseUpToALevel) {
+  const auto nearest = [this](unsigned level, unsigned room) {
+    std::vector<void*> found(room);
+    EXPECT_EQ(call("nvmlDeviceGetTopologyNearestGpus", devices_[0], level, &room,
+                   found.empty() ? nullptr : found.data()),
+              kSuccess);
+    return std::pair(room, found);
+  };
+  EXPECT_EQ(nearest(0, 0).first, 0U);
+  EXPECT_EQ(nearest(10, 0).first, 1U);
+  EXPECT_EQ(nearest(50, 0).first, 3U);
+  EXPECT_EQ(nearest(40, 2), std::pair(2U, (std::vector<void*>{devices_[1], devices_[2]})));
+  EXPECT_EQ(nearest(50, 1), std::pair(1U, std::vector<void*>{devices_[1]})) << "no room for all";
+  EXPECT_EQ(nearest(10, 3).first, 1U);
+  unsigned count = 1;
+  const char* const function = "nvmlDeviceGetTopologyNearestGpus";
+  EXPECT_EQ(call(function, devices_[0], 50U, &count, none_), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 50U, none_, none_), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 45U, &count, &count), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], 60U, &count, &count), kInvalidArgument);
+  EXPECT_EQ(call(function, none_, 50U, &count, &count), kInvalidArgument);
+}
+
+TEST_F(NvmlTopology, PeersAreThoseWithALink) {
+  EXPECT_EQ(peers(0, 1, nvml::kPeerRead), nvml::kPeerOk);
+  EXPECT_EQ(peers(0, 1, nvml::kPeerNvlink), nvml::kPeerOk);
+  EXPECT_EQ(peers(0, 1, nvml::kPeerPcie), nvml::kPeerUnknown);
+  EXPECT_EQ(peers(0, 1, nvml::kPeerAtomics), nvml::kPeerNotSupported);
+  EXPECT_EQ(peers(2, 0, nvml::kPeerWrite), nvml::kPeerOk) << "over PCIe";
+  EXPECT_EQ(peers(2, 0, nvml::kPeerPcie), nvml::kPeerOk);
+  EXPECT_EQ(peers(2, 0, nvml::kPeerNvlink), nvml::kPeerNotSupported);
+  EXPECT_EQ(peers(0, 3, nvml::kPeerRead), nvml::kPeerChipsetNotSupported);
+  unsigned status = 0;
+  const char* const function = "nvmlDeviceGetP2PStatus";
+  EXPECT_EQ(call(function, devices_[0], devices_[1], 5U, &status), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], devices_[0], 0U, &status), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], none_, 0U, &status), kInvalidArgument);
+  EXPECT_EQ(call(function, devices_[0], devices_[1], 0U, none_), kInvalidArgument);
+}
+
+TEST_F(NvmlTopology, LinksInUseLeadToThePeer) {
+  unsigned number = 7;
+  nvml::PciInfo peer{}, info{};
+  nvml::PciInfoV2 older{};
+  ASSERT_EQ(call("nvmlDeviceGetPciInfo_v3", devices_[1], &peer), kSuccess);
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkState", devices_[0], 3, &number), kSuccess);
+  EXPECT_EQ(number, nvml::kEnabled);
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkRemotePciInfo_v2", devices_[0], 3, &info), kSuccess);
+  EXPECT_STREQ(info.bus_id, peer.bus_id);
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkRemotePciInfo", devices_[0], 3, &older), kSuccess);
+  EXPECT_STREQ(older.bus_id, peer.bus_id_legacy);
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkRemoteDeviceType", devices_[0], 3, &number), kSuccess);
+  EXPECT_EQ(number, nvml::kNvlinkToGpu);
+
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkState", devices_[0], 4, &number), kSuccess);
+  EXPECT_EQ(number, nvml::kDisabled);
+  for (const char* function :
+       {"nvmlDeviceGetNvLinkRemotePciInfo_v2", "nvmlDeviceGetNvLinkRemotePciInfo",
+        "nvmlDeviceGetNvLinkRemoteDeviceType", "nvmlDeviceGetNvLinkVersion"}) {
+    EXPECT_EQ(call(function, devices_[0], 4, &info), kNotSupported) << function;
+    EXPECT_EQ(call(function, devices_[0], 12, &info), kInvalidArgument) << function;
+    EXPECT_EQ(call(function, devices_[0], 3, none_), kInvalidArgument) << function;
+  }
+  EXPECT_EQ(call("nvmlDeviceGetNvLinkCapability", devices_[0], 3, 6U, &number), kInvalidArgument);
 }
 
 TEST_F(Nvml, TheLoadIsTheKernels) {

@@ -3,6 +3,8 @@
 
 #include <charconv>
 
+#include <fmt/format.h>
+
 #include "gpemu/device/device_config.hpp"
 
 namespace gpemu::tools {
@@ -25,6 +27,10 @@ Result<std::vector<device::DeviceConfig>> read_device_list(const profile::Databa
     devices.insert(devices.end(), static_cast<std::size_t>(count), device::device_config(spec));
   }
   return devices;
+}
+
+std::vector<std::string> gpus_of(const profile::TopologySpec& machine) {
+  return {fmt::format("{}:{}", machine.gpu, machine.gpus.size())};
 }
 
 }  // namespace gpemu::tools

@@ -7,6 +7,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 
 namespace gpemu::tools {
 
@@ -15,5 +16,8 @@ namespace gpemu::tools {
 /// Errors: kInvalidArgument for a count out of range, kNotFound for an unknown GPU.
 [[nodiscard]] Result<std::vector<device::DeviceConfig>> read_device_list(
     const profile::Database& database, const std::vector<std::string>& texts);
+
+/// Returns the GPUs of a machine, as --gpu options name them.
+[[nodiscard]] std::vector<std::string> gpus_of(const profile::TopologySpec& machine);
 
 }  // namespace gpemu::tools

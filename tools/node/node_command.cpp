@@ -40,7 +40,15 @@ struct NodeOptions {
 Result<void> create_node(const NodeOptions& options, const World& world) {
   GPEMU_ASSIGN(const profile::Database database, profile::Database::open(world.profiles));
   device::NodeConfig config{.name = options.name};
-  GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
+  std::vector<std::string> gpus = options.gpus;
+  if (!options.topology.empty()) {
+    GPEMU_ASSIGN(const profile::TopologySpec machine,
+                 profile::find_topology(world.topologies, options.topology));
+    config.topology = machine.toml;
+    if (gpus.empty()) gpus = gpus_of(machine);
+  }
+  if (gpus.empty()) return fail(ErrorCode::kInvalidArgument, "give --gpu, --topology or both");
+  GPEMU_ASSIGN(config.devices, read_device_list(database, gpus));
   config.policy = options.policy == "exclusive" ? device::SharingPolicy::kExclusive
                                                 : device::SharingPolicy::kFifo;
   config.mode = options.access == "owner" ? 0600 : options.access == "group" ? 0660 : 0666;
@@ -67,10 +75,14 @@ Result<json> describe(const device::NodeView& node) {
                        {"memory_used_mib", to_mib(device.memory_used)},
                        {"processes", device.processes.size()}});
   }
-  return json{{"name", node.name()},
-              {"policy", policy_name(node.policy())},
-              {"temporary", node.temporary()},
-              {"devices", std::move(devices)}};
+  json description{{"name", node.name()},
+                   {"policy", policy_name(node.policy())},
+                   {"temporary", node.temporary()},
+                   {"devices", std::move(devices)}};
+  if (const profile::TopologySpec* topology = node.topology()) {
+    description["topology"] = topology->name;
+  }
+  return description;
 }
 
 Result<void> show_node(const NodeOptions& options, const World& world) {
@@ -80,7 +92,9 @@ Result<void> show_node(const NodeOptions& options, const World& world) {
     report::print_out("{}", report::json_text(description));
     return {};
   }
-  report::print_out("node '{}': policy {}{}\n", node->name(), policy_name(node->policy()),
+  const profile::TopologySpec* const topology = node->topology();
+  report::print_out("node '{}': policy {}{}{}\n", node->name(), policy_name(node->policy()),
+                    topology != nullptr ? fmt::format(", topology {}", topology->name) : "",
                     node->temporary() ? ", belongs to one run" : "");
   report::TextTable table({"device", "gpu", "memory used / MiB", "processes", "bus id", "uuid"});
   for (const json& device : description["devices"]) {
@@ -147,10 +161,20 @@ Result<void> list_topologies(const NodeOptions& options, const World& world) {
   return {};
 }
 
+/// Returns the topology of a node, or the one of that name.
+Result<profile::TopologySpec> topology_to_show(const NodeOptions& options, const World& world) {
+  if (options.name.empty()) return profile::find_topology(world.topologies, options.topology);
+  GPEMU_ASSIGN(const auto node, device::NodeView::open(options.name, world.nodes));
+  if (const profile::TopologySpec* topology = node->topology()) return *topology;
+  return fail(ErrorCode::kNotFound,
+              "the node '{}' has no topology: what joins its GPUs follows from their kind alone; "
+              "`gpemu node create --topology` makes nodes with one (`gpemu node topo` lists them)",
+              node->name());
+}
+
 Result<void> show_topology(const NodeOptions& options, const World& world) {
-  if (options.topology.empty()) return list_topologies(options, world);
-  GPEMU_ASSIGN(const profile::TopologySpec machine,
-               profile::find_topology(world.topologies, options.topology));
+  if (options.name.empty() && options.topology.empty()) return list_topologies(options, world);
+  GPEMU_ASSIGN(const profile::TopologySpec machine, topology_to_show(options, world));
   if (options.as_json) {
     report::print_out("{}", report::json_text(topology_json(machine)));
     return {};
@@ -171,8 +195,10 @@ void add_node_command(Command app, const World& world) {
 
   Command create = node.subcommand("create", "Create a node that stays until it is removed");
   create.option("name", options->name, "Name of the node").required();
-  create.option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable")
-      .required();
+  create.option("--gpu", options->gpus, "Kind of device, as NAME or NAME:COUNT; repeatable");
+  create.option("--topology", options->topology,
+                "What joins the devices: a machine, by name (`gpemu node topo` lists them) or by "
+                "the path of a TOML file. Without --gpu, the node has the machine's GPUs");
   create
       .option("--policy", options->policy,
               "fifo: any process may use a device; exclusive: one process per device")
@@ -187,6 +213,7 @@ void add_node_command(Command app, const World& world) {
   create.notes(
       "Examples:\n"
       "  gpemu node create n0 --gpu V100-PCIE-32GB:8\n"
+      "  gpemu node create dgx --topology dgx-a100\n"
       "  gpemu node create mixed --gpu A100-SXM4-40GB:4 --gpu T4:2 --policy exclusive");
   create.on_run([options, &world] { return create_node(*options, world); });
 
@@ -201,18 +228,22 @@ void add_node_command(Command app, const World& world) {
   show.notes("Example:\n  gpemu node show n0");
   show.on_run([options, &world] { return show_node(*options, world); });
 
-  Command topo = node.subcommand(
-      "topo", "Show what joins the GPUs of a machine, as `nvidia-smi topo -m` does");
+  Command topo =
+      node.subcommand("topo", "Show what joins the GPUs of a node, as `nvidia-smi topo -m` does");
+  topo.option("name", options->name,
+              "NAME, or USER/NAME for another user's node; without it and --topology, lists the "
+              "machines that gpemu describes");
   topo.option("--topology", options->topology,
-              "Machine, by name or by the path of a TOML file; without it, lists the names");
+              "Show a machine instead, by name or by the path of a TOML file")
+      .excludes("name");
   topo.flag("--json", options->as_json, "Print JSON");
   topo.notes(
       "NV# is a number of NVLinks. Over PCIe, a path crosses at most one switch (PIX), several "
       "switches (PXB), a host bridge (PHB), several host bridges of a NUMA node (NODE), or the "
-      "link between NUMA nodes (SYS).\n"
-      "Nodes do not use topologies yet: this command only shows them.\n\n"
+      "link between NUMA nodes (SYS).\n\n"
       "Examples:\n"
       "  gpemu node topo\n"
+      "  gpemu node topo n0\n"
       "  gpemu node topo --topology dgx-a100\n"
       "  gpemu node topo --topology ./my-machine.toml --json");
   topo.on_run([options, &world] { return show_topology(*options, world); });

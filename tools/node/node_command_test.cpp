@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <filesystem>
 #include <fstream>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -56,53 +59,90 @@ TEST(NodeCommandTest, AccessDecidesWhoMayAttach) {
   }
 }
 
+/// Writes a machine of three T4s, of which a switch joins the first two.
+std::string write_toy(const TestWorld& made_up) {
+  return made_up.write("topologies/toy.toml",
+                       "name = \"toy\"\n"
+                       "title = \"A toy\"\n"
+                       "gpu = \"T4\"\n"
+                       "sockets = [\"A processor\"]\n"
+                       "[[bridge]]\n"
+                       "name = \"cpu0\"\n"
+                       "socket = 0\n"
+                       "numa_node = 1\n"
+                       "gpus = [2]\n"
+                       "source = \"us\"\n"
+                       "[[switch]]\n"
+                       "name = \"plx0\"\n"
+                       "below = \"cpu0\"\n"
+                       "generation = 3\n"
+                       "lanes = 16\n"
+                       "gpus = [0, 1]\n"
+                       "source = \"us\"\n"
+                       "[[adapter]]\n"
+                       "name = \"net0\"\n"
+                       "below = \"plx0\"\n"
+                       "gb_per_s = 12.5\n"
+                       "source = \"us\"\n"
+                       "[sources]\n"
+                       "us = \"made up\"\n");
+}
+
 TEST(NodeCommandTest, ShowsWhatJoinsTheGpusOfAMachine) {
   const TestWorld made_up;
-  const std::string file = made_up.write("topologies/toy.toml",
-                                         "name = \"toy\"\n"
-                                         "title = \"A toy\"\n"
-                                         "gpu = \"T4\"\n"
-                                         "sockets = [\"A processor\"]\n"
-                                         "[[bridge]]\n"
-                                         "name = \"cpu0\"\n"
-                                         "socket = 0\n"
-                                         "numa_node = 1\n"
-                                         "gpus = [2]\n"
-                                         "source = \"us\"\n"
-                                         "[[switch]]\n"
-                                         "name = \"plx0\"\n"
-                                         "below = \"cpu0\"\n"
-                                         "generation = 3\n"
-                                         "lanes = 16\n"
-                                         "gpus = [0, 1]\n"
-                                         "source = \"us\"\n"
-                                         "[[adapter]]\n"
-                                         "name = \"net0\"\n"
-                                         "below = \"plx0\"\n"
-                                         "gb_per_s = 12.5\n"
-                                         "source = \"us\"\n"
-                                         "[nvlink]\n"
-                                         "bonds = [[0, 2, 2]]\n"
-                                         "source = \"us\"\n"
-                                         "[sources]\n"
-                                         "us = \"made up\"\n");
+  const std::string file = write_toy(made_up);
   EXPECT_EQ(squeezed(made_up.run({"node", "topo"}).output),
             "topology machine gpus\ntoy A toy 3 x T4\n");
   const Outcome shown = made_up.run({"node", "topo", "--topology", "toy"});
   EXPECT_EQ(squeezed(shown.output),
             "A toy: 3 x T4\n\n"
             "GPU0 GPU1 GPU2 net0 NUMA node\n"
-            "GPU0 X PIX NV2 PIX 1\n"
+            "GPU0 X PIX PHB PIX 1\n"
             "GPU1 PIX X PHB PIX 1\n"
-            "GPU2 NV2 PHB X PHB 1\n"
+            "GPU2 PHB PHB X PHB 1\n"
             "net0 PIX PIX PHB X 1\n\n"
             "socket 0: A processor\n"
             "cpu0 (NUMA node 1): GPU2\n"
             "plx0 (PCIe 3.0 x16): GPU0 GPU1 net0 (12.5 GB/s)\n");
   const json machine = parsed(made_up.run({"node", "topo", "--topology", file, "--json"}).output);
-  EXPECT_EQ(machine["matrix"][0], (json{"X", "PIX", "NV2", "PIX"}));
+  EXPECT_EQ(machine["matrix"][0], (json{"X", "PIX", "PHB", "PIX"}));
   EXPECT_EQ(machine["devices"], (json{"GPU0", "GPU1", "GPU2", "net0"}));
   EXPECT_EQ(made_up.run({"node", "topo", "--topology", "toys"}).code, 3);
+}
+
+TEST(NodeCommandTest, ANodeHasItsTopology) {
+  const TestWorld made_up;
+  const std::string file = write_toy(made_up);
+  EXPECT_EQ(made_up.run({"node", "create", "n0", "--topology", "toy"}),
+            (Outcome{0, "created node 'n0' with 3 devices\n", ""}));
+  EXPECT_EQ(made_up.run({"node", "create", "n1", "--topology", file, "--gpu", "T4:3"}).code, 0);
+  EXPECT_EQ(made_up.run({"node", "topo", "n0"}),
+            made_up.run({"node", "topo", "--topology", "toy"}));
+  EXPECT_EQ(parsed(made_up.run({"node", "topo", "n1", "--json"}).output)["name"], "toy");
+  EXPECT_TRUE(made_up.run({"node", "show", "n0"})
+                  .output.starts_with("node 'n0': policy fifo, topology toy\n"));
+  EXPECT_EQ(parsed(made_up.run({"node", "show", "n0", "--json"}).output)["topology"], "toy");
+}
+
+TEST(NodeCommandTest, RefusesATopologyOfOtherGpus) {
+  const TestWorld made_up;
+  write_toy(made_up);
+  const auto refused = [&made_up](std::vector<std::string> words) {
+    words.insert(words.begin(), {"node", "create", "n"});
+    const Outcome outcome = made_up.run(std::move(words));
+    EXPECT_NE(outcome.code, 0);
+    return outcome.errors;
+  };
+  EXPECT_EQ(refused({"--topology", "toy", "--gpu", "T4:2"}),
+            "gpemu: the topology toy has 3 GPUs, but the node 2\n");
+  EXPECT_EQ(refused({"--topology", "toy", "--gpu", "v100:3"}),
+            "gpemu: the topology toy joins GPUs of the kind T4, but device 0 of the node is of the "
+            "kind V100-PCIE-32GB\n");
+  EXPECT_TRUE(refused({"--topology", "toys"}).contains("there is no topology \"toys\""));
+  EXPECT_EQ(refused({}), "gpemu: give --gpu, --topology or both\n");
+  ASSERT_EQ(made_up.run({"node", "create", "plain", "--gpu", "T4"}).code, 0);
+  EXPECT_TRUE(made_up.run({"node", "topo", "plain"}).errors.contains("has no topology"));
+  EXPECT_EQ(made_up.run({"node", "topo", "plain", "--topology", "toy"}).code, 2);
 }
 
 TEST(NodeCommandTest, ListsDamagedNodesWithTheReason) {

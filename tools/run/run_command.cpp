@@ -15,6 +15,7 @@
 #include "gpemu/base/variables.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/record/process_records.hpp"
 #include "gpemu/record/record_folder.hpp"
 #include "gpemu/record/summary.hpp"
@@ -42,6 +43,7 @@ namespace {
 /// What to run on emulated GPUs, and what to write about it.
 struct RunProgramOptions {
   std::vector<std::string> gpus;
+  std::string topology;
   std::string node;
   std::string clock = "real";
   std::string trace;
@@ -57,6 +59,7 @@ struct RunProgramOptions {
 };
 
 Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options,
+                                                const std::string& toml,
                                                 const profile::Database& database,
                                                 const World& world) {
   device::Node::end_when_cut_short();
@@ -65,12 +68,21 @@ Result<std::shared_ptr<device::Node>> open_node(const RunProgramOptions& options
     return device::Node::open_default(world.variable(variable::kNode).value_or(""), world.nodes);
   device::NodeConfig config{.name = fmt::format("run-{}", ::getpid()), .temporary = true};
   GPEMU_ASSIGN(config.devices, read_device_list(database, options.gpus));
+  config.topology = toml;
   return device::Node::create_under_free_name(std::move(config), world.nodes);
 }
 
 Result<void> check(const RunProgramOptions& options, const World& world) {
   if (!options.gpus.empty() && !options.node.empty()) {
     return fail(ErrorCode::kInvalidArgument, "give either --gpu or --node");
+  }
+  if (!options.topology.empty() && !options.node.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "give either --topology or --node: a node keeps the topology it was created with");
+  }
+  if (!options.topology.empty() && options.clock == "gpu-only") {
+    return fail(ErrorCode::kInvalidArgument,
+                "--clock gpu-only emulates one GPU, which no --topology joins to others");
   }
   if (options.clock == "gpu-only" && (options.gpus.size() != 1 || !options.node.empty())) {
     return fail(ErrorCode::kInvalidArgument,
@@ -83,11 +95,8 @@ Result<void> check(const RunProgramOptions& options, const World& world) {
 
 /// The facts about the run that a result adds to the records.
 nlohmann::ordered_json facts_of(const RunProgramOptions& options, int code) {
-  return {{"gpus", options.gpus},
-          {"node", options.node},
-          {"clock", options.clock},
-          {"program", options.words},
-          {"exit_code", code}};
+  return {{"gpus", options.gpus},   {"topology", options.topology}, {"node", options.node},
+          {"clock", options.clock}, {"program", options.words},     {"exit_code", code}};
 }
 
 Result<void> write_outputs(const RunProgramOptions& options, const std::filesystem::path& records,
@@ -116,6 +125,16 @@ Result<void> write_outputs(const RunProgramOptions& options, const std::filesyst
     GPEMU_TRY(record::write_operations(options.operations, processes, facts));
   }
   return {};
+}
+
+/// Returns the text of the topology, if one is asked for; then, the run has the machine's GPUs
+/// unless others are named.
+Result<std::string> use_topology(RunProgramOptions& options, const World& world) {
+  if (options.topology.empty()) return "";
+  GPEMU_ASSIGN(profile::TopologySpec machine,
+               profile::find_topology(world.topologies, options.topology));
+  if (options.gpus.empty()) options.gpus = gpus_of(machine);
+  return std::move(machine.toml);
 }
 
 /// Errors: kInvalidArgument if a context would take all of a GPU's memory.
@@ -222,8 +241,9 @@ void tell_skipped(const run::Skipper::Report& report) {
 }
 
 /// Returns the program's exit code.
-Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
+Result<int> run_on_gpus(RunProgramOptions options, const World& world) {
   GPEMU_TRY(check(options, world));
+  GPEMU_ASSIGN(const std::string toml, use_topology(options, world));
   GPEMU_ASSIGN(run::Settings settings, settings_of(options, world));
   GPEMU_ASSIGN(const record::RecordFolder records, record::RecordFolder::create(world.temporary));
   std::shared_ptr<device::Node> node;
@@ -237,7 +257,7 @@ Result<int> run_on_gpus(const RunProgramOptions& options, const World& world) {
     }
     settings.gpu = devices.front().gpu;
   } else {
-    GPEMU_ASSIGN(node, open_node(options, database, world));
+    GPEMU_ASSIGN(node, open_node(options, toml, database, world));
     settings.node = node->name();
   }
   std::optional<SkippingSoon> soon;
@@ -317,6 +337,9 @@ void add_run_command(Command app, const World& world) {
               "NAME or NAME:COUNT; may be given several times. NAME is one of those that "
               "`gpemu profile list` lists, or the path of a TOML file that describes a GPU")
       .one_word_each();
+  command.option("--topology", options->topology,
+                 "What joins the GPUs: a machine, by name (`gpemu node topo` lists them) or by the "
+                 "path of a TOML file. Without --gpu, the run has the machine's GPUs");
   command.option("--node", options->node,
                  "Use an existing node: NAME, or USER/NAME for another user's. Without --gpu and "
                  "--node: the node that GPEMU_NODE names, or else the only node");

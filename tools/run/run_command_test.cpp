@@ -9,6 +9,7 @@
 
 #include "gpemu/device/node.hpp"
 #include "gpemu/device/node_view.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 
 #include "cli/test_world.hpp"
 
@@ -63,6 +64,39 @@ TEST_F(RunCommandTest, StartsTheProgramOnANodeOfItsOwn) {
   }
   EXPECT_FALSE(std::filesystem::exists(variable("GPEMU_RECORD_DIR")));
   EXPECT_TRUE(made_up_.run({"node", "list"}).output.starts_with("no nodes in "));
+}
+
+TEST_F(RunCommandTest, StartsTheProgramOnTheGpusOfATopology) {
+  const std::string file = made_up_.write("box.toml",
+                                          "name = \"box\"\n"
+                                          "title = \"A box\"\n"
+                                          "gpu = \"T4\"\n"
+                                          "sockets = [\"A processor\"]\n"
+                                          "[[bridge]]\n"
+                                          "name = \"cpu0\"\n"
+                                          "socket = 0\n"
+                                          "numa_node = 0\n"
+                                          "gpus = [0, 1]\n"
+                                          "source = \"us\"\n"
+                                          "[sources]\n"
+                                          "us = \"made up\"\n");
+  made_up_.program = [this](const StartedProgram& program) {
+    started_ = program;
+    const auto node = device::NodeView::open(variable("GPEMU_NODE"), made_up_.world.nodes).value();
+    EXPECT_EQ(node->device_count(), 2);
+    EXPECT_EQ(node->topology()->title, "A box");
+    return 0;
+  };
+  const Outcome outcome = run({"--topology", file, "--quiet", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(parsed(outcome.output)["gpus"], parsed(R"(["T4:2"])"));
+  EXPECT_EQ(parsed(outcome.output)["topology"], file);
+  EXPECT_EQ(run({"--topology", file, "--gpu", "T4", "--gpu", "T4", "--quiet"}).code, 0);
+  EXPECT_EQ(run({"--topology", file, "--gpu", "T4:3"}),
+            (Outcome{2, "", "gpemu: the topology box has 2 GPUs, but the node 3\n"}));
+  EXPECT_EQ(run({"--topology", file, "--node", "n"}).code, 2);
+  EXPECT_EQ(run({"--topology", file, "--clock", "gpu-only"}).code, 2);
+  EXPECT_EQ(run({"--topology", "no-such-machine"}).code, 3);
 }
 
 TEST_F(RunCommandTest, StartsTheProgramOnTheNamedNode) {

@@ -448,6 +448,7 @@ class _NodeConfig(Structure):
         ("gpu", c_char_p),
         ("device_count", c_int32),
         ("clock", c_int),
+        ("topology", c_char_p),
     ]
 
 
@@ -547,9 +548,10 @@ class Node(_Handle):
 
     A node with a name is visible to all processes and disappears with its last user. With the
     virtual clock, which only private nodes may have, time starts at 0 and jumps to the end of each
-    wait.
+    wait. `topology` is the path of a file that says what joins the devices.
 
-    Raises InvalidArgumentError (also if the name is taken), NotFoundError for an unknown GPU.
+    Raises InvalidArgumentError (also if the name is taken), NotFoundError for an unknown GPU or
+    file, and GpemuError for a fault in the file.
     """
 
     __slots__ = ()
@@ -562,6 +564,7 @@ class Node(_Handle):
         *,
         name: Optional[str] = None,
         virtual_clock: bool = False,
+        topology: Optional[str] = None,
     ) -> None:
         config = _NodeConfig(
             ctypes.sizeof(_NodeConfig),
@@ -569,6 +572,7 @@ class Node(_Handle):
             _text(gpu, "gpu"),
             _integer(device_count, _INT32, "device_count"),
             1 if virtual_clock else 0,
+            _optional_text(topology, "topology"),
         )
         handle = c_void_p()
         if status := _gpemu_node_create(byref(config), byref(handle)):

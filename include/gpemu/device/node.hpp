@@ -21,6 +21,9 @@
 namespace gpemu::sim {
 class Clock;
 }
+namespace gpemu::profile {
+struct TopologySpec;
+}
 
 namespace gpemu::device {
 
@@ -112,6 +115,8 @@ class Node {
   [[nodiscard]] int device_count() const;
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
+  /// Returns what joins the devices; null if that is not described. Lives as long as the node.
+  [[nodiscard]] const profile::TopologySpec* topology() const;
 
   /// Settles rounds of rendezvous up to `now`. Returns the time at which to call it again, or the
   /// last TimePoint if nothing can change until another process acts. On a real clock, a separate

@@ -57,6 +57,8 @@ struct NodeConfig {
   SharingPolicy policy = SharingPolicy::kFifo;
   mode_t mode = 0600;      ///< permissions of the segment.
   bool temporary = false;  ///< belongs to one run: removed once no process uses it.
+  /// What joins the devices: a TopologySpec's `toml`. Empty if that is not described.
+  std::string topology;
 };
 
 /// Counters of one engine since the node was created.

@@ -37,6 +37,8 @@ class NodeView {
   [[nodiscard]] int device_count() const;
   [[nodiscard]] SharingPolicy policy() const;
   [[nodiscard]] bool temporary() const;
+  /// Returns what joins the devices; null if that is not described. Lives as long as this view.
+  [[nodiscard]] const profile::TopologySpec* topology() const;
 
   /// Returns whether the node was removed, or belongs to a run that has ended.
   [[nodiscard]] bool over() const;

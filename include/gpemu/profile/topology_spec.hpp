@@ -62,6 +62,7 @@ struct TopologySpec {
   std::vector<NetworkAdapter> adapters;
   std::vector<NvlinkBond> bonds;  ///< empty if there is a switch.
   int switched_links = 0;         ///< NVLinks from each GPU to the NVSwitches; 0 without.
+  std::string toml;               ///< the text that describes all this.
 
   /// The source of each table of the file, e.g. "switch plx0", as a citation.
   std::map<std::string, std::string> sources;

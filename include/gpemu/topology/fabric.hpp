@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <span>
+
 #include "gpemu/base/error.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/profile/topology_spec.hpp"
@@ -24,6 +26,12 @@ struct Rings {
 /// Errors: kInvalidArgument for fewer than two ranks or more than the machine has.
 [[nodiscard]] Result<Fabric> fabric_of(const profile::TopologySpec& machine,
                                        const profile::GpuSpec& gpu, int ranks);
+
+/// Describes what joins some of the GPUs of one machine, in any order.
+///
+/// Errors: kInvalidArgument for fewer than two GPUs, one that does not exist, or one twice.
+[[nodiscard]] Result<Fabric> fabric_of(const profile::TopologySpec& machine,
+                                       const profile::GpuSpec& gpu, std::span<const int> gpus);
 
 /// Describes what joins `ranks` equal GPUs of one node for which no machine is described: NVLink
 /// with all of each GPU's links where it joins that many GPUs, else PCIe, with peer access but for

@@ -40,8 +40,7 @@ gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32
   if (device < 0 || device >= cuda::device_count() || peer < 0 || peer >= cuda::device_count()) {
     return GPEMU_CUDA_ERROR_INVALID_DEVICE;
   }
-  const cuda::PeerLink link = cuda::peer_link(cuda::device_at(device), cuda::device_at(peer));
-  *can = link != cuda::PeerLink::kNone ? 1 : 0;
+  *can = cuda::can_access(cuda::device_at(device), cuda::device_at(peer)) ? 1 : 0;
   return GPEMU_CUDA_SUCCESS;
 }
 GPEMU_CUDA_CATCH

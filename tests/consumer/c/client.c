@@ -13,7 +13,10 @@
   } while (0)
 
 int main(void) {
-  gpemu_node_config config = {sizeof config, NULL, "V100-PCIE-32GB", 1, GPEMU_CLOCK_VIRTUAL};
+  gpemu_node_config config = {.struct_size = sizeof config,
+                              .gpu = "V100-PCIE-32GB",
+                              .device_count = 1,
+                              .clock = GPEMU_CLOCK_VIRTUAL};
   gpemu_node* node = NULL;
   gpemu_device* device = NULL;
   gpemu_stream* stream = NULL;
