@@ -195,8 +195,8 @@ gpemu_monitor_path path_between(const profile::TopologySpec* machine,
   return path;
 }
 
-/// Returns the index that this process gives to the device at the end of an NVLink, which may be one
-/// that it does not see.
+/// Returns the index that this process gives to the device at the end of an NVLink, which may be
+/// one that it does not see.
 std::int32_t seen_here(std::int32_t end) {
   if (end < 0) return end;
   Watch& state = watch();

@@ -154,7 +154,7 @@ Status capture_operation(gpemu_cuda_stream& stream, const cost::OperationCost& c
 
 Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
   if (!capturing(stream)) {
-    perform(work);
+    perform(work, &stream);
     return GPEMU_CUDA_SUCCESS;
   }
   const Lock lock(graph_mutex());

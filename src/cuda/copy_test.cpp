@@ -211,7 +211,7 @@ TEST_F(MoverTest, WhatOverlapsComesInOrder) {
   sixes.fill_address = memory_ + 20'000;
   sixes.fill_count = 10;
   sixes.fill_value = {std::byte{6}};
-  perform(sixes);
+  perform(sixes, nullptr);
   copy_async(second, memory_, kSize);
   set_async(memory_, 7, kSize);
   copy_async(bits(to_), second, kSize);

@@ -70,8 +70,8 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
       cost.estimate.time = std::max(cost.estimate.time - kSavedPerKernel, Duration::zero());
       gpemu_operation operation = step.work.operation;
       operation.name = step.work.name.c_str();
-      if (step.work.memory != nullptr) perform(*step.work.memory);
       queue_operation(cost, operation, stream);
+      if (step.work.memory != nullptr) perform(*step.work.memory, &stream);
       return GPEMU_CUDA_SUCCESS;
     }
     case GPEMU_CUDA_NODE_COPY:
@@ -85,7 +85,7 @@ Status run_step(Step& step, gpemu_cuda_stream& stream) {
     case GPEMU_CUDA_NODE_RECORD_EVENT:
       return record_in_graph(node.event, stream);
     case GPEMU_CUDA_NODE_EMPTY:
-      if (step.work.memory != nullptr) perform(*step.work.memory);
+      if (step.work.memory != nullptr) perform(*step.work.memory, &stream);
       return GPEMU_CUDA_SUCCESS;
     default:
       return GPEMU_CUDA_SUCCESS;

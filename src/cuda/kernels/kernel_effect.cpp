@@ -66,6 +66,7 @@ bool recognise(const KernelName& name, const FindCode& find_code, KernelEffect* 
     return true;
   }
   if (take(motion_effect(name), effect)) return false;
+  if (take(packed_effect(name), effect)) return true;
   return contains(function, "NonZeroOp<") && take(nonzero_effect(name), effect);
 }
 
@@ -103,6 +104,7 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
   work->ranges.clear();
   work->compute = nullptr;
   work->reads.clear();
+  work->moved = 0;
   work->fill_address = 0;
   if (effect.writer == 0 || launch.arguments == nullptr) return;
   std::visit(Overloaded{
@@ -113,6 +115,7 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
                  [&](const ReductionEffect& kind) { describe_reduction(kind, launch, work); },
                  [&](const ListsEffect& kind) { describe_lists(kind, launch, work); },
                  [&](const NonzeroEffect& kind) { describe_nonzero(kind, launch, work); },
+                 [&](const PackedEffect& kind) { describe_packed(kind, launch, work); },
                  [&](const MotionEffect& kind) {
                    if (!describe_motion(kind, launch, work)) {
                      describe(effect.written, launch, work);
@@ -124,24 +127,27 @@ void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, 
 
 namespace {
 
-void perform_with(KernelWork* work, const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+void perform_with(KernelWork* work, const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                  gpemu_cuda_stream* stream) {
   work->at_once = !mover().busy();
+  work->is_launch = true;
   describe_work(effect, launch, work);
-  perform(*work);
+  perform(*work, stream);
 }
 
 }  // namespace
 
-void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch) {
+void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                    gpemu_cuda_stream* stream) {
   if (effect.writer == 0 || launch.arguments == nullptr) return;
   const auto* const elements = std::get_if<ElementsEffect>(&effect.recognised);
   if (elements != nullptr && leave_elements(*elements, effect.writer, launch.arguments)) return;
   // Its memory is used again.
   if (KernelWork* const work = PerThread<KernelWork>::get(); work != nullptr) {
-    perform_with(work, effect, launch);
+    perform_with(work, effect, launch, stream);
   } else {
     KernelWork own;
-    perform_with(&own, effect, launch);
+    perform_with(&own, effect, launch, stream);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/pytorch/lists.hpp"
 #include "kernels/pytorch/motion.hpp"
 #include "kernels/pytorch/nonzero.hpp"
+#include "kernels/pytorch/packed_move.hpp"
 #include "kernels/pytorch/reduction.hpp"
 
 namespace gpemu::cuda {
@@ -29,7 +30,7 @@ struct KernelEffect {
   WriterId writer = 0;  ///< 0: it writes nothing that is known.
   /// How a kernel of a framework is recognised; std::monostate: it is not.
   std::variant<std::monostate, FillEffect, ElementsEffect, StridedEffect, ReductionEffect,
-               ListsEffect, NonzeroEffect, MotionEffect>
+               ListsEffect, NonzeroEffect, MotionEffect, PackedEffect>
       recognised;
   /// For a kernel that is not recognised, or that moves elements and may have other arguments.
   WrittenEffect written;
@@ -41,7 +42,8 @@ struct KernelEffect {
 /// Describes a launch by its arguments, which may not exist later.
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
 
-/// Describes a launch, and performs it.
-void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch);
+/// Describes a launch, and performs it by `end`, when the launch ends.
+void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch,
+                    gpemu_cuda_stream* stream);
 
 }  // namespace gpemu::cuda

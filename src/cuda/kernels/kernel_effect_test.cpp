@@ -181,7 +181,7 @@ class KernelEffectTest : public testing::Test {
     launch.block[1] = 4;
     launch.block[2] = 1;
     launch.arguments = arguments;
-    perform_launch(kernel_effect(name, nullptr), launch);
+    perform_launch(kernel_effect(name, nullptr), launch, nullptr);
     copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   }
 
@@ -540,7 +540,7 @@ TEST_F(KernelEffectTest, ListsOfCuda13AreLonger) {
   gpemu_cuda_launch launch{};
   launch.grid[0] = launch.grid[1] = launch.grid[2] = 1;
   launch.arguments = arguments.data();
-  perform_launch(kernel_effect(kExpLists, places), launch);
+  perform_launch(kernel_effect(kExpLists, places), launch, nullptr);
   copy(reinterpret_cast<std::uint64_t>(content_.data()), address_);
   EXPECT_EQ(content_[0], kOld);
   EXPECT_EQ(content_[8], 0);
@@ -622,7 +622,8 @@ TEST(KernelEffect, IsPerformedWhileAThreadEnds) {
   static constexpr auto kLaunch = [] {
     static const KernelEffect kEffect = kernel_effect("_Z6kernelPf", nullptr);
     void* argument = &memory;
-    perform_launch(kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument});
+    perform_launch(kEffect, {.grid = {1, 1, 1}, .block = {32, 1, 1}, .arguments = &argument},
+                   nullptr);
   };
   std::thread([] {
     struct LaunchesAtEnd {

@@ -4,7 +4,35 @@
 #include <algorithm>
 #include <utility>
 
+#include "memory_content.hpp"
+#include "stream_state.hpp"
+
 namespace gpemu::cuda {
+namespace {
+
+/// From this size on, the mover moves content. Source: kLargeCopy of copy.cpp.
+constexpr Bytes kLargeMove = kMiB;
+
+/// Returns whether work moves so much content in pages that the host must not do it. Others may
+/// write shared memory at any time, so that is moved at once.
+bool moves_much(const KernelWork& work) {
+  if (work.moved < kLargeMove) return false;
+  for (const KernelWork::Range& range : work.ranges) {
+    if (side_of(range.address, range.bytes).shared) return false;
+  }
+  Bytes kept = 0;
+  for (const Access& read : work.reads) {
+    if (side_of(read.start, read.bytes).shared) return false;
+    for (Bytes done = 0; done < read.bytes && kept < kLargeMove;) {
+      const ContentMap::Part part = memory().contents.part(read.start + done, read.bytes - done);
+      if (part.content == Content::kKept) kept += part.bytes;
+      done += part.bytes;
+    }
+  }
+  return kept >= kLargeMove;
+}
+
+}  // namespace
 
 void add_range(KernelWork* work, std::uint64_t address, Bytes bytes, Uncomputed how) {
   if (address == 0 || bytes == 0) return;
@@ -35,8 +63,9 @@ void perform_now(const KernelWork& work) {
   }
 }
 
-void perform(const KernelWork& work) {
-  if (!mover().busy()) return perform_now(work);
+void perform(const KernelWork& work, gpemu_cuda_stream* stream) {
+  const bool beside = moves_much(work);
+  if (!beside && !mover().busy()) return perform_now(work);
   std::vector<Access> accesses = work.reads;
   for (const KernelWork::Range& range : work.ranges) {
     accesses.push_back({.start = range.address, .bytes = range.bytes, .writes = true});
@@ -46,7 +75,11 @@ void perform(const KernelWork& work) {
                         .bytes = work.fill_value.size() * work.fill_count,
                         .writes = true});
   }
-  mover().in_order(accesses, [work] { perform_now(work); });
+  if (!beside) return mover().in_order(accesses, [work] { perform_now(work); });
+  mover().add({.accesses = std::move(accesses),
+               .end = stream == nullptr ? device::Moment() : stream->stream->last_end(),
+               .lane = Mover::Lane::kToDevice,
+               .work = [work] { perform_now(work); }});
 }
 
 }  // namespace gpemu::cuda

@@ -6,6 +6,8 @@
 #include <functional>
 #include <vector>
 
+#include "gpemu/cuda.h"
+
 #include "content.hpp"
 #include "kernel_memory.hpp"
 #include "mover.hpp"
@@ -23,11 +25,15 @@ struct KernelWork {
   /// Whether it is performed as soon as it is described: values that are not known now will not be
   /// known then.
   bool at_once = false;
+  /// Whether it is performed in its turn: it finds what is there when it is described, and what the
+  /// unfinished work writes that it overlaps.
+  bool is_launch = false;
   std::vector<Range> ranges;
   /// Computes the values instead, if its inputs are known. Returns whether it did; null: the values
   /// cannot be computed.
   std::function<bool()> compute;
   std::vector<Access> reads;       ///< of `compute`.
+  Bytes moved = 0;                 ///< that `compute` only moves.
   std::uint64_t fill_address = 0;  ///< 0: nothing is filled.
   Bytes fill_count = 0;
   std::vector<std::byte> fill_value;
@@ -49,8 +55,9 @@ void sort_ranges(KernelWork* work);
 /// Returns work that may read and write any memory; `compute` finds out which.
 [[nodiscard]] KernelWork work_on_anything(WriterId writer);
 
-/// Performs it on memory, as far as that is on a device.
-void perform(const KernelWork& work);
+/// Performs it on memory, as far as that is on a device. What moves much content is left to the
+/// mover, before `end`.
+void perform(const KernelWork& work, gpemu_cuda_stream* stream);
 
 /// Like perform, without waiting for unfinished copies. For the `compute` of other work.
 void perform_now(const KernelWork& work);

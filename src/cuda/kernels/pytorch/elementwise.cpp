@@ -12,6 +12,7 @@
 #include "kernel_memory.hpp"
 #include "kernels/arguments.hpp"
 #include "kernels/pytorch/offsets.hpp"
+#include "kernels/pytorch/plain_move.hpp"
 #include "kernels/pytorch/tensor_work.hpp"
 #include "kernels/pytorch/unscale.hpp"
 #include "mover.hpp"
@@ -230,6 +231,29 @@ void compute_strided(const StridedEffect& effect, const Formula& formula, const 
   add_computation(elements, work);
 }
 
+/// Describes a copy that converts nothing. Returns false for other kernels.
+bool describe_copy(const StridedEffect& effect, const Formula& formula, const Strided& strided,
+                   KernelWork* work) {
+  const Bytes width = number_bytes(formula.result);
+  if (formula.operation != Operation::kCopy || formula.tensors != 1 || effect.casts || width == 0 ||
+      formula.types[0] != formula.result || strided.addresses[0] == strided.addresses[1]) {
+    return false;
+  }
+  PlainMove move{.element_bytes = width,
+                 .to = strided.addresses[0],
+                 .from = strided.addresses[1],
+                 .to_places = {.dimensions = 0},
+                 .from_places = {.dimensions = 0}};
+  for (int i = 0; i < strided.dimensions; ++i) {
+    for (const int tensor : {0, 1}) {
+      const auto stride = static_cast<std::int32_t>(strided.stride(i, tensor));
+      (tensor == 0 ? move.to_places : move.from_places)
+          .add(strided.size(i), static_cast<Bytes>(std::int64_t{stride}));
+    }
+  }
+  return add_plain_moves({move}, work);
+}
+
 }  // namespace
 
 std::variant<std::monostate, FillEffect, ElementsEffect> elements_effect(const KernelName& name) {
@@ -321,6 +345,7 @@ void describe_strided(const StridedEffect& effect, const gpemu_cuda_launch& laun
   if (!known) return;
   const Formula* const formula =
       effect.formula && tensors == effect.tensors ? &*effect.formula : nullptr;
+  if (formula != nullptr && describe_copy(effect, *formula, strided, work)) return;
   const std::byte* const functor = functor_of(strided, launch);
   // Flipped dimensions have negative strides: the first element is not the lowest.
   Bytes extent = effect.element_bytes, before = 0;

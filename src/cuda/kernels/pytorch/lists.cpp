@@ -5,10 +5,12 @@
 #include <array>
 #include <cstddef>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "kernels/arguments.hpp"
 #include "kernels/pytorch/formula.hpp"
+#include "kernels/pytorch/plain_move.hpp"
 #include "kernels/pytorch/unscale.hpp"
 
 namespace gpemu::cuda {
@@ -20,6 +22,8 @@ constexpr std::array<Bytes, 5> kMostTensors = {110, 64, 48, 36, 30};
 constexpr std::array<Bytes, 5> kMostWithScalars = {96, 64, 48, 36, 30};
 constexpr std::array<Bytes, 2> kMostWithComplexScalars = {72, 60};
 constexpr Bytes kMostBlocks = 320;
+/// The most elements that a block works on. Source: kChunkSize in MultiTensorApply.cuh.
+constexpr Bytes kChunkElements = 65536;
 
 /// The factor for kernels of CUDA 13, whose parameters are larger than kSmallParameters.
 constexpr Bytes kWideLists = 7;
@@ -36,6 +40,51 @@ bool are_wide(const FindCode& find_code, std::vector<std::string_view>* lists) {
   if (!find_code) return false;
   const auto places = find_code().places;
   return !places.empty() && places[0].bytes > kSmallParameters;
+}
+
+/// Whether a kernel over two lists copies the first to the second without converting. Source:
+/// foreach_tensor_copy_list_kernel_cuda_ in ForeachBinaryOpList.cu.
+bool copies_lists(const KernelName& name, int lists) {
+  return lists == 2 && name.parameters.size() == 3 &&
+         contains(name.parameters[1], "::UnaryOpFunctor<") &&
+         name.parameters[2].starts_with("at::native::Copy<");
+}
+
+/// Describes a copy: the lists' addresses, the tensors' sizes; of each block the tensor and the
+/// number of the chunk.
+void describe_list_copy(const ListsEffect& effect, const std::byte* lists,
+                        const std::byte* of_blocks, Bytes blocks, KernelWork* work) {
+  const Bytes most = effect.most_tensors;
+  const std::byte* const counts = lists + 2 * most * 8;
+  const std::byte* const chunks =
+      of_blocks + kMostBlocks * (effect.wide ? kWideLists * sizeof(std::uint16_t) : 1);
+  std::vector<PlainMove> moves;
+  for (Bytes block = 0; block < blocks; ++block) {
+    const Bytes tensor = effect.wide ? read<std::uint16_t>(of_blocks, block * 2)
+                                     : read<std::uint8_t>(of_blocks, block);
+    const Bytes first = Bytes{read<std::uint32_t>(chunks, block * 4)} * kChunkElements;
+    const Bytes count = tensor < most ? read<std::uint64_t>(counts, tensor * 8) : 0;
+    if (first >= count) continue;
+    const Bytes elements = std::min(count - first, kChunkElements);
+    const Bytes width = effect.element_bytes, offset = first * width;
+    const std::uint64_t from = read<std::uint64_t>(lists, tensor * 8) + offset;
+    const std::uint64_t to = read<std::uint64_t>(lists, (most + tensor) * 8) + offset;
+    // A tensor's blocks follow each other.
+    if (!moves.empty()) {
+      PlainMove& last = moves.back();
+      const Bytes before = last.to_places.sizes[0];
+      if (last.to + before * width == to && last.from + before * width == from) {
+        last.to_places.sizes[0] = last.from_places.sizes[0] = before + elements;
+        continue;
+      }
+    }
+    moves.push_back({.element_bytes = width,
+                     .to = to,
+                     .from = from,
+                     .to_places = in_a_row(elements, width),
+                     .from_places = in_a_row(elements, width)});
+  }
+  static_cast<void>(add_plain_moves(std::move(moves), work));  // No stride is negative.
 }
 
 }  // namespace
@@ -72,6 +121,7 @@ std::optional<ListsEffect> lists_effect(const KernelName& name, const FindCode& 
   }
   // Norms go to a buffer of the kernel's own.
   if (contains(name.parameters[1], "::Lp")) effect.outputs = 0;
+  effect.copies = copies_lists(name, effect.tensors);
   effect.unscales = name.parameters.size() == 3 && contains(name.parameters[2], kUnscale);
   if (!contains(name.parameters[1], "Fused") && effect.outputs > 0 && arguments.size() >= 4) {
     const int output = number_in(arguments.back());
@@ -91,8 +141,10 @@ void describe_lists(const ListsEffect& effect, const gpemu_cuda_launch& launch, 
   const std::byte* const counts = lists + depth * most * 8;
   const std::byte* const of_blocks = counts + most * 8 + effect.before_blocks;
   Bytes tensors = 0;
-  const Bytes most_blocks = kMostBlocks * (effect.wide ? kWideLists : 1);
-  for (Bytes block = 0; block < std::min<Bytes>(launch.grid[0], most_blocks); ++block) {
+  const Bytes blocks =
+      std::min<Bytes>(launch.grid[0], kMostBlocks * (effect.wide ? kWideLists : 1));
+  if (effect.copies) return describe_list_copy(effect, lists, of_blocks, blocks, work);
+  for (Bytes block = 0; block < blocks; ++block) {
     const Bytes tensor = effect.wide ? read<std::uint16_t>(of_blocks, block * 2)
                                      : read<std::uint8_t>(of_blocks, block);
     tensors = std::max(tensors, tensor + 1);

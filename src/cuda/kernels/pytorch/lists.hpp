@@ -24,6 +24,7 @@ struct ListsEffect {
   Bytes most_tensors = 0;   ///< in a list.
   Bytes before_blocks = 0;  ///< from the tensors' sizes to what blocks work on.
   bool unscales = false;    ///< multiplies gradients and says whether all are finite.
+  bool copies = false;      ///< copies the first list to the second, of the same type.
   NumberType type = NumberType::kUnknown;  ///< of the results.
 };
 

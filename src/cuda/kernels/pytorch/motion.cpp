@@ -8,6 +8,7 @@
 
 #include "kernels/arguments.hpp"
 #include "kernels/pytorch/offsets.hpp"
+#include "kernels/pytorch/plain_move.hpp"
 #include "product.hpp"
 
 namespace gpemu::cuda {
@@ -343,7 +344,7 @@ bool describe_cat(const CatEffect& effect, const gpemu_cuda_launch& launch, Kern
   if (!on_device(to) || along < 0 || along >= effect.dimensions || count > most) return false;
   const Bytes width = effect.element_bytes * vector;
   const Bytes stride = read<std::uint32_t>(launch.arguments[4]);
-  std::vector<ElementMove> moves;
+  std::vector<PlainMove> moves;
   for (Bytes i = 0; i < count; ++i) {
     const auto number = [&](Bytes list) -> Bytes {
       return read<std::uint32_t>(sources, most * 8 + (list * most + i) * 4);
@@ -354,32 +355,20 @@ bool describe_cat(const CatEffect& effect, const gpemu_cuda_launch& launch, Kern
     const Bytes scale = vector > 1 ? stride : 1;
     const Bytes size = number(1) * scale / vector;
     const Bytes offset = vector > 1 ? number(0) * scale / vector : number(0) * stride;
-    ElementMove move{.element_bytes = width,
-                     .to = to + offset * width,
-                     .from = from,
-                     .to_places = cat_places(shape, effect.dimensions, along, size, width),
-                     .from_places = in_a_row(elements, width)};
+    PlainMove move{.element_bytes = width,
+                   .to = to + offset * width,
+                   .from = from,
+                   .to_places = cat_places(shape, effect.dimensions, along, size, width),
+                   .from_places = in_a_row(elements, width)};
     if (effect.strided_tensors > 1) {
       const auto own = read<CatShape>(
           sources, most * 8 + 3 * most * 4 + (most + 3) / 4 * 4 + i * sizeof(CatShape));
       move.from_places = cat_places(own, effect.dimensions, along, size, width);
     }
     if (move.to_places.count() != elements || !on_device(from)) return false;
-    moves.push_back(std::move(move));
+    moves.push_back(move);
   }
-  for (const ElementMove& move : moves) {
-    work->ranges.push_back(target_of(move));
-    if (move.to_places.count() <= Bytes{kMostElements}) add_reads(move, work);
-  }
-  // Each tensor by itself, so that known ones stay known.
-  work->compute = [moves = std::move(moves), writer = work->writer] {
-    for (const ElementMove& move : moves) {
-      const KernelWork::Range range = target_of(move);
-      if (!compute_move(move)) leave_uncomputed(range.address, range.bytes, range.how, writer);
-    }
-    return true;
-  };
-  return true;
+  return add_plain_moves(std::move(moves), work);
 }
 
 /// The number of elements, a lambda that holds the first and the step, the target. Source:
