@@ -203,6 +203,13 @@ const char* collective_name(gpemu_cuda_collective kind) {
   return index < kNames.size() ? kNames[index] : "an unknown collective";
 }
 
+const char* comm_type_name(gpemu_cuda_comm_type type) {
+  static constexpr std::array kNames = {"int8", "uint8", "int32", "uint32", "int64",    "uint64",
+                                        "fp16", "fp32",  "fp64",  "bf16",   "fp8_e4m3", "fp8_e5m2"};
+  const auto index = static_cast<std::size_t>(type);
+  return index < kNames.size() ? kNames[index] : "an unknown type";
+}
+
 Bytes element_bytes(gpemu_cuda_comm_type type) {
   Bytes bytes = 0;
   with_comm_type(type, [&bytes](auto described) { bytes = decltype(described)::kBytes; });
@@ -275,6 +282,25 @@ Bytes destination_bytes(const CollectiveCall& call, Place place) {
       return place.rank == 1 ? one : 0;
   }
   return 0;
+}
+
+Bytes collective_bytes(const CollectiveCall& call, int ranks) {
+  const Bytes one = call.count * element_bytes(call.type);
+  switch (call.kind) {
+    case GPEMU_CUDA_REDUCE_SCATTER:
+    case GPEMU_CUDA_ALL_GATHER:
+    case GPEMU_CUDA_ALL_TO_ALL:
+    case GPEMU_CUDA_GATHER:
+    case GPEMU_CUDA_SCATTER:
+      return one * static_cast<Bytes>(ranks);
+    case GPEMU_CUDA_ALL_REDUCE:
+    case GPEMU_CUDA_REDUCE:
+    case GPEMU_CUDA_BROADCAST:
+    case GPEMU_CUDA_SEND:
+    case GPEMU_CUDA_RECEIVE:
+      break;
+  }
+  return one;
 }
 
 bool call_fits(const CollectiveCall& call, int ranks) {

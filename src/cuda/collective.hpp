@@ -33,6 +33,9 @@ struct CollectiveCall {
 /// Returns the name of NCCL's function, which goes to reports.
 [[nodiscard]] const char* collective_name(gpemu_cuda_collective kind);
 
+/// Returns the name of an element's type, for reports.
+[[nodiscard]] const char* comm_type_name(gpemu_cuda_comm_type type);
+
 /// Returns the size of an element; 0 for a number that is no type.
 [[nodiscard]] Bytes element_bytes(gpemu_cuda_comm_type type);
 
@@ -48,6 +51,10 @@ struct Place {
 /// Requires: call_fits().
 [[nodiscard]] Bytes source_bytes(const CollectiveCall& call, Place place);
 [[nodiscard]] Bytes destination_bytes(const CollectiveCall& call, Place place);
+
+/// Returns nccl-tests' size of a collective: that of the larger of its buffers. Requires:
+/// call_fits().
+[[nodiscard]] Bytes collective_bytes(const CollectiveCall& call, int ranks);
 
 /// Returns whether 64 bits hold all sizes of a call.
 [[nodiscard]] bool call_fits(const CollectiveCall& call, int ranks);

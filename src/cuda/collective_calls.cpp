@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <map>
 #include <memory>
 #include <utility>
@@ -91,6 +92,31 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
   return find_stream(from, *checked);
 }
 
+/// Records a collective, and returns what records its times; nothing if nothing is recorded.
+std::function<void(const device::RoundTimes&)> record_round(const Communicator& communicator,
+                                                            const CheckedCall& checked,
+                                                            std::uint64_t number) {
+  const Place place = checked.communicator->place();
+  const RecordedCollective work{.device = &communicator.device(),
+                                .stream_id = checked.stream->id,
+                                .name = collective_name(checked.call.kind),
+                                .type = comm_type_name(checked.call.type),
+                                .bytes = collective_bytes(checked.call, place.ranks),
+                                .bus_factor = bus_factor_of(checked.call.kind, place.ranks),
+                                .rank = place.rank,
+                                .ranks = place.ranks,
+                                .peer = checked.is_transfer() ? checked.other : -1,
+                                .communicator = communicator.tag(),
+                                .number = number,
+                                .asked = process().clock->now()};
+  const std::uint64_t recorded = record_collective(work);
+  if (recorded == 0) return {};
+  // The communicator outlives its rounds.
+  return [work, recorded, &communicator](const device::RoundTimes& times) {
+    record_collective_end(work, recorded, times, communicator.members()[times.last].device);
+  };
+}
+
 /// Queues one collective, or a transfer of a pair's communicator.
 Status run_round(const std::shared_ptr<Communicator>& communicator, const CheckedCall& checked,
                  device::Stream& stream, Duration cost, device::Moment* end) {
@@ -98,7 +124,8 @@ Status run_round(const std::shared_ptr<Communicator>& communicator, const Checke
   GPEMU_CUDA_TRY(communicator->begin(&exchange.number));
   follow(*checked.stream);
   post_source(exchange);
-  GPEMU_CUDA_TRY(communicator->arrive(stream, cost, end));
+  GPEMU_CUDA_TRY(communicator->arrive(stream, cost,
+                                      record_round(*communicator, checked, exchange.number), end));
   take_result(exchange, *end);
   return GPEMU_CUDA_SUCCESS;
 }

@@ -6,6 +6,7 @@
 #include <map>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -17,6 +18,7 @@
 #include "log.hpp"
 #include "mover.hpp"
 #include "peer.hpp"
+#include "recorder.hpp"
 #include "waits.hpp"
 
 namespace gpemu::cuda {
@@ -99,36 +101,22 @@ topology::Collective collective_of(gpemu_cuda_collective kind) {
   return Collective::kSendReceive;
 }
 
-/// Returns nccl-tests' size of a collective: that of the larger of its buffers.
-Bytes size_of(const CollectiveCall& call, int ranks) {
-  const Bytes one = call.count * element_bytes(call.type);
-  switch (call.kind) {
-    case GPEMU_CUDA_REDUCE_SCATTER:
-    case GPEMU_CUDA_ALL_GATHER:
-    case GPEMU_CUDA_ALL_TO_ALL:
-    case GPEMU_CUDA_GATHER:
-    case GPEMU_CUDA_SCATTER:
-      return one * static_cast<Bytes>(ranks);
-    case GPEMU_CUDA_ALL_REDUCE:
-    case GPEMU_CUDA_REDUCE:
-    case GPEMU_CUDA_BROADCAST:
-    case GPEMU_CUDA_SEND:
-    case GPEMU_CUDA_RECEIVE:
-      break;
-  }
-  return one;
-}
-
 }  // namespace
 
 Duration cost_of(const Communicator& communicator, const CollectiveCall& call, Bytes moved) {
   const int ranks = communicator.place().ranks;
-  const Bytes bytes = std::max(moved, size_of(call, ranks));
+  const Bytes bytes = std::max(moved, collective_bytes(call, ranks));
   return topology::time_of(communicator.fabric(), collective_of(call.kind), bytes).time;
 }
 
+double bus_factor_of(gpemu_cuda_collective kind, int ranks) {
+  return topology::bus_factor(collective_of(kind), ranks);
+}
+
 Communicator::Communicator(Parts parts)
-    : parts_(std::move(parts)), fabric_(fabric_between(parts_)) {}
+    : parts_(std::move(parts)), fabric_(fabric_between(parts_)) {
+  expect_collectives();
+}
 
 Status Communicator::begin(std::uint64_t* number) {
   if (is_aborted()) return GPEMU_CUDA_ERROR_ILLEGAL_STATE;
@@ -138,11 +126,13 @@ Status Communicator::begin(std::uint64_t* number) {
   return GPEMU_CUDA_SUCCESS;
 }
 
-Status Communicator::arrive(device::Stream& stream, Duration cost, device::Moment* end) {
+Status Communicator::arrive(device::Stream& stream, Duration cost,
+                            std::function<void(const device::RoundTimes&)> observer,
+                            device::Moment* end) {
   std::string message;
   {
     const Lock lock(mutex_);
-    auto arrived = parts_.rendezvous->arrive(stream, cost);
+    auto arrived = parts_.rendezvous->arrive(stream, cost, std::move(observer));
     if (arrived) {
       last_ = *arrived;
       *end = *std::move(arrived);

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -73,9 +74,11 @@ class Communicator {
   /// OUT_OF_MEMORY if this rank is too far ahead.
   [[nodiscard]] Status begin(std::uint64_t* number) GPEMU_EXCLUDES(mutex_);
 
-  /// Queues the round of a collective in a stream. Errors: NOT_FOUND after a rank has ended.
-  [[nodiscard]] Status arrive(device::Stream& stream, Duration cost, device::Moment* end)
-      GPEMU_EXCLUDES(mutex_);
+  /// Queues the round of a collective in a stream. `observer`: as of Rendezvous::arrive. Errors:
+  /// NOT_FOUND after a rank has ended.
+  [[nodiscard]] Status arrive(device::Stream& stream, Duration cost,
+                              std::function<void(const device::RoundTimes&)> observer,
+                              device::Moment* end) GPEMU_EXCLUDES(mutex_);
 
   /// Wakes the ranks that wait for this one's post of a collective.
   void ring(std::uint64_t number) const;
@@ -127,6 +130,9 @@ class Communicator {
 /// collectives.
 [[nodiscard]] Duration cost_of(const Communicator& communicator, const CollectiveCall& call,
                                Bytes moved);
+
+/// Returns what nccl-tests multiplies the algorithm bandwidth with to get the bus bandwidth.
+[[nodiscard]] double bus_factor_of(gpemu_cuda_collective kind, int ranks);
 
 }  // namespace gpemu::cuda
 

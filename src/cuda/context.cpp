@@ -39,7 +39,7 @@ Status make_context(DeviceState& device) {
     make_default_stream(device);
     record_device(device);
     device.device->observe(
-        [&device](TimePoint start, TimePoint end) { record_start(device, start, end); });
+        [&device](const device::StartedWork& work) { record_start(device, work); });
   }
   device.active = true;
   return GPEMU_CUDA_SUCCESS;

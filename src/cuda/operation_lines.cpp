@@ -83,12 +83,15 @@ std::string name_line(int number, std::string_view text) {
 }
 
 std::string operation_line(const RecordedWork& work, int name, std::int64_t thread) {
+  const std::string id =
+      work.interval.number == 0 ? "" : fmt::format(R"(,"id":{})", work.interval.number);
   std::string line = fmt::format(
-      R"({{"op":"{}","name":{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
+      R"({{"op":"{}","name":{}{},"device":{},"stream":{},"thread":{},"asked_ns":{},"start_ns":{},)"
       R"("end_ns":{},"duration_ns":{},"class":"{}","evidence":"{}")",
-      kind_of(work), name, work.device->ordinal, work.stream_id, thread, to_ns(work.interval.asked),
-      to_ns(work.interval.start), to_ns(work.interval.end), work.interval.busy.count(),
-      cost::operation_class_name(work.operation_class), cost::evidence_name(work.evidence));
+      kind_of(work), name, id, work.device->ordinal, work.stream_id, thread,
+      to_ns(work.interval.asked), to_ns(work.interval.start), to_ns(work.interval.end),
+      work.interval.busy.count(), cost::operation_class_name(work.operation_class),
+      cost::evidence_name(work.evidence));
   if (work.operation != nullptr) {
     const gpemu_operation& operation = *work.operation;
     const auto compute =
@@ -106,6 +109,31 @@ std::string operation_line(const RecordedWork& work, int name, std::int64_t thre
     fmt::format_to(std::back_inserter(line), R"(,"bytes":{})", work.bytes);
   }
   return line + "}";
+}
+
+std::string collective_line(const RecordedCollective& work, std::uint64_t id, int name,
+                            std::int64_t thread) {
+  std::string line = fmt::format(
+      R"({{"collective":{},"name":{},"device":{},"stream":{},"thread":{},"communicator":"{:016x}",)"
+      R"("number":{},"rank":{},"ranks":{},"type":"{}","bytes":{},"bus_factor":{},"asked_ns":{})",
+      id, name, work.device->ordinal, work.stream_id, thread, work.communicator, work.number,
+      work.rank, work.ranks, work.type, work.bytes, work.bus_factor, to_ns(work.asked));
+  if (work.peer >= 0) fmt::format_to(std::back_inserter(line), R"(,"peer":{})", work.peer);
+  return line + "}";
+}
+
+std::string collective_end_line(std::uint64_t id, const device::RoundTimes& times, int waited_for) {
+  std::string line = fmt::format(R"({{"ended":{},"arrived_ns":{},"start_ns":{},"end_ns":{})", id,
+                                 to_ns(times.arrived), to_ns(times.start), to_ns(times.end));
+  if (times.start > times.arrived) {
+    fmt::format_to(std::back_inserter(line), R"(,"waited_for":{})", waited_for);
+  }
+  return line + "}";
+}
+
+std::string moved_line(const device::StartedWork& work) {
+  return fmt::format(R"({{"moved":{},"start_ns":{},"end_ns":{}}})", work.moved, to_ns(work.start),
+                     to_ns(work.end));
 }
 
 std::string_view mark_name(gpemu_cuda_mark_kind kind) {

@@ -21,6 +21,18 @@ namespace gpemu::cuda {
 /// the work's name.
 [[nodiscard]] std::string operation_line(const RecordedWork& work, int name, std::int64_t thread);
 
+/// Returns the line of a collective. `id` is its number in the process.
+[[nodiscard]] std::string collective_line(const RecordedCollective& work, std::uint64_t id,
+                                          int name, std::int64_t thread);
+
+/// Returns the line that gives a collective its times. `waited_for`: the index in the node of the
+/// GPU that came last.
+[[nodiscard]] std::string collective_end_line(std::uint64_t id, const device::RoundTimes& times,
+                                              int waited_for);
+
+/// Returns the line that gives an operation other times than those in its own line.
+[[nodiscard]] std::string moved_line(const device::StartedWork& work);
+
 /// Returns how a line calls a mark of the program; "unknown" if it has no name.
 [[nodiscard]] std::string_view mark_name(gpemu_cuda_mark_kind kind);
 

@@ -32,6 +32,41 @@ TEST_F(OperationLine, NamesACopyOverALinkByItsName) {
             R"("evidence":"analytic","bytes":4096})");
 }
 
+TEST_F(OperationLine, HasANumberIfItsTimesMayChange) {
+  work_.interval.number = 12;
+  EXPECT_TRUE(operation_line(work_, 3, 42)
+                  .starts_with(R"({"op":"copy_to_peer","name":3,"id":12,"device":1,)"));
+  EXPECT_EQ(moved_line({.start = at_ns(250), .end = at_ns(400), .moved = 12}),
+            R"({"moved":12,"start_ns":250,"end_ns":400})");
+}
+
+TEST_F(OperationLine, OfACollectiveHasItsPlaceAndThenItsTimes) {
+  RecordedCollective work{.device = &device_,
+                          .stream_id = 7,
+                          .name = "ncclAllReduce",
+                          .type = "fp32",
+                          .bytes = 1024,
+                          .bus_factor = 1.5,
+                          .rank = 1,
+                          .ranks = 4,
+                          .communicator = 0xabc,
+                          .number = 2,
+                          .asked = at_ns(150)};
+  const std::string line =
+      R"({"collective":5,"name":3,"device":1,"stream":7,"thread":42,)"
+      R"("communicator":"0000000000000abc","number":2,"rank":1,"ranks":4,"type":"fp32",)"
+      R"("bytes":1024,"bus_factor":1.5,"asked_ns":150)";
+  EXPECT_EQ(collective_line(work, 5, 3, 42), line + "}");
+  work.peer = 3;
+  EXPECT_EQ(collective_line(work, 5, 3, 42), line + R"(,"peer":3})");
+  device::RoundTimes times{.arrived = at_ns(200), .start = at_ns(300), .end = at_ns(350)};
+  EXPECT_EQ(collective_end_line(5, times, 6),
+            R"({"ended":5,"arrived_ns":200,"start_ns":300,"end_ns":350,"waited_for":6})");
+  times.arrived = times.start;
+  EXPECT_EQ(collective_end_line(5, times, 6),
+            R"({"ended":5,"arrived_ns":300,"start_ns":300,"end_ns":350})");
+}
+
 /// Returns what a line says of the operation itself.
 std::string described(const std::string& line) {
   const std::string end_of_common = R"("evidence":"analytic")";

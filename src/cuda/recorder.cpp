@@ -27,6 +27,7 @@
 #include "gpemu/device/pinned_memory.hpp"
 
 #include "busy_time.hpp"
+#include "collective_time.hpp"
 #include "host_time.hpp"
 #include "kernels/kernel_name.hpp"
 #include "line_file.hpp"
@@ -52,6 +53,13 @@ struct Recorder {
   /// Unsupported calls, by library and function. Only the first have a record.
   std::map<std::pair<std::string, std::string>, std::int64_t> calls GPEMU_GUARDED_BY(mutex);
 
+  /// Held under the schedule's lock, too.
+  Mutex collective_mutex;
+  std::uint64_t collectives GPEMU_GUARDED_BY(collective_mutex) = 0;
+  std::map<int, CollectiveTime> collective_times
+      GPEMU_GUARDED_BY(collective_mutex);  ///< by device.
+  std::atomic<bool> has_collectives = false;
+
   Mutex read_mutex;
   ReadCounts reads GPEMU_GUARDED_BY(read_mutex){totals->reads};
 };
@@ -67,6 +75,10 @@ static_assert(cost::kEvidenceNames.size() <= ProcessRecord::kMaxEvidence);
 
 void add(std::int64_t& field, std::int64_t value) {
   std::atomic_ref(field).fetch_add(value, std::memory_order_relaxed);
+}
+
+void set(std::int64_t& field, std::int64_t value) {
+  std::atomic_ref(field).store(value, std::memory_order_relaxed);
 }
 
 template <std::size_t Size>
@@ -183,6 +195,25 @@ void count(RecordedTotal& total, std::int64_t time_ns) {
   total.time_ns += time_ns;
 }
 
+void count_kind(ProcessRecord& totals, const RecordedCollective& work, std::int64_t waiting_ns,
+                std::int64_t moving_ns) {
+  for (RecordedCollectiveKind& kind : totals.collectives) {
+    if (kind.count == 0) {
+      copy_name(kind.name, work.name);
+      kind.ranks = work.ranks;
+    } else if (std::string_view(work.name) != kind.name || kind.ranks != work.ranks) {
+      continue;
+    }
+    add(kind.bytes, static_cast<std::int64_t>(work.bytes));
+    add(kind.bus_bytes,
+        static_cast<std::int64_t>(static_cast<double>(work.bytes) * work.bus_factor));
+    add(kind.waiting_ns, waiting_ns);
+    add(kind.moving_ns, moving_ns);
+    std::atomic_ref(kind.count).fetch_add(1, std::memory_order_release);
+    return;
+  }
+}
+
 }  // namespace
 
 void handle_forks_of_recorder() {
@@ -226,18 +257,73 @@ void record(const RecordedWork& work) {
   }
 }
 
-void record_start(const DeviceState& device, TimePoint start, TimePoint end) {
+void record_start(const DeviceState& device, const device::StartedWork& work) {
+  Recorder& state = recorder();
+  if (work.moved != 0 && state.lines != nullptr) add_line(state, moved_line(work));
   const auto ordinal = static_cast<std::size_t>(device.ordinal);
   if (ordinal >= ProcessRecord::kMaxDevices) return;
-  Recorder& state = recorder();
-  const std::int64_t start_ns = to_ns(start);
-  const std::int64_t end_ns = to_ns(end);
+  const std::int64_t start_ns = to_ns(work.start);
+  const std::int64_t end_ns = to_ns(work.end);
   BusyTime& busy = state.busy[ordinal];
   busy.add(start_ns, end_ns);
   RecordedDevice& entry = state.totals->devices[ordinal];
   entry.busy_ns = busy.total();
   entry.first_ns = entry.first_ns == 0 ? start_ns : std::min(entry.first_ns, start_ns);
   entry.last_ns = std::max(entry.last_ns, end_ns);
+  if (work.engine != device::Engine::kCompute || !state.has_collectives.load()) return;
+  const Lock lock(state.collective_mutex);
+  CollectiveTime& time = state.collective_times[device.ordinal];
+  time.run(start_ns, end_ns);
+  set(entry.collective_hidden_ns, time.hidden());
+}
+
+void expect_collectives() {
+  Recorder& state = recorder();
+  if (!state.settings.folder.empty()) state.has_collectives = true;
+}
+
+std::uint64_t record_collective(const RecordedCollective& work) {
+  Recorder& state = recorder();
+  if (state.settings.folder.empty() || work.device->ordinal >= ProcessRecord::kMaxDevices) return 0;
+  RecordedDevice& entry = state.totals->devices[work.device->ordinal];
+  std::uint64_t number = 0;
+  {
+    const Lock lock(state.collective_mutex);
+    number = ++state.collectives;
+    state.collective_times[work.device->ordinal].ask(to_ns(work.asked));
+    add(entry.collectives, 1);
+    add(entry.collectives_open, 1);
+    if (work.ranks > entry.ranks) {
+      std::atomic_ref(entry.rank).store(work.rank);
+      std::atomic_ref(entry.ranks).store(work.ranks);
+    }
+  }
+  if (state.lines != nullptr) {
+    add_line(state, collective_line(work, number, number_of(state, work.name), thread_number()));
+  }
+  return number;
+}
+
+void record_collective_end(const RecordedCollective& work, std::uint64_t number,
+                           const device::RoundTimes& times, int waited_for) {
+  Recorder& state = recorder();
+  RecordedDevice& entry = state.totals->devices[work.device->ordinal];
+  const std::int64_t waiting_ns = (times.start - times.arrived).count();
+  {
+    const Lock lock(state.collective_mutex);
+    CollectiveTime& time = state.collective_times[work.device->ordinal];
+    time.finish(to_ns(work.asked), to_ns(times.arrived), to_ns(times.start), to_ns(times.end));
+    add(entry.collectives_open, -1);
+    add(entry.collective_bytes, static_cast<std::int64_t>(work.bytes));
+    set(entry.collective_ns, time.total());
+    set(entry.collective_moving_ns, time.moving());
+    set(entry.collective_hidden_ns, time.hidden());
+    count_kind(*state.totals, work, waiting_ns, (times.end - times.start).count());
+  }
+  if (waiting_ns > 0 && waited_for >= 0 && waited_for < ProcessRecord::kMaxDevices) {
+    add(state.totals->waited_for_ns[waited_for], waiting_ns);
+  }
+  if (state.lines != nullptr) add_line(state, collective_end_line(number, times, waited_for));
 }
 
 void record_wait(Duration time) {

@@ -24,7 +24,20 @@ void record_device(const DeviceState& device);
 void record(const RecordedWork& work);
 
 /// Counts when work of a device runs, once that is final. Requires: one thread at a time.
-void record_start(const DeviceState& device, TimePoint start, TimePoint end);
+void record_start(const DeviceState& device, const device::StartedWork& work);
+
+/// Has the kernels counted that may run during collectives: there may be some from now on.
+void expect_collectives();
+
+/// Counts a collective of several ranks that was asked for. Requires: expect_collectives() was
+/// called. Returns its number, 0 if nothing is
+/// recorded. Thread safety: any thread.
+[[nodiscard]] std::uint64_t record_collective(const RecordedCollective& work);
+
+/// Counts when that collective, whose number is not 0, took place, once that is known.
+/// `waited_for`: the index in the node of the GPU that came last. Thread safety: any thread.
+void record_collective_end(const RecordedCollective& work, std::uint64_t number,
+                           const device::RoundTimes& times, int waited_for);
 
 /// Counts time that a thread of the program spent waiting for a device, just now.
 void record_wait(Duration time);

@@ -93,7 +93,7 @@ Event Device::read(const Event& event) const {
 Result<void> Device::check_owner() const {
   return state_->segment->check_owner();
 }
-void Device::observe(std::function<void(TimePoint, TimePoint)> observer) {
+void Device::observe(std::function<void(const StartedWork&)> observer) {
   const Lock lock(state_->schedule->mutex);
   state_->lanes->observer = std::move(observer);
 }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
 #include "gpemu/device/moment.hpp"
 #include "gpemu/device/node_state.hpp"
 
@@ -122,7 +123,7 @@ struct LaneGroup {
   std::vector<Lane*> blocking;  ///< those that synchronise with it.
   TimePoint blocking_end{};     ///< of all work that has started in these and in the legacy lane.
   TimePoint any_end{};          ///< of all work that has started in any lane.
-  std::function<void(TimePoint start, TimePoint end)> observer;  ///< called for started work.
+  std::function<void(const StartedWork&)> observer;  ///< called for started work.
   std::vector<Lane*> waiting;  ///< those with tasks that have not started, as far as is known.
   /// Of the legacy lane and those that synchronise with it, when this was the number of what is
   /// queued next and this the end of what had started.

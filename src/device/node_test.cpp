@@ -68,7 +68,7 @@ TEST_F(NodeTest, WorkOfAnotherAttachmentBreaksWhatFollows) {
   const auto own = Device::open(first, 0, clock).value();
   const auto other = Device::open(second, 0, clock).value();
   std::vector<std::pair<TimePoint, TimePoint>> told;
-  own->observe([&told](TimePoint start, TimePoint end) { told.emplace_back(start, end); });
+  own->observe([&told](const StartedWork& work) { told.emplace_back(work.start, work.end); });
   own->default_stream().launch(1ms);
   own->default_stream().launch(2ms);
   other->default_stream().launch(1ms);

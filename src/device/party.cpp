@@ -111,12 +111,15 @@ Party::Known Party::known(std::uint64_t round, const Ends& ends, TimePoint now) 
   Known known;
   if (round > 0) known.latest = ends[(round - 1) % kKept];
   finish_reading_the_clock();
-  for (const layout::SeatRecord& seat : seats_) {
-    const auto entry = read(seat, round, ends, now);
+  for (std::size_t seat = 0; seat < seats_.size(); ++seat) {
+    const auto entry = read(seats_[seat], round, ends, now);
     known.all_come = known.all_come && entry;
     known.all_final = known.all_final && entry && entry->is_final;
     if (!entry) continue;
-    known.latest = std::max(known.latest, entry->ready);
+    if (entry->ready > known.latest) {
+      known.latest = entry->ready;
+      known.last = seat;
+    }
     known.cost = std::max(known.cost, entry->cost);
   }
   return known;
@@ -158,10 +161,15 @@ void Party::restore() {
   show_count();
 }
 
-std::optional<TimePoint> Party::end(TimePoint now) const {
+std::optional<RoundTimes> Party::times(TimePoint now) const {
   if (rounds_.empty() || published_ == ended_) return std::nullopt;
   const Known round = known(ended_, ends_, now);
-  return round.all_final ? std::optional(saturating_add(round.latest, round.cost)) : std::nullopt;
+  if (!round.all_final) return std::nullopt;
+  const TimePoint previous = ended_ == 0 ? TimePoint() : ends_[(ended_ - 1) % kKept];
+  return RoundTimes{.arrived = std::min(std::max(ready_of(ended_), previous), round.latest),
+                    .start = round.latest,
+                    .end = saturating_add(round.latest, round.cost),
+                    .last = round.last};
 }
 
 Party::Expected Party::expected_end(TimePoint now) const {

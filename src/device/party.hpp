@@ -5,9 +5,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <optional>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/interval.hpp"
 #include "gpemu/device/moment.hpp"
 
 #include "group_seats.hpp"
@@ -29,7 +31,8 @@ class Party {
     Lane* lane = nullptr;
     MarkReference mark{};  ///< of the end.
     Duration cost{};
-    Ready ready{};  ///< when the stream reaches the round.
+    Ready ready{};                                      ///< when the stream reaches the round.
+    std::function<void(const RoundTimes&)> observer{};  ///< called once the times are known.
   };
   /// When a party reaches a round, unless the previous round ends later.
   struct Arrival {
@@ -68,8 +71,8 @@ class Party {
   /// Writes this party's published arrivals again, in case its seat was damaged.
   void repair();
 
-  /// Returns when the first round ends, if all parties' arrivals are final.
-  [[nodiscard]] std::optional<TimePoint> end(TimePoint now) const;
+  /// Returns the times of the first round, if all parties' arrivals are final.
+  [[nodiscard]] std::optional<RoundTimes> times(TimePoint now) const;
   /// Returns a time before which the first round does not end. If all parties have published their
   /// arrivals, the round ends at this time, as far as is known.
   struct Expected {
@@ -99,6 +102,7 @@ class Party {
   struct Known {
     TimePoint latest{};  ///< the latest arrival, or the end of the previous round if later.
     Duration cost{1};
+    std::size_t last = 0;  ///< the seat of the latest arrival.
     bool all_come = true;
     bool all_final = true;
   };

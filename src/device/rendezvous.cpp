@@ -73,14 +73,16 @@ Rendezvous::~Rendezvous() {
   static_cast<void>(abort());
 }
 
-Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost) {
+Result<Moment> Rendezvous::arrive(Stream& stream, Duration cost,
+                                  std::function<void(const RoundTimes&)> observer) {
   GPEMU_TRY(state_->segment.check_owner());
   if (&stream.node() != state_->node.get()) {
     return fail(ErrorCode::kInvalidArgument, "the stream belongs to another node than the group");
   }
   const Lock lock(state_->schedule.mutex);
   GPEMU_TRY(state_->check());
-  return state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost);
+  return state_->schedule.arrive(state_->party, stream.lane(), state_->clock.now(), cost,
+                                 std::move(observer));
 }
 
 Result<void> Rendezvous::check() {

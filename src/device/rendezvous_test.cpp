@@ -97,6 +97,54 @@ TEST_F(RendezvousTest, WhatFollowsARoundIsOpenUntilAllHaveCome) {
   EXPECT_EQ(after.moment().time(), moment_at(1s + 8us));
 }
 
+TEST_F(RendezvousTest, AnObserverLearnsTheTimesOfARound) {
+  std::vector<RoundTimes> first, second;
+  streams_[0]->launch(10us);
+  ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us,
+                                  [&](const RoundTimes& times) { first.push_back(times); }));
+  clock_.wait_until(moment_at(20us));
+  EXPECT_TRUE(first.empty());
+  streams_[1]->launch(30us);
+  ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 7us,
+                                  [&](const RoundTimes& times) { second.push_back(times); }));
+  streams_[0]->synchronize();
+  ASSERT_EQ(first.size(), 1U);
+  ASSERT_EQ(second.size(), 1U);
+  EXPECT_EQ(first[0].arrived, moment_at(10us));
+  EXPECT_EQ(second[0].arrived, moment_at(50us));
+  for (const RoundTimes& times : {first[0], second[0]}) {
+    EXPECT_EQ(times.start, moment_at(50us));
+    EXPECT_EQ(times.end, moment_at(57us));
+    EXPECT_EQ(times.last, 1U);
+  }
+}
+
+TEST_F(RendezvousTest, NothingIsToldOfARoundThatIsAborted) {
+  bool told = false;
+  ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us, [&told](const RoundTimes&) { told = true; }));
+  ASSERT_TRUE(parties_[0]->abort());
+  streams_[0]->synchronize();
+  EXPECT_FALSE(told);
+}
+
+TEST_F(RendezvousTest, AnObserverLearnsTheFinalTimesOfWorkAfterARound) {
+  std::vector<StartedWork> told;
+  devices_[0]->observe([&told](const StartedWork& work) { told.push_back(work); });
+  ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us));
+  const Interval queued = streams_[0]->launch(3us);
+  EXPECT_NE(queued.number, 0U);
+  clock_.wait_until(moment_at(1s));
+  ASSERT_TRUE(parties_[1]->arrive(*streams_[1], 5us));
+  streams_[0]->synchronize();
+  EXPECT_TRUE(streams_[0]->idle());
+  ASSERT_EQ(told.size(), 1U);
+  EXPECT_EQ(told[0].engine, Engine::kCompute);
+  EXPECT_EQ(told[0].start, moment_at(1s + 5us));
+  EXPECT_EQ(told[0].end, moment_at(1s + 8us));
+  EXPECT_EQ(told[0].moved, queued.number);
+  EXPECT_EQ(streams_[0]->launch(3us).number, 0U) << "it starts at once";
+}
+
 TEST_F(RendezvousTest, OtherStreamsGoOnMeanwhile) {
   ASSERT_TRUE(parties_[0]->arrive(*streams_[0], 5us));
   streams_[0]->launch(3us);
@@ -236,7 +284,7 @@ TEST_F(ProcessesTest, AForkedChildIsRefusedAndChangesNothing) {
   const auto party = Rendezvous::join(node, group, 0, clock).value();
   pid_t child = 0;
   // An observer is called under the schedule's lock, so the child inherits it taken.
-  device->observe([&](TimePoint, TimePoint) {
+  device->observe([&](const StartedWork&) {
     child = ::fork();
     if (child != 0) return;
     ::alarm(60);  // Ends a child that waits for the lock.

@@ -34,14 +34,19 @@ void Schedule::abort(Party& party, TimePoint now) {
   advance(now);
 }
 
-Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost) {
+Moment Schedule::arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
+                        std::function<void(const RoundTimes&)> observer) {
   enter(now);
   cost = std::clamp(cost, Duration(1), layout::kLongestQueue);
   Ready ready = timeline_.ready(lane, now);
   Party::Round& round = party.add();
   Undo added([&] { party.remove_last(); });
   const MarkReference mark = timeline_.wait_for_open_mark(lane, now, cost);
-  round = {.lane = &lane, .mark = mark, .cost = cost, .ready = std::move(ready)};
+  round = {.lane = &lane,
+           .mark = mark,
+           .cost = cost,
+           .ready = std::move(ready),
+           .observer = std::move(observer)};
   added.keep();
   if (open_rounds_++ == 0) reached_ = timeline_.now();
   advance(now);
@@ -118,9 +123,11 @@ bool Schedule::settle_rounds() {
       // The last party to come notifies the others; if two came at the same time, both do.
       if (has_published && party->expected_end(timeline_.now()).all_come) ring_listeners(*party);
       bool has_ended = false;
-      for (auto end = party->end(timeline_.now()); end; end = party->end(timeline_.now())) {
-        lateness_.add(party->lateness(*end));
-        give_end(*party, *end);
+      while (const auto times = party->times(timeline_.now())) {
+        lateness_.add(party->lateness(times->end));
+        const auto observer = std::move(party->rounds().front().observer);
+        give_end(*party, times->end);
+        if (observer) observer(*times);
         has_ended = true;
       }
       has_changed = has_changed || has_published || has_ended;

@@ -94,8 +94,9 @@ class Schedule {
   }
 
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party has
-  /// been added.
-  Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost) GPEMU_REQUIRES(mutex);
+  /// been added. `observer`: as of Rendezvous::arrive.
+  Moment arrive(Party& party, Lane& lane, TimePoint now, Duration cost,
+                std::function<void(const RoundTimes&)> observer) GPEMU_REQUIRES(mutex);
 
   /// From now until the party is removed, publishes its arrivals and gives its rounds their ends.
   /// `clock`: the node's.

@@ -263,7 +263,7 @@ class Program {
 
   void open(int device, int process) {
     opened_.push_back(Device::open(nodes_[process], device, clock_).value());
-    opened_.back()->observe([this](TimePoint start, TimePoint end) { ran_ += end - start; });
+    opened_.back()->observe([this](const StartedWork& work) { ran_ += work.end - work.start; });
   }
   void add_streams(int device, int process) {
     open(device, process);

@@ -167,7 +167,7 @@ class LookAtTest : public testing::Test {
   }
   Moment arrive(TimePoint now, Duration cost) {
     const Lock lock(schedule_.mutex);
-    return schedule_.arrive(party_, lane_, now, cost);
+    return schedule_.arrive(party_, lane_, now, cost, {});
   }
 
   std::vector<DeviceEngines> devices() {

@@ -69,11 +69,13 @@ Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Du
   const bool in_order = ready >= engine.last_ready;
   // Work that has no time, but could have one, would be in line at an engine.
   const bool is_known = waiting_.empty() && lane.placed == lane.tasks.size();
+  const std::uint64_t number = next_number_;
   Interval interval = is_known && in_order
                           ? queue_placed(lane, engine_index, ready, cost, bytes)
                           : queue_unplaced(lane, engine_index, ready, cost, bytes, in_order);
   interval.asked = now;
   interval.idle = idle;
+  if (next_number_ != number) interval.number = number;
   return interval;
 }
 
@@ -343,11 +345,17 @@ TimePoint Timeline::last_start(Lane& lane, std::size_t index) {
 }
 
 /// Notes work whose time is final.
-void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end) {
+void Timeline::note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
+                          std::uint64_t moved) {
   engine.started_end = std::max(engine.started_end, end);
   engine.queue.settle(start, end);
   note_end(lane, end);
-  if (lane.group->observer) lane.group->observer(start, end);
+  if (!lane.group->observer) return;
+  const auto index = static_cast<std::size_t>(&engine - engines_.data());
+  lane.group->observer({.engine = static_cast<Engine>(index % kEngineCount),
+                        .start = start,
+                        .end = end,
+                        .moved = moved});
 }
 
 void Timeline::note_end(Lane& lane, TimePoint end) {
@@ -367,7 +375,7 @@ void Timeline::drop_started(Lane& lane, TimePoint now) {
     if (task.mark) std::exchange(task.mark, {})->settle();
     if (task.engine != Task::kWait) {
       EngineState& engine = engine_of(task);
-      note_start(lane, engine, task.start, task.end);
+      note_start(lane, engine, task.start, task.end, task.was_put_off ? task.number : 0);
       --lane.work[static_cast<std::size_t>(task.engine) % kEngineCount];
       engine.queue.add_unstarted(-task.cost);
       if (task.was_put_off) engine.queue.fill_gaps(now_, task.start, task.end, task.cost);

@@ -174,7 +174,8 @@ class Timeline {
   Lane* place_next(TimePoint until);
   void release(const Mark& mark);
   void start_over(TimePoint now);
-  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end);
+  void note_start(Lane& lane, EngineState& engine, TimePoint start, TimePoint end,
+                  std::uint64_t moved = 0);
   static void note_end(Lane& lane, TimePoint end);
   void drop_started(Lane& lane, TimePoint now);
   void drop_started(LaneGroup& group, TimePoint now);

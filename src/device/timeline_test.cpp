@@ -39,8 +39,8 @@ class TimelineTest : public testing::Test {
   Lane& add_lane() {
     auto group = std::make_shared<LaneGroup>();
     Lane& lane = lanes_.emplace_back(group);
-    group->observer = [this, &lane](TimePoint start, TimePoint end) {
-      ran_[&lane].emplace_back(to_ns(start), to_ns(end));
+    group->observer = [this, &lane](const StartedWork& work) {
+      ran_[&lane].emplace_back(to_ns(work.start), to_ns(work.end));
     };
     timeline_->add(std::move(group));
     return lane;
@@ -186,8 +186,8 @@ TEST_F(TimelineTest, WorkOfAnotherLaneOnTheEngineEndsWhatWasKnownOfALane) {
 TEST_F(TimelineTest, AnAbandonedLaneRunsToItsEnd) {
   auto group = std::make_shared<LaneGroup>();
   Spans ran;
-  group->observer = [&](TimePoint start, TimePoint end) {
-    ran.emplace_back(to_ns(start), to_ns(end));
+  group->observer = [&](const StartedWork& work) {
+    ran.emplace_back(to_ns(work.start), to_ns(work.end));
   };
   timeline_->add(group);
   auto lane = std::make_unique<Lane>(group);

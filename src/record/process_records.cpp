@@ -16,6 +16,7 @@
 
 #include "gpemu/base/file.hpp"
 #include "gpemu/base/text.hpp"
+#include "gpemu/report/json_text.hpp"
 
 namespace gpemu::record {
 namespace {
@@ -49,8 +50,49 @@ bool is_whole(const Json& line) {
                {"op", "class", "evidence"}) &&
            std::in_range<std::uint16_t>(line["device"].get<std::int64_t>());
   }
+  if (line.contains("collective")) {
+    return has(line,
+               {"collective", "name", "device", "stream", "number", "rank", "ranks", "bytes",
+                "asked_ns"},
+               {"communicator", "type"}) &&
+           line.contains("bus_factor") && line["bus_factor"].is_number() &&
+           std::in_range<std::uint16_t>(line["device"].get<std::int64_t>());
+  }
   if (line.contains("mark")) return has(line, {"time_ns", "thread"}, {"mark", "text"});
   return line.contains("memory") || has(line, {"name"}, {"text"});
+}
+
+std::unexpected<Error> not_a_line(const RecordedProcess& process, std::int64_t number) {
+  return fail(ErrorCode::kCorruptData, "{}:{}: not a line of operations of libgpemu.so",
+              process.lines.string(), number);
+}
+
+/// Returns whether a line gives times to an earlier one.
+bool is_later(const std::string& line) {
+  return line.starts_with(R"({"moved":)") || line.starts_with(R"({"ended":)");
+}
+
+/// Calls `handle` with each complete line of a file and its number.
+Result<void> for_each_line(
+    const RecordedProcess& process,
+    const std::function<Result<void>(const std::string& line, std::int64_t number)>& handle) {
+  if (process.totals.lines == 0) return {};  // There may be no file.
+  const auto cannot_read = [&process] {
+    return fail(ErrorCode::kIo, "cannot read {}: {}", process.lines.string(), errno_message(errno));
+  };
+  std::ifstream file(process.lines);
+  if (!file.is_open()) return cannot_read();
+  std::string line;
+  for (std::int64_t i = 0; i < process.totals.lines; ++i) {
+    std::getline(file, line);
+    if (file.bad()) return cannot_read();
+    if (!file || line.starts_with('\0')) {
+      return fail(ErrorCode::kCorruptData, "{}: {} lines, not {}", process.lines.string(), i,
+                  process.totals.lines);
+    }
+    GPEMU_TRY(handle(line, i + 1));
+  }
+  return {};
 }
 
 }  // namespace
@@ -101,41 +143,72 @@ Result<std::vector<LoadedLibrary>> read_loaded(const std::filesystem::path& fold
   return loaded;
 }
 
-Result<void> for_each_line(const RecordedProcess& process,
-                           const std::function<Result<void>(const std::string& line)>& handle) {
-  if (process.totals.lines == 0) return {};  // There may be no file.
-  const auto cannot_read = [&process] {
-    return fail(ErrorCode::kIo, "cannot read {}: {}", process.lines.string(), errno_message(errno));
-  };
-  std::ifstream file(process.lines);
-  if (!file.is_open()) return cannot_read();
-  std::string line;
-  for (std::int64_t i = 0; i < process.totals.lines; ++i) {
-    std::getline(file, line);
-    if (file.bad()) return cannot_read();
-    if (!file || line.starts_with('\0')) {
-      return fail(ErrorCode::kCorruptData, "{}: {} lines, not {}", process.lines.string(), i,
-                  process.totals.lines);
-    }
-    GPEMU_TRY(handle(line));
+Result<ProcessLines> ProcessLines::read(const RecordedProcess& process) {
+  ProcessLines lines(process);
+  GPEMU_TRY(for_each_line(process, [&lines](const std::string& line, std::int64_t number) {
+    return is_later(line) ? lines.add_later(line, number) : Result<void>();
+  }));
+  return lines;
+}
+
+Result<void> ProcessLines::add_later(const std::string& line, std::int64_t number) {
+  ++later_lines_;
+  const Json entry = Json::parse(line, nullptr, false);
+  const bool is_end = entry.is_object() && has(entry, {"ended", "arrived_ns"}, {});
+  if (!entry.is_object() || !(is_end || has(entry, {"moved"}, {})) ||
+      !has(entry, {"start_ns", "end_ns"}, {})) {
+    return not_a_line(*process_, number);
+  }
+  Times times{.start_ns = entry["start_ns"], .end_ns = entry["end_ns"]};
+  if (is_end) {
+    times.arrived_ns = entry["arrived_ns"];
+    if (has(entry, {"waited_for"}, {})) times.waited_for = entry["waited_for"];
+    collectives_[entry["ended"].get<std::int64_t>()] = times;
+  } else {
+    operations_[entry["moved"].get<std::int64_t>()] = times;
   }
   return {};
+}
+
+std::string ProcessLines::with_times(const std::string& line) const {
+  const bool is_collective = line.starts_with(R"({"collective":)");
+  if (!is_collective && (operations_.empty() || !line.starts_with(R"({"op":)"))) return line;
+  auto entry = nlohmann::ordered_json::parse(line, nullptr, false);
+  const char* const id = is_collective ? "collective" : "id";
+  if (!entry.is_object() || !entry.contains(id) || !entry[id].is_number_integer()) return line;
+  const auto& known = is_collective ? collectives_ : operations_;
+  const auto found = known.find(entry[id].get<std::int64_t>());
+  if (found == known.end()) return line;
+  const Times& times = found->second;
+  if (is_collective) entry["arrived_ns"] = times.arrived_ns;
+  entry["start_ns"] = times.start_ns;
+  entry["end_ns"] = times.end_ns;
+  if (times.waited_for >= 0) entry["waited_for"] = times.waited_for;
+  std::string text = report::one_line(entry);
+  text.pop_back();  // The line feed.
+  return text;
+}
+
+Result<void> ProcessLines::for_each(
+    const std::function<Result<void>(const std::string& line, std::int64_t number)>& handle) const {
+  return for_each_line(*process_,
+                       [&](const std::string& line, std::int64_t number) -> Result<void> {
+                         if (is_later(line)) return {};
+                         return handle(with_times(line), number);
+                       });
 }
 
 Result<void> for_each_entry(const RecordedProcess& process,
                             const std::function<Result<void>(Json& entry)>& handle) {
   std::unordered_map<std::int64_t, std::string> names;
-  std::int64_t number = 0;
-  return for_each_line(process, [&](const std::string& line) -> Result<void> {
-    ++number;
+  GPEMU_ASSIGN(const ProcessLines lines, ProcessLines::read(process));
+  return lines.for_each([&](const std::string& line, std::int64_t number) -> Result<void> {
     Json entry = Json::parse(line, nullptr, false);
-    if (!is_whole(entry) ||
-        (entry.contains("op") && !names.contains(entry["name"].get<std::int64_t>()))) {
-      return fail(ErrorCode::kCorruptData, "{}:{}: not a line of operations of libgpemu.so",
-                  process.lines.string(), number);
-    }
-    if (entry.contains("op")) {
-      entry["name"] = names[entry["name"].get<std::int64_t>()];
+    if (!is_whole(entry)) return not_a_line(process, number);
+    if (entry.contains("op") || entry.contains("collective")) {
+      const auto name = names.find(entry["name"].get<std::int64_t>());
+      if (name == names.end()) return not_a_line(process, number);
+      entry["name"] = name->second;
     } else if (entry.contains("name")) {
       names[entry["name"].get<std::int64_t>()] = entry["text"];
       return {};

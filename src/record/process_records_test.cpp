@@ -6,6 +6,7 @@
 #include <fstream>
 #include <string>
 #include <unistd.h>
+#include <vector>
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,6 +18,9 @@ constexpr const char* kName = R"({"name":0,"text":"gemm"})";
 constexpr const char* kOperation =
     R"({"op":"matmul","name":0,"device":0,"stream":7,"start_ns":1,"end_ns":2,"duration_ns":1,)"
     R"("class":"matmul","evidence":"analytic"})";
+constexpr const char* kCollective =
+    R"({"collective":5,"name":0,"device":0,"stream":7,"communicator":"0a","number":3,)"
+    R"("rank":1,"ranks":2,"type":"fp32","bytes":8,"bus_factor":1,"asked_ns":1})";
 constexpr const char* kMark = R"({"mark":"push","time_ns":1,"thread":2,"text":"step"})";
 
 class ProcessRecords : public testing::Test {
@@ -61,6 +65,56 @@ class ProcessRecords : public testing::Test {
 
 TEST_F(ProcessRecords, AreReadLineByLine) {
   EXPECT_EQ(read(fmt::format("{}\n{}\n{}\n{{\"memory\":1}}\n", kName, kOperation, kMark)), 2);
+}
+
+TEST_F(ProcessRecords, GiveTimesThatBecameKnownLater) {
+  std::string lines = fmt::format("{}\n", kName);
+  for (const int id : {8, 9}) {
+    nlohmann::ordered_json line = nlohmann::ordered_json::parse(kOperation);
+    line["id"] = id;
+    lines += line.dump() + "\n";
+  }
+  lines += fmt::format(
+      "{}\n{{\"moved\":9,\"start_ns\":100,\"end_ns\":200}}\n"
+      "{{\"ended\":5,\"arrived_ns\":10,\"start_ns\":20,\"end_ns\":30,\"waited_for\":1}}\n",
+      kCollective);
+  process_.totals.lines = 6;
+  std::ofstream(process_.lines) << lines;
+  std::vector<nlohmann::json> entries;
+  ASSERT_TRUE(for_each_entry(process_, [&entries](nlohmann::json& entry) -> Result<void> {
+    entries.push_back(entry);
+    return {};
+  }));
+  ASSERT_EQ(entries.size(), 3U);
+  EXPECT_EQ(entries[0]["start_ns"], 1) << "it was not moved";
+  EXPECT_EQ(entries[1]["start_ns"], 100);
+  EXPECT_EQ(entries[1]["end_ns"], 200);
+  EXPECT_EQ(entries[2]["name"], "gemm");
+  EXPECT_EQ(entries[2]["arrived_ns"], 10);
+  EXPECT_EQ(entries[2]["start_ns"], 20);
+  EXPECT_EQ(entries[2]["end_ns"], 30);
+  EXPECT_EQ(entries[2]["waited_for"], 1);
+  EXPECT_EQ(ProcessLines::read(process_).value().count(), 4);
+}
+
+TEST_F(ProcessRecords, OfACollectiveThatDidNotEndHaveNoTimes) {
+  process_.totals.lines = 2;
+  std::ofstream(process_.lines) << kName << '\n' << kCollective << '\n';
+  ASSERT_TRUE(for_each_entry(process_, [](nlohmann::json& entry) -> Result<void> {
+    EXPECT_FALSE(entry.contains("end_ns"));
+    return {};
+  }));
+}
+
+TEST_F(ProcessRecords, WithDamagedTimesAreRefusedWithTheirLine) {
+  for (const char* const line :
+       {R"({"moved":9,"start_ns":100})", R"({"moved":"x","start_ns":1,"end_ns":2})",
+        R"({"ended":5,"start_ns":1,"end_ns":2})", R"({"ended":5)"}) {
+    const auto entries = read(fmt::format("{}\n{}\n", kName, line));
+    ASSERT_FALSE(entries) << line;
+    EXPECT_EQ(entries.error().code, ErrorCode::kCorruptData);
+    EXPECT_TRUE(entries.error().message.contains(".lines:2: ")) << entries.error().message;
+  }
 }
 
 TEST_F(ProcessRecords, WithoutLinesNeedNoFile) {
@@ -110,7 +164,7 @@ TEST_F(ProcessRecords, SayWhyALibraryCannotBeRead) {
 }
 
 TEST_F(ProcessRecords, ThatAreDamagedAreRefusedWithTheirLine) {
-  for (const char* const text : {kOperation, kMark, kName}) {
+  for (const char* const text : {kOperation, kCollective, kMark, kName}) {
     const nlohmann::json whole = nlohmann::json::parse(text);
     for (const auto& [field, value] : whole.items()) {
       nlohmann::json other = whole;

@@ -96,7 +96,9 @@ Result<void> WorkReader::add_line(std::string_view line) {
   if (!fields.is_object()) return fault();
   if (fields.contains("op")) return add_operation({fields});
   if (fields.contains("mark")) return add_mark({fields});
-  if (fields.contains("memory")) return {};
+  for (const char* const other : {"memory", "collective", "ended", "moved"}) {
+    if (fields.contains(other)) return {};
+  }
   const auto number = integer(fields, "name");
   if (!number || !fields.contains("text")) return fault();
   texts_[*number] = text(fields, "text");

@@ -58,6 +58,9 @@ TEST_F(WorkReaderTest, KeepsRangesThatLieInNoOther) {
   add(R"({"mark":"push","time_ns":1,"thread":5,"text":"forward"})");
   add(R"({"mark":"push","time_ns":1,"thread":6,"text":"other thread"})");
   add(R"({"memory":512,"address":4096,"device":0})");
+  add(R"({"collective":1,"name":0})");
+  add(R"({"ended":1,"arrived_ns":1,"start_ns":2,"end_ns":3})");
+  add(R"({"moved":9,"start_ns":2,"end_ns":3})");
   add(R"({"mark":"pop","time_ns":1,"thread":5,"text":""})");
   add(R"({"mark":"pop","time_ns":1,"thread":5,"text":""})");
   add(R"({"mark":"wait","time_ns":30,"thread":5,"text":""})");

@@ -11,6 +11,7 @@
 
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/operation_cost.hpp"
+#include "gpemu/record/communication.hpp"
 
 namespace gpemu::record {
 namespace {
@@ -73,7 +74,8 @@ OrderedJson device_json(const RecordedProcess& process, const cuda::RecordedDevi
           {"idle_host_blocked_ns", device.blocked_ns},
           {"idle_ordered_ns", idle_ns - unasked_ns},
           {"peak_memory_bytes", device.peak_memory_bytes},
-          {"memory_bytes", device.memory_bytes}};
+          {"memory_bytes", device.memory_bytes},
+          {"collectives", collectives_of(device)}};
 }
 
 /// Returns how many operations ran on devices beyond ProcessRecord::kMaxDevices: classes count
@@ -187,6 +189,7 @@ OrderedJson summarise(const std::vector<RecordedProcess>& processes,
                          {"not_supported_left_out", calls_left_out},
                          {"operations_left_out", lines_left_out},
                          {"operations_of_devices_left_out", of_devices_left_out}};
+  summary["communication"] = communication_of(processes);
   summary["utilization"] = utilization(summary);
   summary["verdict"] = program_verdict(summary);
   summary["without_work"] = without_work(summary["classes"], loaded);
@@ -194,7 +197,7 @@ OrderedJson summarise(const std::vector<RecordedProcess>& processes,
 }
 
 std::string program_verdict(const OrderedJson& summary) {
-  std::int64_t span = 0, busy = 0, computing = 0, blocked = 0, ordered = 0;
+  std::int64_t span = 0, busy = 0, computing = 0, blocked = 0, ordered = 0, exposed = 0;
   for (const OrderedJson& device : summary["devices"]) {
     const auto part = [&device](const char* name) { return device[name].get<std::int64_t>(); };
     span += part("last_ns") - part("first_ns");
@@ -202,6 +205,10 @@ std::string program_verdict(const OrderedJson& summary) {
     computing += part("idle_host_computing_ns");
     blocked += part("idle_host_blocked_ns");
     ordered += part("idle_ordered_ns");
+    const OrderedJson& collectives = device["collectives"];
+    if (!collectives.is_null()) {
+      exposed += std::min(collectives["exposed_ns"].get<std::int64_t>(), part("idle_ordered_ns"));
+    }
   }
   const auto left_out = summary["operations_of_devices_left_out"].get<std::int64_t>();
   const std::string beyond =
@@ -218,6 +225,8 @@ std::string program_verdict(const OrderedJson& summary) {
   const char* const cause =
       most == blocked ? "limited by waiting: the program is blocked by its data, files, workers or "
                         "locks"
+      : most == ordered && 2 * exposed >= ordered
+          ? "limited by communication: work waits for collectives, or for the slowest rank"
       : most == computing
           ? "limited by the program's own computing: it gives the GPU too little work at a time"
           : "limited by ordering: work waits for other streams, devices or processes";

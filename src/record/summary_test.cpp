@@ -43,6 +43,19 @@ TEST(ProgramVerdict, NamesWhatLimitsTheProgram) {
   EXPECT_EQ(program_verdict(summarise({})), "no CUDA call gave the emulated GPU work");
 }
 
+TEST(ProgramVerdict, NamesCommunicationIfItIsMostOfTheOrdering) {
+  RecordedProcess process = process_with(10 * kMs, 5 * kMs, 5 * kMs);
+  cuda::RecordedDevice& device = process.totals.devices[0];
+  device.ranks = 2;
+  device.collective_ns = 60 * kMs;
+  device.collective_hidden_ns = 20 * kMs;
+  EXPECT_EQ(verdict_of(process),
+            "limited by communication: work waits for collectives, or for the slowest rank; the "
+            "GPU is busy 10.0 % of the time");
+  device.collective_hidden_ns = 21 * kMs;
+  EXPECT_TRUE(verdict_of(process).starts_with("limited by ordering: "));
+}
+
 TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
   RecordedProcess process = process_with(80 * kMs, 20 * kMs, 0);
   process.totals.classes[1].count = 3;

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "gpemu/record/trace.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cxxabi.h>
+#include <functional>
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -55,6 +58,9 @@ class TraceFile {
   bool first_ = true;
 };
 
+/// Where the rows of sends and receives begin: beyond the numbers of streams.
+constexpr std::int64_t kFirstTransferRow = 1'000'000'000;
+
 double microseconds(const Json& time_ns) {
   return static_cast<double>(time_ns.get<std::int64_t>()) / 1e3;
 }
@@ -73,14 +79,24 @@ class ProcessTrace {
     for (const cuda::RecordedDevice* device : devices_of(process_)) {
       const auto ordinal = static_cast<int>(device - process_.totals.devices);
       rows_[ordinal] = ++row;
+      const std::string rank =
+          device->ranks == 0 ? "" : fmt::format(", rank {} of {}", device->rank, device->ranks);
       GPEMU_TRY(file_.name_row("process_name", row, 0,
-                               fmt::format("GPU {} {}, process {}", device->index, device->gpu,
-                                           process_.totals.process)));
+                               fmt::format("GPU {} {}, process {}{}", device->index, device->gpu,
+                                           process_.totals.process, rank)));
+      if (device->ranks == 0) continue;
+      // Ranks come first, one below the other.
+      GPEMU_TRY(file_.add({{"ph", "M"},
+                           {"name", "process_sort_index"},
+                           {"pid", row},
+                           {"tid", 0},
+                           {"args", {{"sort_index", device->rank - device->ranks}}}}));
     }
     return {};
   }
 
   [[nodiscard]] Result<void> add(const Json& entry) {
+    if (entry.contains("collective")) return add_collective(entry);
     return entry.contains("op") ? add_operation(entry) : add_mark(entry);
   }
 
@@ -122,6 +138,76 @@ class ProcessTrace {
                       {"args", std::move(arguments)}});
   }
 
+  /// Returns the row of a collective in its device. Sends and receives of a group run side by side,
+  /// so each direction has a row of its own.
+  [[nodiscard]] Result<std::int64_t> collective_row(const Json& entry, int device_row) {
+    const auto stream = entry["stream"].get<std::int64_t>();
+    std::int64_t row = stream;
+    std::string name = fmt::format("stream {}", stream);
+    if (entry.contains("peer")) {
+      name += fmt::format(", {} with rank {}", entry["name"].get<std::string>(),
+                          entry["peer"].get<std::int64_t>());
+      const auto [known, added] = transfer_rows_.emplace(
+          name, kFirstTransferRow + static_cast<std::int64_t>(transfer_rows_.size()));
+      row = known->second;
+    }
+    if (named_.insert({device_row, row}).second) {
+      GPEMU_TRY(file_.name_row("thread_name", device_row, row, name));
+    }
+    return row;
+  }
+
+  /// The names of the arguments are those of the traces of NCCL's own profiler.
+  [[nodiscard]] static Json arguments_of(const Json& entry) {
+    Json arguments = {{"CommHash", entry["communicator"]},
+                      {"SeqNum", entry["number"]},
+                      {"Rank", entry["rank"]},
+                      {"Ranks", entry["ranks"]},
+                      {"Datatype", entry["type"]},
+                      {"Bytes", entry["bytes"]}};
+    if (entry.contains("peer")) arguments["Peer"] = entry["peer"];
+    if (!entry.contains("end_ns")) return arguments;
+    const double moving_us = microseconds(entry["end_ns"]) - microseconds(entry["start_ns"]);
+    arguments["waiting (us)"] = microseconds(entry["start_ns"]) - microseconds(entry["arrived_ns"]);
+    arguments["moving (us)"] = moving_us;
+    if (moving_us <= 0) return arguments;
+    const double bandwidth = entry["bytes"].get<double>() / moving_us * 1e-3;
+    arguments["algbw (GB/s)"] = bandwidth;
+    arguments["busbw (GB/s)"] = bandwidth * entry["bus_factor"].get<double>();
+    return arguments;
+  }
+
+  [[nodiscard]] Result<void> add_collective(const Json& entry) {
+    const auto known = rows_.find(entry["device"].get<int>());
+    if (known == rows_.end()) return {};  // Left out, as the verdict says.
+    GPEMU_ASSIGN(const std::int64_t row, collective_row(entry, known->second));
+    const std::string name = entry["name"];
+    Json event = {{"cat", "collective"}, {"pid", known->second}, {"tid", row}};
+    if (!entry.contains("end_ns")) {
+      event["ph"] = "i";
+      event["s"] = "t";
+      event["name"] = name + " that did not end";
+      event["ts"] = microseconds(entry["asked_ns"]);
+      event["args"] = arguments_of(entry);
+      return file_.add(event);
+    }
+    const double arrived_us = microseconds(entry["arrived_ns"]);
+    const double end_us = microseconds(entry["end_ns"]);
+    last_us_ = std::max(last_us_, end_us);
+    event["ph"] = "X";
+    event["ts"] = arrived_us;
+    Json wait = event;
+    event["name"] = name;
+    event["dur"] = end_us - arrived_us;
+    event["args"] = arguments_of(entry);
+    GPEMU_TRY(file_.add(event));
+    if (entry["start_ns"] == entry["arrived_ns"]) return {};
+    wait["name"] = "waiting for other ranks";
+    wait["dur"] = microseconds(entry["start_ns"]) - arrived_us;
+    if (entry.contains("waited_for")) wait["args"] = {{"last GPU", entry["waited_for"]}};
+    return file_.add(wait);
+  }
+
   [[nodiscard]] Result<void> add_mark(const Json& entry) {
     const std::string kind = entry["mark"];
     if (kind == "wait") return {};  // It shows as a gap of the host.
@@ -161,7 +247,8 @@ class ProcessTrace {
   TraceFile& file_;
   const RecordedProcess& process_;
   int row_;
-  std::map<int, int> rows_;  ///< by device.
+  std::map<int, int> rows_;                            ///< by device.
+  std::map<std::string, std::int64_t> transfer_rows_;  ///< by name.
   std::set<std::pair<int, std::int64_t>> named_;
   std::unordered_map<std::string, std::string> names_;
   std::map<std::int64_t, int> open_;  ///< ranges, by thread.
@@ -169,6 +256,25 @@ class ProcessTrace {
   int next_id_ = 1;
   double last_us_ = 0;
 };
+
+}  // namespace
+
+namespace {
+
+/// Returns the processes in the order of their first ranks; those without come last.
+std::vector<std::reference_wrapper<const RecordedProcess>> by_rank(
+    const std::vector<RecordedProcess>& processes) {
+  std::vector<std::reference_wrapper<const RecordedProcess>> sorted(processes.begin(),
+                                                                    processes.end());
+  std::ranges::stable_sort(sorted, {}, [](const RecordedProcess& process) {
+    std::int32_t first = std::numeric_limits<std::int32_t>::max();
+    for (const cuda::RecordedDevice* device : devices_of(process)) {
+      if (device->ranks > 0) first = std::min(first, device->rank);
+    }
+    return first;
+  });
+  return sorted;
+}
 
 }  // namespace
 
@@ -186,7 +292,7 @@ Result<void> write_trace(const std::filesystem::path& path,
   GPEMU_ASSIGN(AtomicFile output, AtomicFile::create(path));
   TraceFile file(std::move(output), facts);
   int row = 1;
-  for (const RecordedProcess& process : processes) {
+  for (const RecordedProcess& process : by_rank(processes)) {
     ProcessTrace trace(file, process, row);
     row += 1 + static_cast<int>(devices_of(process).size());
     GPEMU_TRY(trace.name_rows());
@@ -204,6 +310,7 @@ Result<void> write_operations(const std::filesystem::path& path,
   run.update(facts);
   GPEMU_TRY(file.append(report::one_line(run)));
   for (const RecordedProcess& process : processes) {
+    GPEMU_ASSIGN(const ProcessLines lines, ProcessLines::read(process));
     nlohmann::ordered_json devices = nlohmann::ordered_json::array();
     for (const cuda::RecordedDevice* device : devices_of(process)) {
       devices.push_back({{"device", device - process.totals.devices},
@@ -212,11 +319,11 @@ Result<void> write_operations(const std::filesystem::path& path,
     }
     const nlohmann::ordered_json head = {{"process", process.totals.process},
                                          {"devices", std::move(devices)},
-                                         {"lines", process.totals.lines},
+                                         {"lines", lines.count()},
                                          {"lines_left_out", process.totals.lines_left_out}};
     GPEMU_TRY(file.append(report::one_line(head)));
-    GPEMU_TRY(for_each_line(process,
-                            [&file](const std::string& line) { return file.append(line + "\n"); }));
+    GPEMU_TRY(lines.for_each(
+        [&file](const std::string& line, std::int64_t) { return file.append(line + "\n"); }));
   }
   return file.commit();
 }

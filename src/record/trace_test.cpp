@@ -34,6 +34,18 @@ std::string mark_line(const std::string& mark, int time_ns, const std::string& t
   return fmt::format(R"({{"mark":"{}","time_ns":{},"thread":5,"text":"{}"}})", mark, time_ns, text);
 }
 
+std::string collective_line(int id, const std::string& more) {
+  return fmt::format(
+      R"({{"collective":{},"name":0,"device":1,"stream":7,"communicator":"0a","number":3,"rank":1,)"
+      R"("ranks":2,"type":"fp32","bytes":6000,"bus_factor":0.5,"asked_ns":500{}}})",
+      id, more);
+}
+
+std::string end_line(int id, int arrived_ns, int start_ns, int end_ns) {
+  return fmt::format(R"({{"ended":{},"arrived_ns":{},"start_ns":{},"end_ns":{},"waited_for":6}})",
+                     id, arrived_ns, start_ns, end_ns);
+}
+
 /// Writes the records of made-up processes, and reads what is made of them.
 class TraceTest : public testing::Test {
  protected:
@@ -168,6 +180,80 @@ TEST_F(TraceTest, ShowsInstantsAndTheProfiler) {
   EXPECT_EQ(events[1]["name"], "profiler_start");
 }
 
+TEST_F(TraceTest, ShowsACollectiveAndItsWaitOnItsStream) {
+  const auto events =
+      events_of({process_with(42, {name_line(0, "ncclAllReduce"), collective_line(5, ""),
+                                   end_line(5, 1000, 4000, 6000)})},
+                "X");
+  ASSERT_EQ(events.size(), 2U);
+  EXPECT_EQ(events[0], (Json{{"ph", "X"},
+                             {"name", "ncclAllReduce"},
+                             {"cat", "collective"},
+                             {"pid", 2},
+                             {"tid", 7},
+                             {"ts", 1.0},
+                             {"dur", 5.0},
+                             {"args",
+                              {{"CommHash", "0a"},
+                               {"SeqNum", 3},
+                               {"Rank", 1},
+                               {"Ranks", 2},
+                               {"Datatype", "fp32"},
+                               {"Bytes", 6000},
+                               {"waiting (us)", 3.0},
+                               {"moving (us)", 2.0},
+                               {"algbw (GB/s)", 3.0},
+                               {"busbw (GB/s)", 1.5}}}}));
+  EXPECT_EQ(events[1], (Json{{"ph", "X"},
+                             {"name", "waiting for other ranks"},
+                             {"cat", "collective"},
+                             {"pid", 2},
+                             {"tid", 7},
+                             {"ts", 1.0},
+                             {"dur", 3.0},
+                             {"args", {{"last GPU", 6}}}}));
+}
+
+TEST_F(TraceTest, ShowsACollectiveThatDidNotEndAsAnInstant) {
+  const auto events =
+      events_of({process_with(42, {name_line(0, "ncclAllReduce"), collective_line(5, "")})}, "i");
+  ASSERT_EQ(events.size(), 1U);
+  EXPECT_EQ(events[0]["name"], "ncclAllReduce that did not end");
+  EXPECT_EQ(events[0]["ts"], 0.5);
+}
+
+TEST_F(TraceTest, GivesEachDirectionOfTransfersARow) {
+  const auto process = process_with(
+      42, {name_line(0, "ncclSend"), collective_line(5, R"(,"peer":0)"), end_line(5, 1, 1, 9),
+           collective_line(6, R"(,"peer":2)"), end_line(6, 1, 1, 9),
+           collective_line(7, R"(,"peer":0)"), end_line(7, 9, 9, 20)});
+  std::vector<std::int64_t> rows;
+  for (const Json& event : events_of({process}, "X")) rows.push_back(event["tid"]);
+  ASSERT_EQ(rows.size(), 3U);
+  EXPECT_NE(rows[0], rows[1]);
+  EXPECT_EQ(rows[0], rows[2]);
+}
+
+TEST_F(TraceTest, HasTheRanksSideBySide) {
+  std::vector<RecordedProcess> processes{process_with(42, {}), process_with(43, {}),
+                                         process_with(44, {})};
+  for (const int i : {1, 2}) {
+    processes[static_cast<std::size_t>(i)].totals.devices[1].rank = 2 - i;
+    processes[static_cast<std::size_t>(i)].totals.devices[1].ranks = 2;
+  }
+  std::vector<std::string> names;
+  std::vector<int> order;
+  for (const Json& event : events_of(processes, "M")) {
+    if (event["name"] == "process_name") names.push_back(event["args"]["name"]);
+    if (event["name"] == "process_sort_index") order.push_back(event["args"]["sort_index"]);
+  }
+  EXPECT_EQ(names,
+            (std::vector<std::string>{"program, process 44", "GPU 3 V100, process 44, rank 0 of 2",
+                                      "program, process 43", "GPU 3 V100, process 43, rank 1 of 2",
+                                      "program, process 42", "GPU 3 V100, process 42"}));
+  EXPECT_EQ(order, (std::vector<int>{-2, -1}));
+}
+
 TEST_F(TraceTest, IsJsonWithoutEvents) {
   EXPECT_TRUE(events_of({}).empty());
 }
@@ -195,6 +281,21 @@ TEST_F(TraceTest, OperationsFollowTheirProcessAndTheRun) {
   EXPECT_EQ(lines[2], Json::parse(name_line(0, "a")));
   EXPECT_EQ(lines[3], Json::parse(operation_line(1, 7, 1, 2)));
   EXPECT_EQ(lines[4], (Json{{"memory", 1}}));
+}
+
+TEST_F(TraceTest, OperationsHaveTheTimesThatBecameKnownLater) {
+  std::string operation = operation_line(1, 7, 1, 2);
+  operation.insert(operation.find(R"(,"device")"), R"(,"id":9)");
+  const auto lines = operations_of(
+      {process_with(42, {name_line(0, "a"), operation, R"({"moved":9,"start_ns":5,"end_ns":7})",
+                         collective_line(4, ""), end_line(4, 10, 20, 30)})});
+  ASSERT_EQ(lines.size(), 5U);
+  EXPECT_EQ(lines[1]["lines"], 3);
+  EXPECT_EQ(lines[3]["start_ns"], 5);
+  EXPECT_EQ(lines[3]["end_ns"], 7);
+  Json collective = Json::parse(collective_line(4, ""));
+  collective.update({{"arrived_ns", 10}, {"start_ns", 20}, {"end_ns", 30}, {"waited_for", 6}});
+  EXPECT_EQ(lines[4], collective);
 }
 
 TEST(Demangled, IsTheNameInTheSource) {

@@ -93,7 +93,7 @@ class Gathered {
     return record::for_each_entry(process, [&](Json& entry) -> Result<void> {
       if (entry.contains("op")) {
         add_operation(process, entry);
-      } else {
+      } else if (entry.contains("mark")) {
         add_mark(entry);
       }
       return {};
@@ -318,6 +318,72 @@ void add_devices(report::Page& page, const OrderedJson& summary) {
              rows);
 }
 
+void add_collective_devices(report::Page& page, const OrderedJson& summary) {
+  report::StackedBars bars{.title = "Collectives",
+                           .x_label = "time",
+                           .unit = "s",
+                           .parts = {{"waiting for other ranks", report::Colour::kOthers},
+                                     {"moving data", report::Colour::kCopy}},
+                           .bars = {}};
+  report::Page::Rows rows;
+  std::int64_t longest_ns = 0;
+  for (const OrderedJson& device : summary["devices"]) {
+    if (device["collectives"].is_null()) continue;
+    longest_ns = std::max(longest_ns, device["collectives"]["time_ns"].get<std::int64_t>());
+  }
+  const TimeColumn column(longest_ns);
+  for (const OrderedJson& device : summary["devices"]) {
+    const OrderedJson& collectives = device["collectives"];
+    if (collectives.is_null()) continue;
+    const auto part = [&collectives](const char* name) {
+      return collectives[name].get<std::int64_t>();
+    };
+    const std::string label =
+        fmt::format("rank {}, GPU {}, process {}", part("rank"), device["index"].get<int>(),
+                    device["pid"].get<std::int64_t>());
+    bars.bars.push_back({.label = label,
+                         .values = {static_cast<double>(part("waiting_ns")) * 1e-9,
+                                    static_cast<double>(part("moving_ns")) * 1e-9}});
+    rows.push_back({label, fmt::to_string(part("count")), fmt::to_string(part("not_ended")),
+                    fmt::format("{:.1f}", to_mib(collectives["bytes"].get<Bytes>())),
+                    column.cell(part("waiting_ns")), column.cell(part("moving_ns")),
+                    column.cell(part("exposed_ns"))});
+  }
+  page.plot(bars);
+  page.table({"rank", "collectives", "not ended", "data (MiB)", column.header("waiting"),
+              column.header("moving"), column.header("without a kernel")},
+             rows);
+}
+
+void add_communication(report::Page& page, const OrderedJson& summary) {
+  const OrderedJson& kinds = summary["communication"]["kinds"];
+  if (kinds.empty()) return;
+  page.heading("Communication");
+  add_collective_devices(page, summary);
+  const auto mean = [](const OrderedJson& kind, const char* name) {
+    return kind[name].get<std::int64_t>() / kind["count"].get<std::int64_t>();
+  };
+  const TimeColumn column(longest_of(kinds, [&mean](const OrderedJson& kind) {
+    return std::max(mean(kind, "waiting_ns"), mean(kind, "moving_ns"));
+  }));
+  report::Page::Rows rows;
+  for (const OrderedJson& kind : kinds) {
+    rows.push_back({kind["name"].get<std::string>(),
+                    fmt::to_string(kind["ranks"].get<std::int64_t>()),
+                    fmt::to_string(kind["count"].get<std::int64_t>()),
+                    fmt::format("{:.3f}", to_mib(static_cast<Bytes>(mean(kind, "bytes")))),
+                    column.cell(mean(kind, "waiting_ns")), column.cell(mean(kind, "moving_ns")),
+                    fmt::format("{:.2f}", kind["algorithm_bytes_per_s"].get<double>() * 1e-9),
+                    fmt::format("{:.2f}", kind["bus_bytes_per_s"].get<double>() * 1e-9)});
+  }
+  page.table({"mean of all ranks", "ranks", "calls", "data (MiB)", column.header("waiting"),
+              column.header("moving"), "algorithm bandwidth (GB/s)", "bus bandwidth (GB/s)"},
+             rows);
+  if (const std::string waits = waited_for_text(summary["communication"]); !waits.empty()) {
+    page.paragraph("Of all ranks, " + waits + ".");
+  }
+}
+
 void add_classes(report::Page& page, const OrderedJson& summary) {
   std::int64_t whole = 0;
   for (const OrderedJson& entry : summary["classes"]) whole += entry["time_ns"].get<std::int64_t>();
@@ -388,6 +454,7 @@ Result<std::string> program_page(const OrderedJson& summary,
               {"waited for the GPU", time_text(summary["wait_ns"].get<std::int64_t>())}});
   if (!gathered.empty()) {
     add_devices(page, summary);
+    add_communication(page, summary);
     add_classes(page, summary);
     add_operations(page, gathered);
   }

@@ -82,6 +82,28 @@ std::string class_table(const OrderedJson& classes, int columns) {
   return table.str(columns);
 }
 
+/// Returns what a device spent on collectives, as a line.
+std::string collectives_text(const OrderedJson& collectives) {
+  if (collectives.is_null()) return {};
+  const auto part = [&collectives](const char* name) {
+    return collectives[name].get<std::int64_t>();
+  };
+  std::string text = fmt::format("  NCCL    rank {} of {}: ", part("rank"), part("ranks"));
+  const std::int64_t ended = part("count") - part("not_ended");
+  if (ended > 0) {
+    text += fmt::format(
+        "{} collectives took {}: {} waiting for other ranks, {} moving {:.1f} MiB; meanwhile no "
+        "kernel ran for {}",
+        ended, time_text(part("time_ns")), time_text(part("waiting_ns")),
+        time_text(part("moving_ns")), to_mib(collectives["bytes"].get<Bytes>()),
+        time_text(part("exposed_ns")));
+  }
+  if (part("not_ended") > 0) {
+    text += fmt::format("{}{} did not end", ended > 0 ? "; " : "", part("not_ended"));
+  }
+  return text + "\n";
+}
+
 std::string device_text(const OrderedJson& device) {
   const auto busy = device["busy_ns"].get<std::int64_t>();
   const std::int64_t span =
@@ -93,10 +115,33 @@ std::string device_text(const OrderedJson& device) {
                         time_text(busy), time_text(span), percent(busy, span));
     text += fmt::format("  idle    {}\n", idle_text(device));
   }
+  text += collectives_text(device["collectives"]);
   text += fmt::format("  memory  peak {:.0f} of {:.0f} MiB\n",
                       to_mib(device["peak_memory_bytes"].get<Bytes>()),
                       to_mib(device["memory_bytes"].get<Bytes>()));
   return text;
+}
+
+/// Returns the mean collective of each kind as a table, and the rank that came last the longest.
+std::string communication_text(const OrderedJson& communication, int columns) {
+  const OrderedJson& kinds = communication["kinds"];
+  if (kinds.empty()) return {};
+  report::TextTable table({"mean of all ranks", "ranks", "calls", "MiB", "waiting (us)",
+                           "moving (us)", "algbw (GB/s)", "busbw (GB/s)"});
+  for (const OrderedJson& kind : kinds) {
+    const auto mean = [&kind](const char* name) {
+      return kind[name].get<double>() / kind["count"].get<double>();
+    };
+    table.add_row({kind["name"].get<std::string>(),
+                   fmt::to_string(kind["ranks"].get<std::int64_t>()),
+                   fmt::to_string(kind["count"].get<std::int64_t>()),
+                   report::rounded(mean("bytes") / static_cast<double>(kMiB)),
+                   fmt::format("{:.1f}", mean("waiting_ns") * 1e-3),
+                   fmt::format("{:.1f}", mean("moving_ns") * 1e-3),
+                   fmt::format("{:.2f}", kind["algorithm_bytes_per_s"].get<double>() * 1e-9),
+                   fmt::format("{:.2f}", kind["bus_bytes_per_s"].get<double>() * 1e-9)});
+  }
+  return table.str(columns);
 }
 
 std::string without_work_text(const OrderedJson& processes) {
@@ -149,6 +194,21 @@ std::string idle_text(const OrderedJson& device) {
   return text;
 }
 
+std::string waited_for_text(const OrderedJson& communication) {
+  const OrderedJson& waited_for = communication["waited_for"];
+  if (waited_for.empty()) return {};
+  const OrderedJson& most = waited_for.front();
+  const std::string rank =
+      most["rank"].is_null()
+          ? fmt::format("the rank on GPU {}", most["index"].get<std::int64_t>())
+          : fmt::format("rank {} (GPU {}, process {})", most["rank"].get<std::int64_t>(),
+                        most["index"].get<std::int64_t>(), most["pid"].get<std::int64_t>());
+  const auto mean_ns = most["mean_ns"].get<std::int64_t>();
+  const bool has_one_other = mean_ns == most["time_ns"].get<std::int64_t>();
+  return fmt::format("{} made the others wait {}{}", rank, time_text(mean_ns),
+                     has_one_other ? "" : " on average");
+}
+
 std::string evidence_text(const OrderedJson& evidence) {
   const std::int64_t whole = total_ns(evidence);
   std::string text;
@@ -171,6 +231,10 @@ std::string summary_text(const OrderedJson& summary, int columns) {
   }
   if (devices.size() > kMaxDevices) {
     text += fmt::format("and {} more GPUs; --json lists them\n", devices.size() - kMaxDevices);
+  }
+  text += communication_text(summary["communication"], columns);
+  if (const std::string waits = waited_for_text(summary["communication"]); !waits.empty()) {
+    text += "ranks     " + waits + "\n";
   }
   if (!summary["classes"].empty()) {
     text += fmt::format("host      waited {} for the GPU\n",

@@ -14,6 +14,9 @@ namespace gpemu::tools {
 /// Returns a device's line about its idle time, without the label.
 [[nodiscard]] std::string idle_text(const nlohmann::ordered_json& device);
 
+/// Returns for which rank the others waited the longest, and how long; nothing if none waited.
+[[nodiscard]] std::string waited_for_text(const nlohmann::ordered_json& communication);
+
 /// Returns the shares of emulated time by evidence as text.
 [[nodiscard]] std::string evidence_text(const nlohmann::ordered_json& evidence);
 

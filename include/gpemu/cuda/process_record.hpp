@@ -28,6 +28,26 @@ struct RecordedDevice {
   std::int64_t unasked_ns = 0;
   std::int64_t computing_ns = 0;
   std::int64_t blocked_ns = 0;
+  /// Its place in the largest of its NCCL communicators; 0 ranks: it has had no collective.
+  std::int32_t rank = 0;
+  std::int32_t ranks = 0;
+  std::int64_t collectives = 0;           ///< sends and receives, too.
+  std::int64_t collectives_open = 0;      ///< of these, whose ends are not known.
+  std::int64_t collective_bytes = 0;      ///< of the others, in nccl-tests' sizes.
+  std::int64_t collective_ns = 0;         ///< at least one was in progress.
+  std::int64_t collective_moving_ns = 0;  ///< part of it: at least one moved data.
+  std::int64_t collective_hidden_ns = 0;  ///< part of it: a kernel of this process ran.
+};
+
+/// NCCL's collectives of one function and number of ranks that have ended.
+struct RecordedCollectiveKind {
+  char name[24] = {};
+  std::int64_t ranks = 0;
+  std::int64_t count = 0;
+  std::int64_t bytes = 0;       ///< in nccl-tests' sizes.
+  std::int64_t bus_bytes = 0;   ///< the same times nccl-tests' factor for the bus bandwidth.
+  std::int64_t waiting_ns = 0;  ///< from this rank's arrival until all had arrived.
+  std::int64_t moving_ns = 0;   ///< from then on.
 };
 
 /// An unsupported function that was called.
@@ -49,12 +69,13 @@ struct RecordedRead {
 /// process. Each field is written atomically; `gpemu run` of the same version reads it.
 struct ProcessRecord {
   /// "gpemurec", and a number that changes with the layout.
-  static constexpr std::uint64_t kMagic = 0x6365727570656700 + 3;
+  static constexpr std::uint64_t kMagic = 0x6365727570656700 + 4;
   static constexpr int kMaxClasses = 32;
   static constexpr int kMaxEvidence = 16;
   static constexpr int kMaxDevices = 256;
   static constexpr int kMaxCalls = 256;
   static constexpr int kMaxReads = 64;
+  static constexpr int kMaxCollectives = 64;
 
   std::uint64_t magic = 0;
   std::int64_t process = 0;
@@ -74,6 +95,10 @@ struct ProcessRecord {
   RecordedDevice devices[kMaxDevices];   ///< by the process's own numbers.
   RecordedCall calls[kMaxCalls];         ///< used ones first.
   RecordedRead reads[kMaxReads];         ///< used ones first; more writers are in the sum only.
+  /// Used ones first; more kinds are in the devices only.
+  RecordedCollectiveKind collectives[kMaxCollectives];
+  /// How long collectives waited for the rank that came last, by its GPU's index in the node.
+  std::int64_t waited_for_ns[kMaxDevices] = {};
 };
 
 }  // namespace gpemu::cuda

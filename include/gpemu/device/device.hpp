@@ -130,7 +130,7 @@ class Device {
   /// Calls `observer` when the times of work that this context has queued become final. Several
   /// pieces that run without a break may be reported as one. `observer` is called under a lock and
   /// must not call this device. Requires: nothing is queued yet.
-  void observe(std::function<void(TimePoint start, TimePoint end)> observer);
+  void observe(std::function<void(const StartedWork&)> observer);
 
   /// Returns a copy of an event. Other threads may record the event at the same time in streams of
   /// this device.

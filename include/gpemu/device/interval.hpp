@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+
 #include "gpemu/base/units.hpp"
+#include "gpemu/device/node_state.hpp"
 
 namespace gpemu::device {
 
@@ -16,6 +20,26 @@ struct Interval {
   TimePoint asked{};
   /// For how long the device had had no work of this process at that time.
   Duration idle{};
+  /// The work's number in its process, if the times above may still change; 0 if they are final.
+  std::uint64_t number = 0;
+};
+
+/// Work whose times have become final.
+struct StartedWork {
+  Engine engine = Engine::kCompute;
+  TimePoint start{};
+  TimePoint end{};
+  /// Interval::number, if these times may differ from those that queueing the work returned; else
+  /// 0.
+  std::uint64_t moved = 0;
+};
+
+/// When a round of a rendezvous took place, as one party sees it.
+struct RoundTimes {
+  TimePoint arrived{};  ///< its stream had reached the round, and the previous round had ended.
+  TimePoint start{};    ///< all parties had arrived.
+  TimePoint end{};
+  std::size_t last = 0;  ///< the seat of the party that arrived last, if others waited for it.
 };
 
 }  // namespace gpemu::device

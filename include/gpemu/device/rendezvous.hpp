@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -9,6 +10,7 @@
 #include "gpemu/base/units.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/device/group_id.hpp"
+#include "gpemu/device/interval.hpp"
 #include "gpemu/device/moment.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/sim/clock.hpp"
@@ -64,9 +66,13 @@ class Rendezvous {
   /// a device of the node on which the party joined. Work that is queued in the stream later starts
   /// after the round.
   ///
+  /// `observer`, if any, is called once the round's times are known, unless the party aborts it. It
+  /// is called under a lock and must not call devices or parties.
+  ///
   /// Errors: kUnavailable after the group has failed or this party has aborted; kInvalidArgument
   /// for a stream of another node.
-  [[nodiscard]] Result<Moment> arrive(Stream& stream, Duration cost);
+  [[nodiscard]] Result<Moment> arrive(Stream& stream, Duration cost,
+                                      std::function<void(const RoundTimes&)> observer = {});
 
   /// Errors: kUnavailable once a party has died or left without arriving at a round for which this
   /// one waits; the message names that party. On a real clock, this is noticed within about 20 ms.

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <nlohmann/json.hpp>
@@ -39,19 +41,48 @@ struct LoadedLibrary {
 /// Errors: those of list_folder and read_file.
 [[nodiscard]] Result<std::vector<LoadedLibrary>> read_loaded(const std::filesystem::path& folder);
 
-/// Calls `handle` with each complete line of a process, and stops at its first error. Only a small
-/// part of the file is in memory at a time.
-///
-/// Errors: as read_processes, and those of `handle`.
-[[nodiscard]] Result<void> for_each_line(
-    const RecordedProcess& process,
-    const std::function<Result<void>(const std::string& line)>& handle);
+/// The lines of a process, in the format of docs/reference/operations-format.md. The process wrote
+/// times that it learned later as lines of their own.
+class ProcessLines {
+ public:
+  /// Reads the later times. `process` must outlive the result.
+  ///
+  /// Errors: as read_processes.
+  [[nodiscard]] static Result<ProcessLines> read(const RecordedProcess& process);
 
-/// Like for_each_line, with each operation and mark parsed and the text of its name as "name". All
-/// fields that docs/reference/operations-format.md does not call optional are present, with their
-/// types.
+  /// Returns how many lines for_each() gives.
+  [[nodiscard]] std::int64_t count() const { return process_->totals.lines - later_lines_; }
+
+  /// Calls `handle` with each complete line and its number in the file, and stops at its first
+  /// error. Only a small part of the file is in memory at a time.
+  ///
+  /// Errors: as read_processes, and those of `handle`.
+  [[nodiscard]] Result<void> for_each(
+      const std::function<Result<void>(const std::string& line, std::int64_t number)>& handle)
+      const;
+
+ private:
+  struct Times {
+    std::int64_t arrived_ns = 0;  ///< of a collective.
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+    std::int64_t waited_for = -1;  ///< of a collective, if it waited.
+  };
+
+  explicit ProcessLines(const RecordedProcess& process) : process_(&process) {}
+  [[nodiscard]] Result<void> add_later(const std::string& line, std::int64_t number);
+  [[nodiscard]] std::string with_times(const std::string& line) const;
+
+  const RecordedProcess* process_;
+  std::int64_t later_lines_ = 0;
+  std::unordered_map<std::int64_t, Times> operations_, collectives_;
+};
+
+/// Calls `handle` with each operation, collective and mark, parsed and with the text of its name as
+/// "name". All fields that docs/reference/operations-format.md does not call optional are present,
+/// with their types.
 ///
-/// Errors: kCorruptData with file and line if that is not so.
+/// Errors: those of ProcessLines; kCorruptData with file and line if a line is not in the format.
 [[nodiscard]] Result<void> for_each_entry(
     const RecordedProcess& process,
     const std::function<Result<void>(nlohmann::json& entry)>& handle);

@@ -11,8 +11,8 @@
 namespace gpemu::record {
 
 /// Writes the operations of a run as a trace in the Trace Event Format, which Perfetto opens: each
-/// device of a process with its streams, and the NVTX ranges of the program's threads. `facts`
-/// describe how the run was made.
+/// device of a process with its streams, and the NVTX ranges of the program's threads. Ranks of
+/// NCCL come first, side by side, with their collectives. `facts` describe how the run was made.
 ///
 /// Errors: those of for_each_entry and of AtomicFile.
 [[nodiscard]] Result<void> write_trace(const std::filesystem::path& path,
