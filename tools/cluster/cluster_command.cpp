@@ -224,9 +224,9 @@ void add_cluster_command(Command app, const World& world) {
       .range(1, run::kMostHosts)
       .show_default();
   make.option("--topology", options->topology,
-              "What each host has: a machine, by name or by the path of a TOML file; `gpemu node "
-              "topo` lists the names");
-  make.option("--gpu", options->gpus, "The same as NAME or NAME:COUNT; repeatable")
+              "Each host has the GPUs and the network adapters of this machine, by name or by the "
+              "path of a TOML file; `gpemu node topo` lists the names");
+  make.option("--gpu", options->gpus, "Each host has these GPUs: NAME or NAME:COUNT; repeatable")
       .excludes("--topology");
   make.option("--network", options->network,
               "Network of the model, as KIND:RATE: rdma or tcp, and the rate of one host in each "
