@@ -15,6 +15,7 @@
 #include "gpemu/profile/database.hpp"
 #include "gpemu/sim/shared_clock.hpp"
 #include "gpemu/topology/peer_copy.hpp"
+#include "gpemu/topology/shared_links.hpp"
 
 #include "device_info.hpp"
 #include "log.hpp"
@@ -110,6 +111,8 @@ Result<void> attach_now(Process& state) {
     GPEMU_ASSIGN(device.spec, find_gpu(database, state.settings->gpu_files, snapshot.gpu));
     device.machine = state.node->topology();
     if (device.machine != nullptr) {
+      device.links_from_host = topology::shared_links(*device.machine, device.spec, index, false);
+      device.links_to_host = topology::shared_links(*device.machine, device.spec, index, true);
       device.spec.pinned_copy_bytes_per_s =
           topology::host_copy_rate(*device.machine, device.spec, index);
     }

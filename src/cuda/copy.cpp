@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "copy.hpp"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <optional>
@@ -145,6 +146,28 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
   return kCopyLatency + from_seconds(static_cast<double>(bytes) / bytes_per_s);
 }
 
+/// Returns how long a copy takes beside those of other GPUs. `links`: that it shares with them.
+/// `alone`: with the links to itself. A link serves the copies on it in turn. It is not known which
+/// copies others will queue later; those do not move this one's end.
+Duration beside_others(const gpemu_cuda_stream& stream,
+                       const std::vector<topology::SharedLink>& links, Bytes bytes,
+                       Duration alone) {
+  if (links.empty()) return alone;
+  const TimePoint start = std::max(clock().now(), stream.stream->tail().time());
+  Duration longest = alone;
+  for (const topology::SharedLink& link : links) {
+    const auto engine =
+        link.upwards ? device::Engine::kCopyDeviceToHost : device::Engine::kCopyHostToDevice;
+    const Duration own = from_seconds(static_cast<double>(bytes) / link.bytes_per_s);
+    Duration on_link = own;
+    for (const int other : link.others) {
+      on_link += process().node->work_after(other, engine, start, own);
+    }
+    longest = std::max(longest, on_link);
+  }
+  return longest;
+}
+
 /// Not inlined: in its caller, g++ assumes that it is rarely used and makes it small and slow.
 [[gnu::noinline]] device::Interval queue_copy(gpemu_cuda_stream& stream, const Side& to,
                                               const Side& from, Bytes bytes) {
@@ -161,15 +184,21 @@ Duration at_rate(Bytes bytes, double bytes_per_s) {
                    device.costs->price(operation).estimate.time, operation.name);
   }
   if (to.on_device() && from.on_device()) {
-    const topology::PeerCopy copy = peer_copy(device_at(to.device), device_at(from.device));
+    const DeviceState& target = device_at(to.device);
+    const DeviceState& source = device_at(from.device);
+    const topology::PeerCopy copy = peer_copy(target, source);
+    const Duration alone = copy.latency + from_seconds(static_cast<double>(bytes) / copy.rate);
     return enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
-                   copy.latency + from_seconds(static_cast<double>(bytes) / copy.rate),
+                   beside_others(stream, links_between(target, source), bytes, alone),
                    "copy to peer");
   }
+  const Duration alone = at_rate(bytes, link);
   return to.on_device() ? enqueue(stream, device::Engine::kCopyHostToDevice, bytes,
-                                  at_rate(bytes, link), "copy host to device")
+                                  beside_others(stream, device.links_from_host, bytes, alone),
+                                  "copy host to device")
                         : enqueue(stream, device::Engine::kCopyDeviceToHost, bytes,
-                                  at_rate(bytes, link), "copy device to host");
+                                  beside_others(stream, device.links_to_host, bytes, alone),
+                                  "copy device to host");
 }
 
 /// Checks that a range lies in memory that a device can use.

@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <memory>
 #include <set>
+#include <vector>
 
 #include "gpemu/cost/operation_cost.hpp"
 #include "gpemu/cuda.h"
 #include "gpemu/device/device.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 #include "gpemu/profile/topology_spec.hpp"
+#include "gpemu/topology/shared_links.hpp"
 
 namespace gpemu::cuda {
 
@@ -29,6 +31,8 @@ struct DeviceState {
   int index = 0;    ///< in the node.
   profile::GpuSpec spec;
   const profile::TopologySpec* machine = nullptr;  ///< what joins the node's GPUs, if described.
+  /// What copies from and to the host share with those of other GPUs.
+  std::vector<topology::SharedLink> links_from_host, links_to_host;
   gpemu_cuda_device info{};
   std::unique_ptr<cost::OperationCostModel> costs;
   /// The primary context; null until it is needed.

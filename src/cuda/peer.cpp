@@ -34,6 +34,11 @@ topology::PeerCopy peer_copy(const DeviceState& to, const DeviceState& from) {
   return here.rate < there.rate ? here : there;
 }
 
+std::vector<topology::SharedLink> links_between(const DeviceState& to, const DeviceState& from) {
+  if (to.machine == nullptr) return {};
+  return topology::shared_links(*to.machine, to.spec, from.index, to.index, peer_path(from, to));
+}
+
 Status enable_peer_access(DeviceState& device, const DeviceState& peer) {
   if (!can_access(device, peer)) return GPEMU_CUDA_ERROR_PEER_ACCESS_UNSUPPORTED;
   const Lock lock(process().mutex);

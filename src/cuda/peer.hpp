@@ -2,8 +2,10 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "gpemu/topology/peer_copy.hpp"
+#include "gpemu/topology/shared_links.hpp"
 
 #include "device_state.hpp"
 #include "status.hpp"
@@ -25,6 +27,10 @@ namespace gpemu::cuda {
 
 /// Returns what a copy to a device from another one takes.
 [[nodiscard]] topology::PeerCopy peer_copy(const DeviceState& to, const DeviceState& from);
+
+/// Returns the links that such a copy shares with those of other GPUs.
+[[nodiscard]] std::vector<topology::SharedLink> links_between(const DeviceState& to,
+                                                              const DeviceState& from);
 
 /// Allows a device's context to use a peer's memory, or ends that. Errors: PEER_ACCESS_UNSUPPORTED
 /// if there is no link (Source: github.com/ggml-org/llama.cpp/issues/3230);

@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/base/saturate.hpp"
 #include "gpemu/base/variables.hpp"
 
 #include "device_sharing.hpp"
@@ -250,6 +251,16 @@ std::pair<std::filesystem::path, std::uint64_t> Node::place_of_clock() const {
 
 bool Node::all_others_among(const std::set<pid_t>& processes) const {
   return segment_->all_others_among(processes);
+}
+
+Duration Node::work_after(int device, Engine engine, TimePoint from, Duration most) const {
+  GPEMU_CHECK(device >= 0 && device < device_count(), "device index out of range");
+  const layout::EngineRecord& record = segment_->engines(device)[static_cast<std::size_t>(engine)];
+  const std::int64_t begin = std::max(to_ns(from), std::int64_t{0});
+  // More is damage.
+  const std::int64_t latest = saturating_add(begin, layout::kLongestQueue.count());
+  const std::int64_t end = std::min(record.tail_ns.load(), latest);
+  return std::min(most, Duration(layout::work_between(record, begin, end)));
 }
 
 DeviceSnapshot Node::device_snapshot(int index, TimePoint now) const {

@@ -81,6 +81,26 @@ TEST_F(NodeTest, WorkOfAnotherAttachmentBreaksWhatFollows) {
                                std::pair(at(4ms), at(7ms)), std::pair(at(7ms), at(8ms))}));
 }
 
+TEST_F(NodeTest, TellsTheWorkThatAnEngineHasAhead) {
+  using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+  sim::VirtualClock clock;
+  const auto node = Node::create(config("n1"), directory_).value();
+  const auto watching = Node::open("n1", directory_).value();
+  const auto device = Device::open(node, 1, clock).value();
+  const auto ahead = [&](TimePoint from, Duration most) {
+    return watching->work_after(1, Engine::kCopyHostToDevice, from, most);
+  };
+  EXPECT_EQ(ahead(TimePoint(), 1h), 0ms);
+  device->default_stream().launch(2ms);
+  device->default_stream().copy(Engine::kCopyHostToDevice, kMiB, 5ms);
+  EXPECT_EQ(ahead(TimePoint(), 1h), 5ms) << "not the time before it";
+  EXPECT_EQ(ahead(TimePoint(4ms), 1h), 3ms);
+  EXPECT_EQ(ahead(TimePoint(4ms), 1ms), 1ms);
+  EXPECT_EQ(ahead(TimePoint(9ms), 1h), 0ms);
+  EXPECT_EQ(watching->work_after(1, Engine::kCopyDeviceToHost, TimePoint(), 1h), 0ms);
+  EXPECT_EQ(watching->work_after(0, Engine::kCopyHostToDevice, TimePoint(), 1h), 0ms);
+}
+
 TEST_F(NodeTest, IsFoundByNameUntilRemoved) {
   {
     ASSERT_TRUE(Node::create(config("n1"), directory_));

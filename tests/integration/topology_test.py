@@ -20,6 +20,7 @@ MIB = 1 << 20
 LARGE, SMALL = 64 * MIB, 1024
 PEERS = (1, 3, 5)  # of GPU 0: one NVLink, two, and none.
 FLOAT32, SUM = 7, 0  # of ncclDataType_t and ncclRedOp_t
+HOST_TO_DEVICE = 1
 
 
 def checked(library, name, *arguments):
@@ -29,8 +30,8 @@ def checked(library, name, *arguments):
 
 
 def cuda_results():
-    """Returns for each peer of GPU 0 whether it has access, and the seconds of copies to it and of
-    an all-reduce with it."""
+    """Returns for each peer of GPU 0 whether it has access, and the seconds of copies to it, of an
+    all-reduce with it, and of a copy from the host to it that begins with one to GPU 0."""
     cuda, nccl = ctypes.CDLL("libcudart.so.12"), ctypes.CDLL("libnccl.so.2")
     results = {}
 
@@ -59,6 +60,33 @@ def cuda_results():
         return elapsed_ms.value / 1000
 
     first = allocate(0)
+    host = ctypes.c_void_p()
+    checked(cuda, "cudaMallocHost", ctypes.byref(host), ctypes.c_size_t(LARGE))
+
+    def from_host(memory, device):
+        checked(cuda, "cudaSetDevice", device)
+        checked(cuda, "cudaMemcpyAsync", memory, host, ctypes.c_size_t(LARGE), HOST_TO_DEVICE, None)
+
+    def from_host_beside(memory, device):
+        """What a copy from the host takes that begins when one to GPU 0 does."""
+        free, begin, end = (ctypes.c_void_p() for _ in range(3))
+        for event, owner in ((begin, device), (end, device), (free, 0)):
+            checked(cuda, "cudaSetDevice", owner)
+            checked(cuda, "cudaEventCreate", ctypes.byref(event))
+        for _ in range(1000):
+            checked(cuda, "cudaMemsetAsync", first, 0, ctypes.c_size_t(LARGE), None)
+        checked(cuda, "cudaEventRecord", free, None)
+        from_host(first, 0)
+        checked(cuda, "cudaSetDevice", device)
+        checked(cuda, "cudaStreamWaitEvent", None, free, 0)
+        checked(cuda, "cudaEventRecord", begin, None)
+        from_host(memory, device)
+        checked(cuda, "cudaEventRecord", end, None)
+        checked(cuda, "cudaEventSynchronize", end)
+        elapsed_ms = ctypes.c_float()
+        checked(cuda, "cudaEventElapsedTime", ctypes.byref(elapsed_ms), begin, end)
+        return elapsed_ms.value / 1000
+
     for peer in PEERS:
         second = allocate(peer)
         can = ctypes.c_int(-1)
@@ -81,7 +109,9 @@ def cuda_results():
             checked(nccl, "ncclGroupEnd")
 
         results[peer] = {"access": can.value, "large": copy(LARGE), "small": copy(SMALL),
-                         "all_reduce": seconds(all_reduce)}
+                         "all_reduce": seconds(all_reduce),
+                         "from_host": seconds(lambda: from_host(first, 0)),
+                         "from_host_beside": from_host_beside(second, peer)}
         for communicator in communicators:
             checked(nccl, "ncclCommDestroy", ctypes.c_void_p(communicator))
     return results
@@ -148,6 +178,12 @@ class TopologyTest(unittest.TestCase):
         one, two, none = (self.cuda[peer]["all_reduce"] for peer in PEERS)
         self.assertLess(1.5 * two, one)
         self.assertLess(1.5 * one, none)
+
+    def test_gpus_below_one_switch_share_its_link_to_the_host(self):
+        slower = [self.cuda[peer]["from_host_beside"] / self.cuda[peer]["from_host"]
+                  for peer in PEERS]
+        for found, expected in zip(slower, (2, 1, 1)):
+            self.assertAlmostEqual(found, expected, delta=0.15)
 
     def test_nvml_and_the_matrix_agree(self):
         self.assertEqual([self.nvml[peer] for peer in PEERS],

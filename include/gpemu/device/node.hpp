@@ -118,6 +118,10 @@ class Node {
   /// Returns what joins the devices; null if that is not described. Lives as long as the node.
   [[nodiscard]] const profile::TopologySpec* topology() const;
 
+  /// Returns how much work an engine of a device has from a time on, at most `most`, as far as
+  /// processes have queued it by now. Requires: 0 <= device < device_count().
+  [[nodiscard]] Duration work_after(int device, Engine engine, TimePoint from, Duration most) const;
+
   /// Settles rounds of rendezvous up to `now`. Returns the time at which to call it again, or the
   /// last TimePoint if nothing can change until another process acts. On a real clock, a separate
   /// thread does this; call it to run several attachments on a virtual one.
