@@ -101,6 +101,19 @@ TEST_F(NodeTest, TellsTheWorkThatAnEngineHasAhead) {
   EXPECT_EQ(watching->work_after(0, Engine::kCopyHostToDevice, TimePoint(), 1h), 0ms);
 }
 
+TEST_F(NodeTest, AfterAWaitTheObserverKnowsAllWorkThatHasStarted) {
+  using namespace std::chrono_literals;  // NOLINT(google-build-using-namespace): literals only.
+  sim::VirtualClock clock;
+  const auto node = Node::create(config("n1"), directory_).value();
+  const auto device = Device::open(node, 0, clock).value();
+  Duration ran{};
+  device->observe([&ran](const StartedWork& work) { ran += work.end - work.start; });
+  for (int i = 0; i < 3; ++i) device->default_stream().launch(2ms);
+  EXPECT_EQ(ran, 2ms) << "the others have not started";
+  device->synchronize();
+  EXPECT_EQ(ran, 6ms);
+}
+
 TEST_F(NodeTest, IsFoundByNameUntilRemoved) {
   {
     ASSERT_TRUE(Node::create(config("n1"), directory_));

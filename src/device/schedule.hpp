@@ -88,9 +88,9 @@ class Schedule {
 
   /// Gives work that has started by `now` its time, and settles rounds.
   void advance(TimePoint now) GPEMU_REQUIRES(mutex) {
-    timeline_.pass(now);
-    if (open_rounds_ > 0) return catch_up();
+    enter(now);
     if (timeline_.has_work_in_line()) timeline_.place_until(now);
+    timeline_.forget_started(now);
   }
 
   /// Queues a round of a rendezvous in a lane and returns when it ends. Requires: the party has

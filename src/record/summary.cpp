@@ -136,13 +136,17 @@ OrderedJson reads_json(const std::vector<RecordedProcess>& processes) {
   return reads;
 }
 
-/// If no process of the run launched a kernel, lists those that loaded NVIDIA's libraries.
-OrderedJson without_work(const OrderedJson& classes, const std::vector<LoadedLibrary>& loaded) {
+/// If no process of the run launched a kernel or a collective, lists those that loaded NVIDIA's
+/// libraries.
+OrderedJson without_work(const OrderedJson& summary, const std::vector<LoadedLibrary>& loaded) {
   OrderedJson processes = OrderedJson::array();
-  const bool launched = std::ranges::any_of(classes, [](const OrderedJson& entry) {
+  const bool launched = std::ranges::any_of(summary["classes"], [](const OrderedJson& entry) {
     return entry["name"] != "copy" && entry["name"] != "set";
   });
-  if (launched) return processes;
+  const bool communicated = std::ranges::any_of(summary["devices"], [](const OrderedJson& device) {
+    return !device["collectives"].is_null();
+  });
+  if (launched || communicated) return processes;
   for (const LoadedLibrary& one : loaded) {
     processes.push_back({{"pid", one.process}, {"program", one.program}, {"library", one.library}});
   }
@@ -192,7 +196,7 @@ OrderedJson summarise(const std::vector<RecordedProcess>& processes,
   summary["communication"] = communication_of(processes);
   summary["utilization"] = utilization(summary);
   summary["verdict"] = program_verdict(summary);
-  summary["without_work"] = without_work(summary["classes"], loaded);
+  summary["without_work"] = without_work(summary, loaded);
   return summary;
 }
 

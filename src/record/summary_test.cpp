@@ -66,6 +66,15 @@ TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
             "first 256 of a process are not included");
 }
 
+TEST(Summary, KnowsThatAProgramOfCollectivesUsesItsGpus) {
+  RecordedProcess process{};
+  process.totals.devices[0].used = 1;
+  const std::vector<LoadedLibrary> loaded{{.process = 7, .program = "p", .library = "l"}};
+  EXPECT_EQ(summarise({process}, loaded)["without_work"].size(), 1U);
+  process.totals.devices[0].ranks = 2;
+  EXPECT_TRUE(summarise({process}, loaded)["without_work"].empty());
+}
+
 TEST(ProgramVerdict, IsInTheSummary) {
   const nlohmann::ordered_json summary = summarise({process_with(80 * kMs, 20 * kMs, 0)});
   EXPECT_EQ(summary["verdict"], program_verdict(summary));

@@ -167,8 +167,9 @@ class ProcessTrace {
                       {"Bytes", entry["bytes"]}};
     if (entry.contains("peer")) arguments["Peer"] = entry["peer"];
     if (!entry.contains("end_ns")) return arguments;
-    const double moving_us = microseconds(entry["end_ns"]) - microseconds(entry["start_ns"]);
-    arguments["waiting (us)"] = microseconds(entry["start_ns"]) - microseconds(entry["arrived_ns"]);
+    const auto time = [&entry](const char* name) { return entry[name].get<std::int64_t>(); };
+    const double moving_us = static_cast<double>(time("end_ns") - time("start_ns")) / 1e3;
+    arguments["waiting (us)"] = static_cast<double>(time("start_ns") - time("arrived_ns")) / 1e3;
     arguments["moving (us)"] = moving_us;
     if (moving_us <= 0) return arguments;
     const double bandwidth = entry["bytes"].get<double>() / moving_us * 1e-3;

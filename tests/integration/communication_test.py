@@ -192,7 +192,6 @@ class Communication(unittest.TestCase):
         self.assertIn(f"rank 1 (GPU 1, process {self.ranks[1]['pid']}) made the others wait 30",
                       self.text)
         self.assertIn("made the others wait", self.page)
-        self.assertIn("limited by communication", self.summary["verdict"])
         self.assertGreater(min(rank["collectives"]["hidden_ns"] for rank in self.ranks), 0)
 
     def test_work_after_a_collective_runs_after_it(self):
