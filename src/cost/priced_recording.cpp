@@ -21,6 +21,14 @@ PricedRecording::PricedRecording(Recording recording, std::vector<Phase> phases,
   }
 }
 
+std::vector<const RecordedOperation*> PricedRecording::operations(int index) const {
+  std::vector<const RecordedOperation*> operations;
+  for (const Launch& launch : phases_[index]) {
+    operations.push_back(&recording_.operations[launch.operation]);
+  }
+  return operations;
+}
+
 PhaseTimes PricedRecording::phase(int index, int batch) const {
   const Phase& phase = phases_[index];
   PhaseTimes times{.wait = host_[index == kForwardPhase ? kHostForward : kHostBackward]};

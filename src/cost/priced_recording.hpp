@@ -23,6 +23,9 @@ class PricedRecording {
   /// Returns a phase's times at a batch. Complexity: linear in its operations, some 100 us.
   [[nodiscard]] PhaseTimes phase(int index, int batch) const;
 
+  /// Returns a phase's operations, in the order of phase(); they belong to this object.
+  [[nodiscard]] std::vector<const RecordedOperation*> operations(int index) const;
+
  private:
   PricedRecording(Recording recording, std::vector<Phase> phases, const profile::GpuSpec& gpu);
 

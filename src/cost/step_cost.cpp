@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "cost_curve.hpp"
+#include "divided_step.hpp"
 #include "priced_recording.hpp"
 #include "published_bars.hpp"
 
@@ -265,6 +266,7 @@ struct StepCostModel::State {
   [[nodiscard]] Estimate pageable_copy(int batch) const;
   [[nodiscard]] MemoryCost memory(int batch) const;
   [[nodiscard]] std::unexpected<Error> out_of_memory(int batch) const;
+  [[nodiscard]] Result<void> check_recorded() const;
 };
 
 Result<StepCostModel> StepCostModel::from_evidence(StepEvidence known) {
@@ -407,6 +409,26 @@ std::unexpected<Error> StepCostModel::State::out_of_memory(int batch) const {
       "MiB can be used; the largest batch that fits is {}",
       known.model.name, batch, known.gpu.name, peak.at(batch).value, fit.usable_mib,
       to_mib(known.gpu.memory_bytes), fit.largest_batch);
+}
+
+Result<void> StepCostModel::State::check_recorded() const {
+  if (recorded) return {};
+  return fail(ErrorCode::kUnsupported,
+              "the operations of {} are not recorded, so it is not known when its gradients exist; "
+              "`gpemu cost condense` records a model",
+              known.model.name);
+}
+
+Result<StepParts> StepCostModel::parts(int batch) const {
+  GPEMU_ASSIGN(const StepCost cost, step(batch));
+  GPEMU_TRY(state_->check_recorded());
+  return divided_step(*state_->recorded, batch, cost.backward_optimizer.time,
+                      state_->known.model.parameters);
+}
+
+Result<HeadTime> StepCostModel::head(int batch) const {
+  GPEMU_TRY(state_->check_recorded());
+  return head_time(*state_->recorded, batch);
 }
 
 int StepCostModel::largest_batch() const {

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "gpemu/topology/network.hpp"
 #include "gpemu/topology/paths.hpp"
 #include "gpemu/topology/peer_copy.hpp"
 
@@ -270,6 +271,30 @@ Result<Fabric> fabric_of(const profile::TopologySpec& machine, const profile::Gp
   fabric.searched_rate *= share;
   fabric.channels = 2 * rings.count;
   return fabric;
+}
+
+Result<Fabric> fabric_of_nodes(const profile::TopologySpec& machine, const profile::GpuSpec& gpu,
+                               int ranks, int nodes, LinkClass between) {
+  if (nodes < 1 || ranks < nodes || ranks % nodes != 0) {
+    return fail(ErrorCode::kInvalidArgument, "{} GPUs cannot be divided equally over {} nodes",
+                ranks, nodes);
+  }
+  if (nodes == 1) return fabric_of(machine, gpu, ranks);
+  if (machine.adapters.empty()) {
+    return fail(ErrorCode::kUnsupported, "{} has no network adapters to join several nodes",
+                machine.name);
+  }
+  const int in_a_node = ranks / nodes;
+  // What is inside a node matters little to a single GPU.
+  GPEMU_ASSIGN(Fabric fabric, fabric_of(machine, gpu, std::max(in_a_node, 2)));
+  double all = 0, fastest = 0;
+  for (const profile::NetworkAdapter& adapter : machine.adapters) {
+    all += adapter.bytes_per_s;
+    fastest = std::max(fastest, adapter.bytes_per_s);
+  }
+  fabric.ranks = in_a_node;
+  const double share = all * in_a_node / static_cast<double>(machine.gpus.size());
+  return across(fabric, nodes, {.kind = between, .bytes_per_s = std::max(fastest, share)});
 }
 
 Fabric fabric_of(const profile::GpuSpec& gpu, int ranks) {

@@ -113,5 +113,35 @@ TEST(FabricOf, RefusesMoreGpusThanThereAre) {
   EXPECT_FALSE(fabric_of(machine("dgx-1v"), gpu("V100-SXM2-32GB"), 1));
 }
 
+TEST(FabricOfNodes, JoinsMachinesByTheirAdapters) {
+  const profile::TopologySpec dgx = machine("dgx-1v");
+  const auto all = fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 32, 4, LinkClass::kRdma);
+  ASSERT_TRUE(all);
+  EXPECT_EQ(all->ranks, 32);
+  EXPECT_EQ(all->nodes, 4);
+  EXPECT_EQ(all->between, LinkClass::kRdma);
+  EXPECT_DOUBLE_EQ(all->network_rate, 4 * 12.5e9);
+  EXPECT_DOUBLE_EQ(all->line_rate, fabric_of(dgx, gpu("V100-SXM2-32GB"), 8)->line_rate);
+  EXPECT_DOUBLE_EQ(
+      fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 8, 2, LinkClass::kRdma)->network_rate,
+      2 * 12.5e9);
+  EXPECT_DOUBLE_EQ(
+      fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 2, 2, LinkClass::kRdma)->network_rate, 12.5e9);
+  EXPECT_EQ(fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 8, 1, LinkClass::kRdma)->nodes, 1);
+}
+
+TEST(FabricOfNodes, RefusesWhatMachinesDoNotHave) {
+  profile::TopologySpec dgx = machine("dgx-1v");
+  EXPECT_EQ(fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 9, 2, LinkClass::kRdma).error().message,
+            "9 GPUs cannot be divided equally over 2 nodes");
+  EXPECT_EQ(fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 1, 2, LinkClass::kRdma).error().code,
+            ErrorCode::kInvalidArgument);
+  EXPECT_EQ(fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 18, 2, LinkClass::kRdma).error().message,
+            "dgx-1v has 8 GPUs, so a group has 2 to 8, not 9");
+  dgx.adapters.clear();
+  EXPECT_EQ(fabric_of_nodes(dgx, gpu("V100-SXM2-32GB"), 16, 2, LinkClass::kRdma).error().message,
+            "dgx-1v has no network adapters to join several nodes");
+}
+
 }  // namespace
 }  // namespace gpemu::topology

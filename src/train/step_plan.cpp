@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "gpemu/train/step_plan.hpp"
+
 #include <algorithm>
 
-#include "gpemu/topology/collective.hpp"
 #include "gpemu/topology/fabric.hpp"
-#include "gpemu/train/trainer.hpp"
 
 namespace gpemu::train {
 namespace {
@@ -11,16 +11,42 @@ namespace {
 /// Bytes of one element of the input and of one gradient: FP32.
 constexpr Bytes kFloatBytes = 4;
 
-cost::Estimate all_reduce_time(const profile::GpuSpec& gpu, Bytes bytes, int gpus) {
-  if (gpus == 1) return {.evidence = cost::Evidence::kAnalytic};
-  const topology::CollectiveTime cost =
-      topology::time_of(topology::fabric_of(gpu, gpus), topology::Collective::kAllReduce, bytes);
-  return {cost.time, cost::Evidence::kTransferred, cost.relative_bar};
+/// Returns whether PyTorch's example for ImageNet replicates a model's convolutions only. Source:
+/// github.com/pytorch/examples, imagenet/main.py: AlexNet and VGG have most of their parameters in
+/// the fully connected layers.
+Replicated replicated_of(std::string_view model) {
+  return model.starts_with("alexnet") || model.starts_with("vgg") ? Replicated::kConvolutions
+                                                                  : Replicated::kNetwork;
 }
 
-}  // namespace
+Result<std::vector<StepPart>> plan_ddp(const cost::StepCostModel& model, const cost::StepCost& cost,
+                                       const topology::Fabric& fabric) {
+  Result<cost::StepParts> step = model.parts(cost.batch);
+  if (!step && step.error().code != ErrorCode::kUnsupported) return std::unexpected(step.error());
+  if (!step) {
+    // When the gradients exist is not known: in the worst case, at the end.
+    step = cost::StepParts{};
+    step->gradients = {
+        {.bytes = model.model().parameters * kFloatBytes, .ready = cost.backward_optimizer.time}};
+  }
+  return ddp_parts(cost, *step, model.gpu(), fabric);
+}
 
-Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus) {
+Result<std::vector<StepPart>> plan_data_parallel(const cost::StepCostModel& model,
+                                                 const cost::StepCost& cost,
+                                                 const topology::Fabric& fabric) {
+  GPEMU_ASSIGN(const cost::StepParts step, model.parts(cost.batch));
+  DataParallelStep costs{.cost = cost, .step = step};
+  const Replicated replicated = replicated_of(model.model().name);
+  if (replicated == Replicated::kConvolutions) {
+    GPEMU_ASSIGN(costs.head_of_share, model.head(cost.batch));
+    GPEMU_ASSIGN(costs.head_of_all, model.head(cost.batch * fabric.ranks));
+  }
+  return data_parallel_parts(costs, replicated, model.gpu(), fabric);
+}
+
+Result<void> check(int batch, const Sharing& sharing) {
+  const int gpus = sharing.gpus;
   if (batch < 1 || gpus < 1) {
     return fail(ErrorCode::kInvalidArgument, "batch ({}) and GPUs ({}) must be at least 1", batch,
                 gpus);
@@ -30,13 +56,64 @@ Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus
                 "a batch of {} cannot be divided equally over {} GPUs: use {} or {}", batch, gpus,
                 std::max(batch / gpus, 1) * gpus, (batch / gpus + 1) * gpus);
   }
+  if (sharing.parallel == Parallel::kDataParallel && sharing.fabric && sharing.fabric->nodes > 1) {
+    return fail(ErrorCode::kInvalidArgument,
+                "DataParallel is one process on one node, so it cannot use {} nodes: use ddp",
+                sharing.fabric->nodes);
+  }
+  return {};
+}
+
+}  // namespace
+
+int StepPlan::distinct_gpus() const {
+  return gpus > 1 && std::ranges::any_of(parts, &StepPart::first_gpu_only) ? 2 : 1;
+}
+
+StepTime time_of(const StepPlan& plan) {
+  StepTime time;
+  Duration computed{}, exchanged{}, exchanging{};
+  for (const StepPart& part : plan.parts) {
+    if (part.exchange) {
+      exchanged = std::max(exchanged, computed - part.before_end) + part.cost.time;
+      exchanging += part.cost.time;
+      continue;
+    }
+    time.exposed += std::max(exchanged - computed, Duration::zero());
+    computed = std::max(computed, exchanged) + part.cost.time;
+  }
+  time.exposed += std::max(exchanged - computed, Duration::zero());
+  time.total = std::max(computed, exchanged);
+  time.hidden = exchanging - time.exposed;
+  return time;
+}
+
+std::vector<StepPart> compute_parts(const cost::StepCost& cost) {
+  return {{.name = "forward", .cost = cost.forward},
+          {.name = "backward, optimizer", .cost = cost.backward_optimizer}};
+}
+
+Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, const Sharing& sharing) {
+  GPEMU_TRY(check(batch, sharing));
+  const int gpus = sharing.gpus;
   StepPlan plan;
   plan.gpus = gpus;
   GPEMU_ASSIGN(plan.cost, model.step(batch / gpus));
-  const profile::ModelInfo& info = model.model();
-  plan.all_reduce = all_reduce_time(model.gpu(), info.parameters * kFloatBytes, gpus);
   plan.input_bytes = static_cast<Bytes>(batch / gpus) * kFloatBytes;
-  for (const int extent : info.input_shape) plan.input_bytes *= static_cast<Bytes>(extent);
+  for (const int extent : model.model().input_shape) {
+    plan.input_bytes *= static_cast<Bytes>(extent);
+  }
+  if (gpus == 1) {
+    plan.parts = compute_parts(plan.cost);
+    return plan;
+  }
+  const topology::Fabric fabric =
+      sharing.fabric ? *sharing.fabric : topology::fabric_of(model.gpu(), gpus);
+  if (sharing.parallel == Parallel::kDdp) {
+    GPEMU_ASSIGN(plan.parts, plan_ddp(model, plan.cost, fabric));
+  } else {
+    GPEMU_ASSIGN(plan.parts, plan_data_parallel(model, plan.cost, fabric));
+  }
   return plan;
 }
 

@@ -22,41 +22,64 @@ Duration fetch_share(Duration wait, const data::BatchWork& work) {
 
 TimeBreakdown& TimeBreakdown::operator+=(const TimeBreakdown& more) {
   compute += more.compute;
-  all_reduce += more.all_reduce;
+  communication += more.communication;
   copy += more.copy;
   fetch_wait += more.fetch_wait;
   prep_wait += more.prep_wait;
   other += more.other;
+  hidden_communication += more.hidden_communication;
   return *this;
 }
 
 TimeBreakdown& TimeBreakdown::operator-=(const TimeBreakdown& less) {
   compute -= less.compute;
-  all_reduce -= less.all_reduce;
+  communication -= less.communication;
   copy -= less.copy;
   fetch_wait -= less.fetch_wait;
   prep_wait -= less.prep_wait;
   other -= less.other;
+  hidden_communication -= less.hidden_communication;
   return *this;
 }
 
-TimeBreakdown StallAccount::add_step(const GpuStep& step, const device::Interval& batch_wait,
+TimeBreakdown StallAccount::add_step(const GpuStep& step,
+                                     std::span<const device::Interval> exchanges,
+                                     const device::Interval& batch_wait,
                                      const data::BatchWork& work) {
   TimeBreakdown time;
-  const device::Interval idle{accounted_until_, std::max(step.forward.start, accounted_until_)};
+  Duration wait{};
+  TimePoint now = accounted_until_;
   // A batch is copied after it was waited for, so these two cannot overlap.
-  time.copy = overlap(idle, step.copy);
-  const Duration wait = overlap(idle, batch_wait);
+  const auto idle_until = [&](TimePoint end) {
+    for (const device::Interval& exchange : exchanges) {
+      if (exchange.end <= now || exchange.start >= end) continue;
+      const device::Interval free{now, std::max(exchange.start, now)};
+      time.copy += overlap(free, step.copy);
+      wait += overlap(free, batch_wait);
+      now = std::min(exchange.end, end);
+      time.communication += now - free.end;
+    }
+    if (now >= end) return;
+    time.copy += overlap({now, end}, step.copy);
+    wait += overlap({now, end}, batch_wait);
+    now = end;
+  };
+  for (const device::Interval& compute : step.compute) {
+    idle_until(compute.start);
+    time.compute += compute.end - compute.start;
+    now = std::max(now, compute.end);
+  }
+  for (const device::Interval& exchange : exchanges) {
+    time.hidden_communication += exchange.end - exchange.start;
+  }
+  if (!exchanges.empty()) idle_until(exchanges.back().end);
+  time.hidden_communication -= time.communication;
   if (work.fetch + work.prep > Duration::zero()) {
     time.fetch_wait = fetch_share(wait, work);
     time.prep_wait = wait - time.fetch_wait;
   }
-  time.compute =
-      (step.forward.end - step.forward.start) + (step.backward.end - step.backward.start);
-  time.all_reduce = step.all_reduce.end - step.all_reduce.start;
-  const TimePoint end = std::max(step.end(), accounted_until_);
-  time.other = (end - accounted_until_) - time.total();
-  accounted_until_ = end;
+  time.other = (now - accounted_until_) - time.total();
+  accounted_until_ = now;
   time_ += time;
   return time;
 }

@@ -42,13 +42,14 @@ constexpr int kFirstGpuProcess = 2;
 constexpr int kLoopThread = 1;
 constexpr int kComputeThread = 1;
 constexpr int kCopyThread = 2;
+constexpr int kExchangeThread = 3;
 
 }  // namespace
 
-TraceRecorder::TraceRecorder(std::string gpu_name, Bytes max_bytes)
-    : gpu_name_(std::move(gpu_name)), max_bytes_(max_bytes) {}
+TraceRecorder::TraceRecorder(std::string gpu_name, StepPlan plan, Bytes max_bytes)
+    : gpu_name_(std::move(gpu_name)), plan_(std::move(plan)), max_bytes_(max_bytes) {}
 
-void TraceRecorder::name_tracks(int gpus) {
+void TraceRecorder::name_tracks(int devices) {
   const auto name = [this](std::string_view what, int process, int thread, std::string_view value) {
     fmt::format_to(std::back_inserter(events_),
                    "{{\"name\":\"{}\",\"ph\":\"M\",\"pid\":{},\"tid\":{},"
@@ -57,11 +58,32 @@ void TraceRecorder::name_tracks(int gpus) {
   };
   name("process_name", kHostProcess, 0, "host");
   name("thread_name", kHostProcess, kLoopThread, "training loop");
-  for (int gpu = 0; gpu < gpus; ++gpu) {
-    const int process = kFirstGpuProcess + gpu;
-    name("process_name", process, 0, fmt::format("GPU {} {}", gpu, gpu_name_));
+  for (int device = 0; device < devices; ++device) {
+    const int process = kFirstGpuProcess + device;
+    const bool is_one = device + 1 < devices || devices == plan_.gpus;
+    name("process_name", process, 0,
+         is_one ? fmt::format("GPU {} {}", device, gpu_name_)
+                : fmt::format("GPUs {} to {}, alike: {}", device, plan_.gpus - 1, gpu_name_));
     name("thread_name", process, kComputeThread, "compute");
     name("thread_name", process, kCopyThread, "copy host to device");
+    if (plan_.gpus > 1) name("thread_name", process, kExchangeThread, "communication");
+  }
+}
+
+void TraceRecorder::add_parts(const ObservedStep& step, std::size_t device,
+                              std::string_view arguments) {
+  const int process = kFirstGpuProcess + static_cast<int>(device);
+  const GpuStep& gpu = step.gpus[device];
+  add_interval({.process = process, .thread = kCopyThread}, "copy batch", gpu.copy, arguments);
+  std::size_t computes = 0, exchanges = 0;
+  for (const StepPart& part : plan_.parts) {
+    if (part.exchange) {
+      add_interval({.process = process, .thread = kExchangeThread}, part.name,
+                   step.exchanges.at(exchanges++), arguments);
+    } else {
+      add_interval({.process = process, .thread = kComputeThread}, part.name,
+                   gpu.compute.at(computes++), arguments);
+    }
   }
 }
 
@@ -92,16 +114,7 @@ void TraceRecorder::add(const ObservedStep& step) {
                   "\"corrupt\":{}",
                   number, to_milliseconds(step.work.fetch), to_milliseconds(step.work.prep),
                   step.work.bytes_read, step.work.corrupt));
-  for (std::size_t gpu = 0; gpu < step.gpus.size(); ++gpu) {
-    const GpuStep& part = step.gpus[gpu];
-    const int process = kFirstGpuProcess + static_cast<int>(gpu);
-    const Track compute{.process = process, .thread = kComputeThread};
-    const Track copy{.process = process, .thread = kCopyThread};
-    add_interval(copy, "copy batch", part.copy, number);
-    add_interval(compute, "forward", part.forward, number);
-    add_interval(compute, "backward, optimizer", part.backward, number);
-    add_interval(compute, "all-reduce", part.all_reduce, number);
-  }
+  for (std::size_t device = 0; device < step.gpus.size(); ++device) add_parts(step, device, number);
   add_interval(host, "wait for step", step.end_wait, number);
 }
 

@@ -12,21 +12,28 @@ device::Interval interval(Duration start, Duration end) {
   return {.start = TimePoint(start), .end = TimePoint(end)};
 }
 
+/// A step of one GPU.
+StepPlan plan_of_one() {
+  StepPlan plan;
+  plan.parts = compute_parts({});
+  return plan;
+}
+
 ObservedStep step_at(Duration start) {
   ObservedStep step;
   step.index = 3;
   step.epoch = 1;
   step.work = {.fetch = 1ms, .prep = 2ms, .bytes_read = 500, .corrupt = 1};
   step.batch_wait = interval(start, start + 1500ns);
-  step.gpus.push_back({.copy = interval(start + 2us, start + 3us),
-                       .forward = interval(start + 3us, start + 5us),
-                       .backward = interval(start + 5us, start + 9us)});
+  step.gpus.push_back(
+      {.copy = interval(start + 2us, start + 3us),
+       .compute = {interval(start + 3us, start + 5us), interval(start + 5us, start + 9us)}});
   step.end_wait = interval(start + 4us, start + 9us);
   return step;
 }
 
 TEST(TraceRecorder, WritesWhatChromesTraceFormatAsksFor) {
-  TraceRecorder trace("V100");
+  TraceRecorder trace("V100", plan_of_one());
   trace.add(step_at(1s));
   EXPECT_EQ(
       trace.json(),
@@ -61,20 +68,41 @@ TEST(TraceRecorder, WritesWhatChromesTraceFormatAsksFor) {
 }
 
 TEST(TraceRecorder, StaysWithinItsLimitAndTellsWhatIsMissing) {
-  TraceRecorder trace("V100", 500);
+  TraceRecorder trace("V100", plan_of_one(), 500);
   for (int i = 0; i < 10; ++i) trace.add(step_at(1s + i * 10us));
   EXPECT_EQ(trace.steps_left_out(), 9);
   EXPECT_NE(trace.json().find("\"steps_left_out\":9"), std::string::npos);
 }
 
 TEST(TraceRecorder, WritesAnEmptyTraceForARunWithoutSteps) {
-  EXPECT_EQ(TraceRecorder("V100").json(),
+  EXPECT_EQ(TraceRecorder("V100", plan_of_one()).json(),
             "{\"displayTimeUnit\":\"ms\",\"otherData\":{\"steps_left_out\":0,\"run\":{}},"
             "\"traceEvents\":[\n\n]}\n");
 }
 
+TEST(TraceRecorder, ShowsExchangesAndGpusThatAreAlikeOnce) {
+  StepPlan plan{.gpus = 64};
+  plan.parts = {{.name = "forward"},
+                {.name = "all-reduce", .exchange = true},
+                {.name = "head", .first_gpu_only = true}};
+  TraceRecorder trace("V100", plan);
+  ObservedStep step;
+  step.gpus = {{.compute = {interval(0us, 1us), interval(2us, 5us)}},
+               {.compute = {interval(0us, 1us), interval(2us, 2us)}}};
+  step.exchanges = {interval(1us, 2us)};
+  trace.add(step);
+  const std::string json = trace.json();
+  EXPECT_NE(json.find("\"GPU 0 V100\""), std::string::npos);
+  EXPECT_NE(json.find("\"GPUs 1 to 63, alike: V100\""), std::string::npos);
+  EXPECT_NE(json.find(R"("name":"all-reduce","ph":"X","pid":2,"tid":3,"ts":1.000,"dur":1.000)"),
+            std::string::npos);
+  EXPECT_NE(json.find(R"("name":"head","ph":"X","pid":2,"tid":1,"ts":2.000,"dur":3.000)"),
+            std::string::npos);
+  EXPECT_EQ(json.find(R"("name":"head","ph":"X","pid":3)"), std::string::npos);
+}
+
 TEST(TraceRecorder, EscapesNames) {
-  TraceRecorder trace("a\"b\\\n");
+  TraceRecorder trace("a\"b\\\n", plan_of_one());
   trace.add(step_at(1s));
   EXPECT_NE(trace.json().find("GPU 0 a\\\"b\\\\\\u000a"), std::string::npos);
 }

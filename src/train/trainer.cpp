@@ -5,6 +5,8 @@
 #include <deque>
 #include <utility>
 
+#include "gpemu/base/saturate.hpp"
+
 namespace gpemu::train {
 namespace {
 
@@ -46,6 +48,13 @@ struct Rank {
   HeldMemory memory;
   std::unique_ptr<device::Stream> compute_stream;
   std::unique_ptr<device::Stream> copy_stream;  ///< only where copies overlap with compute.
+  TimePoint done;                               ///< when its queued work ends.
+
+  void wait_until(TimePoint time) {
+    if (time <= done) return;
+    compute_stream->wait(device::Moment(time));
+    done = time;
+  }
 };
 
 /// A step on the timeline whose end the host has not waited for yet.
@@ -72,6 +81,7 @@ struct Trainer::State {
 
   // Of the run in progress.
   std::deque<QueuedStep> queue;
+  TimePoint exchanged;  ///< when the last exchange ends.
   std::vector<StallAccount> accounts;
   device::Interval feeding;  ///< when the host last was waiting for a batch and queueing its step.
   TrainResult result;
@@ -80,7 +90,7 @@ struct Trainer::State {
   [[nodiscard]] bool far_ahead() const;
   void enqueue(SourceBatch batch, const device::Interval& batch_wait);
   TimePoint enqueue_copies(ObservedStep& record);
-  void enqueue_all_reduce(ObservedStep& record);
+  void enqueue_parts(ObservedStep& record);
   void release_copied_buffers();
   void complete_oldest(const Observer& observer);
   void account(const ObservedStep& record);
@@ -124,26 +134,38 @@ TimePoint Trainer::State::enqueue_copies(ObservedStep& record) {
       compute.wait(copied);
     }
     last_end = std::max(last_end, record.gpus[i].copy.end);
+    ranks[i].done = std::max(ranks[i].done, record.gpus[i].copy.end);
   }
   if (!options.pinned) clock->wait_until(last_end);
   return last_end;
 }
 
-/// Queues an all-reduce, which starts on all GPUs when the last one has its gradients. The first
-/// GPU waits for all others, and they wait for it: the effort is linear in the number of GPUs.
-void Trainer::State::enqueue_all_reduce(ObservedStep& record) {
-  device::Stream& first = *ranks.front().compute_stream;
-  for (std::size_t i = 1; i < ranks.size(); ++i) {
-    device::Event backward_done;
-    ranks[i].compute_stream->record(backward_done);
-    first.wait(backward_done);
+/// Queues the parts of a step. Exchanges take no engine: their times follow from those of the
+/// computations, so the effort is linear in the number of devices.
+void Trainer::State::enqueue_parts(ObservedStep& record) {
+  const TimePoint now = clock->now();
+  for (Rank& rank : ranks) rank.done = std::max(rank.done, now);
+  for (const StepPart& part : plan.parts) {
+    if (part.exchange) {
+      device::Interval exchange{.start = exchanged};
+      for (const Rank& rank : ranks) {
+        exchange.start = std::max(exchange.start, rank.done - part.before_end);
+      }
+      exchange.end = exchanged = saturating_add(exchange.start, part.cost.time);
+      record.exchanges.push_back(exchange);
+      continue;
+    }
+    for (std::size_t i = 0; i < ranks.size(); ++i) {
+      if (part.first_gpu_only && i > 0) {
+        record.gpus[i].compute.push_back({.start = ranks[i].done, .end = ranks[i].done});
+        continue;
+      }
+      ranks[i].wait_until(exchanged);
+      record.gpus[i].compute.push_back(ranks[i].compute_stream->launch(part.cost.time));
+      ranks[i].done = record.gpus[i].compute.back().end;
+    }
   }
-  device::Event all_done;
-  first.record(all_done);
-  for (std::size_t i = 1; i < ranks.size(); ++i) ranks[i].compute_stream->wait(all_done);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    record.gpus[i].all_reduce = ranks[i].compute_stream->launch(plan.all_reduce.time);
-  }
+  for (Rank& rank : ranks) rank.wait_until(exchanged);
 }
 
 void Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wait) {
@@ -157,13 +179,8 @@ void Trainer::State::enqueue(SourceBatch batch, const device::Interval& batch_wa
   record.copied = !batch.on_device;
   record.gpus.resize(ranks.size());
   if (record.copied) step.copy_end = enqueue_copies(record);
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    device::Stream& stream = *ranks[i].compute_stream;
-    record.gpus[i].forward = stream.launch(plan.cost.forward.time);
-    record.gpus[i].backward = stream.launch(plan.cost.backward_optimizer.time);
-  }
-  if (plan.gpus > 1) enqueue_all_reduce(record);
-  for (const GpuStep& gpu : record.gpus) record.end = std::max(record.end, gpu.end());
+  enqueue_parts(record);
+  for (const Rank& rank : ranks) record.end = std::max(record.end, rank.done);
   step.buffer = std::move(batch.buffer);
   queue.push_back(std::move(step));
 }
@@ -192,7 +209,8 @@ void Trainer::State::account(const ObservedStep& record) {
   }
   TimeBreakdown first_gpu;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const TimeBreakdown time = accounts[i].add_step(record.gpus[i], record.batch_wait, record.work);
+    const TimeBreakdown time =
+        accounts[i].add_step(record.gpus[i], record.exchanges, record.batch_wait, record.work);
     if (i == 0) first_gpu = time;
   }
   EpochSummary& epoch = result.epochs.back();
@@ -222,9 +240,7 @@ void Trainer::State::add_evidence(bool copied) {
     result.evidence[static_cast<std::size_t>(estimate.evidence)] += estimate.time;
   };
   if (copied) add(copy_cost());
-  add(plan.cost.forward);
-  add(plan.cost.backward_optimizer);
-  add(plan.all_reduce);
+  for (const StepPart& part : plan.parts) add(part.cost);
 }
 
 void Trainer::State::finish() {
@@ -235,6 +251,7 @@ void Trainer::State::finish() {
     account.finish(end);
     result.gpus.push_back(account.time());
   }
+  result.gpus.resize(static_cast<std::size_t>(plan.gpus), result.gpus.back());
 }
 
 Trainer::Trainer(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -244,8 +261,9 @@ Trainer::~Trainer() = default;
 
 Result<Trainer> Trainer::create(const StepPlan& plan, const TrainOptions& options,
                                 std::span<device::Device* const> devices) {
-  GPEMU_CHECK(plan.gpus >= 1 && devices.size() == static_cast<std::size_t>(plan.gpus),
-              "a trainer takes as many devices as its plan has GPUs");
+  const auto count = static_cast<int>(devices.size());
+  GPEMU_CHECK(plan.gpus >= 1 && (count == plan.gpus || count == plan.distinct_gpus()),
+              "a trainer takes as many devices as its plan has GPUs, or distinct ones");
   if (options.overlap_copy && !options.pinned) {
     return fail(ErrorCode::kInvalidArgument,
                 "copies can overlap with compute only from pinned memory");

@@ -101,7 +101,17 @@ class TrainerTest : public testing::Test {
 
   TrainResult run(BatchSource& source, const std::atomic<bool>& stop = kNoStop,
                   const Trainer::Observer& observer = {}) {
+    set_parts();
     return Trainer::create(plan_, options_, pointers_)->run(source, stop, observer).value();
+  }
+
+  /// After the computation, the GPUs exchange their gradients.
+  void set_parts() {
+    if (has_own_parts_) return;
+    plan_.parts = compute_parts(plan_.cost);
+    if (plan_.gpus > 1) {
+      plan_.parts.push_back({.name = "all-reduce", .exchange = true, .cost = all_reduce_});
+    }
   }
 
   TrainResult run_fake(std::vector<FakeBatch> batches) {
@@ -114,6 +124,8 @@ class TrainerTest : public testing::Test {
   std::vector<std::unique_ptr<device::Device>> devices_;
   std::vector<device::Device*> pointers_;
   StepPlan plan_;
+  bool has_own_parts_ = false;
+  cost::Estimate all_reduce_;
   TrainOptions options_;
 };
 
@@ -203,14 +215,156 @@ TEST_F(TrainerTest, AttributesWaitingToFetchAndPrep) {
 
 TEST_F(TrainerTest, ExchangesGradientsOnceTheSlowestGpuIsDone) {
   add_gpus(2);
-  plan_.all_reduce = {.time = 4ms, .evidence = cost::Evidence::kAnalytic};
+  all_reduce_ = {.time = 4ms, .evidence = cost::Evidence::kAnalytic};
   devices_[1]->create_stream()->launch(5ms);  // Somebody else's work on the second GPU.
   SyntheticSource source(8, 2);
   const TrainResult result = run(source);
   EXPECT_EQ(result.elapsed, 33ms);
   EXPECT_EQ(result.steps[0].end, at(19ms));
-  EXPECT_EQ(result.gpus[0], (TimeBreakdown{.compute = 20ms, .all_reduce = 8ms, .other = 5ms}));
+  EXPECT_EQ(result.gpus[0], (TimeBreakdown{.compute = 20ms, .communication = 8ms, .other = 5ms}));
   EXPECT_EQ(result.gpus[1], result.gpus[0]);
+}
+
+TEST_F(TrainerTest, ExchangesBucketsBesideTheBackwardPass) {
+  add_gpus(2);
+  has_own_parts_ = true;
+  plan_.parts = {{.name = "forward", .cost = {.time = 3ms}},
+                 {.name = "backward", .cost = {.time = 6ms}},
+                 {.name = "all-reduce", .exchange = true, .cost = {.time = 2ms}, .before_end = 5ms},
+                 {.name = "all-reduce", .exchange = true, .cost = {.time = 4ms}, .before_end = 2ms},
+                 {.name = "optimizer", .cost = {.time = 1ms}}};
+  SyntheticSource source(8, 3);
+  std::vector<std::vector<device::Interval>> exchanges;
+  const TrainResult result =
+      run(source, kNoStop, [&](const ObservedStep& step) { exchanges.push_back(step.exchanges); });
+  // The second bucket is there at 7 ms and exchanged from 7 to 11 ms; the backward pass ends at 9.
+  EXPECT_EQ(result.elapsed, 36ms);
+  EXPECT_EQ(result.gpus[0],
+            (TimeBreakdown{.compute = 30ms, .communication = 6ms, .hidden_communication = 12ms}));
+  EXPECT_EQ(result.gpus[1], result.gpus[0]);
+  EXPECT_EQ(exchanges[0][0].start, at(4ms));
+  EXPECT_EQ(exchanges[0][1].start, at(7ms));
+  EXPECT_EQ(exchanges[0][1].end, at(11ms));
+}
+
+TEST_F(TrainerTest, LetsOthersWaitForTheFirstGpu) {
+  add_gpus(3);
+  has_own_parts_ = true;
+  plan_.parts = {{.name = "replicate", .exchange = true, .cost = {.time = 1ms}},
+                 {.name = "forward", .cost = {.time = 3ms}},
+                 {.name = "optimizer", .first_gpu_only = true, .cost = {.time = 2ms}}};
+  SyntheticSource source(9, 2);
+  const TrainResult result = run(source);
+  EXPECT_EQ(result.elapsed, 12ms);
+  EXPECT_EQ(result.gpus[0], (TimeBreakdown{.compute = 10ms, .communication = 2ms}));
+  EXPECT_EQ(result.gpus[1], (TimeBreakdown{.compute = 6ms, .communication = 2ms, .other = 4ms}));
+}
+
+/// A plan with random parts, of which some may be the first GPU's alone.
+std::vector<StepPart> random_parts(sim::Rng& rng, bool may_differ) {
+  const auto random_time = [&rng] { return Duration(rng.below(20'000'000)); };
+  std::vector<StepPart> parts;
+  Duration before{};
+  for (int i = 0; i < 8; ++i) {
+    StepPart part{.name = "part", .exchange = rng.below(2) == 0, .cost = {.time = random_time()}};
+    if (part.exchange) {
+      part.before_end = Duration(rng.below(before.count() + 1));
+    } else {
+      part.first_gpu_only = may_differ && rng.below(3) == 0;
+      before = part.cost.time;
+    }
+    parts.push_back(part);
+  }
+  return parts;
+}
+
+void expect_same(const TrainResult& one, const TrainResult& other) {
+  EXPECT_EQ(one.elapsed, other.elapsed);
+  EXPECT_EQ(one.gpus, other.gpus);
+  EXPECT_EQ(one.first_step, other.first_step);
+  EXPECT_EQ(one.evidence, other.evidence);
+  ASSERT_EQ(one.steps.size(), other.steps.size());
+  for (std::size_t i = 0; i < one.steps.size(); ++i) {
+    EXPECT_EQ(one.steps[i].end - one.start, other.steps[i].end - other.start);
+    EXPECT_EQ(one.steps[i].observed_end - one.start, other.steps[i].observed_end - other.start);
+    EXPECT_EQ(one.steps[i].fetch_wait, other.steps[i].fetch_wait);
+  }
+}
+
+TEST_F(TrainerTest, OneDeviceStandsForAllThatAreAlikeToTheNanosecond) {
+  sim::Rng rng(11);
+  has_own_parts_ = true;
+  for (int variant = 0; variant < 40; ++variant) {
+    const int gpus = 2 + variant % 7;
+    options_.pinned = variant % 3 != 0;
+    options_.overlap_copy = options_.pinned && variant % 2 == 0;
+    plan_.cost.copy_pinned.time = Duration(rng.below(9'000'000));
+    plan_.parts = random_parts(rng, variant % 4 < 2);
+    std::vector<FakeBatch> batches(12);
+    for (FakeBatch& batch : batches) {
+      batch = {.delay = Duration(rng.below(20'000'000)),
+               .fetch = Duration(rng.below(9'000)),
+               .prep = Duration(rng.below(9'000)),
+               .on_device = variant % 5 == 0};
+    }
+    add_gpus(gpus);
+    const TrainResult each = run_fake(batches);
+    add_gpus(plan_.distinct_gpus());
+    plan_.gpus = gpus;
+    expect_same(each, run_fake(batches));
+  }
+}
+
+/// The virtual clock, which counts how often the time is read: once for each call of a stream.
+class CountingClock final : public sim::Clock {
+ public:
+  [[nodiscard]] TimePoint now() const override {
+    ++reads;
+    return time_;
+  }
+  void wait_until(TimePoint deadline) override { time_ = std::max(time_, deadline); }
+  void wait_for_change(const std::atomic<std::uint32_t>&, std::uint32_t, TimePoint) override {}
+  [[nodiscard]] bool runs_by_itself() const override { return false; }
+
+  mutable std::int64_t reads = 0;
+
+ private:
+  TimePoint time_{};
+};
+
+/// Returns how often a run of ten steps with buckets reads the time.
+std::int64_t clock_reads(int gpus, int device_count) {
+  CountingClock clock;
+  device::NodeConfig config{.name = "count"};
+  config.devices.resize(static_cast<std::size_t>(device_count),
+                        {.gpu = "TEST-GPU", .memory_bytes = kCapacity});
+  const auto node = device::Node::create_private(config).value();
+  std::vector<std::unique_ptr<device::Device>> devices;
+  std::vector<device::Device*> pointers;
+  for (int i = 0; i < device_count; ++i) {
+    devices.push_back(device::Device::open(node, i, clock).value());
+    pointers.push_back(devices.back().get());
+  }
+  StepPlan plan{.gpus = gpus};
+  plan.parts = {{.name = "backward", .cost = {.time = 6ms}},
+                {.name = "all-reduce", .exchange = true, .cost = {.time = 2ms}, .before_end = 5ms},
+                {.name = "all-reduce", .exchange = true, .cost = {.time = 4ms}, .before_end = 2ms},
+                {.name = "optimizer", .cost = {.time = 1ms}}};
+  SyntheticSource source(8, 10);
+  auto trainer = Trainer::create(plan, {}, pointers).value();
+  const std::int64_t before = clock.reads;
+  EXPECT_EQ(trainer.run(source, kNoStop)->elapsed, 90ms);
+  return clock.reads - before;
+}
+
+TEST(TrainerWork, IsTheSameForAnyNumberOfGpusThatAreAlike) {
+  EXPECT_EQ(clock_reads(4096, 1), clock_reads(64, 1));
+}
+
+TEST(TrainerWork, IsLinearInTheDevicesThatOthersCanUse) {
+  const std::int64_t more = clock_reads(128, 128) - clock_reads(64, 64);
+  EXPECT_EQ(clock_reads(192, 192) - clock_reads(128, 128), more);
+  EXPECT_EQ(clock_reads(256, 256) - clock_reads(192, 192), more);
 }
 
 TEST_F(TrainerTest, CopiesToEachGpuOnItsOwnEngine) {
@@ -232,7 +386,7 @@ TEST_F(TrainerTest, AccountsForEveryNanosecond) {
     plan_.cost.backward_optimizer.time = random_time();
     plan_.cost.copy_pinned.time = random_time();
     plan_.cost.copy_pageable.time = random_time();
-    if (plan_.gpus > 1) plan_.all_reduce.time = random_time();
+    all_reduce_.time = random_time();
     std::vector<FakeBatch> batches(20);
     for (std::size_t i = 0; i < batches.size(); ++i) {
       batches[i] = {.delay = random_time(),
@@ -273,6 +427,7 @@ TEST_F(TrainerTest, StopsAtTheNextStepAndStillReports) {
 TEST_F(TrainerTest, PassesOnTheSourcesError) {
   FakeSource source(clock_, {{}, {}});
   source.fail_at = 1;
+  set_parts();
   auto trainer = Trainer::create(plan_, options_, pointers_);
   const auto result = trainer->run(source, kNoStop);
   ASSERT_FALSE(result.has_value());
@@ -314,7 +469,7 @@ TEST_F(TrainerTest, RefusesOptionsThatExcludeEachOther) {
 
 TEST_F(TrainerTest, TellsWhatTheEmulatedTimeRestsOn) {
   add_gpus(2);
-  plan_.all_reduce = {.time = 4ms, .evidence = cost::Evidence::kAnalytic};
+  all_reduce_ = {.time = 4ms, .evidence = cost::Evidence::kAnalytic};
   const TrainResult result = run_fake({{}, {}});
   EXPECT_EQ(result.evidence,
             (std::array<Duration, cost::kEvidenceNames.size()>{6ms, 14ms, 4ms, {}, {}, {}, 8ms}));

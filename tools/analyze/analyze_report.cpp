@@ -54,12 +54,11 @@ report::Page::Rows pass_rows(const AnalyzeReport& report) {
 }
 
 std::string headline(const AnalyzeReport& report) {
-  return fmt::format(
-      "{} ({}), batch {}, on {}{}; {} worker{} over {} ({} images, {:.1f} MiB)", report.model,
-      report.precision, report.options.gpu.batch,
-      report.options.gpu.gpus > 1 ? fmt::format("{} x ", report.options.gpu.gpus) : "", report.gpu,
-      report.options.data.workers, report::plural(report.options.data.workers),
-      report.options.data.folder.string(), report.images, to_mib(report.bytes));
+  return fmt::format("{} ({}), batch {}, on {}; {} worker{} over {} ({} images, {:.1f} MiB)",
+                     report.model, report.precision, report.options.gpu.batch,
+                     gpus_text(report.options.gpu, report.gpu), report.options.data.workers,
+                     report::plural(report.options.data.workers),
+                     report.options.data.folder.string(), report.images, to_mib(report.bytes));
 }
 
 report::StackedBars pass_plot(const StallPasses& passes) {

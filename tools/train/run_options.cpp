@@ -2,6 +2,7 @@
 #include "train/run_options.hpp"
 
 #include "gpemu/report/host_facts.hpp"
+#include "gpemu/train/step_plan.hpp"
 
 namespace gpemu::tools {
 
@@ -13,9 +14,27 @@ void add_gpu_options(Command command, GpuOptions& options) {
   command.option("--batch", options.batch, "Samples per step, over all GPUs")
       .range(1, 1 << 20)
       .show_default();
-  command.option("--gpus", options.gpus, "GPUs to train on, data-parallel, on one node")
+  command.option("--gpus", options.gpus, "GPUs to train on, data-parallel")
       .range(1, 4096)
       .show_default();
+  command
+      .option("--parallel", options.parallel,
+              "ddp: gradients are exchanged during the backward pass; data-parallel: PyTorch's "
+              "DataParallel, one process for all GPUs")
+      .one_of(train::kParallelNames)
+      .show_default();
+  command.option("--topology", options.topology,
+                 "Machine that the GPUs are in, e.g. dgx-a100 (`gpemu node topo` lists them), or "
+                 "its file; default: what joins GPUs of that kind");
+  command.option("--nodes", options.nodes, "Such machines that share the GPUs equally")
+      .range(1, 4096)
+      .needs("--topology");
+  command
+      .option(
+          "--network", options.network,
+          "How the machines' adapters reach each other: rdma (InfiniBand, RoCE) or socket (TCP)")
+      .one_of({"rdma", "socket"})
+      .needs("--nodes");
   command.flag("--no-pin-memory", options.pageable,
                "Keep batches in pageable memory: copies are slower and block the host");
   command

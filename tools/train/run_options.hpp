@@ -19,6 +19,10 @@ struct GpuOptions {
   std::string precision;  ///< empty: the one that was measured.
   int batch = 64;         ///< samples per step, over all GPUs.
   int gpus = 1;
+  int nodes = 1;                 ///< that the GPUs are in, with equally many in each.
+  std::string network = "rdma";  ///< that joins the nodes.
+  std::string topology;  ///< the machine that a node is; empty: what the kind of GPU suggests.
+  std::string parallel = "ddp";
   std::string node;  ///< an existing node to attach to; empty: a node of the run's own.
   int device = 0;    ///< first device on that node.
   bool pageable = false;

@@ -26,7 +26,7 @@ constexpr std::size_t kThroughputWindows = 50;
 std::vector<TimePart> parts_of(const train::TrainResult& result) {
   std::vector<TimePart> parts(kTimeParts.begin(), kTimeParts.end());
   if (result.gpus.size() == 1) {
-    std::erase_if(parts, [](const TimePart& part) { return part.key == "all_reduce"; });
+    std::erase_if(parts, [](const TimePart& part) { return part.key == "communication"; });
   }
   return parts;
 }
@@ -125,22 +125,24 @@ report::LinePlot throughput_plot(const RunReport& report) {
 }
 
 report::Timeline pipeline_plot(const RunReport& report) {
-  enum Kind : std::size_t { kForward, kBackward, kCopy, kStorage, kPrep, kWaitStep, kAllReduce };
+  enum Kind : std::size_t { kForward, kBackward, kCopy, kStorage, kPrep, kWaitStep, kExchange };
   report::Timeline timeline{
       .title = fmt::format("The first {} steps", report.first_steps.size()),
       .unit = "ms",
       .kinds = {{"forward", report::Colour::kCompute},
-                {"backward, optimizer", report::Colour::kBackward},
+                {report.result.gpus.size() > 1 ? "other computation" : "backward, optimizer",
+                 report::Colour::kBackward},
                 {"copy", report::Colour::kCopy},
                 {"waits for batch (storage)", report::Colour::kHostWait},
                 {"waits for batch (preprocessing)", report::Colour::kHostWork},
                 {"waits for step", report::Colour::kNone}},
       .lanes = {}};
   if (report.result.gpus.size() > 1)
-    timeline.kinds.push_back({"all-reduce", report::Colour::kOthers});
+    timeline.kinds.push_back({"communication", report::Colour::kOthers});
   report::TimelineLane host{.label = "training loop"};
   report::TimelineLane copies{.label = "copy engine"};
   report::TimelineLane compute{.label = "compute engine"};
+  report::TimelineLane exchanges{.label = "communication"};
   const auto add = [&](report::TimelineLane& lane, const train::ObservedStep& step,
                        const device::Interval& interval, Kind kind) {
     if (interval.start == interval.end) return;
@@ -155,14 +157,18 @@ report::Timeline pipeline_plot(const RunReport& report) {
     add(host, step, step.end_wait, kWaitStep);
     const train::GpuStep& gpu = step.gpus.front();
     add(copies, step, gpu.copy, kCopy);
-    add(compute, step, gpu.forward, kForward);
-    add(compute, step, gpu.backward, kBackward);
-    add(compute, step, gpu.all_reduce, kAllReduce);
+    for (std::size_t i = 0; i < gpu.compute.size(); ++i) {
+      add(compute, step, gpu.compute[i], i == 0 ? kForward : kBackward);
+    }
+    for (const device::Interval& exchange : step.exchanges) {
+      add(exchanges, step, exchange, kExchange);
+    }
   }
   // The host asks for a batch before it waits for an earlier step, but they are reported in the
   // other order.
   std::ranges::sort(host.spans, {}, &report::TimelineSpan::begin);
   timeline.lanes = {host, copies, compute};
+  if (report.result.gpus.size() > 1) timeline.lanes.push_back(exchanges);
   return timeline;
 }
 
@@ -222,10 +228,9 @@ void add_facts(report::Page& page, const RunReport& report) {
 
 std::string run_page(const RunReport& report) {
   const train::TrainResult& result = report.result;
-  report::Page page(
-      fmt::format("{} on {}{}, batch {}", report.model,
-                  report.options.gpu.gpus > 1 ? fmt::format("{} x ", report.options.gpu.gpus) : "",
-                  report.gpu, report.options.gpu.batch));
+  report::Page page(fmt::format("{} on {}, batch {}", report.model,
+                                gpus_text(report.options.gpu, report.gpu),
+                                report.options.gpu.batch));
   page.paragraph(fmt::format("gpemu {}: the data path is real, the GPU is emulated ({}{}).",
                              GPEMU_VERSION, report.precision,
                              report.options.synthetic ? ", synthetic data" : ""));

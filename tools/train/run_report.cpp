@@ -78,7 +78,7 @@ std::string stall_table(const train::TrainResult& result, int columns) {
     return fmt::format("{:.1f}", share(part, all) * 100);
   };
   for (const TimePart& part : kTimeParts) {
-    if (part.key == "all_reduce" && result.gpus.size() == 1) continue;
+    if (part.key == "communication" && result.gpus.size() == 1) continue;
     const Duration time = whole.*part.time;
     table.add_row({std::string(part.label), fmt::format("{:.3f}", to_seconds(time)),
                    percent(time, whole.total()), percent(steady.*part.time, steady.total())});
@@ -87,11 +87,20 @@ std::string stall_table(const train::TrainResult& result, int columns) {
   return table.str(columns);
 }
 
+/// Says how long the first GPU exchanges data with the others.
+std::string exchange_text(const train::TrainResult& result) {
+  const TimeBreakdown& time = result.gpus.front();
+  const Duration all = time.communication + time.hidden_communication;
+  return fmt::format(
+      "exchange    {} ms a step between the GPUs, {:.1f} % of it beside computation\n",
+      report::rounded(to_milliseconds(all) / static_cast<double>(result.steps.size())),
+      share(time.hidden_communication, all) * 100);
+}
+
 std::string headline(const RunReport& report) {
   const RunOptions& options = report.options;
-  std::string text =
-      fmt::format("{} ({}), batch {}, on {}{}", report.model, report.precision, options.gpu.batch,
-                  options.gpu.gpus > 1 ? fmt::format("{} x ", options.gpu.gpus) : "", report.gpu);
+  std::string text = fmt::format("{} ({}), batch {}, on {}", report.model, report.precision,
+                                 options.gpu.batch, gpus_text(options.gpu, report.gpu));
   if (report.data) {
     text +=
         fmt::format("; {} worker{} over {} ({} images, {:.1f} MiB)", options.data.workers,
@@ -142,6 +151,13 @@ OrderedJson data_json(const DataFacts& data, const train::TrainResult& result) {
 
 }  // namespace
 
+std::string gpus_text(const GpuOptions& options, std::string_view gpu) {
+  if (options.gpus == 1) return std::string(gpu);
+  const std::string nodes =
+      options.nodes > 1 ? fmt::format(" in {} nodes", options.nodes) : std::string();
+  return fmt::format("{} x {}{}, {}", options.gpus, gpu, nodes, options.parallel);
+}
+
 double share(Duration part, Duration whole) {
   if (whole <= Duration::zero()) return 0;
   return static_cast<double>(part.count()) / static_cast<double>(whole.count());
@@ -160,7 +176,7 @@ std::string evidence_text(const train::TrainResult& result) {
 }
 
 Duration planned_step(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
-  const Duration work = plan.cost.compute() + plan.all_reduce.time;
+  const Duration work = train::time_of(plan).total;
   if (!copied) return work;
   const Duration copy =
       options.pageable ? plan.cost.copy_pageable.time : plan.cost.copy_pinned.time;
@@ -188,7 +204,7 @@ std::string run_verdict(const RunReport& report) {
   }
   const double compute = share(time.compute, all) * 100;
   const double copy = share(time.copy, all);
-  const double exchange = share(time.all_reduce, all);
+  const double exchange = share(time.communication, all);
   const double other = share(time.other, all);
   if (other >= std::max({copy, exchange, kWorthVerdict})) {
     return fmt::format(
@@ -202,8 +218,10 @@ std::string run_verdict(const RunReport& report) {
                         report.options.gpu.pageable ? "pinned memory" : "--overlap-copy");
   }
   if (exchange >= kWorthVerdict) {
-    text += fmt::format("; {:.1f} % are exchange of gradients: a larger batch would help",
-                        exchange * 100);
+    text += fmt::format(
+        "; for {:.1f} % it only exchanges data with the others: a larger batch "
+        "would help",
+        exchange * 100);
   }
   return text;
 }
@@ -227,6 +245,7 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
                       report.options.gpu.gpus > 1 ? " on each GPU" : "");
   text += fmt::format("evidence    {}; compute time {}{:.1f} %\n", evidence_text(result),
                       terminal.plus_minus(), report.plan.cost.compute_relative_error() * 100);
+  if (report.options.gpu.gpus > 1) text += exchange_text(result);
   if (report.data && result.work.corrupt > 0) {
     const auto& files = report.data->corrupt_files;
     text += fmt::format("corrupt     {} images{}\n", result.work.corrupt,
@@ -240,6 +259,10 @@ std::string run_text(const RunReport& report, const report::Terminal& terminal) 
 OrderedJson gpu_options_json(const GpuOptions& options) {
   return {{"pin_memory", !options.pageable},
           {"overlap_copy", options.overlap_copy},
+          {"parallel", options.parallel},
+          {"topology", options.topology},
+          {"nodes", options.nodes},
+          {"network", options.network},
           {"node", options.node},
           {"device", options.device}};
 }
@@ -253,12 +276,14 @@ OrderedJson data_options_json(const DataOptions& options) {
 }
 
 OrderedJson planned_step_json(const train::StepPlan& plan, const GpuOptions& options, bool copied) {
+  const train::StepTime time = train::time_of(plan);
   const Duration copy =
       options.pageable ? plan.cost.copy_pageable.time : plan.cost.copy_pinned.time;
   return {{"forward", to_milliseconds(plan.cost.forward.time)},
           {"backward_optimizer", to_milliseconds(plan.cost.backward_optimizer.time)},
           {"copy", copied ? to_milliseconds(copy) : 0.0},
-          {"all_reduce", to_milliseconds(plan.all_reduce.time)},
+          {"communication", to_milliseconds(time.exposed)},
+          {"hidden_communication", to_milliseconds(time.hidden)},
           {"total", to_milliseconds(planned_step(plan, options, copied))}};
 }
 
@@ -283,6 +308,7 @@ OrderedJson run_json(const RunReport& report) {
       statistics_json(train::step_statistics(result, train::StepEnd::kTimeline));
   json["profile_step_ms"] = planned_step_json(report.plan, options.gpu, report.data.has_value());
   json["time_s"] = time_json(result.gpus.front());
+  json["hidden_communication_s"] = to_seconds(result.gpus.front().hidden_communication);
   json["steady_share"] = share_json(result.steady_time());
   json["gpu_time_s"] = OrderedJson::array();
   for (const TimeBreakdown& time : result.gpus) json["gpu_time_s"].push_back(time_json(time));

@@ -51,7 +51,8 @@ struct TimePart {
 };
 inline constexpr std::array<TimePart, 6> kTimeParts = {{
     {"compute", "compute", &train::TimeBreakdown::compute, report::Colour::kCompute},
-    {"all_reduce", "all-reduce", &train::TimeBreakdown::all_reduce, report::Colour::kOthers},
+    {"communication", "communication", &train::TimeBreakdown::communication,
+     report::Colour::kOthers},
     {"copy", "copy", &train::TimeBreakdown::copy, report::Colour::kCopy},
     {"fetch_wait", "waiting for storage", &train::TimeBreakdown::fetch_wait,
      report::Colour::kHostWait},
@@ -59,6 +60,9 @@ inline constexpr std::array<TimePart, 6> kTimeParts = {{
      report::Colour::kHostWork},
     {"other", "other", &train::TimeBreakdown::other, report::Colour::kUnknown},
 }};
+
+/// Returns the GPUs of a run, e.g. "16 x V100-SXM2-32GB in 2 nodes, ddp".
+[[nodiscard]] std::string gpus_text(const GpuOptions& options, std::string_view gpu);
 
 /// Returns `part` as a share of `whole`; zero if `whole` is zero.
 [[nodiscard]] double share(Duration part, Duration whole);

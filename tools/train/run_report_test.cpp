@@ -18,6 +18,7 @@ RunReport report_of(const train::TimeBreakdown& second_step) {
   report.options.data.folder = "photos <1>";
   report.plan.cost.forward.time = 3ms;
   report.plan.cost.backward_optimizer.time = 7ms;
+  report.plan.parts = train::compute_parts(report.plan.cost);
   report.data = DataFacts{.images = 16, .bytes = kMiB, .corrupt_files = {"photos/a&b.jpg"}};
   report.provenance.host.cores = 4;
   train::TrainResult& result = report.result;
@@ -94,6 +95,19 @@ TEST(RunJson, HoldsUpWithoutASingleStep) {
   EXPECT_TRUE(says(run_page(report), "no step was done"));
 }
 
+TEST(RunText, SaysHowMuchOfTheExchangesIsHidden) {
+  RunReport report =
+      report_of({.compute = 10ms, .communication = 2ms, .hidden_communication = 6ms});
+  report.options.gpu.gpus = 4;
+  report.result.gpus.resize(4, report.result.gpus.front());
+  const std::string text = run_text(report, {});
+  EXPECT_TRUE(says(text, "on 4 x V100-PCIE-32GB, ddp")) << text;
+  EXPECT_TRUE(says(text, "exchange    4.000 ms a step between the GPUs, 75.0 % of it beside"))
+      << text;
+  EXPECT_TRUE(says(text, "for 16.7 % it only exchanges data")) << text;
+  EXPECT_DOUBLE_EQ(run_json(report)["hidden_communication_s"].get<double>(), 0.006);
+}
+
 TEST(RunText, CountsCorruptImages) {
   EXPECT_TRUE(says(run_text(report_of({.compute = 10ms}), {}), "1 images, e.g. photos/a&b.jpg"));
 }
@@ -126,6 +140,7 @@ TEST(PlannedStep, HidesCopiesOnlyWhereTheyOverlap) {
   plan.cost.forward.time = 10ms;
   plan.cost.copy_pinned.time = 4ms;
   plan.cost.copy_pageable.time = 12ms;
+  plan.parts = train::compute_parts(plan.cost);
   EXPECT_EQ(planned_step(plan, {}, true), 14ms);
   EXPECT_EQ(planned_step(plan, {}, false), 10ms);
   EXPECT_EQ(planned_step(plan, {.overlap_copy = true}, true), 10ms);

@@ -38,6 +38,11 @@ Result<void> check_options(const RunOptions& options) {
     return fail(ErrorCode::kInvalidArgument,
                 "--clock virtual excludes --node: a node that others see runs in real time");
   }
+  if (options.gpu.nodes > 1 && !options.gpu.node.empty()) {
+    return fail(ErrorCode::kInvalidArgument,
+                "--nodes {} excludes --node: '{}' is one node, and emulated nodes are not joined",
+                options.gpu.nodes, options.gpu.node);
+  }
   return report::check_outputs(
       {report::file_of(options.output.json), options.output.trace, options.output.report});
 }
@@ -45,10 +50,10 @@ Result<void> check_options(const RunOptions& options) {
 /// Observes a run while it is in progress.
 class RunObserver {
  public:
-  RunObserver(const RunOptions& options, const std::string& gpu, std::int64_t total_steps,
+  RunObserver(const RunOptions& options, const RunReport& report, std::int64_t total_steps,
               const World& world)
       : tracing_(!options.output.trace.empty()),
-        trace_(gpu),
+        trace_(report.gpu, report.plan),
         progress_({.label = "training", .images = options.gpu.batch}, total_steps,
                   options.output.quiet, world.progress_host()) {}
 
@@ -117,7 +122,7 @@ Result<void> run_train(const RunOptions& options, const World& world) {
     source = std::make_unique<train::LoaderSource>(*path.loader, options.epochs, options.steps);
   }
 
-  RunObserver observer(options, report.gpu, total_steps, world);
+  RunObserver observer(options, report, total_steps, world);
   const Duration cpu_before = world.thread_cpu_time();
   const report::HostLoadMeter meter(report::LoadScope::kThisProcess, world.host_sample);
   GPEMU_ASSIGN(report.result,
@@ -153,7 +158,9 @@ void add_train_command(Command app, const World& world) {
   command.notes(
       "Examples:\n"
       "  gpemu train --gpu V100-PCIE-32GB --model resnet18 --data photos --report run.html\n"
-      "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n");
+      "  gpemu train --gpu V100-PCIE-32GB --model resnet50 --synthetic --steps 200\n"
+      "  gpemu train --topology dgx-a100 --gpus 64 --nodes 8 --model resnet50 --batch 4096 "
+      "--synthetic --clock virtual\n");
   auto options = std::make_shared<RunOptions>();
   command.last_value_counts();  // So that a script can append options to common ones.
   add_gpu_options(command, options->gpu);

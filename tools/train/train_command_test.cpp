@@ -88,6 +88,32 @@ TEST_F(TrainCommandTest, TakesTheGpusOfANode) {
             (Outcome{2, "", "gpemu: device 0 of node 'n' is a T4, not a V100-PCIE-32GB\n"}));
 }
 
+TEST_F(TrainCommandTest, SharesABatchAmongManyGpus) {
+  const Outcome outcome = train({"--gpu", "V100", "--synthetic", "--steps", "3", "--clock",
+                                 "virtual", "--batch", "4096", "--gpus", "64", "--json", "-"});
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const json result = parsed(outcome.output);
+  EXPECT_EQ(result["gpu_time_s"].size(), 64U);
+  EXPECT_EQ(result["gpu_time_s"][63], result["gpu_time_s"][0]);
+  EXPECT_GT(result["time_s"]["communication"], 0);
+  EXPECT_EQ(result["options"]["parallel"], "ddp");
+}
+
+TEST_F(TrainCommandTest, RefusesMachinesThatDoNotHaveTheGpus) {
+  const auto refused = [&](std::vector<std::string> options) {
+    options.insert(options.end(), {"--synthetic", "--clock", "virtual"});
+    const Outcome outcome = train(std::move(options));
+    EXPECT_NE(outcome.code, 0);
+    return outcome.errors;
+  };
+  EXPECT_EQ(refused({"--gpu", "V100", "--nodes", "2"}),
+            "gpemu: --nodes requires --topology; see `gpemu train --help`\n");
+  EXPECT_TRUE(refused({"--gpu", "V100", "--gpus", "4", "--topology", "nowhere"})
+                  .contains("there is no topology \"nowhere\""));
+  EXPECT_TRUE(refused({"--gpu", "V100", "--gpus", "4", "--parallel", "fsdp"})
+                  .contains("give ddp or data-parallel"));
+}
+
 TEST_F(TrainCommandTest, FailsIfTheBatchDoesNotFit) {
   const Outcome outcome = train({"--gpu", "V100", "--synthetic", "--batch", "512"});
   EXPECT_EQ(outcome.code, 4);

@@ -2,6 +2,7 @@
 #include "train/training_session.hpp"
 
 #include <linux/magic.h>
+#include <optional>
 #include <sys/vfs.h>
 #include <unistd.h>
 #include <utility>
@@ -10,7 +11,9 @@
 #include "gpemu/device/device_config.hpp"
 #include "gpemu/device/pinned_memory.hpp"
 #include "gpemu/profile/database.hpp"
+#include "gpemu/profile/topology_spec.hpp"
 #include "gpemu/report/number_text.hpp"
+#include "gpemu/topology/fabric.hpp"
 
 namespace gpemu::tools {
 namespace {
@@ -33,6 +36,21 @@ Result<data::HostBuffer> allocate_pinned(Bytes size, std::atomic<Bytes>& not_loc
   return buffer;
 }
 
+/// Returns what joins the GPUs of a run on described machines; nothing for one GPU.
+Result<std::optional<topology::Fabric>> fabric_of_run(const profile::TopologySpec& machine,
+                                                      const profile::GpuSpec& gpu,
+                                                      const GpuOptions& options) {
+  if (options.gpus == 1 && options.nodes == 1) return std::nullopt;
+  const auto network =
+      options.network == "rdma" ? topology::LinkClass::kRdma : topology::LinkClass::kSocket;
+  Result<topology::Fabric> fabric =
+      topology::fabric_of_nodes(machine, gpu, options.gpus, options.nodes, network);
+  if (fabric) return *fabric;
+  return fail(fabric.error().code, "--gpus {} --nodes {}: {}{}", options.gpus, options.nodes,
+              fabric.error().message,
+              options.nodes == 1 ? "; --nodes asks for several machines" : "");
+}
+
 }  // namespace
 
 Result<void> TrainingSession::attach(const GpuOptions& options, const World& world) {
@@ -47,10 +65,30 @@ Result<void> TrainingSession::attach(const GpuOptions& options, const World& wor
   return {};
 }
 
-Result<void> TrainingSession::create_node(const GpuOptions& options, const World& world) {
+/// Plans the steps of GPUs that a described machine, or several, or their kind alone joins.
+Result<void> TrainingSession::make_plan(const GpuOptions& options, const World& world) {
+  train::Sharing sharing{.gpus = options.gpus,
+                         .parallel = options.parallel == train::kParallelNames[0]
+                                         ? train::Parallel::kDdp
+                                         : train::Parallel::kDataParallel};
+  if (!options.topology.empty()) {
+    GPEMU_ASSIGN(const profile::TopologySpec machine,
+                 profile::find_topology(world.topologies, options.topology));
+    if (machine.gpu != model_->gpu().name) {
+      return fail(ErrorCode::kInvalidArgument, "the GPUs of {} are {}, not {}", machine.name,
+                  machine.gpu, model_->gpu().name);
+    }
+    GPEMU_ASSIGN(sharing.fabric, fabric_of_run(machine, model_->gpu(), options));
+  }
+  GPEMU_ASSIGN(plan_, train::plan_step(*model_, options.batch, sharing));
+  return {};
+}
+
+Result<void> TrainingSession::create_node(const World& world) {
   device::NodeConfig config{.name = fmt::format("train-{}", ::getpid()), .temporary = true};
-  config.devices.assign(static_cast<std::size_t>(options.gpus),
-                        device::device_config(model_->gpu()));
+  // Nobody else can use a private node, so one device can stand for all GPUs that are alike.
+  const int devices = virtual_clock_ ? plan_.distinct_gpus() : plan_.gpus;
+  config.devices.assign(static_cast<std::size_t>(devices), device::device_config(model_->gpu()));
   if (virtual_clock_) {
     // A virtual clock cannot be shared.
     GPEMU_ASSIGN(node_, device::Node::create_private(config));
@@ -62,7 +100,8 @@ Result<void> TrainingSession::create_node(const GpuOptions& options, const World
 
 Result<void> TrainingSession::open_devices(const GpuOptions& options) {
   const int first = options.node.empty() ? 0 : options.device;
-  for (int index = first; index < first + options.gpus; ++index) {
+  const int count = options.node.empty() ? node_->device_count() : options.gpus;
+  for (int index = first; index < first + count; ++index) {
     const std::string gpu = node_->device_snapshot(index, clock_->now()).gpu;
     if (gpu != model_->gpu().name) {
       return fail(ErrorCode::kInvalidArgument, "device {} of node '{}' is a {}, not a {}", index,
@@ -88,6 +127,11 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
       gpu = session.node_->device_snapshot(options.device, session.clock_->now()).gpu;
     }
   }
+  if (gpu.empty() && !options.topology.empty()) {
+    GPEMU_ASSIGN(const profile::TopologySpec machine,
+                 profile::find_topology(world.topologies, options.topology));
+    gpu = machine.gpu;
+  }
   if (gpu.empty()) {
     return fail(ErrorCode::kInvalidArgument,
                 "which GPU? Name one with --gpu, e.g. --gpu V100-PCIE-32GB; `gpemu profile list` "
@@ -97,8 +141,8 @@ Result<TrainingSession> TrainingSession::create(const GpuOptions& options, bool 
   GPEMU_ASSIGN(cost::StepCostModel model,
                cost::StepCostModel::create(database, options.model, gpu, options.precision));
   session.model_ = std::make_unique<cost::StepCostModel>(std::move(model));
-  GPEMU_ASSIGN(session.plan_, train::plan_step(*session.model_, options.batch, options.gpus));
-  if (!session.node_) GPEMU_TRY(session.create_node(options, world));
+  GPEMU_TRY(session.make_plan(options, world));
+  if (!session.node_) GPEMU_TRY(session.create_node(world));
   GPEMU_TRY(session.open_devices(options));
 
   std::vector<device::Device*> devices;

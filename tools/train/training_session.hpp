@@ -42,7 +42,8 @@ class TrainingSession {
  private:
   TrainingSession() = default;
   Result<void> attach(const GpuOptions& options, const World& world);
-  Result<void> create_node(const GpuOptions& options, const World& world);
+  Result<void> make_plan(const GpuOptions& options, const World& world);
+  Result<void> create_node(const World& world);
   Result<void> open_devices(const GpuOptions& options);
 
   // Declared in dependency order.

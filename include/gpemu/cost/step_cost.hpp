@@ -10,6 +10,7 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/recording.hpp"
+#include "gpemu/cost/step_parts.hpp"
 #include "gpemu/profile/database.hpp"
 
 namespace gpemu::cost {
@@ -93,6 +94,17 @@ class StepCostModel {
   /// that does. Complexity: logarithmic in the number of measured points, no allocation on success.
   /// With the operation model: linear in the number of operations, less than a millisecond.
   [[nodiscard]] Result<StepCost> step(int batch) const;
+
+  /// Returns what a step with `batch` samples consists of.
+  ///
+  /// Errors: those of step(); kUnsupported if the model's operations are not recorded, or are not
+  /// those of all its parameters.
+  [[nodiscard]] Result<StepParts> parts(int batch) const;
+
+  /// Returns how long the fully connected layers at the network's end take, by the operation model.
+  ///
+  /// Errors: kUnsupported if the model's operations are not recorded.
+  [[nodiscard]] Result<HeadTime> head(int batch) const;
 
   /// Returns the largest batch that fits: the largest that was measured to run if a larger one was
   /// measured to run out of memory, else the largest whose peak fits beside the reserved memory.

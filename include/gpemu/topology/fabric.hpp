@@ -33,6 +33,15 @@ struct Rings {
 [[nodiscard]] Result<Fabric> fabric_of(const profile::TopologySpec& machine,
                                        const profile::GpuSpec& gpu, std::span<const int> gpus);
 
+/// Describes what joins `ranks` GPUs of several equal machines, the first ones of each, that a
+/// network joins. GPUs use their share of a machine's adapters, and one at least.
+///
+/// Errors: kInvalidArgument if the machines do not have that many or cannot have equally many;
+/// kUnsupported for a machine without network adapters.
+[[nodiscard]] Result<Fabric> fabric_of_nodes(const profile::TopologySpec& machine,
+                                             const profile::GpuSpec& gpu, int ranks, int nodes,
+                                             LinkClass between);
+
 /// Describes what joins `ranks` equal GPUs of one node for which no machine is described: NVLink
 /// with all of each GPU's links where it joins that many GPUs, else PCIe, with peer access but for
 /// GeForce. Requires: ranks >= 1.

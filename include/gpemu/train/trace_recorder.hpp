@@ -5,13 +5,15 @@
 #include <string_view>
 
 #include "gpemu/base/units.hpp"
+#include "gpemu/train/step_plan.hpp"
 #include "gpemu/train/trainer.hpp"
 
 namespace gpemu::train {
 
 /// Records the work of the engines and the host as a trace in Chrome's JSON format, which Perfetto
-/// and chrome://tracing open. One process per GPU with a track per engine, and one process for the
-/// host.
+/// and chrome://tracing open. One process per device of the trainer, which may stand for several
+/// GPUs, with a track per engine and, with several GPUs, one for their exchanges; and one process
+/// for the host.
 ///
 /// Memory is bounded: once the text reaches its limit, later steps are left out and counted. Thread
 /// safety: none.
@@ -19,7 +21,7 @@ class TraceRecorder {
  public:
   static constexpr Bytes kDefaultMaxBytes = 64 * kMiB;
 
-  explicit TraceRecorder(std::string gpu_name, Bytes max_bytes = kDefaultMaxBytes);
+  TraceRecorder(std::string gpu_name, StepPlan plan, Bytes max_bytes = kDefaultMaxBytes);
 
   void add(const ObservedStep& step);
 
@@ -32,11 +34,13 @@ class TraceRecorder {
 
  private:
   struct Track;
-  void name_tracks(int gpus);
+  void name_tracks(int devices);
+  void add_parts(const ObservedStep& step, std::size_t device, std::string_view arguments);
   void add_interval(const Track& track, std::string_view name, const device::Interval& interval,
                     std::string_view arguments);
 
   std::string gpu_name_;
+  StepPlan plan_;
   Bytes max_bytes_;
   TimePoint origin_;
   std::string events_;

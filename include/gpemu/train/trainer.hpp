@@ -12,28 +12,13 @@
 #include "gpemu/base/error.hpp"
 #include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
-#include "gpemu/cost/step_cost.hpp"
 #include "gpemu/data/loader.hpp"
 #include "gpemu/device/device.hpp"
 #include "gpemu/train/batch_source.hpp"
+#include "gpemu/train/step_plan.hpp"
 #include "gpemu/train/time_breakdown.hpp"
 
 namespace gpemu::train {
-
-/// The costs of each step of a run on each of its GPUs, which are all of one kind.
-struct StepPlan {
-  cost::StepCost cost;        ///< of one GPU's share of the batch.
-  cost::Estimate all_reduce;  ///< of the gradients; takes no time on one GPU.
-  Bytes input_bytes = 0;      ///< of one GPU's share of the batch.
-  int gpus = 1;
-};
-
-/// Returns the plan of data-parallel steps of `batch` samples over `gpus` GPUs of one node. The
-/// gradients are one FP32 number per parameter, exchanged once per step after the slowest GPU's
-/// backward pass; exchanging them during it is not modelled.
-///
-/// Errors: kInvalidArgument if the batch cannot be divided equally; those of StepCostModel::step.
-[[nodiscard]] Result<StepPlan> plan_step(const cost::StepCostModel& model, int batch, int gpus);
 
 struct TrainOptions {
   /// Batches are in page-locked memory and are copied asynchronously; else a copy blocks the host.
@@ -56,11 +41,12 @@ struct ObservedStep {
   int epoch = 0;
   int samples = 0;
   data::BatchWork work;
-  bool copied = false;          ///< the batch was copied to the devices.
-  device::Interval batch_wait;  ///< the host waiting for the batch.
-  device::Interval end_wait;    ///< the host waiting for the end of the step.
-  std::vector<GpuStep> gpus;
-  TimePoint end;  ///< when the last GPU has finished its part.
+  bool copied = false;                      ///< the batch was copied to the devices.
+  device::Interval batch_wait;              ///< the host waiting for the batch.
+  device::Interval end_wait;                ///< the host waiting for the end of the step.
+  std::vector<GpuStep> gpus;                ///< the trainer's devices.
+  std::vector<device::Interval> exchanges;  ///< between all GPUs, as the plan's parts.
+  TimePoint end;                            ///< when the last GPU has finished its part.
 };
 
 /// What is kept of each step. `observed_end` is when the host saw the end of the step; it differs
@@ -126,11 +112,16 @@ enum class StepEnd : std::uint8_t { kTimeline, kObserved };
 /// that is `run_ahead` steps back. So steps follow each other without gaps, and a late host costs
 /// nothing. Holds the run's device memory while it lives. Thread safety: none. Deterministic on the
 /// virtual clock with a deterministic source.
+///
+/// GPUs of a node on which nobody else works do the same at the same times, except that the first
+/// can differ from the others. One device can stand for all GPUs that are alike: a step then takes
+/// the host the same time whatever their number.
 class Trainer {
  public:
   using Observer = std::function<void(const ObservedStep&)>;
 
-  /// There must be as many `devices` as GPUs in the plan; they share one clock and must outlive the
+  /// There must be as many `devices` as GPUs in the plan or, if nobody else uses them, as distinct
+  /// ones, of which the last stands for all further GPUs. They share one clock and must outlive the
   /// trainer.
   ///
   /// Errors: kOutOfMemory if a device has less free memory than the plan needs; kInvalidArgument
