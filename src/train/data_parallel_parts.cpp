@@ -34,7 +34,7 @@ cost::Estimate in_pieces(const topology::Fabric& fabric, Collective collective, 
 /// Of one copy between the first GPU and each of the others; all of them cross its link.
 cost::Estimate with_first_gpu(const profile::GpuSpec& gpu, const topology::Fabric& fabric,
                               Bytes bytes) {
-  const topology::PeerCopy copy = topology::peer_copy(gpu, fabric.inside);
+  const topology::PeerCopy copy = topology::peer_copy(gpu, topology::peer_path(gpu, fabric.inside));
   const Duration one = copy.latency + from_seconds(static_cast<double>(bytes) / copy.rate);
   return {one * (fabric.ranks - 1), cost::Evidence::kAnalytic,
           topology::bars_of(fabric.inside)[topology::size_class(bytes)]};
