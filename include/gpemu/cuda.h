@@ -172,8 +172,8 @@ GPEMU_API gpemu_cuda_status gpemu_cuda_ensure_context(void);
 GPEMU_API gpemu_cuda_status gpemu_cuda_device_synchronize(void);
 
 /* Whether a device can use the memory of a peer: over NVLink, or over PCIe unless the GPUs are
- * GeForce products; both must be GPUs of one kind. Copies need no access. Errors: INVALID_DEVICE.
- */
+ * GeForce products or, in a node with a topology, below different Intel processors; both must be
+ * GPUs of one kind. Copies need no access. Errors: INVALID_DEVICE. */
 GPEMU_API gpemu_cuda_status gpemu_cuda_can_access_peer(int32_t device, int32_t peer, int32_t* can);
 /* Allow the current device's context to use a peer's memory, or end that. Errors: INVALID_DEVICE;
  * of the first function, PEER_ACCESS_UNSUPPORTED and PEER_ACCESS_ALREADY_ENABLED; of the second,
