@@ -133,7 +133,7 @@ def test_scatter_and_gather():
 
 def test_data_parallel():
     needs_two()
-    layer = torch.nn.Linear(16, 4)
+    layer = torch.nn.Linear(16, 4, bias=False)
     data = torch.randn(8, 16)
     expected = layer(data)
     # It broadcasts by NCCL over both devices.

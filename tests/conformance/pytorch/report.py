@@ -21,7 +21,7 @@ wrong: times against the GPU's datasheet, bytes, order, errors. A test has one o
 * **ok**: it passed.
 * **refused**: it needs something that is not supported. The program got the error that the test
   expects.
-* **skipped**: it needs a feature that the GPU does not have.
+* **skipped**: it needs a feature that the GPU does not have, or more GPUs.
 
 gpemu computes small values if it knows everything that they depend on; `values.py` tests this.
 Other values read as zero, such as the loss of a large model, or offsets of jagged tensors that are

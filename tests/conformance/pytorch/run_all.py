@@ -15,7 +15,7 @@ import sys
 import time
 
 FOLDER = pathlib.Path(__file__).resolve().parent
-HELPERS = {"conformance.py", "run_all.py", "report.py"}
+HELPERS = {"conformance.py", "ranks.py", "run_all.py", "report.py"}
 RESULTS = ("ok", "refused", "skipped", "FAILED")
 TIME_LIMIT_S = 600
 
