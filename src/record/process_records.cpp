@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 std::int64_t first_ns(const RecordedProcess& process) {
   std::int64_t first = INT64_MAX;
   for (const cuda::RecordedDevice* device : devices_of(process)) {
-    if (device->operations > 0) first = std::min(first, device->first_ns);
+    if (device->last_ns > 0) first = std::min(first, device->first_ns);
   }
   return first;
 }
