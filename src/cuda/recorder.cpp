@@ -190,6 +190,12 @@ void count_gap(RecordedDevice& device, std::int64_t gap_ns, std::int64_t now_ns)
   add(device.blocked_ns, parts.blocked);
 }
 
+/// Requires: the schedule's lock is held.
+void count_span(RecordedDevice& device, std::int64_t start_ns, std::int64_t end_ns) {
+  set(device.first_ns, device.last_ns == 0 ? start_ns : std::min(device.first_ns, start_ns));
+  set(device.last_ns, std::max(device.last_ns, end_ns));
+}
+
 void count(RecordedTotal& total, std::int64_t time_ns) {
   ++total.count;
   total.time_ns += time_ns;
@@ -268,8 +274,7 @@ void record_start(const DeviceState& device, const device::StartedWork& work) {
   busy.add(start_ns, end_ns);
   RecordedDevice& entry = state.totals->devices[ordinal];
   entry.busy_ns = busy.total();
-  entry.first_ns = entry.first_ns == 0 ? start_ns : std::min(entry.first_ns, start_ns);
-  entry.last_ns = std::max(entry.last_ns, end_ns);
+  count_span(entry, start_ns, end_ns);
   if (work.engine != device::Engine::kCompute || !state.has_collectives.load()) return;
   const Lock lock(state.collective_mutex);
   CollectiveTime& time = state.collective_times[device.ordinal];
@@ -309,6 +314,7 @@ void record_collective_end(const RecordedCollective& work, std::uint64_t number,
   Recorder& state = recorder();
   RecordedDevice& entry = state.totals->devices[work.device->ordinal];
   const std::int64_t waiting_ns = (times.start - times.arrived).count();
+  count_span(entry, to_ns(times.arrived), to_ns(times.end));
   {
     const Lock lock(state.collective_mutex);
     CollectiveTime& time = state.collective_times[work.device->ordinal];

@@ -35,7 +35,8 @@ void expect_collectives();
 [[nodiscard]] std::uint64_t record_collective(const RecordedCollective& work);
 
 /// Counts when that collective, whose number is not 0, took place, once that is known.
-/// `waited_for`: the index in the node of the GPU that came last. Thread safety: any thread.
+/// `waited_for`: the index in the node of the GPU that came last. Requires: one thread at a time,
+/// also for record_start().
 void record_collective_end(const RecordedCollective& work, std::uint64_t number,
                            const device::RoundTimes& times, int waited_for);
 

@@ -26,7 +26,7 @@ using Json = nlohmann::json;
 std::int64_t first_ns(const RecordedProcess& process) {
   std::int64_t first = INT64_MAX;
   for (const cuda::RecordedDevice* device : devices_of(process)) {
-    if (device->operations > 0) first = std::min(first, device->first_ns);
+    if (device->last_ns > 0) first = std::min(first, device->first_ns);
   }
   return first;
 }
@@ -170,53 +170,65 @@ Result<void> ProcessLines::add_later(const std::string& line, std::int64_t numbe
   return {};
 }
 
-std::string ProcessLines::with_times(const std::string& line) const {
-  const bool is_collective = line.starts_with(R"({"collective":)");
-  if (!is_collective && (operations_.empty() || !line.starts_with(R"({"op":)"))) return line;
-  auto entry = nlohmann::ordered_json::parse(line, nullptr, false);
+template <typename Entry>
+bool ProcessLines::add_times(Entry& entry) const {
+  const bool is_collective = entry.contains("collective");
   const char* const id = is_collective ? "collective" : "id";
-  if (!entry.is_object() || !entry.contains(id) || !entry[id].is_number_integer()) return line;
+  if (!entry.contains(id) || !entry[id].is_number_integer()) return false;
   const auto& known = is_collective ? collectives_ : operations_;
-  const auto found = known.find(entry[id].get<std::int64_t>());
-  if (found == known.end()) return line;
+  const auto found = known.find(entry[id].template get<std::int64_t>());
+  if (found == known.end()) return false;
   const Times& times = found->second;
   if (is_collective) entry["arrived_ns"] = times.arrived_ns;
   entry["start_ns"] = times.start_ns;
   entry["end_ns"] = times.end_ns;
   if (times.waited_for >= 0) entry["waited_for"] = times.waited_for;
-  std::string text = report::one_line(entry);
-  text.pop_back();  // The line feed.
-  return text;
+  return true;
 }
 
 Result<void> ProcessLines::for_each(
-    const std::function<Result<void>(const std::string& line, std::int64_t number)>& handle) const {
+    const std::function<Result<void>(const std::string& line)>& handle) const {
+  const bool has_moved = !operations_.empty();
+  return for_each_line(*process_, [&](const std::string& line, std::int64_t) -> Result<void> {
+    if (is_later(line)) return {};
+    const bool may_change =
+        line.starts_with(R"({"collective":)") || (has_moved && line.starts_with(R"({"op":)"));
+    if (!may_change) return handle(line);
+    auto entry = nlohmann::ordered_json::parse(line, nullptr, false);
+    if (!entry.is_object() || !add_times(entry)) return handle(line);
+    std::string text = report::one_line(entry);
+    text.pop_back();  // The line feed.
+    return handle(text);
+  });
+}
+
+Result<void> ProcessLines::for_each_entry(
+    const std::function<Result<void>(Json& entry)>& handle) const {
+  std::unordered_map<std::int64_t, std::string> names;
   return for_each_line(*process_,
                        [&](const std::string& line, std::int64_t number) -> Result<void> {
                          if (is_later(line)) return {};
-                         return handle(with_times(line), number);
+                         Json entry = Json::parse(line, nullptr, false);
+                         if (!is_whole(entry)) return not_a_line(*process_, number);
+                         if (entry.contains("op") || entry.contains("collective")) {
+                           const auto name = names.find(entry["name"].get<std::int64_t>());
+                           if (name == names.end()) return not_a_line(*process_, number);
+                           entry["name"] = name->second;
+                           static_cast<void>(add_times(entry));
+                         } else if (entry.contains("name")) {
+                           names[entry["name"].get<std::int64_t>()] = entry["text"];
+                           return {};
+                         } else if (!entry.contains("mark")) {
+                           return {};  // Memory.
+                         }
+                         return handle(entry);
                        });
 }
 
 Result<void> for_each_entry(const RecordedProcess& process,
                             const std::function<Result<void>(Json& entry)>& handle) {
-  std::unordered_map<std::int64_t, std::string> names;
   GPEMU_ASSIGN(const ProcessLines lines, ProcessLines::read(process));
-  return lines.for_each([&](const std::string& line, std::int64_t number) -> Result<void> {
-    Json entry = Json::parse(line, nullptr, false);
-    if (!is_whole(entry)) return not_a_line(process, number);
-    if (entry.contains("op") || entry.contains("collective")) {
-      const auto name = names.find(entry["name"].get<std::int64_t>());
-      if (name == names.end()) return not_a_line(process, number);
-      entry["name"] = name->second;
-    } else if (entry.contains("name")) {
-      names[entry["name"].get<std::int64_t>()] = entry["text"];
-      return {};
-    } else if (!entry.contains("mark")) {
-      return {};  // Memory.
-    }
-    return handle(entry);
-  });
+  return lines.for_each_entry(handle);
 }
 
 std::vector<const cuda::RecordedDevice*> devices_of(const RecordedProcess& process) {

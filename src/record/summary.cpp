@@ -58,7 +58,7 @@ double utilization(const OrderedJson& summary) {
 }
 
 OrderedJson device_json(const RecordedProcess& process, const cuda::RecordedDevice& device) {
-  const std::int64_t span_ns = device.operations > 0 ? device.last_ns - device.first_ns : 0;
+  const std::int64_t span_ns = device.last_ns - device.first_ns;
   const std::int64_t idle_ns = std::max<std::int64_t>(span_ns - device.busy_ns, 0);
   const std::int64_t unasked_ns = std::min(device.unasked_ns, idle_ns);
   return {{"pid", process.totals.process},
@@ -164,7 +164,7 @@ OrderedJson summarise(const std::vector<RecordedProcess>& processes,
   for (const RecordedProcess& process : processes) {
     for (const cuda::RecordedDevice* device : devices_of(process)) {
       devices.push_back(device_json(process, *device));
-      if (device->operations == 0) continue;
+      if (device->last_ns == 0) continue;
       first_ns = last_ns == 0 ? device->first_ns : std::min(first_ns, device->first_ns);
       last_ns = std::max(last_ns, device->last_ns);
     }

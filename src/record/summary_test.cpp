@@ -66,6 +66,16 @@ TEST(ProgramVerdict, SaysThatWorkOfDevicesIsLeftOut) {
             "first 256 of a process are not included");
 }
 
+TEST(Summary, HasTheTimeOfCollectivesWithoutOperations) {
+  RecordedProcess process = process_with(0, 0, 0);
+  process.totals.devices[0].operations = 0;
+  process.totals.devices[0].first_ns = 40 * kMs;
+  const nlohmann::ordered_json summary = summarise({process});
+  EXPECT_EQ(summary["first_ns"], 40 * kMs);
+  EXPECT_EQ(summary["last_ns"], 100 * kMs);
+  EXPECT_EQ(summary["devices"][0]["idle_ns"], 60 * kMs);
+}
+
 TEST(Summary, KnowsThatAProgramOfCollectivesUsesItsGpus) {
   RecordedProcess process{};
   process.totals.devices[0].used = 1;

@@ -323,8 +323,8 @@ Result<void> write_operations(const std::filesystem::path& path,
                                          {"lines", lines.count()},
                                          {"lines_left_out", process.totals.lines_left_out}};
     GPEMU_TRY(file.append(report::one_line(head)));
-    GPEMU_TRY(lines.for_each(
-        [&file](const std::string& line, std::int64_t) { return file.append(line + "\n"); }));
+    GPEMU_TRY(
+        lines.for_each([&file](const std::string& line) { return file.append(line + "\n"); }));
   }
   return file.commit();
 }

@@ -92,9 +92,9 @@ std::string collectives_text(const OrderedJson& collectives) {
   const std::int64_t ended = part("count") - part("not_ended");
   if (ended > 0) {
     text += fmt::format(
-        "{} collectives took {}: {} waiting for other ranks, {} moving {:.1f} MiB; meanwhile no "
+        "{} collective{} took {}: {} waiting for other ranks, {} moving {:.1f} MiB; meanwhile no "
         "kernel ran for {}",
-        ended, time_text(part("time_ns")), time_text(part("waiting_ns")),
+        ended, ended == 1 ? "" : "s", time_text(part("time_ns")), time_text(part("waiting_ns")),
         time_text(part("moving_ns")), to_mib(collectives["bytes"].get<Bytes>()),
         time_text(part("exposed_ns")));
   }
@@ -110,7 +110,7 @@ std::string device_text(const OrderedJson& device) {
       device["last_ns"].get<std::int64_t>() - device["first_ns"].get<std::int64_t>();
   std::string text = fmt::format("GPU {} ({}), process {}\n", device["index"].get<int>(),
                                  device["gpu"].get<std::string>(), device["pid"].get<int>());
-  if (device["operations"] != 0) {
+  if (device["last_ns"] != 0) {
     text += fmt::format("  busy    {} of {} ({:.1f} %) from the first operation to the last\n",
                         time_text(busy), time_text(span), percent(busy, span));
     text += fmt::format("  idle    {}\n", idle_text(device));

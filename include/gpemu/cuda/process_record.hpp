@@ -19,8 +19,8 @@ struct RecordedDevice {
   std::uint64_t memory_bytes = 0;
   std::uint64_t peak_memory_bytes = 0;  ///< of what the process allocated.
   std::int64_t operations = 0;
-  std::int64_t first_ns = 0;  ///< start of the first operation, once there is one.
-  std::int64_t last_ns = 0;   ///< when the last operation ends.
+  std::int64_t first_ns = 0;  ///< start of the first operation or collective, once there is one.
+  std::int64_t last_ns = 0;   ///< when the last one ends; 0: there is none.
   std::int64_t busy_ns = 0;   ///< kernels or copies of this process ran.
   /// Part of the rest: no work was queued. `computing` and `blocked` say what the thread did that
   /// next asked for work. They are estimates from its CPU time; if that is not known, they sum to

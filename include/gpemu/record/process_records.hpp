@@ -53,13 +53,16 @@ class ProcessLines {
   /// Returns how many lines for_each() gives.
   [[nodiscard]] std::int64_t count() const { return process_->totals.lines - later_lines_; }
 
-  /// Calls `handle` with each complete line and its number in the file, and stops at its first
-  /// error. Only a small part of the file is in memory at a time.
+  /// Calls `handle` with each complete line, and stops at its first error. Only a small part of the
+  /// file is in memory at a time.
   ///
   /// Errors: as read_processes, and those of `handle`.
   [[nodiscard]] Result<void> for_each(
-      const std::function<Result<void>(const std::string& line, std::int64_t number)>& handle)
-      const;
+      const std::function<Result<void>(const std::string& line)>& handle) const;
+
+  /// As for_each_entry(), below.
+  [[nodiscard]] Result<void> for_each_entry(
+      const std::function<Result<void>(nlohmann::json& entry)>& handle) const;
 
  private:
   struct Times {
@@ -71,7 +74,9 @@ class ProcessLines {
 
   explicit ProcessLines(const RecordedProcess& process) : process_(&process) {}
   [[nodiscard]] Result<void> add_later(const std::string& line, std::int64_t number);
-  [[nodiscard]] std::string with_times(const std::string& line) const;
+  /// Returns whether an entry has later times, which it then gets.
+  template <typename Entry>
+  bool add_times(Entry& entry) const;
 
   const RecordedProcess* process_;
   std::int64_t later_lines_ = 0;
