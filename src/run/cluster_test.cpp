@@ -5,7 +5,9 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <unistd.h>
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 namespace gpemu::run {
@@ -94,7 +96,8 @@ struct Launched {
 };
 Launched launch(const Cluster& cluster, const std::string& program) {
   namespace fs = std::filesystem;
-  const fs::path folder = fs::path(testing::TempDir()) / "gpemu_launcher";
+  const fs::path folder =
+      fs::path(testing::TempDir()) / fmt::format("gpemu_launcher_{}", ::getpid());
   fs::remove_all(folder);
   fs::create_directories(folder / "bin");
   const auto write = [&folder](const fs::path& name, const std::string& text) {
