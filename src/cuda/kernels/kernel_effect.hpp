@@ -42,7 +42,7 @@ struct KernelEffect {
 /// Describes a launch by its arguments, which may not exist later.
 void describe_work(const KernelEffect& effect, const gpemu_cuda_launch& launch, KernelWork* work);
 
-/// Describes a launch, and performs it by `end`, when the launch ends.
+/// Describes a launch, which was queued in `stream`, and performs it.
 void perform_launch(const KernelEffect& effect, const gpemu_cuda_launch& launch,
                     gpemu_cuda_stream* stream);
 

@@ -56,7 +56,7 @@ void sort_ranges(KernelWork* work);
 [[nodiscard]] KernelWork work_on_anything(WriterId writer);
 
 /// Performs it on memory, as far as that is on a device. What moves much content is left to the
-/// mover, before `end`.
+/// mover, until the last work of `stream` ends; null: nobody waits for it.
 void perform(const KernelWork& work, gpemu_cuda_stream* stream);
 
 /// Like perform, without waiting for unfinished copies. For the `compute` of other work.
