@@ -232,7 +232,7 @@ class Communication(unittest.TestCase):
                               for line in self.collectives(device["pid"])])
         longest = max((event for event in shown if event["name"] == "waiting for other ranks"),
                       key=lambda event: event["dur"])
-        self.assertGreaterEqual(longest["dur"], 30e6)
+        self.assertGreater(longest["dur"], 29e6)  # Rank 0 may arrive a little later.
         self.assertEqual(longest["args"], {"last GPU": 1})
 
     def test_sends_and_receives_run_side_by_side(self):

@@ -157,12 +157,15 @@ def check_damage(bench, damages, rng):
         "client": client,
     }
     codes, slowest, attached, bad = {}, 0.0, 0, 0
-    for number in range(damages):
+    for number in itertools.count():
+        # Chance must let a program use a damaged node, too.
+        if number == 2 * damages or (number >= damages and attached > 0):
+            break
         # Damages add up, four at a time.
         if number % 4 == 0:
             for segment in segments:
                 segment.mend()
-        name = rng.choice(tuple(commands))
+        name = rng.choice(tuple(commands)) if number < damages else "run"
         done = []
         spoil = threading.Timer(rng.choice((0, 0.1)) * rng.random(), lambda: done.extend(
             segment.damage(rng) for segment in segments))
