@@ -108,8 +108,8 @@ function(gpemu_add_module name)
     PRIVATE ${arg_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:gpemu_flags>)
   set_property(GLOBAL APPEND PROPERTY GPEMU_MODULES ${target})
   gpemu_share_common_headers(${target})
-  # What g++ inlines depends on how many files it sees: with 20, a release records an event 8 %
-  # slower (scripts/claims/compare_commits.py).
+  # What g++ inlines depends on the files that it sees: releases have the smaller batches that were
+  # measured.
   set(together 10)
   if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND GPEMU_BUILD_TESTS)
     set(together 20)

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "memory_content.hpp"
+#include "product.hpp"
 
 namespace gpemu::cuda {
 namespace {
