@@ -108,13 +108,11 @@ function(gpemu_add_module name)
     PRIVATE ${arg_PRIVATE_LIBRARIES} $<BUILD_INTERFACE:gpemu_flags>)
   set_property(GLOBAL APPEND PROPERTY GPEMU_MODULES ${target})
   gpemu_share_common_headers(${target})
-  # What g++ inlines depends on the files that it sees: releases have the smaller batches that were
-  # measured.
-  set(together 10)
-  if(CMAKE_BUILD_TYPE STREQUAL "RelWithDebInfo" AND GPEMU_BUILD_TESTS)
-    set(together 20)
+  # A release is compiled file by file: what g++ inlines depends on all that it sees. In batches, a
+  # new file would change how long other calls take.
+  if(NOT CMAKE_BUILD_TYPE STREQUAL "Release")
+    gpemu_compile_together(${target} 20)
   endif()
-  gpemu_compile_together(${target} ${together})
 
   if(arg_TESTS AND GPEMU_BUILD_TESTS)
     add_executable(${target}_test ${arg_TESTS})
