@@ -11,15 +11,21 @@ namespace gpemu::topology {
 Result<double> parse_bit_rate(std::string_view text) {
   constexpr std::array<std::pair<std::string_view, double>, 3> kUnits = {
       {{"kbit", 1e3}, {"mbit", 1e6}, {"gbit", 1e9}}};
+  constexpr double kLeast = 1e3, kMost = 1e15;  // bits per second
   double number = 0;
   const auto [end, error] =
       std::from_chars(text.data(), text.data() + text.size(), number, std::chars_format::fixed);
   const std::string_view rest = text.substr(static_cast<std::size_t>(end - text.data()));
   for (const auto& [unit, factor] : kUnits) {
-    if (error == std::errc() && rest == unit && number > 0) return number * factor / 8;
+    const double bits_per_s = number * factor;
+    if (error == std::errc() && rest == unit && bits_per_s >= kLeast && bits_per_s <= kMost) {
+      return bits_per_s / 8;
+    }
   }
   return fail(ErrorCode::kInvalidArgument,
-              "\"{}\" is not a rate: give a number with kbit, mbit or gbit, e.g. 10gbit", text);
+              "\"{}\" is not a rate: give a number with kbit, mbit or gbit, from 1kbit to "
+              "1000000gbit, e.g. 10gbit",
+              text);
 }
 
 Result<Network> parse_network(std::string_view text) {

@@ -18,9 +18,9 @@ TEST(Network, IsAKindAndARate) {
 }
 
 TEST(Network, NothingElseIsOne) {
-  for (const char* text :
-       {"", "rdma", "rdma:", "rdma:200", "rdma:-1gbit", "rdma:0gbit", "rdma:nangbit",
-        "rdma:1e3gbit", "rdma:1 gbit", "ib:200gbit", ":1gbit", "rdma:1gbit:1gbit", "rdma:1Gbit"}) {
+  for (const char* text : {"", "rdma", "rdma:", "rdma:200", "rdma:-1gbit", "rdma:0gbit",
+                           "rdma:nangbit", "rdma:1e3gbit", "rdma:1 gbit", "ib:200gbit", ":1gbit",
+                           "rdma:1gbit:1gbit", "rdma:1Gbit", "tcp:0.9kbit", "tcp:1000001gbit"}) {
     EXPECT_EQ(parse_network(text).error().code, ErrorCode::kInvalidArgument) << text;
   }
 }

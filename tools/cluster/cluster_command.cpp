@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <csignal>
+#include <cerrno>
+#include <fcntl.h>
 #include <filesystem>
 #include <memory>
 #include <optional>
@@ -52,6 +53,17 @@ Result<void> run_tool(const run::Words& words, const World& world) {
   return fail(ErrorCode::kIo, "`{}` failed with exit code {}", fmt::join(words, " "), code);
 }
 
+/// Removes a cluster's files, and their folder after the last one.
+Result<void> forget(const std::string& name, const World& world) {
+  std::error_code error, not_empty;
+  std::filesystem::remove(run::hosts_file(world.clusters, name), error);
+  const std::filesystem::path file = run::cluster_file(world.clusters, name);
+  std::filesystem::remove(file, error);
+  std::filesystem::remove(world.clusters, not_empty);
+  if (!error) return {};
+  return fail(ErrorCode::kIo, "cannot remove {}: {}", file.string(), error.message());
+}
+
 /// Ends what runs in the cluster and removes all that `up` makes, as far as it is there.
 Result<void> take_down(const run::Cluster& cluster, const World& world) {
   Result<void> first;
@@ -66,14 +78,7 @@ Result<void> take_down(const run::Cluster& cluster, const World& world) {
   const auto removed = device::Node::remove(cluster.name, true, world.nodes);
   if (!removed && removed.error().code != ErrorCode::kNotFound) note(removed);
   if (!first) return first;
-  std::error_code error;
-  std::filesystem::remove(run::hosts_file(world.clusters, cluster.name), error);
-  std::filesystem::remove(run::cluster_file(world.clusters, cluster.name), error);
-  std::error_code not_empty;
-  std::filesystem::remove(world.clusters, not_empty);
-  if (!error) return {};
-  return fail(ErrorCode::kIo, "cannot remove {}: {}",
-              run::cluster_file(world.clusters, cluster.name).string(), error.message());
+  return forget(cluster.name, world);
 }
 
 /// Returns the devices of one host, and completes the cluster's description.
@@ -120,6 +125,20 @@ Result<void> make_cluster(const run::Cluster& cluster,
   return {};
 }
 
+/// Makes the cluster's file, which only one process can. Errors: kInvalidArgument if it exists.
+Result<void> claim_name(const std::string& name, const World& world) {
+  const std::filesystem::path file = run::cluster_file(world.clusters, name);
+  const FileDescriptor made(::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644));
+  if (made.valid()) return {};
+  if (errno != EEXIST) {
+    return fail(ErrorCode::kIo, "cannot write {}: {}", file.string(), errno_message(errno));
+  }
+  return fail(ErrorCode::kInvalidArgument,
+              "there is a cluster '{}' already: remove it with `gpemu cluster down --name {}`, or "
+              "choose another --name",
+              name, name);
+}
+
 Result<void> up(const ClusterOptions& options, const World& world) {
   GPEMU_TRY(run::check_cluster_name(options.name));
   run::Cluster cluster{.name = options.name,
@@ -142,18 +161,14 @@ Result<void> up(const ClusterOptions& options, const World& world) {
                 "cannot write to {}: only root may make network namespaces; try sudo",
                 world.clusters.string());
   }
-  if (std::filesystem::exists(run::cluster_file(world.clusters, cluster.name), error)) {
-    return fail(ErrorCode::kInvalidArgument,
-                "there is a cluster '{}' already: remove it with `gpemu cluster down --name {}`, "
-                "or choose another --name",
-                cluster.name, cluster.name);
-  }
+  // First of all, so that `down` finds whatever is left if this process is killed.
+  GPEMU_TRY(claim_name(cluster.name, world));
   // A node of that name is somebody's, so that it must not be taken down below.
   if (const auto node = device::Node::open(cluster.name, world.nodes); node) {
+    GPEMU_TRY(forget(cluster.name, world));
     return fail(ErrorCode::kInvalidArgument, "there is a node '{}' already: choose another --name",
                 cluster.name);
   }
-  // First of all, so that `down` finds whatever is left if this process is killed.
   GPEMU_TRY(write_file_atomically(run::cluster_file(world.clusters, cluster.name),
                                   run::cluster_text(cluster)));
   if (const auto made = make_cluster(cluster, devices, world); !made) {

@@ -21,7 +21,7 @@ struct Network {
 [[nodiscard]] Result<Network> parse_network(std::string_view text);
 
 /// Reads a rate as tc(8) writes it: a number with kbit, mbit or gbit, powers of 1,000 bits per
-/// second. Returns bytes per second.
+/// second, from 1kbit to 1000000gbit. Returns bytes per second.
 ///
 /// Errors: kInvalidArgument.
 [[nodiscard]] Result<double> parse_bit_rate(std::string_view text);
