@@ -210,9 +210,7 @@ Interval Stream::copy(Engine engine, Bytes bytes, Duration cost) {
 void Stream::record(Event& event) {
   const Device::State& device = *device_.state_;
   const Lock lock(device.schedule->mutex);
-  const TimePoint now = device.clock->now();
-  event.moment_ = device.schedule->end_of(*lane_, now);
-  event.moment_.time_ = std::max(event.moment_.time_, now);
+  device.schedule->record(*lane_, device.clock->now(), event.moment_);
   event.recorded_ = true;
 }
 

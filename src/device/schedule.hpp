@@ -73,6 +73,12 @@ class Schedule {
     if (!lane.group->waiting.empty()) advance(now);
     return timeline_.end_of(lane, now);
   }
+  /// As Timeline::record.
+  void record(Lane& lane, TimePoint now, Moment& moment) GPEMU_REQUIRES(mutex) {
+    enter(now);
+    if (!lane.group->waiting.empty()) advance(now);
+    timeline_.record(lane, now, moment);
+  }
   /// As Timeline::ends_of.
   std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now) GPEMU_REQUIRES(mutex) {
     advance(now);

@@ -44,13 +44,6 @@ void Timeline::add(std::shared_ptr<LaneGroup> group) {
 
 /// Returns when all work of a lane ends, and everything for which it waits. Requires: it has
 /// started.
-TimePoint Timeline::known_end(const Lane& lane) {
-  if (!lane.blocking) return lane.started_end;
-  const LaneGroup& group = *lane.group;
-  return std::max(lane.started_end,
-                  &lane == group.legacy ? group.blocking_end : group.legacy->started_end);
-}
-
 Interval Timeline::queue(Lane& lane, std::size_t engine_index, TimePoint now, Duration cost,
                          Bytes bytes) {
   LaneGroup& group = *lane.group;

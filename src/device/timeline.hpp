@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -51,7 +52,9 @@ class Timeline {
   void add(std::shared_ptr<LaneGroup> group);
 
   /// Notes that the time is `now`. Everything queued afterwards is queued at this time or later.
-  void pass(TimePoint now) { now_ = std::max(now_, now); }
+  void pass(TimePoint now) {
+    if (now > now_) now_ = now;
+  }
   /// Returns the latest time that was noted.
   [[nodiscard]] TimePoint now() const { return now_; }
 
@@ -102,7 +105,18 @@ class Timeline {
   /// Returns when all work of a lane, and everything for which it waits, has ended.
   Moment end_of(Lane& lane, TimePoint now);
 
-  /// The same for all lanes of a group.
+  /// Sets a moment to end_of(), or to `now` if that is later. Inline, without a temporary moment:
+  /// programs record events often, and mostly when nothing waits.
+  void record(Lane& lane, TimePoint now, Moment& moment) {
+    if (lane.group->waiting.empty()) {
+      moment.set(std::max(known_end(lane), now));
+    } else {
+      moment = end_of(lane, now);
+      moment.time_ = std::max(moment.time_, now);
+    }
+  }
+
+  /// As end_of(), for all lanes of a group.
   std::vector<Moment> ends_of(const LaneGroup& group, TimePoint now);
 
   /// Returns whether some work is in line at an engine.
@@ -143,7 +157,12 @@ class Timeline {
     TimePoint start = TimePoint::max();
   };
 
-  [[nodiscard]] static TimePoint known_end(const Lane& lane);
+  [[nodiscard]] static TimePoint known_end(const Lane& lane) {
+    if (!lane.blocking) return lane.started_end;
+    const LaneGroup& group = *lane.group;
+    return std::max(lane.started_end,
+                    &lane == group.legacy ? group.blocking_end : group.legacy->started_end);
+  }
   static Task& next_of(Lane& lane) { return lane.tasks[lane.placed]; }
   EngineState& engine_of(const Task& task) {
     return engines_[static_cast<std::size_t>(task.engine)];

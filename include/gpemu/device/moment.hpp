@@ -146,6 +146,11 @@ class Moment {
   friend class Stream;
   friend class Timeline;
 
+  void set(TimePoint time) {
+    time_ = time;
+    if (mark_) mark_ = {};
+  }
+
   TimePoint time_{};
   MarkReference mark_;
 };
