@@ -21,7 +21,7 @@ target_compile_options(gpemu_flags INTERFACE
 # this must link it after gpemu_flags.
 add_library(gpemu_unity_flags INTERFACE)
 target_compile_options(gpemu_unity_flags INTERFACE
-  -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  -Wno-shadow $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-subobject-linkage>)
 if(CMAKE_UNITY_BUILD)
   target_link_libraries(gpemu_flags INTERFACE gpemu_unity_flags)
 endif()

@@ -25,6 +25,27 @@ function(gpemu_add_shim name)
   endforeach()
 endfunction()
 
+# Has a shim use the headers of the standard library that many shims include as compiled once for all.
+# They are fewer than those of gpemu_share_common_headers: most files of a shim are small, so loading
+# more takes longer than compiling the file.
+function(gpemu_share_shim_headers target)
+  if(NOT TARGET gpemu_shim_headers)
+    set(empty "${PROJECT_BINARY_DIR}/shims/headers.cpp")
+    file(CONFIGURE OUTPUT "${empty}" CONTENT "")
+    add_library(gpemu_shim_headers OBJECT "${empty}")
+    target_compile_features(gpemu_shim_headers PRIVATE cxx_std_23)
+    target_link_libraries(gpemu_shim_headers PRIVATE gpemu_flags)
+    set_target_properties(gpemu_shim_headers PROPERTIES
+      CXX_EXTENSIONS OFF
+      POSITION_INDEPENDENT_CODE ON
+      CXX_VISIBILITY_PRESET hidden
+      VISIBILITY_INLINES_HIDDEN ON)
+    target_precompile_headers(gpemu_shim_headers PRIVATE
+      <algorithm> <cstring> <memory> <mutex> <string> <unordered_map> <vector>)
+  endif()
+  target_precompile_headers(${target} REUSE_FROM gpemu_shim_headers)
+endfunction()
+
 # Makes one shared object of gpemu_add_shim, whose arg_... it reads.
 function(gpemu_add_shim_library target folder soname major)
   set(functions "${CMAKE_CURRENT_SOURCE_DIR}/functions.def")
@@ -46,7 +67,7 @@ function(gpemu_add_shim_library target folder soname major)
   target_include_directories(${target} PRIVATE
     "${CMAKE_CURRENT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/shims/common")
   target_link_libraries(${target} PRIVATE gpemu::capi gpemu_flags)
-  gpemu_share_common_headers(${target})
+  gpemu_share_shim_headers(${target})
   # The loader binds a shim's calls to the shim itself, whatever else the process exports.
   target_link_options(${target} PRIVATE
     "LINKER:--version-script=${generated}.map" LINKER:-Bsymbolic)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 
 import check_docs
+import check_includes
 import check_layers
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -358,6 +359,7 @@ def faults_of(path, sources):
     yield from check_vendor_numbers(path, text)
     yield from check_listed(path)
     yield from check_guarded(path, text)
+    yield from check_includes.faults_of(path, text)
     if path != "scripts/check/lint_test.py":
         yield from check_references(path, lines)
     yield from check_variables(path, lines)

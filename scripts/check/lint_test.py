@@ -5,6 +5,7 @@
 import unittest
 from unittest import mock
 
+import check_includes
 import check_layers
 import lint
 from lint import generate_docs
@@ -16,6 +17,24 @@ def faults(path, text):
     lines = text.splitlines()
     found = [*lint.check_start(path, lines), *lint.check_text(path, text, lines)]
     return [fault for _, fault in found]
+
+
+class Includes(unittest.TestCase):
+    def check(self, text, *expected):
+        found = [fault for _, fault in check_includes.faults_of("include/gpemu/a/x.hpp", text)]
+        self.assertEqual(found, list(expected))
+
+    def test_finds_what_a_public_header_does_not_include(self):
+        self.check("#include <string>\nstd::string a;  // std::vector\n")
+        self.check("std::string a;\nstd::string b;\n", "std::string needs #include <string>")
+        self.check("std::filesystem::path a;\n", "std::filesystem needs #include <filesystem>")
+        self.check("std::unheard a;\n",
+                   "std::unheard is not in the table of check_includes.py; add it")
+        self.check("Bytes a;\n", 'Bytes needs #include "gpemu/base/units.hpp"')
+        self.check('#include "gpemu/base/error.hpp"\nResult<int> a();\n')
+
+    def test_leaves_other_files_alone(self):
+        self.assertEqual(list(check_includes.faults_of("src/a/x.hpp", "std::string a;\n")), [])
 
 
 class HouseRules(unittest.TestCase):

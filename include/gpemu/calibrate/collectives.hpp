@@ -2,11 +2,14 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/profile/calibration.hpp"
 #include "gpemu/profile/collective_tables.hpp"
 #include "gpemu/topology/collective.hpp"

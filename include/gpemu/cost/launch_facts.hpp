@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 
 #include "gpemu/cost/kernel_signature.hpp"
 

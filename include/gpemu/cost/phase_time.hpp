@@ -5,6 +5,7 @@
 #include <span>
 #include <vector>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/cost/operation_time.hpp"
 #include "gpemu/cost/recording.hpp"
 

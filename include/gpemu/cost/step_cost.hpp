@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gpemu/base/error.hpp"
+#include "gpemu/base/units.hpp"
 #include "gpemu/cost/estimate.hpp"
 #include "gpemu/cost/recording.hpp"
 #include "gpemu/cost/step_parts.hpp"

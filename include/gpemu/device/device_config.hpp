@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "gpemu/base/units.hpp"
 #include "gpemu/device/node.hpp"
 #include "gpemu/profile/gpu_spec.hpp"
 

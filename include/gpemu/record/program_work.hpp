@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <expected>
 #include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "gpemu/base/error.hpp"

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <filesystem>
+#include <string>
 #include <vector>
 
 #include <nlohmann/json.hpp>
 
+#include "gpemu/base/error.hpp"
 #include "gpemu/record/process_records.hpp"
 
 namespace gpemu::record {

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <ctime>
 
+#include "gpemu/base/units.hpp"
 #include "gpemu/sim/clock.hpp"
 #include "gpemu/sim/clock_page.hpp"
 
