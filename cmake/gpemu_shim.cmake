@@ -25,9 +25,9 @@ function(gpemu_add_shim name)
   endforeach()
 endfunction()
 
-# Has a shim use the headers of the standard library that many shims include as compiled once for all.
-# They are fewer than those of gpemu_share_common_headers: most files of a shim are small, so loading
-# more takes longer than compiling the file.
+# Has a shim use the headers of the standard library that many shims include as compiled once for
+# all. They are fewer than those of gpemu_share_common_headers: most files of a shim are small, and
+# loading those would take longer than compiling the file.
 function(gpemu_share_shim_headers target)
   if(NOT TARGET gpemu_shim_headers)
     set(empty "${PROJECT_BINARY_DIR}/shims/headers.cpp")
