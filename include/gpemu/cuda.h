@@ -586,7 +586,8 @@ typedef struct gpemu_cuda_comm_call {
  * once, except for the first send or receive between two ranks, which blocks until the other rank
  * has queued the matching call. Content is reduced if it is known and small, and moved if it is
  * known; else destinations read as zeros and count as not computed. Ranks whose calls do not match
- * get such destinations and a line in the log.
+ * get such destinations and a line in the log. In a stream that captures, each launch of the graph
+ * queues the calls; sends and receives of one call must then be in one stream.
  * Errors: INVALID_HANDLE; INVALID_VALUE (a range that is not in memory of this process, a rank that
  * the communicator does not have, this rank as the other one); STREAM_CAPTURE_UNSUPPORTED;
  * ILLEGAL_STATE after an abort; NOT_FOUND after a rank has ended. */

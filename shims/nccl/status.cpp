@@ -24,7 +24,8 @@ int nccl_status(gpemu_cuda_status status) {
       last_warning() = "gpemu: NCCL needs all ranks in one node, and a clock that runs by itself";
       return kInvalidUsage;
     case GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED:
-      last_warning() = "gpemu: collectives of several ranks in a CUDA graph are not supported";
+      last_warning() =
+          "gpemu: one group's transfers in several streams cannot be captured in a CUDA graph";
       return kInvalidUsage;
     case GPEMU_CUDA_ERROR_ILLEGAL_STATE:
       last_warning() = "gpemu: the communicator was aborted";

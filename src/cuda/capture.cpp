@@ -164,6 +164,13 @@ Status perform_on(gpemu_cuda_stream& stream, KernelWork work) {
   return capture_work(stream, std::move(node));
 }
 
+Status capture_call(gpemu_cuda_stream& stream, std::function<Status(gpemu_cuda_stream&)> queue) {
+  const Lock lock(graph_mutex());
+  NodeWork node{.device = stream.device, .queue = std::move(queue)};
+  node.parameters.kind = GPEMU_CUDA_NODE_KERNEL;
+  return capture_work(stream, std::move(node));
+}
+
 Status check_unsafe_call() {
   if (process().capture_count == 0 || capture_mode == kRelaxedCapture) return GPEMU_CUDA_SUCCESS;
   const Lock lock(graph_mutex());

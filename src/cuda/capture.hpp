@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 
 #include "gpemu/base/mutex.hpp"
 #include "gpemu/cost/operation_cost.hpp"
@@ -63,6 +64,11 @@ void leave_capture(gpemu_cuda_stream& stream);
 /// Performs work on memory for a stream: at once, in the order of calls, or, if the stream
 /// captures, at each launch of its graph. Errors: those of capture.
 [[nodiscard]] Status perform_on(gpemu_cuda_stream& stream, KernelWork work);
+
+/// Adds a kernel's node to the graph that a stream captures: each launch calls `queue` with the
+/// stream of the node's work. Errors: those of capture.
+[[nodiscard]] Status capture_call(gpemu_cuda_stream& stream,
+                                  std::function<Status(gpemu_cuda_stream&)> queue);
 
 /// Captures the launch of an executable graph as a node.
 [[nodiscard]] Status capture_work(gpemu_cuda_stream& stream, NodeWork work)

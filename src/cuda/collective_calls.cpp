@@ -42,7 +42,7 @@ bool has_root(gpemu_cuda_collective kind) {
 }
 
 /// Finds a call's stream. NULL and 1 are the default stream of the communicator's device. Errors:
-/// INVALID_HANDLE, INVALID_VALUE for a stream of another device, STREAM_CAPTURE_UNSUPPORTED.
+/// INVALID_HANDLE, INVALID_VALUE for a stream of another device.
 Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
   DeviceState& device = checked.communicator->device();
   if (reinterpret_cast<std::uintptr_t>(from.stream) <= 1) {
@@ -51,12 +51,15 @@ Status find_stream(const gpemu_cuda_comm_call& from, CheckedCall& checked) {
   } else {
     GPEMU_CUDA_TRY(resolve_for_work(from.stream, &checked.stream));
   }
-  if (checked.stream->device != &device) return GPEMU_CUDA_ERROR_INVALID_VALUE;
-  if (capturing(*checked.stream)) {
-    record_not_supported("libnccl.so.2", "collectives of several ranks in a graph");
-    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  }
-  return GPEMU_CUDA_SUCCESS;
+  return checked.stream->device == &device ? GPEMU_CUDA_SUCCESS : GPEMU_CUDA_ERROR_INVALID_VALUE;
+}
+
+/// Returns whether a call's source and destination are memory of this process.
+bool has_memory(const CheckedCall& checked) {
+  // The sender of a pair is its rank 0.
+  return is_in_memory(checked.call, checked.is_transfer()
+                                        ? Place{checked.call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2}
+                                        : checked.communicator->place());
 }
 
 Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
@@ -86,9 +89,7 @@ Status check_call(const gpemu_cuda_comm_call& from, CheckedCall* checked) {
       (checked->other < 0 || checked->other >= place.ranks || checked->other == place.rank)) {
     return GPEMU_CUDA_ERROR_INVALID_VALUE;
   }
-  // The sender of a pair is its rank 0.
-  const Place own = checked->is_transfer() ? Place{call.kind == GPEMU_CUDA_SEND ? 0 : 1, 2} : place;
-  if (!is_in_memory(call, own)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+  if (!has_memory(*checked)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
   return find_stream(from, *checked);
 }
 
@@ -198,6 +199,43 @@ Status run_transfers(std::span<const CheckedCall> transfers) {
   return GPEMU_CUDA_SUCCESS;
 }
 
+/// Queues a call, or has a graph do so at each launch.
+Status queue_collective(const CheckedCall& checked) {
+  if (!capturing(*checked.stream)) return run_collective(checked);
+  return capture_call(*checked.stream, [checked](gpemu_cuda_stream& stream) -> Status {
+    CheckedCall launched = checked;
+    launched.stream = &stream;
+    if (!has_memory(launched)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+    const Status status = run_collective(launched);
+    return status == GPEMU_CUDA_SUCCESS ? status : launched.communicator->note(status);
+  });
+}
+
+/// The same for the transfers of a group. A graph has one node for all of them. Errors:
+/// STREAM_CAPTURE_UNSUPPORTED.
+Status queue_transfers(std::span<const CheckedCall> transfers) {
+  gpemu_cuda_stream& stream = *transfers.front().stream;
+  const auto is_captured = [](const CheckedCall& call) { return capturing(*call.stream); };
+  if (std::ranges::none_of(transfers, is_captured)) return run_transfers(transfers);
+  if (std::ranges::any_of(transfers,
+                          [&stream](const CheckedCall& call) { return call.stream != &stream; })) {
+    record_not_supported("libnccl.so.2", "one group's transfers in several streams in a graph");
+    return GPEMU_CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  }
+  // Ranks connect when they first call, captured or not: a launch must not wait for another host.
+  GPEMU_CUDA_TRY(make_pairs(transfers));
+  std::vector<CheckedCall> captured(transfers.begin(), transfers.end());
+  return capture_call(stream,
+                      [captured = std::move(captured)](gpemu_cuda_stream& launching) -> Status {
+                        std::vector<CheckedCall> launched = captured;
+                        for (CheckedCall& call : launched) {
+                          call.stream = &launching;
+                          if (!has_memory(call)) return GPEMU_CUDA_ERROR_INVALID_VALUE;
+                        }
+                        return run_transfers(launched);
+                      });
+}
+
 }  // namespace
 
 Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
@@ -213,11 +251,11 @@ Status run_collectives(std::span<const gpemu_cuda_comm_call> calls) {
     }
   }
   for (const CheckedCall& call : collectives) {
-    const Status status = run_collective(call);
+    const Status status = queue_collective(call);
     if (status != GPEMU_CUDA_SUCCESS) return call.communicator->note(status);
   }
   if (transfers.empty()) return GPEMU_CUDA_SUCCESS;
-  const Status status = run_transfers(transfers);
+  const Status status = queue_transfers(transfers);
   if (status == GPEMU_CUDA_SUCCESS) return status;
   for (const CheckedCall& call : transfers) static_cast<void>(call.communicator->note(status));
   return status;

@@ -64,6 +64,7 @@ Status flatten(const gpemu_cuda_graph& graph, const std::vector<std::uint32_t>& 
 /// Runs one node on a stream whose work starts when the node may start; the stream knows the end.
 Status run_step(Step& step, gpemu_cuda_stream& stream) {
   const gpemu_cuda_node_parameters& node = step.work.parameters;
+  if (step.work.queue) return step.work.queue(stream);
   switch (node.kind) {
     case GPEMU_CUDA_NODE_KERNEL: {
       cost::OperationCost cost = step.work.cost;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,8 @@ struct NodeWork {
   DeviceState* device = nullptr;  ///< where it runs.
   std::shared_ptr<const KernelWork>
       memory;  ///< the effect of a kernel or a library on it, or null.
+  /// If given, queues all work of the node at each launch, in the stream that it gets.
+  std::function<Status(gpemu_cuda_stream&)> queue;
 };
 
 /// Describes a node that runs on `device`. Copies child graphs. Errors:

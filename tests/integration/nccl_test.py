@@ -343,12 +343,28 @@ def divided(own):
 
 
 def captured(own):
-    """Several ranks in a graph are refused."""
-    source, graph = own.memory(b"\1" * 4), ctypes.c_void_p()
-    own.libraries.cuda("StreamBeginCapture", own.stream, 2)
-    own.call("AllReduce", source, source, 1, INT32, SUM, expected=INVALID_USAGE)
-    own.libraries.cuda("StreamEndCapture", own.stream, ctypes.byref(graph))
-    own.libraries.cuda("GraphDestroy", graph)
+    """A graph queues its collectives and transfers at each launch."""
+    cuda, graph, launchable = own.libraries.cuda, ctypes.c_void_p(), ctypes.c_void_p()
+    value = own.memory(struct.pack("i", 1 + own.rank))
+    sent, received = own.memory(bytes(4)), own.memory(bytes(4))
+    cuda("StreamBeginCapture", own.stream, 2)
+    own.call("AllReduce", value, value, 1, INT32, SUM)
+    cuda("MemcpyAsync", sent, value, 4, DEVICE_TO_DEVICE, own.stream)
+    own.libraries.call("GroupStart")
+    own.call("Send", sent, 1, INT32, (own.rank + 1) % own.ranks)
+    own.call("Recv", received, 1, INT32, (own.rank - 1) % own.ranks)
+    own.libraries.call("GroupEnd")
+    cuda("StreamEndCapture", own.stream, ctypes.byref(graph))
+    cuda("GraphInstantiate", ctypes.byref(launchable), graph, 0)
+    own.expect(value, struct.pack("i", 1 + own.rank), "a captured AllReduce")
+    total = own.ranks * (own.ranks + 1) // 2
+    for launch in range(3):
+        cuda("GraphLaunch", launchable, own.stream)
+        expected = struct.pack("i", total * own.ranks**launch)
+        own.expect(value, expected, f"AllReduce, launch {launch}")
+        own.expect(received, expected, f"Recv, launch {launch}")
+    cuda("GraphExecDestroy", launchable)
+    cuda("GraphDestroy", graph)
 
 
 def aborted(own):

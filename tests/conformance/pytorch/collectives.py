@@ -7,7 +7,7 @@ import math
 import torch
 import torch.distributed as dist
 import torch.distributed._functional_collectives as functional
-from conformance import fails, refused_or
+from conformance import fails
 from ranks import device, device_ms, filled, main, needs, on_all, rank, world
 
 LARGE = 200_000  # elements: more than gpemu reduces, and more than one of its buffers
@@ -681,22 +681,42 @@ def test_functional_gradient():
     assert tensor.grad.tolist() == [2.0 * world()] * 4
 
 
-# ---- What is refused, and errors
-
-
-def test_captured_collectives_are_refused():
-    tensor = filled(1.0)
-    graph = torch.cuda.CUDAGraph()
+def test_captured_collectives():
+    tensor, gathered = filled(rank() + 1.0), filled(0.0, 4 * world())
+    dist.all_reduce(filled(1.0))  # NCCL connects the ranks before a graph is captured.
     torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        dist.all_reduce(tensor)
+        dist.all_gather_into_tensor(gathered, tensor)
+    assert tensor.tolist() == [rank() + 1.0] * 4
+    for launch in range(3):
+        graph.replay()
+        assert tensor.tolist() == [float(total() * world() ** launch)] * 4
+        assert gathered.tolist() == tensor.tolist() * world()
 
-    def capture():
-        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
-            dist.all_reduce(tensor)
 
-    try:
-        refused_or(capture, "NCCL", "nccl", "not supported", "capture")
-    finally:
-        torch.cuda.synchronize()
+def test_captured_messages():
+    sent, received = filled(float(rank())), filled(-1.0)
+    after, before = (rank() + 1) % world(), (rank() - 1) % world()
+
+    def exchange():
+        messages = [dist.P2POp(dist.isend, sent, after), dist.P2POp(dist.irecv, received, before)]
+        for work in dist.batch_isend_irecv(messages):
+            work.wait()
+
+    exchange()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+        exchange()
+    for launch in range(2):
+        sent.fill_(rank() + 10.0 * launch)
+        graph.replay()
+        assert received.tolist() == [before + 10.0 * launch] * 4
+
+
+# ---- What is refused, and errors
 
 
 def test_wrong_sizes_are_refused():
