@@ -37,8 +37,8 @@ def train_step(engine, arguments):
 
 def main():
     parser = make_parser(__doc__.splitlines()[0])
-    parser.add_argument("--stage", type=int, default=3, choices=range(4),
-                        help="1 divides the optimizer's state, 2 also gradients, 3 parameters, too")
+    stages = "1 divides the optimizer's state, 2 also gradients, 3 parameters, too"
+    parser.add_argument("--stage", type=int, default=3, choices=range(4), help=stages)
     arguments = parser.parse_args()
     torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
     deepspeed.init_distributed("nccl")
@@ -57,7 +57,7 @@ def main():
     if dist.get_rank() == 0:
         tokens = arguments.batch * arguments.length * dist.get_world_size()
         memory = torch.cuda.max_memory_allocated() / 2**20
-        print(f"{dist.get_world_size()} ranks, ZeRO stage {arguments.stage}, {memory:.0f} MiB each at most")
+        print(f"{dist.get_world_size()} ranks, ZeRO stage {arguments.stage}, {memory:.0f} MiB each")
         print(f"{seconds * 1000:.1f} ms per step, {tokens / seconds:.0f} tokens/s")
     dist.destroy_process_group()
 
