@@ -150,7 +150,9 @@ class Runs:
                 (folder / part).mkdir()
             (folder / "faults.toml").write_text(faults, encoding="ascii")
             environment = {**os.environ, "GPEMU_NODE_DIR": str(folder / "nodes"),
-                           "TMPDIR": str(folder / "temporary")}
+                           "TMPDIR": str(folder / "temporary"),
+                           # Else PyTorch 2.8 may give ranks the unique id of before the restart.
+                           "TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
             shared = shared_files()
             with subprocess.Popen(
                     [self.command, "run", *options, "--faults", folder / "faults.toml", "--",
